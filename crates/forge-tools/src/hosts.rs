@@ -6,8 +6,8 @@ use os_sandbox::{
     ProxySession, ProxySockets, Sandbox,
 };
 use sandbox_network::{
-    Broker, BrokerOptions, ConnectionRecord, ConnectionVerdict, Host, HostPattern, HostRules,
-    Listeners, Service,
+    Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict, Host, HostPattern,
+    HostRules, Listeners,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -103,7 +103,7 @@ fn rules(patterns: &[String]) -> io::Result<HostRules> {
 }
 
 #[derive(Debug)]
-struct BrokerSession(Service);
+struct BrokerSession(BrokerService);
 
 impl ProxySession for BrokerSession {
     fn finish(self: Box<Self>) -> Contacts {

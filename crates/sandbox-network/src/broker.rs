@@ -38,10 +38,11 @@ pub use ask::{AskHost, HostAnswer};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use parent::ParentProxy;
 pub use record::{
-    ConnectionEvent, ConnectionRecord, ConnectionVerdict, EventKind, Protocol, Refusal, TlsName,
+    ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Protocol, Refusal,
+    TlsName,
 };
 pub use resolve::{Resolve, SystemResolver};
-pub use service::{Listeners, Service, ServiceReport};
+pub use service::{BrokerService, Listeners, ServiceReport};
 
 /// Threads of the pool on which names are resolved. Each is one call of `getaddrinfo`.
 const RESOLVER_THREADS: usize = 16;
@@ -49,7 +50,7 @@ const RESOLVER_THREADS: usize = 16;
 /// A network broker, with threads of its own. Clones share one broker.
 ///
 /// The caller may be synchronous or inside another runtime. The broker's threads end when the last
-/// clone and the last [`Service`] are dropped.
+/// clone and the last [`BrokerService`] are dropped.
 ///
 /// ```no_run
 /// use sandbox_network::{Broker, BrokerOptions, HostPattern, HostRules, Listeners};
@@ -70,7 +71,7 @@ const RESOLVER_THREADS: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Broker {
-    engine: Arc<Engine>,
+    runtime: Arc<BrokerRuntime>,
 }
 
 impl Broker {
@@ -95,7 +96,7 @@ impl Broker {
             options,
         });
         Ok(Broker {
-            engine: Arc::new(Engine {
+            runtime: Arc::new(BrokerRuntime {
                 runtime: Some(runtime),
                 shared,
             }),
@@ -106,37 +107,37 @@ impl Broker {
     ///
     /// # Errors
     /// A listener cannot be registered with the broker's threads.
-    pub fn serve(&self, listeners: Listeners) -> io::Result<Service> {
-        Service::start(Arc::clone(&self.engine), listeners)
+    pub fn serve(&self, listeners: Listeners) -> io::Result<BrokerService> {
+        BrokerService::start(Arc::clone(&self.runtime), listeners)
     }
 
     /// Allows another pattern for as long as the broker lives. Deny rules still come first.
     pub fn allow(&self, pattern: HostPattern) {
-        self.engine.shared.allow(pattern);
+        self.runtime.shared.allow(pattern);
     }
 
     /// Returns the rules as they are now.
     #[must_use]
     pub fn rules(&self) -> HostRules {
-        read(&self.engine.shared.rules).clone()
+        read(&self.runtime.shared.rules).clone()
     }
 }
 
 /// The broker's threads. Dropped last, also inside another runtime: it never waits.
 #[derive(Debug)]
-struct Engine {
+struct BrokerRuntime {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
     shared: Arc<Shared>,
 }
 
-impl Engine {
+impl BrokerRuntime {
     fn handle(&self) -> Option<&Handle> {
         self.runtime.as_ref().map(Runtime::handle)
     }
 }
 
-impl Drop for Engine {
+impl Drop for BrokerRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -37,9 +37,10 @@ mod rules;
 pub use address::{AddressClass, is_public};
 #[cfg(feature = "broker")]
 pub use broker::{
-    AskHost, Broker, BrokerLimits, BrokerOptions, ConnectionEvent, ConnectionRecord,
-    ConnectionVerdict, EventKind, EventListener, HostAdvice, HostAnswer, Listeners, ParentProxy,
-    Protocol, Refusal, Resolve, Service, ServiceReport, SystemResolver, TlsName,
+    AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConnectionEvent,
+    ConnectionEventKind, ConnectionRecord, ConnectionVerdict, EventListener, HostAdvice,
+    HostAnswer, Listeners, ParentProxy, Protocol, Refusal, Resolve, ServiceReport, SystemResolver,
+    TlsName,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

@@ -11,7 +11,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use os_sandbox::{
     Command, Directories, NamedHosts, Network, Plan, Policy, Requirement, Sandbox, Support,
 };
-use sandbox_network::{Broker, BrokerOptions, HostPattern, HostRules, Listeners, Service};
+use sandbox_network::{Broker, BrokerOptions, BrokerService, HostPattern, HostRules, Listeners};
 
 use crate::compare::{Measure, Outcome, median, medians};
 
@@ -73,7 +73,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 struct Brokered {
     proxy: SocketAddr,
     peer: SocketAddr,
-    _service: Service,
+    _service: BrokerService,
 }
 
 impl Brokered {

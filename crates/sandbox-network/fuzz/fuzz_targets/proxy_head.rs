@@ -10,12 +10,12 @@ mod head;
 #[path = "../../src/host.rs"]
 mod host;
 
-use head::Request;
+use head::ProxyRequest;
 use host::Host;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = head::target_of(bytes);
-    let Ok(Some(Request::Connect { host, port })) = head::parse(bytes) else {
+    let Ok(Some(ProxyRequest::Connect { host, port })) = head::parse(bytes) else {
         return;
     };
     let text = std::str::from_utf8(bytes).expect("a head of a tunnel is text");

@@ -48,20 +48,20 @@ impl fmt::Debug for Questions {
 }
 
 /// Removes the question when it is answered or withdrawn.
-struct OpenQuestion<'a> {
+struct PendingQuestion<'a> {
     questions: &'a Questions,
     key: Key,
     answer: watch::Sender<Option<HostAnswer>>,
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         lock(&self.questions.open).remove(&self.key);
     }
 }
 
 enum Part<'a> {
-    Asker(OpenQuestion<'a>),
+    Asker(PendingQuestion<'a>),
     Waiter(watch::Receiver<Option<HostAnswer>>),
 }
 
@@ -104,7 +104,7 @@ impl Questions {
         }
         let (answer, receiver) = watch::channel(None);
         open.insert(key.clone(), receiver);
-        Part::Asker(OpenQuestion {
+        Part::Asker(PendingQuestion {
             questions: self,
             key: key.clone(),
             answer,

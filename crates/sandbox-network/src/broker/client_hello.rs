@@ -86,10 +86,10 @@ fn complete_body(message: &[u8]) -> Result<Option<Vec<u8>>, HelloStatus> {
     }
 }
 
-type Record<'a> = (&'a [u8], &'a [u8]);
+type TlsRecord<'a> = (&'a [u8], &'a [u8]);
 
 /// Splits off the fragment of a record. `None` if it is not complete.
-fn next_record(bytes: &[u8], is_first: bool) -> Result<Option<Record<'_>>, HelloStatus> {
+fn next_record(bytes: &[u8], is_first: bool) -> Result<Option<TlsRecord<'_>>, HelloStatus> {
     let other = |why| {
         Err(if is_first {
             HelloStatus::NotTls

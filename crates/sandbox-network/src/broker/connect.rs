@@ -8,9 +8,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::parent;
-use super::record::{ConnectionRecord, EventKind, OpenConnection, Protocol, Refusal, shown};
+use super::record::{
+    ConnectionEventKind, ConnectionRecord, OpenConnection, Protocol, Refusal, shown,
+};
 use super::resolve::resolve;
-use super::service::ServiceState;
+use super::service::ServiceContext;
 use crate::host::Host;
 use crate::pattern::LOOPBACK;
 
@@ -25,7 +27,7 @@ pub(super) struct Upstream {
 
 /// Connects to a host. A refusal has been recorded when it is returned.
 pub(super) async fn connect(
-    state: &Arc<ServiceState>,
+    state: &Arc<ServiceContext>,
     host: &Host,
     port: u16,
     protocol: Protocol,
@@ -39,14 +41,14 @@ pub(super) async fn connect(
         }),
         Err(reason) => {
             record.refuse(reason.clone());
-            state.report(EventKind::Refused, record);
+            state.report(ConnectionEventKind::Refused, record);
             Err(reason)
         }
     }
 }
 
 async fn reach(
-    state: &ServiceState,
+    state: &ServiceContext,
     host: &Host,
     port: u16,
     record: &mut ConnectionRecord,
@@ -72,7 +74,7 @@ async fn reach(
 /// Returns the addresses of a host that may be connected. The refusal is that of the first address
 /// if there is none.
 async fn checked_addresses(
-    state: &ServiceState,
+    state: &ServiceContext,
     host: &Host,
     port: u16,
 ) -> Result<Vec<SocketAddr>, Refusal> {

@@ -8,12 +8,12 @@ use tokio::net::TcpStream;
 use super::connect::connect;
 use super::names::AddressMeaning;
 use super::record::{Protocol, Refusal};
-use super::service::ServiceState;
+use super::service::ServiceContext;
 use super::{lock, tunnel};
 use crate::host::Host;
 
 /// Serves one connection. A refused client sees a reset.
-pub(super) async fn serve(state: &Arc<ServiceState>, client: TcpStream) {
+pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
     let Ok(destination) = client.local_addr() else {
         return;
     };

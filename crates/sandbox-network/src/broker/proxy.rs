@@ -14,10 +14,10 @@ use tokio::time::timeout;
 
 use super::connect::connect;
 use super::record::{Protocol, Refusal, escape};
-use super::service::ServiceState;
+use super::service::ServiceContext;
 use super::tunnel;
 use crate::host::Host;
-use head::{MAX_HEAD, Request};
+use head::{MAX_HEAD, ProxyRequest};
 
 const SOCKS_4: u8 = 4;
 const SOCKS_5: u8 = 5;
@@ -25,7 +25,7 @@ const SOCKS_5: u8 = 5;
 const MAX_DISCARDED: usize = 256 * 1024;
 
 /// Serves one client.
-pub(super) async fn serve(state: &Arc<ServiceState>, client: TcpStream) {
+pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
     let limit = state.shared.options.limits.handshake_timeout;
     let mut first = [0];
     match timeout(limit, client.peek(&mut first)).await {
@@ -40,7 +40,7 @@ pub(super) async fn serve(state: &Arc<ServiceState>, client: TcpStream) {
 }
 
 /// Serves a client that speaks HTTP. The first request decides between a tunnel and HTTP.
-async fn serve_http(state: &Arc<ServiceState>, mut client: TcpStream) {
+async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream) {
     let limit = state.shared.options.limits.handshake_timeout;
     let mut bytes = Vec::new();
     let request = match timeout(limit, read_head(&mut client, &mut bytes)).await {
@@ -55,8 +55,8 @@ async fn serve_http(state: &Arc<ServiceState>, mut client: TcpStream) {
         }
     };
     match request {
-        Request::Connect { host, port } => tunnel_to(state, client, &host, port).await,
-        Request::Other => http::serve(state, client, bytes).await,
+        ProxyRequest::Connect { host, port } => tunnel_to(state, client, &host, port).await,
+        ProxyRequest::Other => http::serve(state, client, bytes).await,
     }
 }
 
@@ -64,7 +64,7 @@ async fn serve_http(state: &Arc<ServiceState>, mut client: TcpStream) {
 async fn read_head(
     client: &mut TcpStream,
     bytes: &mut Vec<u8>,
-) -> Result<Option<Request>, &'static str> {
+) -> Result<Option<ProxyRequest>, &'static str> {
     loop {
         match client.read_buf(bytes).await {
             Ok(0) | Err(_) => return Ok(None),
@@ -79,7 +79,7 @@ async fn read_head(
     }
 }
 
-async fn tunnel_to(state: &Arc<ServiceState>, mut client: TcpStream, host: &Host, port: u16) {
+async fn tunnel_to(state: &Arc<ServiceContext>, mut client: TcpStream, host: &Host, port: u16) {
     match connect(state, host, port, Protocol::Connect).await {
         Ok(mut upstream) => {
             let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::service::ServiceState;
+use super::service::ServiceContext;
 use crate::address::AddressClass;
 use crate::host::{Host, HostName};
 use crate::pattern::HostPattern;
@@ -114,7 +114,7 @@ impl Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionRecord {
-    /// The service ([`Service::id`](super::Service::id)), one for each command.
+    /// The service ([`BrokerService::id`](super::BrokerService::id)), one for each command.
     pub service: u64,
     /// The number of this attempt within its service. The events of one connection have the same.
     pub number: u64,
@@ -144,7 +144,7 @@ pub struct ConnectionRecord {
 
 impl ConnectionRecord {
     pub(super) fn new(
-        state: &ServiceState,
+        state: &ServiceContext,
         host: String,
         port: u16,
         protocol: Protocol,
@@ -184,7 +184,7 @@ impl ConnectionRecord {
 
 /// The moment of a [`ConnectionEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventKind {
+pub enum ConnectionEventKind {
     /// The broker has connected the client.
     Opened,
     /// The broker refused, or could not connect. The record is complete.
@@ -197,7 +197,7 @@ pub enum EventKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionEvent {
     /// The change.
-    pub kind: EventKind,
+    pub kind: ConnectionEventKind,
     /// The record so far.
     pub record: ConnectionRecord,
 }
@@ -261,15 +261,15 @@ impl Counters {
 /// An open connection. Writes its record when it is dropped, however the connection ends.
 #[derive(Debug)]
 pub(super) struct OpenConnection {
-    state: Arc<ServiceState>,
+    state: Arc<ServiceContext>,
     record: ConnectionRecord,
     pub(super) counters: Arc<Counters>,
 }
 
 impl OpenConnection {
     /// Reports that the broker has connected.
-    pub(super) fn new(state: Arc<ServiceState>, record: ConnectionRecord) -> OpenConnection {
-        state.report(EventKind::Opened, record.clone());
+    pub(super) fn new(state: Arc<ServiceContext>, record: ConnectionRecord) -> OpenConnection {
+        state.report(ConnectionEventKind::Opened, record.clone());
         OpenConnection {
             state,
             record,
@@ -288,7 +288,8 @@ impl Drop for OpenConnection {
         self.record.sent = self.counters.sent.load(Ordering::Relaxed);
         self.record.received = self.counters.received.load(Ordering::Relaxed);
         self.record.tls_name = self.counters.tls_name();
-        self.state.report(EventKind::Closed, self.record.clone());
+        self.state
+            .report(ConnectionEventKind::Closed, self.record.clone());
     }
 }
 

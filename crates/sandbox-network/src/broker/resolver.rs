@@ -12,7 +12,7 @@ use super::dns::{self, Answer, NoQuestion, Question};
 use super::lock;
 use super::names::AddressMeaning;
 use super::record::Refusal;
-use super::service::ServiceState;
+use super::service::ServiceContext;
 use crate::host::HostName;
 use crate::pattern::LOOPBACK;
 use crate::rules::Decision;
@@ -23,7 +23,7 @@ const MAX_QUESTION: usize = 4096;
 const MAX_QUESTIONS: usize = 1000;
 
 /// Answers questions over UDP until the service ends.
-pub(super) async fn serve_udp(state: Arc<ServiceState>, socket: UdpSocket) {
+pub(super) async fn serve_udp(state: Arc<ServiceContext>, socket: UdpSocket) {
     let mut buffer = vec![0; MAX_QUESTION];
     loop {
         let received = tokio::select! {
@@ -41,7 +41,7 @@ pub(super) async fn serve_udp(state: Arc<ServiceState>, socket: UdpSocket) {
 }
 
 /// Answers the questions of one TCP connection (RFC 1035, section 4.2.2).
-pub(super) async fn serve_tcp(state: &Arc<ServiceState>, mut client: TcpStream) {
+pub(super) async fn serve_tcp(state: &Arc<ServiceContext>, mut client: TcpStream) {
     let limit = state.shared.options.limits.handshake_timeout;
     for _ in 0..MAX_QUESTIONS {
         let exchange = async {
@@ -66,7 +66,7 @@ pub(super) async fn serve_tcp(state: &Arc<ServiceState>, mut client: TcpStream) 
 }
 
 /// Returns the answer to a message. `None` if nothing may be answered.
-fn respond(state: &ServiceState, message: &[u8]) -> Option<Vec<u8>> {
+fn respond(state: &ServiceContext, message: &[u8]) -> Option<Vec<u8>> {
     match dns::parse(message) {
         Ok(question) => Some(question.answer(&decide(state, &question))),
         Err(NoQuestion::Answer(question, answer)) => Some(question.answer(&answer)),
@@ -74,7 +74,7 @@ fn respond(state: &ServiceState, message: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn decide(state: &ServiceState, question: &Question<'_>) -> Answer {
+fn decide(state: &ServiceContext, question: &Question<'_>) -> Answer {
     let Some(name) = &question.name else {
         return Answer::NameError;
     };
@@ -102,7 +102,7 @@ fn decide(state: &ServiceState, question: &Question<'_>) -> Answer {
     synthetic(state, question.kind, name)
 }
 
-fn synthetic(state: &ServiceState, kind: u16, name: &HostName) -> Answer {
+fn synthetic(state: &ServiceContext, kind: u16, name: &HostName) -> Answer {
     if ![dns::A, dns::AAAA, dns::ANY].contains(&kind) {
         return Answer::NoData;
     }
@@ -128,7 +128,7 @@ fn of_family(kind: u16, v4: IpAddr, v6: Option<IpAddr>) -> Answer {
 }
 
 /// Returns the name of an address.
-fn name_of(state: &ServiceState, kind: u16, address: IpAddr) -> Answer {
+fn name_of(state: &ServiceContext, kind: u16, address: IpAddr) -> Answer {
     let name = if LOOPBACK.contains(&address) {
         HostName::parse("localhost").ok()
     } else {

@@ -14,8 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::record::{ConnectionEvent, ConnectionRecord, EventKind, Protocol, Records, Refusal};
-use super::{Engine, Shared, forwarder, lock, proxy, resolver};
+use super::record::{
+    ConnectionEvent, ConnectionEventKind, ConnectionRecord, Protocol, Records, Refusal,
+};
+use super::{BrokerRuntime, Shared, forwarder, lock, proxy, resolver};
 use crate::host::Host;
 
 /// Time that open connections have to pass on their last bytes when a service is finished.
@@ -58,22 +60,25 @@ pub struct ServiceReport {
 /// Serves the listeners of one command. Dropping it ends its connections.
 #[must_use = "a service that is dropped ends its connections"]
 #[derive(Debug)]
-pub struct Service {
-    engine: Arc<Engine>,
-    state: Arc<ServiceState>,
+pub struct BrokerService {
+    runtime: Arc<BrokerRuntime>,
+    state: Arc<ServiceContext>,
 }
 
-impl Service {
-    pub(super) fn start(engine: Arc<Engine>, listeners: Listeners) -> io::Result<Service> {
-        let handle = engine.handle().cloned();
+impl BrokerService {
+    pub(super) fn start(
+        runtime: Arc<BrokerRuntime>,
+        listeners: Listeners,
+    ) -> io::Result<BrokerService> {
+        let handle = runtime.handle().cloned();
         let handle = handle.ok_or_else(|| io::Error::other("the broker has ended"))?;
         let has_ipv6 = |listener: &std::net::TcpListener| {
             listener.local_addr().is_ok_and(|address| address.is_ipv6())
         };
-        let state = Arc::new(ServiceState {
-            id: engine.shared.next_service(),
+        let state = Arc::new(ServiceContext {
+            id: runtime.shared.next_service(),
             gives_ipv6: listeners.forwarders.iter().any(has_ipv6),
-            shared: Arc::clone(&engine.shared),
+            shared: Arc::clone(&runtime.shared),
             handle: handle.clone(),
             records: Mutex::default(),
             tasks: Mutex::default(),
@@ -89,10 +94,10 @@ impl Service {
         for socket in registered.resolver {
             state.spawn(resolver::serve_udp(Arc::clone(&state), socket));
         }
-        for (listener, kind) in registered.listeners {
-            state.spawn(accept(Arc::clone(&state), listener, kind));
+        for (listener, role) in registered.listeners {
+            state.spawn(accept(Arc::clone(&state), listener, role));
         }
-        Ok(Service { engine, state })
+        Ok(BrokerService { runtime, state })
     }
 
     /// Returns the number of this service, which its records have.
@@ -131,10 +136,10 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for BrokerService {
     fn drop(&mut self) {
         self.state.stopping.send_replace(true);
-        if self.engine.handle().is_some() {
+        if self.runtime.handle().is_some() {
             let state = Arc::clone(&self.state);
             self.state.handle.spawn(async move {
                 state.end_tasks(Duration::ZERO).await;
@@ -144,7 +149,7 @@ impl Drop for Service {
 }
 
 /// The state of a service, which its tasks share.
-pub(super) struct ServiceState {
+pub(super) struct ServiceContext {
     pub(super) id: u64,
     pub(super) shared: Arc<Shared>,
     /// `true` if names have IPv6 addresses too.
@@ -158,15 +163,15 @@ pub(super) struct ServiceState {
     names_full: AtomicU64,
 }
 
-impl fmt::Debug for ServiceState {
+impl fmt::Debug for ServiceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceState")
+        f.debug_struct("ServiceContext")
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
 }
 
-impl ServiceState {
+impl ServiceContext {
     /// Returns the number of the next attempt.
     pub(super) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
@@ -187,8 +192,8 @@ impl ServiceState {
     }
 
     /// Writes a record if it is complete, and tells the listener of events.
-    pub(super) fn report(&self, kind: EventKind, record: ConnectionRecord) {
-        if kind != EventKind::Opened {
+    pub(super) fn report(&self, kind: ConnectionEventKind, record: ConnectionRecord) {
+        if kind != ConnectionEventKind::Opened {
             let limit = self.shared.options.limits.records;
             lock(&self.records).push(record.clone(), limit);
         }
@@ -201,7 +206,7 @@ impl ServiceState {
     pub(super) fn refuse(&self, host: String, port: u16, protocol: Protocol, reason: Refusal) {
         let mut record = ConnectionRecord::new(self, host, port, protocol);
         record.refuse(reason);
-        self.report(EventKind::Refused, record);
+        self.report(ConnectionEventKind::Refused, record);
     }
 
     /// Writes the record of a refused question, once for each name.
@@ -263,7 +268,7 @@ impl ServiceState {
 }
 
 #[derive(Clone, Copy)]
-enum ListenerKind {
+enum ListenerRole {
     Resolver,
     Proxy,
     Forwarder,
@@ -271,7 +276,7 @@ enum ListenerKind {
 
 struct Registered {
     resolver: Vec<UdpSocket>,
-    listeners: Vec<(TcpListener, ListenerKind)>,
+    listeners: Vec<(TcpListener, ListenerRole)>,
 }
 
 /// Registers the sockets with the runtime that is entered.
@@ -280,17 +285,17 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
         socket.set_nonblocking(true)?;
         UdpSocket::from_std(socket)
     };
-    let tcp = |listener: std::net::TcpListener, kind: ListenerKind| {
+    let tcp = |listener: std::net::TcpListener, role: ListenerRole| {
         listener.set_nonblocking(true)?;
-        Ok::<_, io::Error>((TcpListener::from_std(listener)?, kind))
+        Ok::<_, io::Error>((TcpListener::from_std(listener)?, role))
     };
     let resolver = listeners.resolver.into_iter().map(udp);
-    let of_kind = |list: Vec<std::net::TcpListener>, kind| {
-        list.into_iter().map(move |listener| tcp(listener, kind))
+    let of_role = |list: Vec<std::net::TcpListener>, role| {
+        list.into_iter().map(move |listener| tcp(listener, role))
     };
-    let all = of_kind(listeners.resolver_tcp, ListenerKind::Resolver)
-        .chain(of_kind(listeners.proxy, ListenerKind::Proxy))
-        .chain(of_kind(listeners.forwarders, ListenerKind::Forwarder));
+    let all = of_role(listeners.resolver_tcp, ListenerRole::Resolver)
+        .chain(of_role(listeners.proxy, ListenerRole::Proxy))
+        .chain(of_role(listeners.forwarders, ListenerRole::Forwarder));
     Ok(Registered {
         resolver: resolver.collect::<io::Result<_>>()?,
         listeners: all.collect::<io::Result<_>>()?,
@@ -298,7 +303,7 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
 }
 
 /// Accepts connections until the service ends. While too many are open, one is accepted and waits.
-async fn accept(state: Arc<ServiceState>, listener: TcpListener, kind: ListenerKind) {
+async fn accept(state: Arc<ServiceContext>, listener: TcpListener, role: ListenerRole) {
     loop {
         let accepted = tokio::select! {
             () = state.stopped() => return,
@@ -314,17 +319,17 @@ async fn accept(state: Arc<ServiceState>, listener: TcpListener, kind: ListenerK
         let own = Arc::clone(&state);
         state.spawn(async move {
             let _permit = permit;
-            serve(own, client, kind).await;
+            serve(own, client, role).await;
         });
     }
 }
 
-async fn serve(state: Arc<ServiceState>, client: TcpStream, kind: ListenerKind) {
+async fn serve(state: Arc<ServiceContext>, client: TcpStream, role: ListenerRole) {
     // Small messages are passed on at once, as the client and the server sent them.
     let _ = client.set_nodelay(true);
-    match kind {
-        ListenerKind::Resolver => resolver::serve_tcp(&state, client).await,
-        ListenerKind::Proxy => proxy::serve(&state, client).await,
-        ListenerKind::Forwarder => forwarder::serve(&state, client).await,
+    match role {
+        ListenerRole::Resolver => resolver::serve_tcp(&state, client).await,
+        ListenerRole::Proxy => proxy::serve(&state, client).await,
+        ListenerRole::Forwarder => forwarder::serve(&state, client).await,
     }
 }

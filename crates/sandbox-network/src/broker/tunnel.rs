@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::client_hello::{self, HelloStatus};
 use super::connect::Upstream;
 use super::record::{Counters, Refusal, TlsName, escape};
-use super::service::ServiceState;
+use super::service::ServiceContext;
 use crate::host::{Host, HostName};
 
 /// Bytes that are copied at once, in each direction, while few connections are open. With many it
@@ -28,7 +28,7 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 /// Copies until both directions have ended, or the service ends and the client sends no more.
 pub(super) async fn run(
-    state: &Arc<ServiceState>,
+    state: &Arc<ServiceContext>,
     client: &TcpStream,
     upstream: &mut Upstream,
     host: &Host,
@@ -77,7 +77,7 @@ impl From<io::Error> for TunnelError {
 }
 
 async fn copy_both(
-    state: &Arc<ServiceState>,
+    state: &Arc<ServiceContext>,
     client: &TcpStream,
     server: &TcpStream,
     early: &[u8],
@@ -123,7 +123,7 @@ async fn copy_both(
     Ok(())
 }
 
-fn buffer_size(state: &ServiceState) -> usize {
+fn buffer_size(state: &ServiceContext) -> usize {
     let limit = state.shared.options.limits.connections;
     let open = limit.saturating_sub(state.shared.connections.available_permits());
     if open > MANY_CONNECTIONS {

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use sandbox_network::{
-    Broker, BrokerOptions, ConnectionEvent, ConnectionVerdict, EventKind, Listeners,
+    Broker, BrokerOptions, ConnectionEvent, ConnectionEventKind, ConnectionVerdict, Listeners,
 };
 
 use crate::world::{World, assert_echoes, echo_server, read_to_end, rules, server, wait_until};
@@ -120,19 +120,23 @@ fn events_tell_what_happens_when_it_happens() {
             seen.lock().unwrap().push(event.clone())
         }));
     });
-    let kinds = || -> Vec<EventKind> {
+    let kinds = || -> Vec<ConnectionEventKind> {
         let events = events.lock().unwrap();
         events.iter().map(|event| event.kind).collect()
     };
     let mut tunnel = world.tunnel("a.test", port).unwrap();
-    assert_eq!(kinds(), [EventKind::Opened]);
+    assert_eq!(kinds(), [ConnectionEventKind::Opened]);
     assert_echoes(&mut tunnel, b"hello");
     drop(tunnel);
     wait_until("the end of the connection", || kinds().len() == 2);
     world.tunnel("b.test", port).unwrap_err();
     assert_eq!(
         kinds(),
-        [EventKind::Opened, EventKind::Closed, EventKind::Refused]
+        [
+            ConnectionEventKind::Opened,
+            ConnectionEventKind::Closed,
+            ConnectionEventKind::Refused
+        ]
     );
     let numbers: Vec<_> = events
         .lock()

@@ -45,7 +45,7 @@ fn in_a_namespace(name: &str, test: impl FnOnce()) {
 }
 
 struct Inside {
-    service: sandbox_network::Service,
+    service: sandbox_network::BrokerService,
     names: Arc<Names>,
     resolver: SocketAddr,
 }

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use sandbox_network::{
-    Broker, BrokerOptions, ConnectionRecord, HostName, HostPattern, HostRules, Listeners, Resolve,
-    Service, ServiceReport,
+    Broker, BrokerOptions, BrokerService, ConnectionRecord, HostName, HostPattern, HostRules,
+    Listeners, Resolve, ServiceReport,
 };
 
 /// A watchdog: nothing here takes that long.
@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) names: Arc<Names>,
     pub(crate) proxy: SocketAddr,
     pub(crate) resolver: SocketAddr,
-    service: Service,
+    service: BrokerService,
 }
 
 impl World {

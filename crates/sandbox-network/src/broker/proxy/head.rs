@@ -9,7 +9,7 @@ const MAX_HEADERS: usize = 100;
 
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum ProxyRequest {
     /// A tunnel to a host.
     Connect {
         /// The host.
@@ -22,7 +22,7 @@ pub(super) enum Request {
 }
 
 /// Parses the head. `None` if it is not complete.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, &'static str> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
     let head = &bytes[..end.map_or(bytes.len(), |end| end + 4)];
     check_line_ends(head)?;
@@ -48,7 +48,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
         return Err("it has two lengths");
     }
     if request.method != Some("CONNECT") {
-        return Ok(Some(Request::Other));
+        return Ok(Some(ProxyRequest::Other));
     }
     if has("content-length") || has("transfer-encoding") {
         return Err("CONNECT has no body");
@@ -69,7 +69,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
         hosts.map(|header| header.value),
         is_http_11,
     )?;
-    Ok(Some(Request::Connect { host, port }))
+    Ok(Some(ProxyRequest::Connect { host, port }))
 }
 
 /// Checks that the `Host` headers name the target. A header without a port means the default one, or
@@ -141,9 +141,9 @@ mod tests {
 
     use super::*;
 
-    fn connect(host: &str, port: u16) -> Result<Option<Request>, &'static str> {
+    fn connect(host: &str, port: u16) -> Result<Option<ProxyRequest>, &'static str> {
         let host = Host::parse(host).unwrap();
-        Ok(Some(Request::Connect { host, port }))
+        Ok(Some(ProxyRequest::Connect { host, port }))
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
             ),
             (
                 "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
-                Ok(Some(Request::Other)),
+                Ok(Some(ProxyRequest::Other)),
             ),
             ("CONNECT a.com:443 HTTP/1.1\r\nHost: a.com", Ok(None)),
             ("CONNECT a.com:443 HTTP/1.1\r", Ok(None)),
@@ -248,7 +248,7 @@ mod tests {
             ),
             (
                 "connect a.com:443 HTTP/1.1\r\nHost: a.com\r\n\r\n",
-                Ok(Some(Request::Other)),
+                Ok(Some(ProxyRequest::Other)),
             ),
             ("\r\n\r\n", Err("its lines end in several ways")),
             ("nonsense\r\n\r\n", Err("it is not HTTP/1")),
@@ -295,7 +295,7 @@ mod tests {
             header in "[\\x00-\\x7f]{0,30}",
         ) {
             let head = format!("CONNECT {target} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n\r\n");
-            if let Ok(Some(Request::Connect { host: named, port })) = parse(head.as_bytes()) {
+            if let Ok(Some(ProxyRequest::Connect { host: named, port })) = parse(head.as_bytes()) {
                 prop_assert_eq!(Host::parse_with_port(&target), Ok((named.clone(), port)));
                 let (other, _) = Host::parse_with_optional_port(host.trim()).unwrap();
                 prop_assert_eq!(other, named);

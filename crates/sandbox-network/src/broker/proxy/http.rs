@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use super::super::connect::{Upstream, connect};
 use super::super::lock;
 use super::super::record::{Protocol, Refusal, escape};
-use super::super::service::ServiceState;
+use super::super::service::ServiceContext;
 use super::super::stream::BufferedStream;
 use super::head::{MAX_HEAD, check_host};
 use crate::host::Host;
@@ -52,7 +52,7 @@ struct ReusableConnection {
 
 /// The state of one client.
 struct Client {
-    state: Arc<ServiceState>,
+    state: Arc<ServiceContext>,
     /// hyper handles one request of a client at a time.
     reusable: Mutex<Option<ReusableConnection>>,
 }
@@ -61,7 +61,7 @@ struct Client {
 struct BadRequest(&'static str);
 
 /// Serves a client whose first bytes have been read.
-pub(super) async fn serve(state: &Arc<ServiceState>, client: TcpStream, first: Vec<u8>) {
+pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream, first: Vec<u8>) {
     let context = Arc::new(Client {
         state: Arc::clone(state),
         reusable: Mutex::new(None),

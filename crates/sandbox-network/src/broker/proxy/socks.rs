@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::super::connect::connect;
 use super::super::record::{Protocol, Refusal, escape};
-use super::super::service::ServiceState;
+use super::super::service::ServiceContext;
 use super::super::tunnel;
 use super::{SOCKS_5, close_after};
 use crate::host::Host;
@@ -25,7 +25,7 @@ const IPV6: u8 = 4;
 
 /// RFC 1928, section 6.
 #[derive(Clone, Copy)]
-enum Reply {
+enum SocksReply {
     Succeeded = 0,
     GeneralFailure = 1,
     NotAllowed = 2,
@@ -38,7 +38,7 @@ enum Reply {
 enum RequestError {
     /// The client is gone.
     Gone,
-    Reply(Reply, Option<(String, u16)>),
+    Reply(SocksReply, Option<(String, u16)>),
 }
 
 impl From<io::Error> for RequestError {
@@ -48,7 +48,7 @@ impl From<io::Error> for RequestError {
 }
 
 /// Serves one client.
-pub(super) async fn serve(state: &Arc<ServiceState>, mut client: TcpStream) {
+pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
     let limit = state.shared.options.limits.handshake_timeout;
     let Ok(request) = timeout(limit, read_request(&mut client)).await else {
         return;
@@ -67,7 +67,7 @@ pub(super) async fn serve(state: &Arc<ServiceState>, mut client: TcpStream) {
     match connect(state, &host, port, Protocol::Socks).await {
         Ok(mut upstream) => {
             if client
-                .write_all(&reply_bytes(Reply::Succeeded))
+                .write_all(&reply_bytes(SocksReply::Succeeded))
                 .await
                 .is_ok()
             {
@@ -76,9 +76,9 @@ pub(super) async fn serve(state: &Arc<ServiceState>, mut client: TcpStream) {
         }
         Err(reason) => {
             let reply = if reason.is_failure() {
-                Reply::HostUnreachable
+                SocksReply::HostUnreachable
             } else {
-                Reply::NotAllowed
+                SocksReply::NotAllowed
             };
             close_after(&mut client, &reply_bytes(reply)).await;
         }
@@ -104,7 +104,7 @@ async fn read_request(client: &mut TcpStream) -> Result<(Host, u16), RequestErro
     client.read_exact(&mut head).await?;
     let [version, command, reserved, kind] = head;
     if version != SOCKS_5 || reserved != 0 {
-        return Err(RequestError::Reply(Reply::GeneralFailure, None));
+        return Err(RequestError::Reply(SocksReply::GeneralFailure, None));
     }
     let host = match kind {
         IPV4 => Ok(Host::Address(
@@ -120,22 +120,27 @@ async fn read_request(client: &mut TcpStream) -> Result<(Host, u16), RequestErro
             let text = String::from_utf8_lossy(&name).into_owned();
             Host::parse(&text).map_err(|_| text)
         }
-        _ => return Err(RequestError::Reply(Reply::AddressTypeNotSupported, None)),
+        _ => {
+            return Err(RequestError::Reply(
+                SocksReply::AddressTypeNotSupported,
+                None,
+            ));
+        }
     };
     let port = client.read_u16().await?;
     if command != CONNECT {
-        return Err(RequestError::Reply(Reply::CommandNotSupported, None));
+        return Err(RequestError::Reply(SocksReply::CommandNotSupported, None));
     }
     match host {
         Ok(host) => Ok((host, port)),
         Err(text) => {
             let subject = (escape(&text), port);
-            Err(RequestError::Reply(Reply::NotAllowed, Some(subject)))
+            Err(RequestError::Reply(SocksReply::NotAllowed, Some(subject)))
         }
     }
 }
 
 /// The address of a reply means nothing for CONNECT through a broker.
-fn reply_bytes(reply: Reply) -> [u8; 10] {
+fn reply_bytes(reply: SocksReply) -> [u8; 10] {
     [SOCKS_5, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]
 }
