@@ -80,6 +80,7 @@ impl HostProxy for BrokerProxy {
             resolver_tcp: sockets.resolver_listeners,
             proxy: sockets.proxies,
             forwarders: sockets.forwarders,
+            ..Listeners::default()
         })?;
         Ok(Box::new(BrokerSession(service)))
     }

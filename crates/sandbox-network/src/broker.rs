@@ -37,6 +37,7 @@ use names::SyntheticNames;
 pub use ask::{AskHost, HostAnswer};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use parent::ParentProxy;
+pub use proxy::ProxyToken;
 pub use record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Protocol, Refusal,
     TlsName,

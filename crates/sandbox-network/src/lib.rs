@@ -39,8 +39,8 @@ pub use address::{AddressClass, is_public};
 pub use broker::{
     AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConnectionEvent,
     ConnectionEventKind, ConnectionRecord, ConnectionVerdict, EventListener, HostAdvice,
-    HostAnswer, Listeners, ParentProxy, Protocol, Refusal, Resolve, ServiceReport, SystemResolver,
-    TlsName,
+    HostAnswer, Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport,
+    SystemResolver, TlsName,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

@@ -15,7 +15,7 @@ use host::Host;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = head::target_of(bytes);
-    let Ok(Some(ProxyRequest::Connect { host, port })) = head::parse(bytes) else {
+    let Ok(Some(ProxyRequest::Connect { host, port, .. })) = head::parse(bytes) else {
         return;
     };
     let text = std::str::from_utf8(bytes).expect("a head of a tunnel is text");

@@ -4,6 +4,7 @@
 mod head;
 mod http;
 mod socks;
+mod token;
 
 use std::sync::Arc;
 
@@ -13,11 +14,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connect::connect;
-use super::record::{Protocol, Refusal, escape};
+use super::record::{Protocol, Refusal, escape, shown};
 use super::service::ServiceContext;
 use super::tunnel;
 use crate::host::Host;
 use head::{MAX_HEAD, ProxyRequest};
+
+pub use token::ProxyToken;
 
 const SOCKS_4: u8 = 4;
 const SOCKS_5: u8 = 5;
@@ -55,9 +58,34 @@ async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream) {
         }
     };
     match request {
-        ProxyRequest::Connect { host, port } => tunnel_to(state, client, &host, port).await,
+        ProxyRequest::Connect {
+            host,
+            port,
+            authorization,
+        } => {
+            if is_authorized(state, authorization.as_deref()) {
+                return tunnel_to(state, client, &host, port).await;
+            }
+            refuse_unauthenticated(state, &host, port, Protocol::Connect);
+            let status =
+                "407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"proxy\"";
+            answer_and_close(client, status, "this proxy needs its token").await;
+        }
         ProxyRequest::Other => http::serve(state, client, bytes).await,
     }
+}
+
+/// `true` if the proxy has no token, or the client has shown it.
+fn is_authorized(state: &ServiceContext, authorization: Option<&[u8]>) -> bool {
+    match (&state.proxy_token, authorization) {
+        (None, _) => true,
+        (Some(token), Some(header)) => token.is_authorization(header),
+        (Some(_), None) => false,
+    }
+}
+
+fn refuse_unauthenticated(state: &ServiceContext, host: &Host, port: u16, protocol: Protocol) {
+    state.refuse(shown(host), port, protocol, Refusal::Unauthenticated);
 }
 
 /// Reads until the head of a request is complete. `None` if the client is gone.

@@ -97,6 +97,9 @@ pub enum Refusal {
     /// The client's request is not valid.
     #[error("invalid request: {0}")]
     Malformed(String),
+    /// The client of a proxy with a token did not show it.
+    #[error("the client did not authenticate")]
+    Unauthenticated,
     /// The table of names is full.
     #[error("too many names have been resolved")]
     NamesFull,

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::proxy::ProxyToken;
 use super::record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, Protocol, Records, Refusal,
 };
@@ -36,6 +37,8 @@ pub struct Listeners {
     pub resolver_tcp: Vec<std::net::TcpListener>,
     /// The proxy's address.
     pub proxy: Vec<std::net::TcpListener>,
+    /// The token that clients of the proxy must show. `None` where only the program can reach it.
+    pub proxy_token: Option<ProxyToken>,
     /// Listeners for clients that know no proxy: on any address for each port of
     /// [`HostRules::ports`](crate::HostRules::ports), and for the addresses of
     /// [`HostRules::addresses`](crate::HostRules::addresses). Without one for IPv6 the resolver
@@ -78,6 +81,7 @@ impl BrokerService {
         let state = Arc::new(ServiceContext {
             id: runtime.shared.next_service(),
             gives_ipv6: listeners.forwarders.iter().any(has_ipv6),
+            proxy_token: listeners.proxy_token.clone(),
             shared: Arc::clone(&runtime.shared),
             handle: handle.clone(),
             records: Mutex::default(),
@@ -154,6 +158,7 @@ pub(super) struct ServiceContext {
     pub(super) shared: Arc<Shared>,
     /// `true` if names have IPv6 addresses too.
     pub(super) gives_ipv6: bool,
+    pub(super) proxy_token: Option<ProxyToken>,
     handle: Handle,
     records: Mutex<Records>,
     tasks: Mutex<JoinSet<()>>,

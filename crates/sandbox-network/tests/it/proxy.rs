@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use sandbox_network::{ConnectionVerdict, HostPattern, Protocol, Refusal};
+use sandbox_network::{ConnectionVerdict, HostPattern, Protocol, ProxyToken, Refusal};
 
 use crate::world::{World, assert_echoes, echo_server, http_server, read_answer, read_to_end};
 
@@ -307,4 +307,44 @@ fn a_tunnel_begins_a_connection() {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"", "the connection is closed");
+}
+
+#[test]
+fn a_proxy_with_a_token_serves_only_clients_that_show_it() {
+    let (port, _) = http_server();
+    let token = ProxyToken::new("0123456789abcdef").ok();
+    let world = World::with_token(&["*.test"], &[], token, |_| {});
+    let authority = format!("a.test:{port}");
+    // `me:0123456789abcdef` and `me:0123456789abcdeg`.
+    let shown = "Proxy-Authorization: Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==\r\n";
+    let wrong = "Proxy-Authorization: Basic bWU6MDEyMzQ1Njc4OWFiY2RlZw==\r\n";
+    for (header, connect, get) in [
+        ("", "407", "407"),
+        (wrong, "407", "407"),
+        (shown, "200", "200"),
+    ] {
+        let mut client = world.client();
+        write!(
+            client,
+            "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{header}\r\n"
+        )
+        .unwrap();
+        let head = crate::world::read_head(&mut client);
+        assert_eq!(head[9..12], *connect, "{head}");
+        let asks = head.contains("Proxy-Authenticate: Basic");
+        assert_eq!(asks, connect == "407", "{head}");
+        let mut client = world.client();
+        write!(
+            client,
+            "GET http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\n{header}\r\n"
+        )
+        .unwrap();
+        let (head, body) = read_answer(&mut client);
+        assert_eq!(head[9..12], *get, "{head}");
+        assert!(!body.contains("authorization"), "{body}");
+    }
+    let report = world.finish();
+    let refused = report.connections.iter();
+    let refused = refused.filter(|one| one.reason == Some(Refusal::Unauthenticated));
+    assert_eq!(refused.count(), 4);
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use sandbox_network::Protocol;
+use sandbox_network::{Protocol, ProxyToken};
 
 use crate::world::{World, assert_echoes, echo_server, read_to_end};
 
@@ -111,4 +111,44 @@ fn other_versions_and_authentication_are_refused() {
     with_password.read_exact(&mut reply).unwrap();
     assert_eq!(reply, [5, 0xff]);
     assert_eq!(read_to_end(with_password), "");
+}
+
+#[test]
+fn a_proxy_with_a_token_takes_it_as_the_password() {
+    let port = echo_server();
+    let token = ProxyToken::new("0123456789abcdef").ok();
+    let world = World::with_token(&["a.test"], &[], token, |_| {});
+    let greet = |methods: &[u8], method: u8| {
+        let mut client = world.client();
+        let count = u8::try_from(methods.len()).unwrap();
+        client.write_all(&[&[5, count], methods].concat()).unwrap();
+        let mut chosen = [0; 2];
+        client.read_exact(&mut chosen).unwrap();
+        assert_eq!(chosen, [5, method]);
+        client
+    };
+    greet(&[0], 0xff);
+    for (password, outcome) in [
+        (&b"0123456789abcdeg"[..], 1),
+        (b"", 1),
+        (b"0123456789abcdef", 0),
+    ] {
+        let mut client = greet(&[0, 2], 2);
+        let length = u8::try_from(password.len()).unwrap();
+        let message = [&[1, 2, b'm', b'e', length], password].concat();
+        client.write_all(&message).unwrap();
+        let mut answer = [0; 2];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [1, outcome], "{password:?}");
+        if outcome == 0 {
+            let request = [&[5, 1, 0][..], &name("a.test"), &port.to_be_bytes()].concat();
+            client.write_all(&request).unwrap();
+            let mut reply = [0; 10];
+            client.read_exact(&mut reply).unwrap();
+            assert_eq!(reply[1], 0);
+            assert_echoes(&mut client, b"hello");
+        } else {
+            assert_eq!(read_to_end(client), "");
+        }
+    }
 }

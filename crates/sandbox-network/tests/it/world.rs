@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sandbox_network::{
     Broker, BrokerOptions, BrokerService, ConnectionRecord, HostName, HostPattern, HostRules,
-    Listeners, Resolve, ServiceReport,
+    Listeners, ProxyToken, Resolve, ServiceReport,
 };
 
 /// A watchdog: nothing here takes that long.
@@ -83,6 +83,15 @@ impl World {
         deny: &[&str],
         change: impl FnOnce(&mut BrokerOptions),
     ) -> World {
+        World::with_token(allow, deny, None, change)
+    }
+
+    pub(crate) fn with_token(
+        allow: &[&str],
+        deny: &[&str],
+        token: Option<ProxyToken>,
+        change: impl FnOnce(&mut BrokerOptions),
+    ) -> World {
         let names = Arc::new(Names::default());
         let mut options = BrokerOptions::default().with_public_addresses_for_tests(is_public);
         options.resolve = names.clone();
@@ -96,6 +105,7 @@ impl World {
             resolver: vec![resolver],
             resolver_tcp: vec![resolver_tcp],
             proxy: vec![proxy],
+            proxy_token: token,
             // Only its family matters here: names have IPv6 addresses too.
             forwarders: vec![TcpListener::bind("[::1]:0").unwrap()],
         });

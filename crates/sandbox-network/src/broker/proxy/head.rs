@@ -16,6 +16,8 @@ pub(super) enum ProxyRequest {
         host: Host,
         /// The port.
         port: u16,
+        /// The `Proxy-Authorization` header.
+        authorization: Option<Vec<u8>>,
     },
     /// Any other method.
     Other,
@@ -69,7 +71,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<ProxyRequest>, &'static str> 
         hosts.map(|header| header.value),
         is_http_11,
     )?;
-    Ok(Some(ProxyRequest::Connect { host, port }))
+    let mut headers = request.headers.iter();
+    let authorization = headers.find(|one| one.name.eq_ignore_ascii_case("proxy-authorization"));
+    Ok(Some(ProxyRequest::Connect {
+        host,
+        port,
+        authorization: authorization.map(|header| header.value.to_vec()),
+    }))
 }
 
 /// Checks that the `Host` headers name the target. A header without a port means the default one, or
@@ -143,7 +151,11 @@ mod tests {
 
     fn connect(host: &str, port: u16) -> Result<Option<ProxyRequest>, &'static str> {
         let host = Host::parse(host).unwrap();
-        Ok(Some(ProxyRequest::Connect { host, port }))
+        Ok(Some(ProxyRequest::Connect {
+            host,
+            port,
+            authorization: None,
+        }))
     }
 
     #[test]
@@ -295,7 +307,7 @@ mod tests {
             header in "[\\x00-\\x7f]{0,30}",
         ) {
             let head = format!("CONNECT {target} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n\r\n");
-            if let Ok(Some(ProxyRequest::Connect { host: named, port })) = parse(head.as_bytes()) {
+            if let Ok(Some(ProxyRequest::Connect { host: named, port, .. })) = parse(head.as_bytes()) {
                 prop_assert_eq!(Host::parse_with_port(&target), Ok((named.clone(), port)));
                 let (other, _) = Host::parse_with_optional_port(host.trim()).unwrap();
                 prop_assert_eq!(other, named);

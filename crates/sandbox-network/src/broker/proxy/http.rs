@@ -22,6 +22,7 @@ use super::super::record::{Protocol, Refusal, escape};
 use super::super::service::ServiceContext;
 use super::super::stream::BufferedStream;
 use super::head::{MAX_HEAD, check_host};
+use super::{is_authorized, refuse_unauthenticated};
 use crate::host::Host;
 
 const HTTP_PORT: u16 = 80;
@@ -92,6 +93,12 @@ impl Client {
                 return close(text(StatusCode::BAD_REQUEST, why));
             }
         };
+        let authorization = request.headers().get(header::PROXY_AUTHORIZATION);
+        let authorization = authorization.map(HeaderValue::as_bytes);
+        if !is_authorized(&self.state, authorization) {
+            refuse_unauthenticated(&self.state, &host, port, Protocol::Http);
+            return needs_token();
+        }
         let request = match for_server(request, &host, port) {
             Ok(request) => request,
             Err(BadRequest(why)) => return close(text(StatusCode::BAD_REQUEST, why)),
@@ -282,6 +289,16 @@ fn text(status: StatusCode, text: &str) -> Response<Body> {
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+fn needs_token() -> Response<Body> {
+    let status = StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+    let mut response = text(status, "this proxy needs its token");
+    let basic = HeaderValue::from_static("Basic realm=\"proxy\"");
+    response
+        .headers_mut()
+        .insert(header::PROXY_AUTHENTICATE, basic);
     response
 }
 

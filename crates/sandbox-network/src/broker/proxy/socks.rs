@@ -1,4 +1,5 @@
-//! SOCKS 5 (RFC 1928), as far as a broker needs it: no authentication, CONNECT, names and addresses.
+//! SOCKS 5 (RFC 1928), as far as a broker needs it: CONNECT, names and addresses, and the proxy's
+//! token as a password (RFC 1929) if it has one.
 //! Nothing is read beyond the request, so that the client's first bytes stay for the tunnel.
 
 use std::io;
@@ -17,6 +18,8 @@ use super::{SOCKS_5, close_after};
 use crate::host::Host;
 
 const NO_AUTHENTICATION: u8 = 0;
+const PASSWORD: u8 = 2;
+const PASSWORD_VERSION: u8 = 1;
 const NO_ACCEPTABLE_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 const IPV4: u8 = 1;
@@ -50,7 +53,7 @@ impl From<io::Error> for RequestError {
 /// Serves one client.
 pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
     let limit = state.shared.options.limits.handshake_timeout;
-    let Ok(request) = timeout(limit, read_request(&mut client)).await else {
+    let Ok(request) = timeout(limit, read_request(state, &mut client)).await else {
         return;
     };
     let (host, port) = match request {
@@ -90,16 +93,11 @@ pub(super) async fn refuse_version_4(mut client: TcpStream) {
     close_after(&mut client, &[0, 91, 0, 0, 0, 0, 0, 0]).await;
 }
 
-async fn read_request(client: &mut TcpStream) -> Result<(Host, u16), RequestError> {
-    let _version = client.read_u8().await?;
-    let count = client.read_u8().await?;
-    let mut methods = vec![0; usize::from(count)];
-    client.read_exact(&mut methods).await?;
-    if !methods.contains(&NO_AUTHENTICATION) {
-        client.write_all(&[SOCKS_5, NO_ACCEPTABLE_METHOD]).await?;
-        return Err(RequestError::Gone);
-    }
-    client.write_all(&[SOCKS_5, NO_AUTHENTICATION]).await?;
+async fn read_request(
+    state: &ServiceContext,
+    client: &mut TcpStream,
+) -> Result<(Host, u16), RequestError> {
+    authenticate(state, client).await?;
     let mut head = [0; 4];
     client.read_exact(&mut head).await?;
     let [version, command, reserved, kind] = head;
@@ -114,9 +112,7 @@ async fn read_request(client: &mut TcpStream) -> Result<(Host, u16), RequestErro
             Ipv6Addr::from(client.read_u128().await?).into(),
         )),
         NAME => {
-            let length = client.read_u8().await?;
-            let mut name = vec![0; usize::from(length)];
-            client.read_exact(&mut name).await?;
+            let name = read_prefixed(client).await?;
             let text = String::from_utf8_lossy(&name).into_owned();
             Host::parse(&text).map_err(|_| text)
         }
@@ -138,6 +134,43 @@ async fn read_request(client: &mut TcpStream) -> Result<(Host, u16), RequestErro
             Err(RequestError::Reply(SocksReply::NotAllowed, Some(subject)))
         }
     }
+}
+
+/// Agrees on a method with the client. Without a token every client is taken.
+async fn authenticate(state: &ServiceContext, client: &mut TcpStream) -> Result<(), RequestError> {
+    let _version = client.read_u8().await?;
+    let methods = read_prefixed(client).await?;
+    let method = match state.proxy_token {
+        None => NO_AUTHENTICATION,
+        Some(_) => PASSWORD,
+    };
+    if !methods.contains(&method) {
+        client.write_all(&[SOCKS_5, NO_ACCEPTABLE_METHOD]).await?;
+        return Err(RequestError::Gone);
+    }
+    client.write_all(&[SOCKS_5, method]).await?;
+    let Some(token) = &state.proxy_token else {
+        return Ok(());
+    };
+    let version = client.read_u8().await?;
+    let _user = read_prefixed(client).await?;
+    let password = read_prefixed(client).await?;
+    if version == PASSWORD_VERSION && token.is_password(&password) {
+        client.write_all(&[PASSWORD_VERSION, 0]).await?;
+        return Ok(());
+    }
+    client.write_all(&[PASSWORD_VERSION, 1]).await?;
+    let reason = Refusal::Unauthenticated;
+    state.refuse(String::new(), 0, Protocol::Socks, reason);
+    Err(RequestError::Gone)
+}
+
+/// Reads a length of one byte and as many bytes.
+async fn read_prefixed(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let length = client.read_u8().await?;
+    let mut bytes = vec![0; usize::from(length)];
+    client.read_exact(&mut bytes).await?;
+    Ok(bytes)
 }
 
 /// The address of a reply means nothing for CONNECT through a broker.
