@@ -6,11 +6,12 @@ use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::escalation::Escalation;
 use crate::grant::mount::{Mode, Mount};
-use crate::grant::network::NetworkAccess;
+use crate::grant::network::{HostLine, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::Project;
 use crate::syntax::text::{ConfigOrigin, Span};
 use crate::worker::Worker;
+use sandbox_network::{Decision, Host};
 
 /// The grants from the project's ceiling down to one worker.
 ///
@@ -57,6 +58,8 @@ pub struct ChainLink {
     file: Option<ConfigOrigin>,
     /// Where the project says it.
     network: Option<ConfigOrigin>,
+    /// The patterns of `network`.
+    network_lines: Vec<HostLine>,
     grant: Grant,
 }
 
@@ -145,6 +148,7 @@ impl GrantChain {
                 declaration: None,
                 file: None,
                 network: project.network_at().cloned(),
+                network_lines: project.network_lines().to_vec(),
                 grant: project.ceiling().clone(),
             },
             workers: Vec::new(),
@@ -242,6 +246,7 @@ impl ChainLink {
             declaration: Some(worker.declaration().clone()),
             file: Some(worker.origin().clone()),
             network: None,
+            network_lines: worker.declaration().network_lines.clone(),
             grant,
         }
     }
@@ -274,13 +279,7 @@ impl ChainLink {
         match question {
             AccessQuery::Path { path, operation } => self.on_path(path, *operation, is_last),
             AccessQuery::Network => self.on_network(),
-            AccessQuery::Host { name, port } => {
-                let mut answer = self.on_network();
-                if !self.grant.network().allows(name, *port) {
-                    answer.verdict = Verdict::Block;
-                }
-                answer
-            }
+            AccessQuery::Host { name, port } => self.on_host(name, *port),
             AccessQuery::Repository { address, staging } => self.on_repository(address, *staging),
             AccessQuery::Tool(name) => self.on_tool(name),
             AccessQuery::Command(words) => self.on_command(words),
@@ -362,6 +361,41 @@ impl ChainLink {
             NetworkAccess::Hosts(_) => {
                 let rule = format!("network.allow: {}", self.grant.network());
                 self.answer_with(Verdict::Allow, &rule, origin)
+            }
+        }
+    }
+
+    fn on_host(&self, name: &str, port: u16) -> AccessAnswer {
+        let answer = self.on_network();
+        let NetworkAccess::Hosts(rules) = self.grant.network() else {
+            return answer;
+        };
+        let decision = match Host::parse(name) {
+            Ok(host) => rules.decide(&host, port),
+            Err(_) => Decision::Unlisted,
+        };
+        let (verdict, pattern) = match decision {
+            Decision::Allowed(pattern) => (Verdict::Allow, pattern),
+            Decision::Denied(pattern) => (Verdict::Block, pattern),
+            Decision::Unlisted => {
+                let rule = format!("`network.allow` does not name it: {}", self.grant.network());
+                return self.answer_with(Verdict::Block, rule, answer.origin);
+            }
+        };
+        let is_denied = verdict == Verdict::Block;
+        let mut lines = self.network_lines.iter();
+        // The pattern of a worker may be a part of a caller's.
+        let line = lines
+            .find(|line| (line.key == "deny") == is_denied && pattern.is_within(&line.pattern));
+        match line {
+            Some(line) => {
+                let rule = format!("network.{}: {}", line.key, line.pattern);
+                self.answer_with(verdict, rule, Some(line.origin.clone()))
+            }
+            None => {
+                let key = if is_denied { "deny" } else { "allow" };
+                let rule = format!("network.{key}: {pattern}, inherited");
+                self.answer_with(verdict, rule, answer.origin)
             }
         }
     }

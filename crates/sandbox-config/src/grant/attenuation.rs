@@ -52,12 +52,21 @@ fn stated() -> impl Strategy<Value = VerdictSetting> {
 }
 
 fn network() -> impl Strategy<Value = NetworkAccess> {
-    let host = proptest::sample::select(vec!["*.a.com", "b.a.com", "b.a.com:443", "z.org"])
-        .prop_map(|text| HostPattern::parse(text).unwrap());
+    let names = [
+        "*.a.com",
+        "b.a.com",
+        "b.a.com:443",
+        "z.org",
+        "127.0.0.1:5432",
+    ];
+    let host =
+        proptest::sample::select(names.to_vec()).prop_map(|text| HostPattern::parse(text).unwrap());
+    let list = |range| proptest::collection::vec(host.clone(), range);
     prop_oneof![
         1 => Just(NetworkAccess::Denied),
         2 => Just(NetworkAccess::Unrestricted),
-        3 => proptest::collection::vec(host, 1..4).prop_map(NetworkAccess::hosts),
+        3 => (list(1..4), list(0..3))
+            .prop_map(|(allow, deny)| NetworkAccess::hosts_except(allow, deny)),
     ]
 }
 

@@ -5,7 +5,7 @@
 use crate::grant::confinement::{SocketRequest, UnixSockets};
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mode;
-use crate::grant::network::NetworkAccess;
+use crate::grant::network::{HostLine, NetworkAccess};
 use crate::grant::restrict::{NarrowedDirectory, Restrict};
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{ApprovalPolicy, Operation, Verdict};
@@ -37,6 +37,8 @@ pub struct Declaration {
     /// Location of the `sandbox` key.
     pub(crate) sandbox: Option<Span>,
     pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
+    /// The patterns of `network`.
+    pub(crate) network_lines: Vec<HostLine>,
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limits: RunLimits,
@@ -68,6 +70,7 @@ impl Declaration {
             mounts,
             sandbox: None,
             network: None,
+            network_lines: Vec::new(),
             shell: None,
             tools: None,
             limits: RunLimits::UNLIMITED,

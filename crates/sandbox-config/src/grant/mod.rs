@@ -305,7 +305,7 @@ impl Grant {
         violations: &mut Vec<Violation>,
     ) -> Option<NetworkAccess> {
         let (wanted, at) = declaration.network.as_ref()?;
-        if !wanted.is_within(&self.network) {
+        if wanted.asks_beyond(&self.network) {
             violations.push(Violation::Network {
                 at: at.clone(),
                 beyond: wanted.excess_over(&self.network),

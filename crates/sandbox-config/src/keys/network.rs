@@ -2,7 +2,7 @@
 
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
-use crate::syntax::key_table::shape::{HOST, ValueShape};
+use crate::syntax::key_table::shape::{HOST, LOOPBACK_ADDRESS, ValueShape};
 
 /// `network: true`, or the hosts that may be reached.
 pub(crate) const NETWORK_SHAPE: ValueShape = OneOf(&[Bool, Section(&NETWORK)]);
@@ -10,17 +10,31 @@ pub(crate) const NETWORK_SHAPE: ValueShape = OneOf(&[Bool, Section(&NETWORK)]);
 key_table! {
     pub(crate) static NETWORK = "network", "`network` has";
     keys {
-        /// Hosts that commands may reach: `host`, `*.host` for the names below it, `host:port`. No
-        /// mechanism can enforce such a list yet: commands of a project with one are refused.
-        allow: List(&Like(&HOST)), required;
+        /// Hosts that commands may reach: `host`, `*.host` for the names below it, each with a port
+        /// (`host:443`) or without; `address:port`, `localhost:port`. Without a port, programs that
+        /// use the proxy of the variables reach every port, and all others reach 22, 80 and 443.
+        /// forge resolves the names and connects; a name that leads to an address of this machine,
+        /// of a private network or of a cloud's metadata service is refused. The list holds under
+        /// bubblewrap. Elsewhere every command is refused. At most 32 ports and 16 addresses.
+        allow: List(&Like(&HOST)), default("[]");
+        /// Hosts, in the form of `allow`, that commands do not reach although `allow` names them.
+        /// Alone it allows nothing. Workers inherit the list, and the lists of all levels add up.
+        deny: List(&Like(&HOST)), default("[]");
+        /// Services of this machine's loopback that commands reach under the same address:
+        /// `127.0.0.1:5432`, `[::1]:5432`, or `localhost:5432` for both. In `allow` they mean the
+        /// same.
+        loopback_out: List(&Like(&LOOPBACK_ADDRESS)), default("[]");
     }
     foreign {
         "allowedDomains" | "allowed_domains" | "hosts" => "did you mean `allow:`?",
-        "deny" | "deniedDomains" => "forge lists the hosts that commands may reach: `allow:`",
+        "deniedDomains" | "denied_domains" => "did you mean `deny:`?",
+        "loopback" | "allowLocalBinding" => "did you mean `loopback_out:`?",
         "enabled" | "mode" => "write `network: true` or `network: false`",
     }
     example "\
 network:
   allow: [\"example.com:443\", \"*.rust-lang.org\"]
+  deny: [\"forge.rust-lang.org\"]
+  loopback_out: [\"127.0.0.1:5432\"]
 ";
 }

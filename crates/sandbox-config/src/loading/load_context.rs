@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::grant::network::HostLine;
 use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::{TrustRule, Untrusted};
@@ -24,6 +25,8 @@ pub(crate) struct LoadContext<'s> {
     pub(crate) ephemeral_root: Option<PathBuf>,
     /// Location of `network`.
     pub(crate) network_at: Option<ConfigOrigin>,
+    /// The patterns of `network`.
+    pub(crate) network_lines: Vec<HostLine>,
     /// Names in rules about tools that are not names of tools.
     pub(crate) named_workers: Vec<(String, Span)>,
 }
@@ -38,6 +41,7 @@ impl<'s> LoadContext<'s> {
             dir,
             ephemeral_root: None,
             network_at: None,
+            network_lines: Vec::new(),
             named_workers: Vec::new(),
         }
     }

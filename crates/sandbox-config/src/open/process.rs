@@ -5,12 +5,12 @@ use std::path::Path;
 use os_sandbox::{
     Access, Environment, Limits, NamedHosts, Network, Policy, PolicyBuilder, Requirement,
 };
-use sandbox_network::{HostPattern, HostRules};
+use sandbox_network::HostRules;
 
 use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
-use crate::grant::network::NetworkAccess;
+use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
@@ -25,10 +25,18 @@ fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
     })
 }
 
+// The bounds that a file is checked against are those of the policy.
+const _: () = assert!(MAX_PORTS == NamedHosts::MAX_PORTS);
+const _: () = assert!(MAX_ADDRESSES == NamedHosts::MAX_ADDRESSES);
+
 /// Returns the hosts for a policy, with the ports on which programs that know no proxy can connect.
-fn named_hosts(patterns: &[HostPattern]) -> NamedHosts {
-    let hosts = NamedHosts::new(patterns.iter().map(ToString::to_string));
-    let rules = HostRules::new(patterns.iter().cloned(), []);
+///
+/// The policy has one list of patterns, which receipts show and from which the broker makes its
+/// rules. In it, a pattern of the deny list has a leading `!` (`!ads.example.com`).
+fn named_hosts(rules: &HostRules) -> NamedHosts {
+    let allowed = rules.allowed().iter().map(ToString::to_string);
+    let denied = rules.denied().iter().map(|pattern| format!("!{pattern}"));
+    let hosts = NamedHosts::new(allowed.chain(denied));
     let hosts = rules.ports().into_iter().fold(hosts, NamedHosts::port);
     let addresses = rules.addresses().into_iter();
     addresses.fold(hosts, NamedHosts::address)
@@ -94,7 +102,7 @@ impl Grant {
         let mut builder = Policy::builder()
             .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
-                NetworkAccess::Hosts(patterns) => Network::Hosts(named_hosts(patterns)),
+                NetworkAccess::Hosts(rules) => Network::Hosts(named_hosts(rules)),
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match &self.confinement.unix_sockets {

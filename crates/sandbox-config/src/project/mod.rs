@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
+use crate::grant::network::HostLine;
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::{ProjectLocation, locate};
@@ -63,6 +64,7 @@ pub struct Project {
     pub(crate) providers: Providers,
     ephemeral_root: Option<PathBuf>,
     network_at: Option<ConfigOrigin>,
+    network_lines: Vec<HostLine>,
     storage: RunStorage,
     git: GitSettings,
     warnings: Vec<Diagnostic>,
@@ -110,6 +112,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         empty_places,
         ephemeral_root,
         network_at,
+        network_lines,
         ..
     } = context;
     let warnings = reports.finish()?;
@@ -129,6 +132,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         providers: read.providers,
         ephemeral_root,
         network_at,
+        network_lines,
         storage: read.storage,
         git: read.git,
         warnings,
@@ -303,6 +307,10 @@ impl Project {
 
     pub(crate) fn network_at(&self) -> Option<&ConfigOrigin> {
         self.network_at.as_ref()
+    }
+
+    pub(crate) fn network_lines(&self) -> &[HostLine] {
+        &self.network_lines
     }
 
     /// Returns the directory of runs; `None`: the state directory of the user who runs them.

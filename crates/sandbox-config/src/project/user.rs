@@ -583,48 +583,80 @@ fn read_only(item: YamlNode) -> YamlNode {
     }
 }
 
-/// Keeps the hosts of a list that the user's own list reaches, too.
+/// Lists of `network` that name hosts to reach.
+const REACHING: [&str; 2] = ["allow", "loopback_out"];
+
+/// Keeps the hosts that the user's own lists reach, too, and adds the hosts that they deny.
 fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNode) {
-    let mut own = leaf.node.clone();
-    let Some(own) = find(&mut own, &["allow"]) else {
+    let own_hosts = REACHING.iter().flat_map(|key| items(leaf.node, key));
+    let own_denials = items(leaf.node, "deny");
+    let held = NetworkAccess::hosts_except(
+        own_hosts.filter_map(pattern),
+        own_denials.iter().filter_map(pattern),
+    );
+    let mut reaches_any = false;
+    for key in REACHING {
+        if let Some(YamlValue::List(items)) = find(there, &[key]).map(|list| &mut list.value) {
+            keep_hosts(reports, leaf, &held, items);
+            reaches_any |= !items.is_empty();
+        }
+    }
+    if !reaches_any {
+        *there = YamlNode {
+            value: YamlValue::Bool(false),
+            span: leaf.node.span.clone(),
+        };
         return;
-    };
-    let Some(YamlValue::List(items)) = find(there, &["allow"]).map(|list| &mut list.value) else {
+    }
+    if own_denials.is_empty() {
         return;
-    };
-    let held = hosts(own);
+    }
+    if let Some(own) = leaf.node.entry("deny") {
+        match find(there, &["deny"]) {
+            Some(there) => add(&own.node, there),
+            None => {
+                if let YamlValue::Map(entries) = &mut there.value {
+                    entries.push(own.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the hosts of a list that `held` reaches; what `held` denies of them is denied apart.
+fn keep_hosts(
+    reports: &mut Reports,
+    leaf: &UserValue<'_>,
+    held: &NetworkAccess,
+    items: &mut Vec<YamlNode>,
+) {
+    let own = leaf
+        .node
+        .entry("allow")
+        .map_or(&leaf.node.span, |list| &list.node.span);
     let mut kept = Vec::new();
     for item in items.drain(..) {
-        let asked = hosts_of(&item);
-        if asked.is_within(&held) {
+        let asked = NetworkAccess::hosts(pattern(&item));
+        if !asked.asks_beyond(held) {
             kept.push(item);
             continue;
         }
-        report(reports, leaf, &own.span, &item.span);
-        if let NetworkAccess::Hosts(patterns) = asked.meet(&held) {
-            kept.extend(patterns.iter().map(|pattern| YamlNode {
+        report(reports, leaf, own, &item.span);
+        if let NetworkAccess::Hosts(rules) = asked.meet(held) {
+            kept.extend(rules.allowed().iter().map(|pattern| YamlNode {
                 value: YamlValue::Str(pattern.to_string()),
                 span: item.span.clone(),
             }));
         }
     }
-    if kept.is_empty() {
-        *there = YamlNode {
-            value: YamlValue::Bool(false),
-            span: leaf.node.span.clone(),
-        };
-    } else {
-        *items = kept;
-    }
+    *items = kept;
 }
 
-fn hosts(list: &YamlNode) -> NetworkAccess {
-    let items = list.as_list().unwrap_or_default();
-    NetworkAccess::hosts(items.iter().filter_map(pattern))
-}
-
-fn hosts_of(item: &YamlNode) -> NetworkAccess {
-    NetworkAccess::hosts(pattern(item))
+/// Returns the items of a list in a mapping.
+fn items<'n>(node: &'n YamlNode, key: &str) -> &'n [YamlNode] {
+    node.entry(key)
+        .and_then(|entry| entry.node.as_list())
+        .unwrap_or_default()
 }
 
 /// The readers have reported an invalid item.

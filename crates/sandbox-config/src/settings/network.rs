@@ -1,26 +1,44 @@
-//! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
+//! `network: false | true | { allow, deny, loopback_out }`, in project and worker files.
 
-use crate::grant::network::NetworkAccess;
+use std::net::SocketAddr;
+
+use crate::grant::network::{HostLine, MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::yaml::{YamlEntry, YamlValue};
-use sandbox_network::HostPattern;
+use crate::syntax::text::Span;
+use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
+use sandbox_network::{AddressClass, HostPattern, HostRules};
 
 /// More hosts than a person reviews; also keeps the meet of two lists small.
 const MAX_HOSTS: usize = 256;
 
+/// The value of `network` in a file.
+#[derive(Debug)]
+pub(crate) struct NetworkSetting {
+    pub(crate) access: NetworkAccess,
+    /// The patterns in the order of the file.
+    pub(crate) lines: Vec<HostLine>,
+}
+
+impl NetworkSetting {
+    fn without_hosts(access: NetworkAccess) -> NetworkSetting {
+        let lines = Vec::new();
+        NetworkSetting { access, lines }
+    }
+}
+
 /// Reads the key. `None` if a mistake has been noted.
-pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkAccess> {
+pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     match &entry.node.value {
         YamlValue::Map(_) => hosts(reports, entry),
-        YamlValue::Bool(on) => Some(if *on {
+        YamlValue::Bool(on) => Some(NetworkSetting::without_hosts(if *on {
             NetworkAccess::Unrestricted
         } else {
             NetworkAccess::Denied
-        }),
+        })),
         YamlValue::List(_) => {
             reports.add(
                 fields::wrong_type(&entry.node, "network", "true, false or a mapping")
@@ -35,39 +53,157 @@ pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<Networ
     }
 }
 
-fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkAccess> {
+fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     let section = MappingFields::open(reports, &entry.node, "network", &keys::NETWORK)?;
-    if section.get("allow").is_none() {
-        section.missing(reports, "allow", "`network: false` allows no host");
+    let mut lines = Vec::new();
+    let mut all_read = true;
+    let mut read = |key: &'static str, one: fn(&str) -> Result<HostPattern, Problem>| {
+        if section.get(key).is_some() {
+            match patterns(reports, &section, key, one) {
+                Some(more) => lines.extend(more),
+                None => all_read = false,
+            }
+        }
+    };
+    read("allow", allowed);
+    read("loopback_out", on_loopback);
+    read("deny", denied);
+    if !all_read || !check_bounds(reports, &lines) {
+        return None;
     }
-    let list = section.strings(reports, "allow")?;
-    if list.is_empty() {
-        let nobody = Diagnostic::warning(
-            DiagnosticCode::NoEffect,
-            "`network.allow` is empty, so no host is allowed",
-        )
-        .at(&entry.node.span);
-        reports.add(nobody.help("`network: false` says so"));
+    let of = |is_denied: bool| {
+        let list = lines
+            .iter()
+            .filter(move |(key, ..)| (*key == "deny") == is_denied);
+        list.map(|(_, pattern, _)| pattern.clone())
+    };
+    let access = NetworkAccess::hosts_except(of(false), of(true));
+    if access == NetworkAccess::Denied {
+        note_no_hosts(reports, &lines, &entry.node);
     }
-    if list.len() > MAX_HOSTS {
-        let message = format!("`network.allow` names more than {MAX_HOSTS} hosts");
-        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
+    let lines = lines.into_iter().map(|(key, pattern, span)| HostLine {
+        key,
+        pattern,
+        origin: span.origin(),
+    });
+    Some(NetworkSetting {
+        access,
+        lines: lines.collect(),
+    })
+}
+
+/// The reason why a text is not a pattern of a list, and a correction.
+type Problem = (String, String);
+
+/// A pattern with its key and location.
+type Line<'n> = (&'static str, HostPattern, &'n Span);
+
+/// Reads a list. `None` if a mistake has been noted.
+fn patterns<'n>(
+    reports: &mut Reports,
+    section: &MappingFields<'n>,
+    key: &'static str,
+    read: fn(&str) -> Result<HostPattern, Problem>,
+) -> Option<Vec<Line<'n>>> {
+    let list = section.strings(reports, key)?;
+    if let Some((_, node)) = list.get(MAX_HOSTS) {
+        let message = format!("`network.{key}` names more than {MAX_HOSTS} hosts");
+        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
         return None;
     }
     let mut patterns = Vec::new();
     let mut all_read = true;
     for (text, node) in list {
-        match HostPattern::parse(text) {
-            Ok(pattern) => patterns.push(pattern),
-            Err(problem) => {
+        match read(text) {
+            Ok(pattern) => patterns.push((key, pattern, &node.span)),
+            Err((message, help)) => {
                 all_read = false;
-                let message = format!("`{text}` cannot be allowed: {problem}");
                 let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-                reports.add(bad.help(problem.help()));
+                reports.add(bad.help(help));
             }
         }
     }
-    all_read.then(|| NetworkAccess::hosts(patterns))
+    all_read.then_some(patterns)
+}
+
+fn allowed(text: &str) -> Result<HostPattern, Problem> {
+    HostPattern::parse(text).map_err(|problem| {
+        (
+            format!("`{text}` cannot be allowed: {problem}"),
+            problem.help().into(),
+        )
+    })
+}
+
+fn denied(text: &str) -> Result<HostPattern, Problem> {
+    HostPattern::parse(text).map_err(|problem| {
+        let names_every_host = text == "*" || text.starts_with("*:");
+        let help = match names_every_host {
+            true => "write `network: false` to allow no host",
+            false => problem.help(),
+        };
+        (format!("`{text}` cannot be denied: {problem}"), help.into())
+    })
+}
+
+fn on_loopback(text: &str) -> Result<HostPattern, Problem> {
+    let pattern = HostPattern::parse(text).map_err(|problem| {
+        (
+            format!("`{text}` is not a service: {problem}"),
+            problem.help().into(),
+        )
+    })?;
+    let addresses = pattern.addresses();
+    let is_loopback =
+        |address: &SocketAddr| AddressClass::of(address.ip()) == AddressClass::Loopback;
+    if !addresses.is_empty() && addresses.iter().all(is_loopback) {
+        return Ok(pattern);
+    }
+    let help = format!("write other hosts in `allow`: `allow: [\"{pattern}\"]`");
+    let message = format!("`{text}` is not an address of this machine's loopback");
+    Err((message, help))
+}
+
+/// Returns `true` if the lists need no more listeners than the network namespace of a command has.
+fn check_bounds(reports: &mut Reports, lines: &[Line<'_>]) -> bool {
+    let mut rules = HostRules::default();
+    for (key, pattern, span) in lines {
+        if *key == "deny" {
+            continue;
+        }
+        rules.allow(pattern.clone());
+        let bounds = [
+            (rules.ports().len(), MAX_PORTS, "ports"),
+            (rules.addresses().len(), MAX_ADDRESSES, "addresses"),
+        ];
+        let exceeded = bounds.into_iter().find(|(count, most, _)| count > most);
+        if let Some((_, most, of)) = exceeded {
+            let message = format!("`network` names more than {most} {of}");
+            let help = match of {
+                "ports" => "a host without a port counts as 22, 80 and 443: name fewer ports",
+                _ => "`localhost` counts as two addresses: name fewer of them",
+            };
+            let error = Diagnostic::error(DiagnosticCode::TooComplex, message).at(span);
+            reports.add(error.help(help));
+            return false;
+        }
+    }
+    true
+}
+
+/// Warns about lists that leave no host.
+fn note_no_hosts(reports: &mut Reports, lines: &[Line<'_>], node: &YamlNode) {
+    let first_denial = lines.iter().find(|(key, ..)| *key == "deny");
+    let allows = lines.iter().any(|(key, ..)| *key != "deny");
+    let (message, at) = match first_denial {
+        Some((.., span)) if allows => (
+            "`network.deny` names every host of `network.allow`, so no host is allowed",
+            *span,
+        ),
+        _ => ("`network` allows no host", &node.span),
+    };
+    let warning = Diagnostic::warning(DiagnosticCode::NoEffect, message).at(at);
+    reports.add(warning.help("`network: false` says so"));
 }
 
 /// `network` of a project file: anything but off needs a yes.
@@ -78,10 +214,15 @@ pub(crate) fn project_network(
     let Some(entry) = entry else {
         return NetworkAccess::Denied;
     };
-    let wanted = network(&mut context.reports, entry).unwrap_or(NetworkAccess::Denied);
+    let Some(setting) = network(&mut context.reports, entry) else {
+        return NetworkAccess::Denied;
+    };
+    context.network_lines = setting.lines;
+    let wanted = setting.access;
     let value = match &wanted {
         NetworkAccess::Denied => return wanted,
         NetworkAccess::Unrestricted => "true".to_owned(),
+        // A yes to hosts is not one to those that the file denied at that time.
         NetworkAccess::Hosts(_) => wanted.to_string(),
     };
     if context.agreed(&trust_rules::NETWORK, "network", &value, &entry.node.span) {

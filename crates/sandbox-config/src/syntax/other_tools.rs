@@ -84,7 +84,7 @@ const ROWS: &[(&str, &str)] = &[
     ),
     (
         "denieddomains blockeddomains deniedhosts domaindenylist",
-        "forge lists the hosts that commands may reach: `network: { allow: […] }`",
+        "use `network: { allow: […], deny: […] }`; hosts that `allow` does not name are refused anyway",
     ),
     (
         "mcpservers mcp",

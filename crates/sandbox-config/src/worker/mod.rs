@@ -335,8 +335,10 @@ fn declaration(
     declaration.unix_sockets =
         confinement::worker_sockets(context, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
     if let Some(entry) = top.get("network") {
-        declaration.network = network::network(&mut context.reports, entry)
-            .map(|access| (access, Some(entry.node.span.clone())));
+        if let Some(setting) = network::network(&mut context.reports, entry) {
+            declaration.network = Some((setting.access, Some(entry.node.span.clone())));
+            declaration.network_lines = setting.lines;
+        }
     }
     if let Some(entry) = top.get("shell") {
         let own = sections::worker_shell(&mut context.reports, entry);

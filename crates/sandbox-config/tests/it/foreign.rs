@@ -143,6 +143,7 @@ fn what_a_spelling_means_in_one_mapping_comes_first() {
         ),
         ("limits:\n  KEY\n", "maxTurns: 3", "`max_turns:`"),
         ("network:\n  KEY\n", "allowedDomains: []", "`allow:`"),
+        ("network:\n  KEY\n", "deniedDomains: []", "`deny:`"),
     ] {
         let said = project(place, line);
         assert!(

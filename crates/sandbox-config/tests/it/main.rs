@@ -16,6 +16,7 @@ mod layers;
 mod lineage;
 mod migration;
 mod nested;
+mod network;
 mod own_dirs;
 mod own_sandbox;
 mod pages;

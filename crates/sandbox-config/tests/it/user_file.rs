@@ -54,6 +54,14 @@ const ROWS: &[Row] = &[
         },
     ),
     (
+        "network: { allow: ['*.b.org'], deny: [x.b.org] }",
+        "network: { allow: ['*.b.org', 'x.b.org'] }",
+        |grant| {
+            let allows = |host| grant.network().allows(host, 443);
+            allows("y.b.org") && !allows("x.b.org") && !allows("b.org")
+        },
+    ),
+    (
         "network: { allow: [a.org] }",
         "network: { allow: [c.org] }",
         |grant| *grant.network() == NetworkAccess::Denied,
@@ -387,6 +395,8 @@ fn network() -> impl Strategy<Value = &'static str> {
         "network: true\n",
         "network: { allow: [a.org, '*.b.org'] }\n",
         "network: { allow: [x.b.org, c.org] }\n",
+        "network: { allow: ['*.b.org'], deny: [x.b.org] }\n",
+        "network: { allow: [a.org], loopback_out: ['127.0.0.1:1'] }\n",
     ])
 }
 

@@ -92,7 +92,9 @@ string_patterns! {
     VARIABLE = "a variable's name; `PATH`, `HOME` and `TMPDIR` are forge's own",
         "^(?!(PATH|HOME|TMPDIR)$)[A-Za-z_][A-Za-z0-9_]*$", "CI", "1A";
     HOST = "a host, without scheme and path",
-        r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$", "example.com", "https://example.com/";
+        r"^((\*\.)?[^\s\u0000-\u001f\u007f-\u009f/@:*\[\]]+|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?$", "example.com", "https://example.com/";
+    LOOPBACK_ADDRESS = "an address of the loopback with its port, such as `127.0.0.1:5432`",
+        r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]|[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt]\.?):[1-9][0-9]{0,4}$", "127.0.0.1:5432", "example.com:5432";
     IMAGE = "an image such as `forge-sandbox:1`",
         "^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}$", "debian:12", "--privileged";
     ENGINE = "an engine's address: `unix://…`, `tcp://…` or `ssh://…`",
