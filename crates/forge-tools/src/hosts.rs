@@ -62,7 +62,10 @@ impl BrokerProxy {
         let mut options = BrokerOptions::default();
         options.limits.records = MAX_RECORDS;
         options.advice = Arc::new(|host: &Host, port| {
-            format!("`network.allow` can name it: {}", host.with_port(port))
+            format!(
+                "A person can allow it: forge allow host:{}",
+                host.with_port(port)
+            )
         });
         Broker::new(rules, options)
     }

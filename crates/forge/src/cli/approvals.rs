@@ -42,6 +42,8 @@ pub(crate) struct ApproveArgs {
 Examples:
   forge allow 'npm test'
   forge allow 'npm test *' 'cargo (check|test) *'
+  forge allow host:example.com:443
+  forge allow --last
   forge allow --list
   forge allow --remove 'npm test'
 
@@ -49,11 +51,16 @@ A rule answers for you where this project asks about a command: the command then
 unasked. It holds for you, in the directory of this project, and is kept in your
 configuration directory, which workers cannot reach. What the project blocks stays
 blocked, and a worker gets no right that it does not have. The file and the change are
-shown before anything is written. `*` is one word, or at the end any rest.")]
+shown before anything is written. `*` is one word, or at the end any rest.
+`host:` and a host, as in `network.allow`, lets the commands of this project reach that host
+too, unless the project or your own file denies it.")]
 pub(crate) struct AllowArgs {
-    /// The commands, as in `shell.rules` of a project file.
-    #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove"])]
+    /// The commands, as in `shell.rules` of a project file, and hosts, as `host:NAME`.
+    #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove", "last"])]
     pub(crate) rules: Vec<String>,
+    /// Choose among the hosts that the last run of this project was refused.
+    #[arg(long, conflicts_with_all = ["rules", "list", "remove"])]
+    pub(crate) last: bool,
     /// List your rules for this project, and where they stand.
     #[arg(long, conflicts_with_all = ["rules", "remove", "yes"])]
     pub(crate) list: bool,

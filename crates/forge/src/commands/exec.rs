@@ -44,13 +44,13 @@ const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine
 
 /// Names the attempt, not the cause of the failure: only the command knows that.
 const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
-                           `network: true` turns it on";
+                           let it reach one by name: forge exec --host HOST";
 
 /// As above, where hosts are named.
 const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that `network.allow` \
                                does not name";
 
-const ALLOW_HOST_HINT: &str = "hint: to allow a host, name it in `network.allow`, or for one run: \
+const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --last; or for one run: \
                                forge exec --host HOST";
 
 pub(crate) fn run(

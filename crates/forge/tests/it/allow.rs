@@ -97,7 +97,7 @@ fn what_would_be_written_is_shown_and_needs_a_yes() {
     --- (new file)
     +++ [DIR]/home/.config/forge/projects/project-[HASH].rules
     @@ -0,0 +1,3 @@
-    +# Commands that forge does not ask about in [DIR]/project.
+    +# Commands that forge does not ask about in [DIR]/project, and hosts (`host:NAME`).
     +# One pattern a line; `forge allow` writes here. What is blocked stays blocked.
     +wc *
     error: nobody can be asked whether to write this: there is no terminal
@@ -514,4 +514,138 @@ workers:
         let by = "answer    allowed: a person at the terminal, by [a] everything that asks";
         assert_eq!(log.stdout.matches(by).count(), 2, "{}", log.stdout);
     }
+}
+
+/// The decision of `forge explain` about a host, and its rule.
+fn host_verdict(world: &World, host: &str) -> (String, String) {
+    let ran = world.forge(&["--trust", "explain", "--json", &format!("host:{host}")]);
+    ran.code(0);
+    let explained: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&explained["decision"]), explained["rule"].to_string())
+}
+
+#[test]
+fn a_host_is_added_to_those_of_the_project() {
+    let world = world();
+    assert_eq!(host_verdict(&world, "one.test:443").0, "block");
+    world
+        .forge(&["allow", "--yes", "host:One.Test:443", "wc *"])
+        .code(0);
+    let (decision, rule) = host_verdict(&world, "one.test:443");
+    assert_eq!(decision, "allow");
+    assert!(rule.contains(".rules:3:1"), "{rule}");
+    assert_eq!(host_verdict(&world, "one.test:80").0, "block");
+    check(&world, "wc -l data/a.md", "allow");
+    // Once more, in another spelling, changes nothing.
+    let again = world.forge(&["allow", "--yes", "host:one.test:443"]);
+    assert!(
+        again.code(0).stdout.starts_with("unchanged: "),
+        "{}",
+        again.stdout
+    );
+    let listed = world.forge(&["allow", "--list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.code(0).stdout).unwrap();
+    let rules = listed["rules"].as_array().unwrap();
+    let rules: Vec<&str> = rules
+        .iter()
+        .filter_map(|one| one["rule"].as_str())
+        .collect();
+    assert_eq!(rules, ["wc *", "host:one.test:443"]);
+    world
+        .forge(&["allow", "--yes", "--remove", "host:one.test:443"])
+        .code(0);
+    assert_eq!(host_verdict(&world, "one.test:443").0, "block");
+    let wrong = world.forge(&["allow", "--yes", "host:https://one.test/"]);
+    wrong.code(2);
+    assert!(
+        wrong.stderr.contains("cannot be allowed: it is a URL"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(wrong.stderr.contains("RULE:1:6"), "{}", wrong.stderr);
+}
+
+/// A host of the person's is no more than the project and the user file leave open.
+#[test]
+fn what_denies_a_host_wins() {
+    let denied = format!("{PROJECT}network: {{ allow: [two.test], deny: ['*.one.test'] }}\n");
+    let world = World::new(&[
+        ("golem-forge.config.yaml", &*denied),
+        ("data/a.md", "one\n"),
+    ]);
+    let rules = ["host:www.one.test", "host:two.test", "host:three.test"];
+    let written = world.forge(&[&["--trust", "allow", "--yes"][..], &rules].concat());
+    written.code(0);
+    for warning in [
+        "`host:www.one.test` has no effect: `network.deny` names it, so it stays denied",
+        "`host:two.test` has no effect: this project names it already",
+    ] {
+        assert!(written.stderr.contains(warning), "{}", written.stderr);
+    }
+    assert!(!written.stderr.contains("three.test"), "{}", written.stderr);
+    assert_eq!(host_verdict(&world, "www.one.test:80").0, "block");
+    assert_eq!(host_verdict(&world, "two.test:80").0, "allow");
+    assert_eq!(host_verdict(&world, "three.test:80").0, "allow");
+    let user = world.outside().join("home/.config/forge/config.yaml");
+    std::fs::write(
+        &user,
+        "network: { allow: ['*.test'], deny: [three.test] }\n",
+    )
+    .unwrap();
+    assert_eq!(host_verdict(&world, "three.test:80").0, "block");
+    assert_eq!(host_verdict(&world, "two.test:80").0, "allow");
+}
+
+/// What the last run was refused is what `--last` offers, and nothing else.
+#[test]
+fn the_hosts_of_the_last_run_are_offered() {
+    let world = world();
+    let none = world.forge(&["allow", "--last"]);
+    assert!(
+        none.code(0).stdout.contains("was refused no host"),
+        "{}",
+        none.stdout
+    );
+    let command = [
+        "exec",
+        "--mechanism",
+        "bubblewrap",
+        "--host",
+        "named.test",
+        "--",
+    ];
+    let script = "getent hosts one.test; getent hosts named.test; \
+                  exec 3<>/dev/tcp/127.0.0.53/3128; \
+                  printf 'CONNECT two.test:8443 HTTP/1.1\\r\\nHost: two.test:8443\\r\\n\\r\\n' >&3; \
+                  cat <&3; exit 4";
+    let ran = world.forge(&[&command[..], &["bash", "-c", script]].concat());
+    if ran.stderr.contains("OS sandbox required") {
+        println!("skipped: bubblewrap cannot be used here: {}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stdout.contains("HTTP/1.1 403"), "{}", ran.stdout);
+    let advice = "A person can allow it: forge allow host:two.test:8443";
+    assert!(ran.stdout.contains(advice), "{}", ran.stdout);
+    for line in [
+        "refused: resolve one.test (no rule names it)\n",
+        "refused: connect two.test:8443 (no rule names it)\n",
+        "forge allow --last",
+    ] {
+        assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
+    }
+    let offered = world.forge(&["allow", "--last", "--json"]);
+    let offered: Value = serde_json::from_str(&offered.code(0).stdout).unwrap();
+    let expected = ["host:one.test", "host:two.test:8443"];
+    assert_eq!(offered["refused"], serde_json::json!(expected));
+    assert_eq!(files(&world), Vec::<PathBuf>::new());
+    world.forge(&["allow", "--last", "--yes"]).code(0);
+    assert_eq!(host_verdict(&world, "one.test:22").0, "allow");
+    assert_eq!(host_verdict(&world, "two.test:8443").0, "allow");
+    assert_eq!(host_verdict(&world, "two.test:80").0, "block");
+    // A command that needs no such host is not told about one.
+    let fine =
+        world.forge(&[&command[..], &["bash", "-c", "getent hosts one.test; true"]].concat());
+    assert_eq!((fine.code, &*fine.stderr), (0, ""), "{}", fine.stderr);
 }

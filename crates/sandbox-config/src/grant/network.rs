@@ -84,6 +84,18 @@ impl NetworkAccess {
         }
     }
 
+    /// Returns this access with further hosts, of which denied ones stay denied.
+    pub(crate) fn with_hosts(&self, more: impl IntoIterator<Item = HostPattern>) -> NetworkAccess {
+        match self {
+            NetworkAccess::Denied => NetworkAccess::hosts(more),
+            NetworkAccess::Hosts(rules) => {
+                let allow = rules.allowed().iter().cloned().chain(more);
+                NetworkAccess::hosts_except(allow, rules.denied().iter().cloned())
+            }
+            NetworkAccess::Unrestricted => NetworkAccess::Unrestricted,
+        }
+    }
+
     /// Returns the hosts that both reach.
     #[must_use]
     pub fn meet(&self, other: &NetworkAccess) -> NetworkAccess {

@@ -1,15 +1,20 @@
-//! The person's shell rules for one project: commands that this person is not asked about there.
+//! The person's rules for one project: commands that this person is not asked about there, and hosts
+//! that commands reach beside those that the project names.
 //!
 //! They are in a file of the user's, one for each project directory, outside the project: one
-//! pattern a line, `#` begins a comment. A rule answers a question of the project and its workers.
-//! It never lifts a block, and gives no right that the worker does not have.
+//! pattern of a command or `host:PATTERN` a line, `#` begins a comment. A rule for commands answers
+//! a question of the project and its workers. It never lifts a block, and gives no right that the
+//! worker does not have. A host becomes a part of the project's network: hosts that the project or
+//! the user file denies stay denied, and a worker that lists hosts keeps to its own list.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use sandbox_network::HostPattern;
 use sha2::{Digest as _, Sha256};
 
+use crate::grant::network::HostLine;
 use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
 use crate::loading::location::ProjectLocation;
@@ -33,7 +38,7 @@ const HASH_BYTES: usize = 8;
 /// let none = PersonalRules::parse("x.rules", "").unwrap();
 /// let text = none.with("/home/a/p".as_ref(), &["npm test *".into()]).unwrap();
 /// let rules = PersonalRules::parse("x.rules", &text).unwrap();
-/// let list: Vec<&str> = rules.iter().map(|(rule, _)| rule).collect();
+/// let list: Vec<String> = rules.iter().map(|(rule, _)| rule).collect();
 /// assert_eq!(list, ["npm test *"]);
 /// assert!(rules.with("/home/a/p".as_ref(), &["./run *".into()]).is_err());
 /// assert!(!rules.without("npm test *").unwrap().contains("npm"));
@@ -42,6 +47,26 @@ const HASH_BYTES: usize = 8;
 pub struct PersonalRules {
     text: String,
     pub(crate) rules: Vec<CommandRule>,
+    pub(crate) hosts: Vec<HostLine>,
+}
+
+/// The beginning of a line that names a host.
+const HOST: &str = "host:";
+
+/// One line of the file that is not a comment.
+enum PersonalRule {
+    Command(CommandRule),
+    Host(HostLine),
+}
+
+impl PersonalRule {
+    /// Returns the line in the form that the file has.
+    fn text(&self) -> String {
+        match self {
+            PersonalRule::Command(rule) => rule.pattern.text().to_owned(),
+            PersonalRule::Host(line) => format!("{HOST}{}", line.pattern),
+        }
+    }
 }
 
 impl PersonalRules {
@@ -76,6 +101,7 @@ impl PersonalRules {
                 return Ok(PersonalRules {
                     text: String::new(),
                     rules: Vec::new(),
+                    hosts: Vec::new(),
                 });
             }
             // A program that can write there answers for this person.
@@ -106,7 +132,7 @@ impl PersonalRules {
 
     fn of(text: &Arc<SourceText>) -> Result<PersonalRules, Diagnostics> {
         let mut reports = Reports::default();
-        let mut rules = Vec::new();
+        let (mut rules, mut hosts) = (Vec::new(), Vec::new());
         let mut start = 0;
         for line in text.text.split_inclusive('\n') {
             let span = Span {
@@ -118,13 +144,14 @@ impl PersonalRules {
             if is_comment(line) {
                 continue;
             }
-            if rules.len() == MAX_RULES {
+            if rules.len() + hosts.len() == MAX_RULES {
                 let message = format!("more than {MAX_RULES} rules");
                 reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&span));
                 break;
             }
             match rule(line, &span) {
-                Ok(rule) => rules.push(rule),
+                Ok(PersonalRule::Command(rule)) => rules.push(rule),
+                Ok(PersonalRule::Host(line)) => hosts.push(line),
                 Err(mistake) => reports.add(*mistake),
             }
         }
@@ -132,6 +159,7 @@ impl PersonalRules {
         Ok(PersonalRules {
             text: text.text.clone(),
             rules,
+            hosts,
         })
     }
 
@@ -141,10 +169,13 @@ impl PersonalRules {
         &self.text
     }
 
-    /// Returns the rules in the order of the file, with their locations.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &ConfigOrigin)> {
+    /// Returns the rules with their locations: those for commands, then the hosts, each in the order
+    /// of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (String, &ConfigOrigin)> {
         let rules = self.rules.iter();
-        rules.map(|rule| (rule.pattern.text(), &rule.origin))
+        let rules = rules.map(|rule| (rule.pattern.text().to_owned(), &rule.origin));
+        let hosts = self.hosts.iter();
+        rules.chain(hosts.map(|line| (format!("{HOST}{}", line.pattern), &line.origin)))
     }
 
     /// Returns the rule for exactly this command; `None` if it cannot be one.
@@ -159,7 +190,10 @@ impl PersonalRules {
     pub fn exact(words: &[String]) -> Option<CommandPattern> {
         let text = CommandPattern::of_words(words)?.text().to_owned();
         let typed = SourceText::inline("RULE".to_owned(), Layer::CommandLine, text.clone());
-        Some(rule(&text, &Span::start(&typed)).ok()?.pattern)
+        match rule(&text, &Span::start(&typed)).ok()? {
+            PersonalRule::Command(rule) => Some(rule.pattern),
+            PersonalRule::Host(_) => None,
+        }
     }
 
     fn has(&self, pattern: &str) -> bool {
@@ -174,19 +208,22 @@ impl PersonalRules {
     pub fn with(&self, project: &Path, patterns: &[String]) -> Result<String, Diagnostics> {
         let mut reports = Reports::default();
         let mut text = self.text.clone();
-        let mut added: Vec<&str> = Vec::new();
+        let mut added: Vec<String> = Vec::new();
         for pattern in patterns {
             let typed = SourceText::inline("RULE".to_owned(), Layer::CommandLine, pattern.clone());
-            if let Err(mistake) = rule(pattern.trim_end(), &Span::start(&typed)) {
-                reports.add(*mistake);
-            }
-            let pattern = pattern.trim();
-            if self.has(pattern) || added.contains(&pattern) {
+            let pattern = match rule(pattern.trim_end(), &Span::start(&typed)) {
+                Ok(rule) => rule.text(),
+                Err(mistake) => {
+                    reports.add(*mistake);
+                    continue;
+                }
+            };
+            if self.has(&pattern) || added.contains(&pattern) {
                 continue;
             }
             if text.is_empty() {
                 text = format!(
-                    "# Commands that forge does not ask about in {}.\n\
+                    "# Commands that forge does not ask about in {}, and hosts (`host:NAME`).\n\
                      # One pattern a line; `forge allow` writes here. What is blocked stays blocked.\n",
                     visible(&project.to_string_lossy())
                 );
@@ -194,7 +231,7 @@ impl PersonalRules {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
-            text.push_str(pattern);
+            text.push_str(&pattern);
             text.push('\n');
             added.push(pattern);
         }
@@ -212,23 +249,18 @@ impl PersonalRules {
     }
 }
 
-/// Reads the rules of the user for a project, if they exist. Mistakes are reported.
+/// Reads the rules of the user for a project. `None` if there are none, or after a mistake, which is
+/// reported.
 pub(crate) fn of_project(
     reports: &mut Reports,
     sources: &Sources,
     found: &ProjectLocation,
-) -> Arc<[CommandRule]> {
-    let Some(dir) = &sources.personal_rules else {
-        return Arc::default();
-    };
+) -> Option<PersonalRules> {
+    let dir = sources.personal_rules.as_ref()?;
     let file = dir.join(PersonalRules::file_name(&found.dir));
-    match PersonalRules::read(&file, &found.show(&file)) {
-        Ok(read) => read.rules.into(),
-        Err(mistakes) => {
-            reports.extend(mistakes.into_list());
-            Arc::default()
-        }
-    }
+    let read = PersonalRules::read(&file, &found.show(&file));
+    read.map_err(|mistakes| reports.extend(mistakes.into_list()))
+        .ok()
 }
 
 fn is_comment(line: &str) -> bool {
@@ -254,7 +286,7 @@ fn inner_asterisk(text: &str) -> Option<(usize, &str)> {
 }
 
 /// Reads a line as a rule. `start` is the place of its first character.
-fn rule(line: &str, start: &Span) -> Result<CommandRule, Box<Diagnostic>> {
+fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
     let text = line.trim_start();
     let at = |offset: usize, part: &str| {
         let chars = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
@@ -282,6 +314,17 @@ fn rule(line: &str, start: &Span) -> Result<CommandRule, Box<Diagnostic>> {
     {
         let message = "the rule holds a character that is not seen".to_owned();
         return Err(mistake(message, at(offset, "x"), ""));
+    }
+    if let Some(host) = text.strip_prefix(HOST) {
+        let pattern = HostPattern::parse(host.trim()).map_err(|problem| {
+            let message = format!("`{host}` cannot be allowed: {problem}");
+            mistake(message, at(HOST.len(), host), problem.help())
+        })?;
+        return Ok(PersonalRule::Host(HostLine {
+            key: "allow",
+            pattern,
+            origin: at(0, text).origin(),
+        }));
     }
     let pattern = CommandPattern::parse(text).map_err(|problem| {
         mistake(
@@ -319,10 +362,10 @@ fn rule(line: &str, start: &Span) -> Result<CommandRule, Box<Diagnostic>> {
              meant as itself",
         ));
     }
-    Ok(CommandRule {
+    Ok(PersonalRule::Command(CommandRule {
         pattern,
         verdict: Verdict::Allow,
         why: None,
         origin: at(0, text).origin(),
-    })
+    }))
 }

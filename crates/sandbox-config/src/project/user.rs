@@ -202,8 +202,12 @@ impl UserFile {
             .map(|leaf| (leaf.dotted(), leaf.node))
     }
 
-    /// The tool axis: it is not a tree, so it is met where calls are judged.
+    /// Narrows the rights that are not read from the trees: the tool axis, which is met where calls
+    /// are judged, and the hosts of the user's rules for the project.
     pub(crate) fn meet_grant(&self, ceiling: &mut Grant) {
+        if self.tree.entry("network").is_some() {
+            ceiling.network = ceiling.network.meet(&self.ceiling.network);
+        }
         let approval = ApprovalPolicy::clone(&ceiling.approval);
         ceiling.approval = approval.at_most(&self.ceiling.approval).into();
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::grant::Grant;
 use crate::grant::declaration::MountRequest;
 use crate::grant::front_end::DefaultAccess;
+use crate::grant::network::NetworkAccess;
 use crate::grant::shell::{CommandRule, ProgramLists, RuleList};
 use crate::grant::verdict::Verdict;
 use crate::project::Project;
@@ -51,6 +52,28 @@ impl PersonalRules {
     pub fn review(&self, ceiling: &Grant) -> Vec<Diagnostic> {
         let mut findings = Vec::new();
         personal_rules(&self.rules, ceiling, &mut findings);
+        for line in &self.hosts {
+            let alone = NetworkAccess::hosts([line.pattern.clone()]);
+            let without = match ceiling.network() {
+                NetworkAccess::Unrestricted => "this project reaches every host already",
+                NetworkAccess::Hosts(_) if alone.is_within(ceiling.network()) => {
+                    "this project names it already"
+                }
+                NetworkAccess::Hosts(rules)
+                    if rules
+                        .denied()
+                        .iter()
+                        .any(|deny| line.pattern.is_within(deny)) =>
+                {
+                    "`network.deny` names it, so it stays denied"
+                }
+                NetworkAccess::Denied | NetworkAccess::Hosts(_) => continue,
+            };
+            let message = format!("`host:{}` has no effect: {without}", line.pattern);
+            findings.push(
+                Diagnostic::warning(DiagnosticCode::NoEffect, message).at_origin(&line.origin),
+            );
+        }
         findings
     }
 }

@@ -6,6 +6,7 @@
 mod calls;
 mod export;
 mod list;
+pub(crate) mod refused;
 mod run_usage;
 mod show;
 mod since;

@@ -1,4 +1,5 @@
-//! `forge allow`: the user's own rules for this project, which answer its questions about commands.
+//! `forge allow`: the user's own rules for this project, which answer its questions about commands
+//! and name hosts that its commands reach.
 //! The change is shown before it is written; the file is replaced whole, under a lock.
 
 use std::io::{BufRead as _, Write as _};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{AllowArgs, Global};
+use crate::commands::log::refused::unlisted_hosts;
 use crate::exit::{CliError, ExitKind};
 use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
 use crate::output::escape::{escape, escape_lines, escape_path};
@@ -25,12 +27,23 @@ pub(crate) fn run(
         let rules = file.read()?;
         return file.list(global, ambient, &rules);
     }
+    let chosen;
+    let wanted = match args.last {
+        false => &args.rules,
+        true => {
+            chosen = file.choose_hosts(global, ambient, args.yes)?;
+            &chosen
+        }
+    };
+    if wanted.is_empty() && args.remove.is_none() {
+        return Ok(ExitKind::Done);
+    }
     loop {
         // Why: a person takes time to answer, and the lock would block others meanwhile.
         let held = if args.yes { Some(file.lock()?) } else { None };
         let rules = file.read()?;
         let new = match &args.remove {
-            None => rules.with(&file.project, &args.rules)?,
+            None => rules.with(&file.project, wanted)?,
             Some(rule) => rules.without(rule).ok_or_else(|| no_rule(rule))?,
         };
         if new == rules.text() {
@@ -164,6 +177,51 @@ impl RulesFile {
         escape_lines(&diff)
     }
 
+    /// Returns the rules for the hosts that the last run was refused and the person picks. Without a
+    /// person, it lists them; with `all`, it returns all.
+    fn choose_hosts(
+        &self,
+        global: &Global,
+        ambient: &Ambient,
+        all: bool,
+    ) -> Result<Vec<String>, CliError> {
+        let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
+        let state = ambient.state.as_deref().ok_or_else(missing)?;
+        let hosts = unlisted_hosts(state, &self.project)?;
+        let rules: Vec<String> = hosts.iter().map(|host| format!("host:{host}")).collect();
+        if all {
+            return Ok(rules);
+        }
+        if global.json {
+            let project = self.project.to_string_lossy();
+            print(&json!({ "project": project, "refused": rules }).to_string())?;
+            return Ok(Vec::new());
+        }
+        if rules.is_empty() {
+            print("the last run of this project was refused no host that a rule could allow")?;
+            return Ok(rules);
+        }
+        for (number, rule) in rules.iter().enumerate() {
+            print(&format!("{}  {}", number + 1, escape(rule)))?;
+        }
+        if ambient.reason_not_to_ask(global.no_input).is_some() {
+            stderr::print("hint: allow one of them: forge allow RULE");
+            return Ok(Vec::new());
+        }
+        let failed = |error: std::io::Error| {
+            CliError::new(ExitKind::Negative, "terminal", error.to_string())
+        };
+        let mut screen = std::io::stderr().lock();
+        write!(screen, "Allow which? [numbers, or all; enter for none] ").map_err(failed)?;
+        screen.flush().map_err(failed)?;
+        let mut line = String::new();
+        std::io::stdin()
+            .lock()
+            .read_line(&mut line)
+            .map_err(failed)?;
+        picked(&rules, line.trim())
+    }
+
     /// Shows the change and asks. An error is how the command ends without it.
     fn confirm(
         &self,
@@ -225,7 +283,7 @@ impl RulesFile {
         } else {
             let rows: Vec<Vec<String>> = rules
                 .iter()
-                .map(|(rule, origin)| vec![escape(rule), escape(&origin.to_string())])
+                .map(|(rule, origin)| vec![escape(&rule), escape(&origin.to_string())])
                 .collect();
             crate::output::describe::table(&rows, "", ambient.layout())
                 .trim_end()
@@ -270,6 +328,26 @@ impl RulesFile {
             _ => ExitKind::Done,
         })
     }
+}
+
+/// Returns the rules with these numbers, separated by spaces or commas.
+fn picked(rules: &[String], answer: &str) -> Result<Vec<String>, CliError> {
+    if answer == "all" {
+        return Ok(rules.to_vec());
+    }
+    let words = answer.split([' ', ',']).filter(|word| !word.is_empty());
+    let pick = |word: &str| {
+        let number = word
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        let rule = number.and_then(|number| rules.get(number)).cloned();
+        rule.ok_or_else(|| {
+            let text = format!("`{}` is none of the numbers", escape(word));
+            CliError::new(ExitKind::Usage, "usage", text)
+        })
+    };
+    words.map(pick).collect()
 }
 
 fn note(finding: &Diagnostic) -> String {

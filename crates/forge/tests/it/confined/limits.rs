@@ -177,7 +177,7 @@ except OSError: pass
 fn a_refused_connection_is_named_after_a_failure() {
     let world = World::new(&[("silent.py", SILENT)]);
     let note = "note: the command tried to reach another host, and the network is off; \
-                `network: true` turns it on\n";
+                let it reach one by name: forge exec --host HOST\n";
     for mechanism in mechanisms(&world) {
         let run = |flags: &[&str], script: &str| {
             let exec = ["exec", "--mechanism", mechanism];
