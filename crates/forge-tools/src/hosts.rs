@@ -162,6 +162,8 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
         let target = match one.port {
             // The connect that follows tells more.
             0 if tried.contains(one.host.as_str()) => continue,
+            // A request for a URL that names no valid host has no port either.
+            0 if Host::parse(&one.host).is_err() => format!("request {}", one.host),
             0 => format!("resolve {}", one.host),
             port if one.host.contains(':') => format!("connect [{}]:{port}", one.host),
             port => format!("connect {}:{port}", one.host),
