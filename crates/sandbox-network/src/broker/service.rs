@@ -231,12 +231,18 @@ impl ServiceContext {
         if reason.is_failure() {
             return format!("{subject}: {reason}\n");
         }
-        let advice = (self.shared.options.advice)(host, port);
         let line = format!("{subject} is refused: {reason}\n");
-        if advice.is_empty() {
-            line
-        } else {
-            format!("{line}{advice}\n")
+        let advised = match reason {
+            Refusal::Unlisted | Refusal::Declined => Some(host.clone()),
+            // The name has a rule; its address has none.
+            Refusal::NotPublic { address, .. } => Some(Host::Address(*address)),
+            // No rule that is added allows it.
+            _ => None,
+        };
+        let advice = advised.map(|host| (self.shared.options.advice)(&host, port));
+        match advice.filter(|advice| !advice.is_empty()) {
+            Some(advice) => format!("{line}{advice}\n"),
+            None => line,
         }
     }
 
