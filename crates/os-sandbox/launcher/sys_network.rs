@@ -47,9 +47,13 @@ pub fn enter_network(namespace: i32) -> Result<()> {
 pub fn add_address(address: &Address, prefix: u8) -> Result<()> {
     const RTM_NEWADDR: u16 = 20;
     const IFA_LOCAL: u16 = 2;
+    const IFA_F_NODAD: u8 = 2;
+    // Otherwise an IPv6 address is tentative until a thread of the kernel has come to it, and
+    // connections to it fail (RFC 4862, section 5.4).
+    let flags = if address.is_v6 { IFA_F_NODAD } else { 0 };
     // struct ifaddrmsg: family, prefix length, flags, scope, index.
     let mut request = RouteRequest::new(RTM_NEWADDR);
-    request.push(&[address.family(), prefix, 0, 0]);
+    request.push(&[address.family(), prefix, flags, 0]);
     request.push(&LOOPBACK.to_ne_bytes());
     request.attribute(IFA_LOCAL, address.octets());
     request.send()
