@@ -32,6 +32,8 @@ mod json;
 mod log;
 #[cfg(target_os = "linux")]
 mod messages;
+#[cfg(target_os = "linux")]
+mod named_hosts;
 mod node;
 mod own_dirs;
 mod playbooks;

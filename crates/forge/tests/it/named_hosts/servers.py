@@ -1,0 +1,200 @@
+"""The other hosts of the tests of named hosts: run in an own user, network and mount namespace, it
+gives `lo` their addresses, maps their names in /etc/hosts, serves them, and ends when its standard
+input does. It prints "ready", or the reason for which it cannot serve.
+
+Arguments: a directory of its own, a directory of files to serve, the file for the certificate.
+"""
+
+import base64
+import hashlib
+import http.server
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+
+ADDRESSES = {
+    "93.184.215.14/32": ["one.example", "www.one.example", "deep.www.one.example", "dual.example"],
+    "93.184.215.15/32": ["two.example"],
+    "93.184.215.66/32": ["evil.example"],
+    "2a00:1450::5/128": ["six.example", "dual.example"],
+    "10.0.0.5/32": ["private.example"],
+    "169.254.169.254/32": ["metadata.example"],
+    "127.0.0.1/8": ["localhost", "loop.example"],
+    # Not an address of this machine, and no route leads to it.
+    "93.184.215.99/32": ["gone.example"],
+}
+
+UNASSIGNED = {"93.184.215.99/32", "127.0.0.1/8"}
+HTTP = [80, 8080, 9999]
+TLS = 443
+SPEAKS_FIRST = 2200
+ECHO = 9000
+BANNER = b"SSH-2.0-own\r\n"
+
+
+def run(*command):
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def set_up(own):
+    run("ip", "link", "set", "lo", "up")
+    for address in ADDRESSES:
+        if address not in UNASSIGNED:
+            run("ip", "address", "add", address, "dev", "lo", *(["nodad"] if ":" in address else []))
+    files = {"hosts": "", "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"}
+    for address, names in ADDRESSES.items():
+        files["hosts"] += "%s %s\n" % (address.split("/")[0], " ".join(names))
+    for name, text in files.items():
+        path = os.path.join(own, name)
+        with open(path, "w") as file:
+            file.write(text)
+        run("mount", "--bind", path, "/etc/" + name)
+
+
+def certificate(own, copy):
+    names = [name for names in ADDRESSES.values() for name in names]
+    key, made = os.path.join(own, "key"), os.path.join(own, "made")
+    run(
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+        "-days", "2", "-subj", "/CN=test", "-keyout", key, "-out", made,
+        "-addext", "subjectAltName=" + ",".join("DNS:" + name for name in names),
+    )
+    with open(made) as file, open(copy, "w") as to:
+        to.write(file.read())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made, key)
+    return context
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.headers.get("Upgrade", "").lower() == "websocket":
+            return self.web_socket()
+        path = self.translate_path(self.path)
+        if self.path != "/" and os.path.exists(path):
+            return super().do_GET()
+        if self.path != "/":
+            return self.send_error(404)
+        self.answer(b"hello of " + self.headers.get("Host", "").encode())
+
+    def do_POST(self):
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+    do_PUT = do_POST
+
+    def answer(self, body):
+        body += b"\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def web_socket(self):
+        """Greets, and echoes one short text frame (RFC 6455)."""
+        key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+        self.send_header("Sec-WebSocket-Accept", accept)
+        self.end_headers()
+        _, length = self.rfile.read(2)
+        mask = self.rfile.read(4)
+        text = bytes(byte ^ mask[at % 4] for at, byte in enumerate(self.rfile.read(length & 127)))
+        self.wfile.write(bytes([0x81, len(text)]) + text)
+        self.close_connection = True
+
+
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+    daemon_threads = True
+    request_queue_size = 128
+
+    def server_bind(self):
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        socket.socket.setsockopt(self.socket, socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "test", self.server_address[1]
+
+    def handle_error(self, *_):
+        pass
+
+
+def start(function, *arguments):
+    threading.Thread(target=function, args=arguments, daemon=True).start()
+
+
+def accept(port, handle):
+    listener = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+
+    def serve():
+        while True:
+            stream, _ = listener.accept()
+            start(handle, stream)
+
+    start(serve)
+
+
+def speak_first(stream):
+    with stream:
+        stream.sendall(BANNER)
+        stream.recv(256)
+
+
+def echo(stream):
+    with stream:
+        while True:
+            bytes_ = stream.recv(65536)
+            if not bytes_:
+                break
+            stream.sendall(bytes_)
+
+
+def note_datagrams(port, file):
+    """Datagrams must not arrive: the file stays empty."""
+    listener = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    listener.bind(("::", port))
+
+    def serve():
+        while True:
+            got, peer = listener.recvfrom(4096)
+            with open(file, "ab") as to:
+                to.write(repr((port, peer, got)).encode() + b"\n")
+            # As a name server that fails, so that the host's own questions end at once.
+            if port == 53 and len(got) > 3:
+                listener.sendto(got[:2] + bytes([0x80 | got[2] & 1, 2]) + got[4:], peer)
+
+    start(serve)
+
+
+def main():
+    own, files, copy = sys.argv[1:]
+    set_up(own)
+    handler = lambda *arguments: Handler(*arguments, directory=files)
+    for port in HTTP:
+        start(Server(("::", port), handler).serve_forever)
+    secure = Server(("::", TLS), handler)
+    context = certificate(own, copy)
+    secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
+    start(secure.serve_forever)
+    accept(SPEAKS_FIRST, speak_first)
+    accept(ECHO, echo)
+    for port in [53, 443]:
+        note_datagrams(port, os.path.join(own, "datagrams"))
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+try:
+    main()
+except (OSError, subprocess.CalledProcessError) as error:
+    print(error, flush=True)
