@@ -5,19 +5,16 @@
 //! it has checked, bytes are copied, a record is written. Nothing is resolved twice.
 
 mod ask;
-mod client_hello;
 mod connect;
-mod dns;
 mod forwarder;
 mod names;
 mod options;
-mod parent;
 mod proxy;
+mod proxy_token;
 mod record;
 mod resolve;
 mod resolver;
 mod service;
-mod stream;
 mod tunnel;
 
 use std::io;
@@ -35,9 +32,9 @@ use ask::Questions;
 use names::SyntheticNames;
 
 pub use ask::{AskHost, HostAnswer};
+pub use connect::ParentProxy;
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
-pub use parent::ParentProxy;
-pub use proxy::ProxyToken;
+pub use proxy_token::ProxyToken;
 pub use record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Protocol, Refusal,
     TlsName,

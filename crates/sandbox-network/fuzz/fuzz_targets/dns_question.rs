@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "the targets use less of it than the crate")]
-#[path = "../../src/broker/dns.rs"]
+#[path = "../../src/broker/resolver/dns.rs"]
 mod dns;
 #[allow(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/host.rs"]

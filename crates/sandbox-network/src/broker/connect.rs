@@ -1,5 +1,7 @@
 //! The one road of a connection: decide, resolve, check the addresses, connect to a checked one.
 
+mod parent;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +9,6 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::parent;
 use super::record::{
     ConnectionEventKind, ConnectionRecord, OpenConnection, Protocol, Refusal, shown,
 };
@@ -15,6 +16,8 @@ use super::resolve::resolve;
 use super::service::ServiceContext;
 use crate::host::Host;
 use crate::pattern::LOOPBACK;
+
+pub use parent::ParentProxy;
 
 /// A connection to a host that the rules allow.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::AskHost;
-use super::parent::ParentProxy;
+use super::connect::ParentProxy;
 use super::record::ConnectionEvent;
 use super::resolve::{Resolve, SystemResolver};
 use crate::address;

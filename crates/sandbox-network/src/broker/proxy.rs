@@ -4,7 +4,7 @@
 mod head;
 mod http;
 mod socks;
-mod token;
+mod stream;
 
 use std::sync::Arc;
 
@@ -19,8 +19,6 @@ use super::service::ServiceContext;
 use super::tunnel;
 use crate::host::Host;
 use head::{MAX_HEAD, ProxyRequest};
-
-pub use token::ProxyToken;
 
 const SOCKS_4: u8 = 4;
 const SOCKS_5: u8 = 5;

@@ -1,6 +1,8 @@
 //! The resolver of a confined network. It asks nobody outside: an allowed name has a synthetic
 //! address, any other name does not exist. So a question cannot carry anything out.
 
+mod dns;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,7 +10,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use super::dns::{self, Answer, NoQuestion, Question};
 use super::lock;
 use super::names::AddressMeaning;
 use super::record::Refusal;
@@ -16,6 +17,7 @@ use super::service::ServiceContext;
 use crate::host::HostName;
 use crate::pattern::LOOPBACK;
 use crate::rules::Decision;
+use dns::{Answer, NoQuestion, Question};
 
 /// Most bytes of a question. Longer ones are cut off, and then not valid.
 const MAX_QUESTION: usize = 4096;

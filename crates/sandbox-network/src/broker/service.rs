@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::proxy::ProxyToken;
+use super::proxy_token::ProxyToken;
 use super::record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, Protocol, Records, Refusal,
 };

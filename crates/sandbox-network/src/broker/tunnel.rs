@@ -1,6 +1,8 @@
 //! Copying between a client and a host. Each direction ends on its own, back-pressure passes
 //! through, and the client's first bytes are held until a TLS hello names the right host.
 
+mod client_hello;
+
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -11,11 +13,11 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::client_hello::{self, HelloStatus};
 use super::connect::Upstream;
 use super::record::{Counters, Refusal, TlsName, escape};
 use super::service::ServiceContext;
 use crate::host::{Host, HostName};
+use client_hello::HelloStatus;
 
 /// Bytes that are copied at once, in each direction, while few connections are open. With many it
 /// is [`SMALL_BUFFER`]. An idle direction has no buffer.

@@ -20,8 +20,8 @@ use super::super::connect::{Upstream, connect};
 use super::super::lock;
 use super::super::record::{Protocol, Refusal, escape};
 use super::super::service::ServiceContext;
-use super::super::stream::BufferedStream;
 use super::head::{MAX_HEAD, check_host};
+use super::stream::BufferedStream;
 use super::{is_authorized, refuse_unauthenticated};
 use crate::host::Host;
 

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Shared;
-use super::connect::connect_any;
-use super::record::Refusal;
-use super::resolve::resolve;
+use super::super::Shared;
+use super::super::record::Refusal;
+use super::super::resolve::resolve;
+use super::connect_any;
 use crate::host::{Host, HostError};
 use crate::pattern::HostPattern;
 

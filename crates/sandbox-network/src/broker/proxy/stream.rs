@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::record::Counters;
+use super::super::record::Counters;
 
 /// A connection with bytes that were read before.
 #[derive(Debug)]
