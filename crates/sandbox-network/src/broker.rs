@@ -6,6 +6,7 @@
 
 mod ask;
 mod connect;
+mod context;
 mod forwarder;
 mod names;
 mod options;
@@ -37,10 +38,10 @@ pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;
 pub use record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Protocol, Refusal,
-    TlsName,
+    ServiceReport, TlsName,
 };
 pub use resolve::{Resolve, SystemResolver};
-pub use service::{BrokerService, Listeners, ServiceReport};
+pub use service::{BrokerService, Listeners};
 
 /// Threads of the pool on which names are resolved. Each is one call of `getaddrinfo`.
 const RESOLVER_THREADS: usize = 16;

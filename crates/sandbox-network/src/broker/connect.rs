@@ -9,11 +9,9 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::record::{
-    ConnectionEventKind, ConnectionRecord, OpenConnection, Protocol, Refusal, shown,
-};
+use super::context::{OpenConnection, ServiceContext};
+use super::record::{ConnectionEventKind, ConnectionRecord, Protocol, Refusal, shown};
 use super::resolve::resolve;
-use super::service::ServiceContext;
 use crate::host::Host;
 use crate::pattern::LOOPBACK;
 
@@ -35,7 +33,7 @@ pub(super) async fn connect(
     port: u16,
     protocol: Protocol,
 ) -> Result<Upstream, Refusal> {
-    let mut record = ConnectionRecord::new(state, shown(host), port, protocol);
+    let mut record = state.new_record(shown(host), port, protocol);
     match reach(state, host, port, &mut record).await {
         Ok((stream, early)) => Ok(Upstream {
             stream,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use super::connect::connect;
+use super::context::ServiceContext;
 use super::names::AddressMeaning;
 use super::record::{Protocol, Refusal};
-use super::service::ServiceContext;
 use super::{lock, tunnel};
 use crate::host::Host;
 

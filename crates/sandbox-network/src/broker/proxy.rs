@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connect::connect;
+use super::context::ServiceContext;
 use super::record::{Protocol, Refusal, escape, shown};
-use super::service::ServiceContext;
 use super::tunnel;
 use crate::host::Host;
 use head::{MAX_HEAD, ProxyRequest};
@@ -52,7 +52,7 @@ async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream) {
             let reason = Refusal::Malformed(why.to_owned());
             let shown = escape(&host);
             state.refuse(shown, 0, Protocol::Connect, reason);
-            return answer_and_close(client, "400 Bad Request", why).await;
+            return answer_and_close(client, "400 Bad Request", "", why).await;
         }
     };
     match request {
@@ -65,9 +65,9 @@ async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream) {
                 return tunnel_to(state, client, &host, port).await;
             }
             refuse_unauthenticated(state, &host, port, Protocol::Connect);
-            let status =
-                "407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"proxy\"";
-            answer_and_close(client, status, "this proxy needs its token").await;
+            let status = "407 Proxy Authentication Required";
+            let basic = "Proxy-Authenticate: Basic realm=\"proxy\"\r\n";
+            answer_and_close(client, status, basic, "this proxy needs its token").await;
         }
         ProxyRequest::Other => http::serve(state, client, bytes).await,
     }
@@ -116,16 +116,17 @@ async fn tunnel_to(state: &Arc<ServiceContext>, mut client: TcpStream, host: &Ho
         Err(reason) => {
             let status = http::status_of(&reason);
             let text = state.refusal_text(host, port, &reason);
-            answer_and_close(client, &http::status_line(status), &text).await;
+            answer_and_close(client, &http::status_line(status), "", &text).await;
         }
     }
 }
 
-/// Answers with a text and closes the connection, so that the client reads the text.
-async fn answer_and_close(mut client: TcpStream, status: &str, text: &str) {
+/// Answers with a further header and a text, and closes the connection so that the client reads
+/// both.
+async fn answer_and_close(mut client: TcpStream, status: &str, header: &str, text: &str) {
     let text = text.trim_end();
     let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+        "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{text}\n",
         text.len() + 1
     );

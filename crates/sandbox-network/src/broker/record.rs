@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::service::ServiceContext;
 use crate::address::AddressClass;
 use crate::host::{Host, HostName};
 use crate::pattern::HostPattern;
@@ -147,14 +145,14 @@ pub struct ConnectionRecord {
 
 impl ConnectionRecord {
     pub(super) fn new(
-        state: &ServiceContext,
+        (service, number): (u64, u64),
         host: String,
         port: u16,
         protocol: Protocol,
     ) -> ConnectionRecord {
         ConnectionRecord {
-            service: state.id,
-            number: state.next_number(),
+            service,
+            number,
             host,
             port,
             address: None,
@@ -203,6 +201,20 @@ pub struct ConnectionEvent {
     pub kind: ConnectionEventKind,
     /// The record so far.
     pub record: ConnectionRecord,
+}
+
+/// The report of a finished service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceReport {
+    /// Connections and refused questions, in the order in which they began.
+    pub connections: Vec<ConnectionRecord>,
+    /// Records beyond the limit.
+    pub omitted: u64,
+    /// Connections that waited because too many were open.
+    pub waited: u64,
+    /// Questions that were not answered because the table of names is full.
+    pub names_full: u64,
 }
 
 /// The records of a service.
@@ -255,44 +267,9 @@ impl Counters {
         self.tls_name.store(number, Ordering::Relaxed);
     }
 
-    fn tls_name(&self) -> TlsName {
+    pub(super) fn tls_name(&self) -> TlsName {
         let number = usize::from(self.tls_name.load(Ordering::Relaxed));
         TLS_NAMES[number.min(TLS_NAMES.len() - 1)]
-    }
-}
-
-/// An open connection. Writes its record when it is dropped, however the connection ends.
-#[derive(Debug)]
-pub(super) struct OpenConnection {
-    state: Arc<ServiceContext>,
-    record: ConnectionRecord,
-    pub(super) counters: Arc<Counters>,
-}
-
-impl OpenConnection {
-    /// Reports that the broker has connected.
-    pub(super) fn new(state: Arc<ServiceContext>, record: ConnectionRecord) -> OpenConnection {
-        state.report(ConnectionEventKind::Opened, record.clone());
-        OpenConnection {
-            state,
-            record,
-            counters: Arc::default(),
-        }
-    }
-
-    /// Notes the reason for which the broker ends the connection.
-    pub(super) fn refuse(&mut self, reason: Refusal) {
-        self.record.refuse(reason);
-    }
-}
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.record.sent = self.counters.sent.load(Ordering::Relaxed);
-        self.record.received = self.counters.received.load(Ordering::Relaxed);
-        self.record.tls_name = self.counters.tls_name();
-        self.state
-            .report(ConnectionEventKind::Closed, self.record.clone());
     }
 }
 

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
+use super::context::ServiceContext;
 use super::lock;
 use super::names::AddressMeaning;
 use super::record::Refusal;
-use super::service::ServiceContext;
 use crate::host::HostName;
 use crate::pattern::LOOPBACK;
 use crate::rules::Decision;

@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connect::Upstream;
+use super::context::ServiceContext;
 use super::record::{Counters, Refusal, TlsName, escape};
-use super::service::ServiceContext;
 use crate::host::{Host, HostName};
 use client_hello::HelloStatus;
 

@@ -17,9 +17,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use super::super::connect::{Upstream, connect};
+use super::super::context::ServiceContext;
 use super::super::lock;
 use super::super::record::{Protocol, Refusal, escape};
-use super::super::service::ServiceContext;
 use super::head::{MAX_HEAD, check_host};
 use super::stream::BufferedStream;
 use super::{is_authorized, refuse_unauthenticated};

@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::super::connect::connect;
+use super::super::context::ServiceContext;
 use super::super::record::{Protocol, Refusal, escape};
-use super::super::service::ServiceContext;
 use super::super::tunnel;
 use super::{SOCKS_5, close_after};
 use crate::host::Host;

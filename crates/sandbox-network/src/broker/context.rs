@@ -1,0 +1,232 @@
+//! The state of a service that its tasks share: the tasks themselves, records, and the places among
+//! the broker's connections.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::proxy_token::ProxyToken;
+use super::record::{
+    ConnectionEvent, ConnectionEventKind, ConnectionRecord, Counters, Protocol, Records, Refusal,
+    ServiceReport,
+};
+use super::{Shared, lock};
+use crate::host::{Host, HostName};
+
+/// The state of a service, which its tasks share.
+pub(super) struct ServiceContext {
+    pub(super) id: u64,
+    pub(super) shared: Arc<Shared>,
+    /// `true` if names have IPv6 addresses too.
+    pub(super) gives_ipv6: bool,
+    pub(super) proxy_token: Option<ProxyToken>,
+    handle: Handle,
+    records: Mutex<Records>,
+    tasks: Mutex<JoinSet<()>>,
+    stopping: watch::Sender<bool>,
+    numbers: AtomicU64,
+    waited: AtomicU64,
+    names_full: AtomicU64,
+}
+
+impl fmt::Debug for ServiceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceContext")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServiceContext {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        handle: Handle,
+        gives_ipv6: bool,
+        proxy_token: Option<ProxyToken>,
+    ) -> ServiceContext {
+        ServiceContext {
+            id: shared.next_service(),
+            shared,
+            gives_ipv6,
+            proxy_token,
+            handle,
+            records: Mutex::default(),
+            tasks: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            numbers: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            names_full: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the broker's threads.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Makes listeners and connections end.
+    pub(super) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Returns the report, and begins another one.
+    pub(super) fn take_report(&self) -> ServiceReport {
+        let mut records = mem::take(&mut *lock(&self.records));
+        records.list.sort_by_key(|record| record.number);
+        ServiceReport {
+            connections: records.list,
+            omitted: records.omitted,
+            waited: self.waited.load(Ordering::Relaxed),
+            names_full: self.names_full.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the record of the next attempt.
+    pub(super) fn new_record(
+        &self,
+        host: String,
+        port: u16,
+        protocol: Protocol,
+    ) -> ConnectionRecord {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        ConnectionRecord::new((self.id, number), host, port, protocol)
+    }
+
+    /// Runs a task that ends with the service.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_on(task, &self.handle);
+    }
+
+    /// Waits until the service is finished or dropped.
+    pub(super) async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // The sender is part of `self`, so it does not end before.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Writes a record if it is complete, and tells the listener of events.
+    pub(super) fn report(&self, kind: ConnectionEventKind, record: ConnectionRecord) {
+        if kind != ConnectionEventKind::Opened {
+            let limit = self.shared.options.limits.records;
+            lock(&self.records).push(record.clone(), limit);
+        }
+        if let Some(listener) = &self.shared.options.on_event {
+            listener(&ConnectionEvent { kind, record });
+        }
+    }
+
+    /// Writes the record of a refused connection.
+    pub(super) fn refuse(&self, host: String, port: u16, protocol: Protocol, reason: Refusal) {
+        let mut record = self.new_record(host, port, protocol);
+        record.refuse(reason);
+        self.report(ConnectionEventKind::Refused, record);
+    }
+
+    /// Writes the record of a refused question, once for each name.
+    pub(super) fn refuse_name(&self, name: &HostName, reason: Refusal) {
+        let limit = self.shared.options.limits.records;
+        if reason == Refusal::NamesFull {
+            self.names_full.fetch_add(1, Ordering::Relaxed);
+        }
+        if lock(&self.records).is_first_refusal(name, limit) {
+            self.refuse(name.to_string(), 0, Protocol::Dns, reason);
+        }
+    }
+
+    /// Returns the lines that a refused client shows: the reason and the advice.
+    pub(super) fn refusal_text(&self, host: &Host, port: u16, reason: &Refusal) -> String {
+        let subject = host.with_port(port);
+        if reason.is_failure() {
+            return format!("{subject}: {reason}\n");
+        }
+        let line = format!("{subject} is refused: {reason}\n");
+        let advised = match reason {
+            Refusal::Unlisted | Refusal::Declined => Some(host.clone()),
+            // The name has a rule; its address has none.
+            Refusal::NotPublic { address, .. } => Some(Host::Address(*address)),
+            // No rule that is added allows it.
+            _ => None,
+        };
+        let advice = advised.map(|host| (self.shared.options.advice)(&host, port));
+        match advice.filter(|advice| !advice.is_empty()) {
+            Some(advice) => format!("{line}{advice}\n"),
+            None => line,
+        }
+    }
+
+    /// Ends all tasks: waits for a time, then aborts. Tasks may start others until they end.
+    pub(super) async fn end_tasks(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        loop {
+            let mut tasks = mem::take(&mut *lock(&self.tasks));
+            if tasks.is_empty() {
+                return;
+            }
+            let all_ended = async { while tasks.join_next().await.is_some() {} };
+            tokio::select! {
+                () = all_ended => {}
+                () = sleep_until(deadline) => {
+                    tasks.shutdown().await;
+                }
+            }
+        }
+    }
+
+    /// Waits for a place among the connections of the broker. `None` if the service ends before.
+    pub(super) async fn admit(&self) -> Option<OwnedSemaphorePermit> {
+        let places = &self.shared.connections;
+        if let Ok(permit) = Arc::clone(places).try_acquire_owned() {
+            return Some(permit);
+        }
+        self.waited.fetch_add(1, Ordering::Relaxed);
+        tokio::select! {
+            () = self.stopped() => None,
+            permit = Arc::clone(places).acquire_owned() => permit.ok(),
+        }
+    }
+}
+
+/// An open connection. Writes its record when it is dropped, however the connection ends.
+#[derive(Debug)]
+pub(super) struct OpenConnection {
+    state: Arc<ServiceContext>,
+    record: ConnectionRecord,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl OpenConnection {
+    /// Reports that the broker has connected.
+    pub(super) fn new(state: Arc<ServiceContext>, record: ConnectionRecord) -> OpenConnection {
+        state.report(ConnectionEventKind::Opened, record.clone());
+        OpenConnection {
+            state,
+            record,
+            counters: Arc::default(),
+        }
+    }
+
+    /// Notes the reason for which the broker ends the connection.
+    pub(super) fn refuse(&mut self, reason: Refusal) {
+        self.record.refuse(reason);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.record.sent = self.counters.sent.load(Ordering::Relaxed);
+        self.record.received = self.counters.received.load(Ordering::Relaxed);
+        self.record.tls_name = self.counters.tls_name();
+        self.state
+            .report(ConnectionEventKind::Closed, self.record.clone());
+    }
+}
