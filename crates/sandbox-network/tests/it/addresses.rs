@@ -54,6 +54,11 @@ fn each_connection_resolves_once_and_connects_to_what_it_checked() {
         answer.contains("it resolves to 10.0.0.1, a private address"),
         "{answer}"
     );
+    // The name has a rule; the advice is about its address.
+    assert!(
+        answer.contains(&format!("run `allow 10.0.0.1:{port}`")),
+        "{answer}"
+    );
     assert_echoes(&mut tunnel, b"the first goes on");
 }
 
