@@ -5,9 +5,12 @@ mod parent;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use super::context::{OpenConnection, ServiceContext};
 use super::record::{ConnectionEventKind, ConnectionRecord, Protocol, Refusal, shown};
@@ -16,6 +19,11 @@ use crate::host::Host;
 use crate::pattern::LOOPBACK;
 
 pub use parent::ParentProxy;
+
+/// Time after which the next address is tried too (RFC 8305, section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Idle time of a connection after which the system asks whether the server is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// A connection to a host that the rules allow.
 #[derive(Debug)]
@@ -112,35 +120,55 @@ async fn checked_addresses(
 }
 
 /// Connects to the first address that answers, within the time limits for one and for all.
+///
+/// An attempt that does not answer soon does not hold up the next one (RFC 8305), so that a host with
+/// a broken address is reached by its others.
 pub(super) async fn connect_any(
     limits: &super::BrokerLimits,
     addresses: &[SocketAddr],
 ) -> io::Result<TcpStream> {
-    let late = |address: &SocketAddr| {
-        let why = format!("{} does not answer", address.ip());
-        io::Error::new(io::ErrorKind::TimedOut, why)
-    };
-    let in_turn = async {
-        let mut first = None;
-        for address in addresses {
-            let connected = timeout(limits.connect_timeout, TcpStream::connect(address)).await;
-            match connected.unwrap_or_else(|_| Err(late(address))) {
-                Ok(stream) => {
-                    let _ = stream.set_nodelay(true);
-                    return Ok(stream);
-                }
-                Err(error) => first = first.or(Some(error)),
-            }
-        }
-        Err(first.unwrap_or_else(|| io::Error::other("it has no address")))
-    };
-    match timeout(limits.connect_total_timeout, in_turn).await {
+    let attempts = attempt_in_turn(limits.connect_timeout, addresses);
+    match timeout(limits.connect_total_timeout, attempts).await {
         Ok(connected) => connected,
-        Err(_) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "none of its addresses answers",
-        )),
+        Err(_) => Err(timed_out("none of its addresses answers".to_owned())),
     }
+}
+
+/// Begins an attempt when the one before fails or [`ATTEMPT_DELAY`] has passed. The first success
+/// ends the others; without one, the error is the first.
+async fn attempt_in_turn(limit: Duration, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    let mut waiting = addresses.iter();
+    let mut first_error = None;
+    loop {
+        if let Some(address) = waiting.next() {
+            attempts.spawn(attempt(limit, *address));
+        } else if attempts.is_empty() {
+            return Err(first_error.unwrap_or_else(|| io::Error::other("it has no address")));
+        }
+        tokio::select! {
+            Some(ended) = attempts.join_next() => match ended {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => first_error = first_error.or(Some(error)),
+                Err(failed) => first_error = first_error.or(Some(io::Error::other(failed))),
+            },
+            () = sleep(ATTEMPT_DELAY), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+async fn attempt(limit: Duration, address: SocketAddr) -> io::Result<TcpStream> {
+    let connected = timeout(limit, TcpStream::connect(address)).await;
+    let late = |_| timed_out(format!("{} does not answer", address.ip()));
+    let stream = connected.map_err(late)??;
+    let _ = stream.set_nodelay(true);
+    // An idle tunnel has no time limit, so a server that has vanished is found out otherwise.
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    Ok(stream)
+}
+
+fn timed_out(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn peer(stream: &TcpStream) -> Option<std::net::IpAddr> {
