@@ -4,7 +4,7 @@
 //! A container sees nothing of the host except the mounts listed here. Mounts are structures, never
 //! strings in which a comma or a colon has a meaning.
 
-use super::containers::Host;
+use super::containers::EngineHost;
 use super::filter::{Inside, profile};
 use super::inside::{HOME, TMP, WORK, text};
 use super::place::Private;
@@ -33,7 +33,7 @@ const HOSTNAME: &str = "HOSTNAME";
 pub(super) struct ContainerSpec<'a> {
     pub(super) policy: &'a Policy,
     pub(super) settings: &'a Settings,
-    pub(super) host: &'a Host,
+    pub(super) host: &'a EngineHost,
     pub(super) digest: &'a str,
     /// Names of the variables that the image sets.
     pub(super) image_variables: &'a [String],
@@ -227,7 +227,7 @@ fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
     Ok(mounts)
 }
 
-fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Mount, Error> {
+fn bind(host: &EngineHost, from: &Path, inside: String, writable: bool) -> Result<Mount, Error> {
     // If only a directory is made read-only, mounts below it stay writable.
     let recursive = host.read_only_below;
     Ok(Mount {

@@ -42,12 +42,12 @@ struct ContainersInner {
     settings: Settings,
     /// `None` if the engine is only described.
     image: Option<Image>,
-    host: Host,
+    host: EngineHost,
 }
 
 /// Abilities of the engine's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Host {
+pub(crate) struct EngineHost {
     pub(crate) version: String,
     pub(crate) arch: Option<Arch>,
     pub(crate) filters: bool,
@@ -76,7 +76,7 @@ impl Containers {
                 format!("the container engine does not say what it can do: {error}"),
             )
         })?;
-        let host = Host::new(engine.version(), &info)?;
+        let host = EngineHost::new(engine.version(), &info)?;
         let image = engine.image(settings.image())?;
         let image = image.ok_or_else(|| missing(settings.image()))?;
         Ok(Containers(Arc::new(ContainersInner {
@@ -110,7 +110,7 @@ impl Containers {
         self.0.image.as_ref()
     }
 
-    pub(crate) fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &EngineHost {
         &self.0.host
     }
 
@@ -134,7 +134,7 @@ impl Containers {
     /// Returns containers of an engine that is only described.
     #[cfg(test)]
     pub(crate) fn assumed() -> Containers {
-        let host = Host {
+        let host = EngineHost {
             version: "20.10.24".to_owned(),
             arch: Arch::native(),
             filters: true,
@@ -150,7 +150,7 @@ impl Containers {
     }
 
     #[cfg(test)]
-    pub(super) fn assumed_with(settings: Settings, host: Host) -> Containers {
+    pub(super) fn assumed_with(settings: Settings, host: EngineHost) -> Containers {
         Containers(Arc::new(ContainersInner {
             engine: None,
             settings,
@@ -160,8 +160,8 @@ impl Containers {
     }
 }
 
-impl Host {
-    fn new(version: &str, info: &SystemInfo) -> Result<Host, Error> {
+impl EngineHost {
+    fn new(version: &str, info: &SystemInfo) -> Result<EngineHost, Error> {
         let system = info.os_type.as_deref().unwrap_or("linux");
         if system != "linux" {
             return Err(Error::new(
@@ -176,7 +176,7 @@ impl Host {
                 .iter()
                 .any(|option| option.split(',').any(|part| part == format!("name={name}")))
         };
-        Ok(Host {
+        Ok(EngineHost {
             version: version.to_owned(),
             arch: info.architecture.as_deref().and_then(Arch::named),
             filters: has("seccomp"),

@@ -10,7 +10,7 @@ fn settings() -> Settings {
     Settings::new(ImageName::parse("debian:12").unwrap())
 }
 
-fn host() -> Host {
+fn host() -> EngineHost {
     Containers::assumed().host().clone()
 }
 
@@ -37,7 +37,11 @@ fn placed() -> Vec<LayoutEntry> {
 }
 
 /// Returns the request, with the filter cut short.
-fn asked(settings: Settings, host: Host, policy: Policy) -> Result<(Value, ShownContainer), Error> {
+fn asked(
+    settings: Settings,
+    host: EngineHost,
+    policy: Policy,
+) -> Result<(Value, ShownContainer), Error> {
     let private = Private::at("/tmp/private");
     let variables = [("HOME", HOME), ("PATH", "/bin"), ("TMPDIR", TMP)];
     let (body, shown) = config(ContainerSpec {
@@ -264,7 +268,7 @@ fn differences(at: &str, one: &Value, other: &Value, out: &mut Vec<String>) {
 
 #[test]
 fn each_setting_changes_one_thing() {
-    type Change = fn(Settings, Host) -> (Settings, Host);
+    type Change = fn(Settings, EngineHost) -> (Settings, EngineHost);
     let rows: &[(Change, Policy, &[&str])] = &[
         (|s, h| (s, h), policy(), &[]),
         (
@@ -274,7 +278,7 @@ fn each_setting_changes_one_thing() {
         ),
         (
             // The limit is at most the number of processors, and never zero.
-            |s, h| (s.cpu_milli(64_000), Host { cpus: Some(2), ..h }),
+            |s, h| (s.cpu_milli(64_000), EngineHost { cpus: Some(2), ..h }),
             policy(),
             &["/HostConfig/NanoCpus: null → 2000000000"],
         ),
@@ -301,7 +305,7 @@ fn each_setting_changes_one_thing() {
             |s, h| {
                 (
                     s,
-                    Host {
+                    EngineHost {
                         memory_bytes: Some(8 << 30),
                         ..h
                     },
@@ -317,7 +321,7 @@ fn each_setting_changes_one_thing() {
             |s, h| {
                 (
                     s,
-                    Host {
+                    EngineHost {
                         limits_swap: false,
                         ..h
                     },
@@ -335,7 +339,7 @@ fn each_setting_changes_one_thing() {
             |s, h| {
                 (
                     s,
-                    Host {
+                    EngineHost {
                         limits_processes: false,
                         ..h
                     },
@@ -375,7 +379,7 @@ fn each_setting_changes_one_thing() {
             |s, h| {
                 (
                     s,
-                    Host {
+                    EngineHost {
                         filters: false,
                         ..h
                     },
@@ -401,7 +405,7 @@ fn each_setting_changes_one_thing() {
 #[test]
 fn own_mounts_and_read_only_trees() {
     let settings = settings().mount("/opt/forge", "/.forge").unwrap();
-    let newer = Host {
+    let newer = EngineHost {
         read_only_below: true,
         ..host()
     };
