@@ -8,7 +8,7 @@
 //! namespaces that belong to it (user_namespaces(7)): no privilege of the host is needed. In
 //! bubblewrap's innermost user namespace the command itself has none.
 
-use crate::sys::network::{self, Address};
+use crate::sys::network::{self, SocketIp};
 use crate::sys::{self, Errno};
 use crate::wire;
 use crate::{CONTROL, Failure, at};
@@ -27,7 +27,7 @@ pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
     }
     network::enter_network(received[0]).map_err(&failed)?;
     for (index, step) in steps.chunks_exact(wire::NETWORK_STEP_BYTES).enumerate() {
-        let step = Step::parse(step);
+        let step = NetworkStep::parse(step);
         match step.take(index) {
             Err(errno) if step.address.is_v6 && NO_IPV6.contains(&errno) => {}
             other => other.map_err(&failed)?,
@@ -55,22 +55,22 @@ pub fn request(channel: i32) -> Result<(), Failure> {
 }
 
 /// One step, as `wire.rs` describes it.
-struct Step {
+struct NetworkStep {
     what: u8,
     prefix: u8,
     port: u16,
-    address: Address,
+    address: SocketIp,
 }
 
-impl Step {
-    fn parse(bytes: &[u8]) -> Step {
+impl NetworkStep {
+    fn parse(bytes: &[u8]) -> NetworkStep {
         let mut address = [0u8; 16];
         address.copy_from_slice(&bytes[4..20]);
-        Step {
+        NetworkStep {
             what: bytes[0] & !wire::NETWORK_V6,
             prefix: bytes[1],
             port: u16::from_ne_bytes([bytes[2], bytes[3]]),
-            address: Address {
+            address: SocketIp {
                 is_v6: bytes[0] & wire::NETWORK_V6 != 0,
                 bytes: address,
             },

@@ -12,12 +12,12 @@ const BACKLOG: i32 = 1024;
 
 /// An IPv4 or IPv6 address. An IPv4 address uses the first four bytes.
 #[derive(Clone, Copy)]
-pub struct Address {
+pub struct SocketIp {
     pub is_v6: bool,
     pub bytes: [u8; 16],
 }
 
-impl Address {
+impl SocketIp {
     fn family(&self) -> u8 {
         if self.is_v6 { AF_INET6 } else { AF_INET }
     }
@@ -44,7 +44,7 @@ pub fn enter_network(namespace: i32) -> Result<()> {
 }
 
 /// Gives the loopback device an address. For IPv4, all addresses of the prefix become local.
-pub fn add_address(address: &Address, prefix: u8) -> Result<()> {
+pub fn add_address(address: &SocketIp, prefix: u8) -> Result<()> {
     const RTM_NEWADDR: u16 = 20;
     const IFA_LOCAL: u16 = 2;
     const IFA_F_NODAD: u8 = 2;
@@ -60,7 +60,7 @@ pub fn add_address(address: &Address, prefix: u8) -> Result<()> {
 }
 
 /// Makes all addresses of a prefix local (`ip route add local PREFIX dev lo`).
-pub fn add_local_route(address: &Address, prefix: u8) -> Result<()> {
+pub fn add_local_route(address: &SocketIp, prefix: u8) -> Result<()> {
     const RTM_NEWROUTE: u16 = 24;
     const RTA_DST: u16 = 1;
     const RTA_OIF: u16 = 4;
@@ -80,7 +80,7 @@ pub fn add_local_route(address: &Address, prefix: u8) -> Result<()> {
 }
 
 /// Makes a socket that is bound to an address and port: a listener for TCP, or a socket for UDP.
-pub fn bound(address: &Address, port: u16, is_stream: bool) -> Result<i32> {
+pub fn bound(address: &SocketIp, port: u16, is_stream: bool) -> Result<i32> {
     const SOCK_STREAM: i32 = 1;
     const SOCK_DGRAM: i32 = 2;
     const SO_REUSEADDR: i32 = 2;

@@ -86,14 +86,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let user = user_file(&mut context.reports, sources, &found);
     let (root, layers) = merge_layers(&mut context, user.as_ref(), root);
     let mut read = read_project(&mut context, &root, &found);
-    if let Some(personal) = personal_rules::of_project(&mut context.reports, sources, &found) {
-        let hosts = personal.hosts.iter().map(|line| line.pattern.clone());
-        read.ceiling.network = read.ceiling.network.with_hosts(hosts);
-        context.network_lines.extend(personal.hosts);
-        if let Some(shell) = &mut read.ceiling.shell {
-            shell.personal = personal.rules.into();
-        }
-    }
+    personal_rules::add(&mut context, &found, &mut read.ceiling);
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
     }

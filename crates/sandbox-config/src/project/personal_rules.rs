@@ -14,11 +14,12 @@ use std::sync::Arc;
 use sandbox_network::HostPattern;
 use sha2::{Digest as _, Sha256};
 
+use crate::grant::Grant;
 use crate::grant::network::HostLine;
 use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
+use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
-use crate::loading::sources::Sources;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::escape::{is_hidden, visible};
 use crate::syntax::fields::Reports;
@@ -249,18 +250,22 @@ impl PersonalRules {
     }
 }
 
-/// Reads the rules of the user for a project. `None` if there are none, or after a mistake, which is
-/// reported.
-pub(crate) fn of_project(
-    reports: &mut Reports,
-    sources: &Sources,
-    found: &ProjectLocation,
-) -> Option<PersonalRules> {
-    let dir = sources.personal_rules.as_ref()?;
+/// Gives a project's ceiling the rules of the user for it. Mistakes are reported.
+pub(crate) fn add(context: &mut LoadContext<'_>, found: &ProjectLocation, ceiling: &mut Grant) {
+    let Some(dir) = &context.sources.personal_rules else {
+        return;
+    };
     let file = dir.join(PersonalRules::file_name(&found.dir));
-    let read = PersonalRules::read(&file, &found.show(&file));
-    read.map_err(|mistakes| reports.extend(mistakes.into_list()))
-        .ok()
+    let rules = match PersonalRules::read(&file, &found.show(&file)) {
+        Ok(rules) => rules,
+        Err(mistakes) => return context.reports.extend(mistakes.into_list()),
+    };
+    let hosts = rules.hosts.iter().map(|line| line.pattern.clone());
+    ceiling.network = ceiling.network.with_hosts(hosts);
+    context.network_lines.extend(rules.hosts);
+    if let Some(shell) = &mut ceiling.shell {
+        shell.personal = rules.rules.into();
+    }
 }
 
 fn is_comment(line: &str) -> bool {

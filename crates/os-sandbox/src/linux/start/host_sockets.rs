@@ -5,15 +5,15 @@ use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch};
 use super::message::LauncherMessage;
 use crate::error::{Error, ErrorKind};
-use crate::host_proxy::ProxySockets;
+use crate::host_proxy::{HostProxy, ProxySession, ProxySockets};
 use crate::policy::NamedHosts;
+use crate::sandbox::Sandbox;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 /// The addresses of the resolver. Programs without a resolv.conf ask the second one (resolver(3)).
 const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALHOST];
@@ -23,15 +23,18 @@ const RESOLVER_PORT: u16 = 53;
 pub(super) const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost\n";
 pub(super) const RESOLV_CONF: &str = "nameserver 127.0.0.53\n";
 
-/// The process that makes the sockets of one command. Dropping it ends the process.
-pub(super) struct SocketMaker {
+/// The process that makes the sockets of one command, and the proxy that serves them. Dropping it
+/// ends the process.
+pub(super) struct HostSockets<'a> {
     launched: Launched,
-    steps: Vec<Step>,
+    steps: Vec<PlannedStep>,
+    /// `None` of checks, which make no connection to a host.
+    proxy: Option<&'a dyn HostProxy>,
 }
 
 /// One step of the process.
 #[derive(Clone, Copy)]
-struct Step {
+struct PlannedStep {
     what: u8,
     address: IpAddr,
     /// The port of a socket, or the length of a prefix.
@@ -47,42 +50,73 @@ enum Purpose {
     Forwarder,
 }
 
-impl SocketMaker {
-    /// Starts the process. The returned end of the channel belongs to the command's supervisor.
-    pub(super) fn start(hosts: &NamedHosts) -> Result<(SocketMaker, UnixStream), Error> {
+impl<'a> HostSockets<'a> {
+    /// Starts the process if the policy names hosts. The returned end of the channel belongs to the
+    /// command's supervisor.
+    pub(super) fn start(
+        sandbox: &'a Sandbox,
+        checks: bool,
+    ) -> Result<Option<(HostSockets<'a>, UnixStream)>, Error> {
+        let Some(hosts) = sandbox.plan().proxied_hosts() else {
+            return Ok(None);
+        };
+        let none = || {
+            Error::invalid(
+                "the policy names hosts, and the sandbox has no proxy that connects them",
+            )
+            .with_hint("open it with `Sandbox::with_host_proxy`")
+        };
+        let proxy = match checks {
+            true => None,
+            false => Some(sandbox.host_proxy().ok_or_else(none)?),
+        };
         let steps = steps(hosts);
         let (ours, supervisors) = UnixStream::pair()
             .map_err(|error| Error::io("could not make a channel for sockets", error))?;
         let message = LauncherMessage {
             kind: wire::KIND_SOCKETS,
-            body: steps.iter().flat_map(|step| step.encode()).collect(),
+            body: steps.iter().flat_map(PlannedStep::encode).collect(),
             fds: vec![ours.as_fd()],
         };
         let launched = launch(false, false, SpawnFrom::DedicatedThread)?.job(&[message])?;
-        Ok((SocketMaker { launched, steps }, supervisors))
+        let sockets = HostSockets {
+            launched,
+            steps,
+            proxy,
+        };
+        Ok(Some((sockets, supervisors)))
     }
 
-    /// Waits for the sockets.
-    pub(super) fn sockets(mut self, within: Duration) -> Result<ProxySockets, Error> {
+    /// Waits for the sockets and has the proxy serve them.
+    pub(super) fn serve(mut self) -> Result<Option<Box<dyn ProxySession>>, Error> {
+        let sockets = self.receive_all()?;
+        let serve = |proxy: &dyn HostProxy| {
+            let failed = |error| Error::io("the proxy for named hosts could not start", error);
+            proxy.serve(sockets).map_err(failed)
+        };
+        self.proxy.map(serve).transpose()
+    }
+
+    fn receive_all(&mut self) -> Result<ProxySockets, Error> {
         let control = &self.launched.control;
         control
-            .set_read_timeout(Some(within))
+            .set_read_timeout(Some(super::START_WITHIN))
             .map_err(|error| Error::io("could not wait for sockets", error))?;
         let mut sockets = ProxySockets::default();
         loop {
             match receive(control)? {
-                Received::Socket(index, socket) => {
+                SocketMessage::Socket(index, socket) => {
                     let step = self.steps.get(usize::from(index));
                     step.ok_or_else(unexpected)?.add(socket, &mut sockets);
                 }
-                Received::Failure(errno) => {
+                SocketMessage::Failure(errno) => {
                     return Err(Error::new(
                         ErrorKind::Enforcement,
                         "the sockets for named hosts could not be made in the command's network",
                     )
                     .with_source(std::io::Error::from_raw_os_error(errno)));
                 }
-                Received::End => break,
+                SocketMessage::End => break,
             }
         }
         // Every command has these, whatever the kernel lacks.
@@ -97,7 +131,7 @@ impl SocketMaker {
     }
 }
 
-impl Drop for SocketMaker {
+impl Drop for HostSockets<'_> {
     fn drop(&mut self) {
         self.launched.end();
     }
@@ -110,7 +144,7 @@ fn unexpected() -> Error {
     )
 }
 
-impl Step {
+impl PlannedStep {
     fn encode(&self) -> [u8; wire::NETWORK_STEP_BYTES] {
         let mut bytes = [0; wire::NETWORK_STEP_BYTES];
         let is_socket = self.purpose.is_some();
@@ -143,15 +177,15 @@ impl Step {
     }
 }
 
-fn steps(hosts: &NamedHosts) -> Vec<Step> {
+fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
     let ((v4, v4_length), (v6, v6_length)) = (NamedHosts::NAMES_V4, NamedHosts::NAMES_V6);
-    let route = |what, address: IpAddr, length: u8| Step {
+    let route = |what, address: IpAddr, length: u8| PlannedStep {
         what,
         address,
         number: length.into(),
         purpose: None,
     };
-    let listener = |address: IpAddr, port, purpose| Step {
+    let listener = |address: IpAddr, port, purpose| PlannedStep {
         what: wire::NETWORK_STREAM,
         address,
         number: port,
@@ -167,7 +201,7 @@ fn steps(hosts: &NamedHosts) -> Vec<Step> {
     for address in RESOLVERS.map(IpAddr::V4) {
         let stream = listener(address, RESOLVER_PORT, Purpose::Resolver);
         steps.push(stream);
-        steps.push(Step {
+        steps.push(PlannedStep {
             what: wire::NETWORK_DATAGRAM,
             ..stream
         });
@@ -194,14 +228,14 @@ fn steps(hosts: &NamedHosts) -> Vec<Step> {
     steps
 }
 
-enum Received {
+enum SocketMessage {
     /// The index of the step, and its socket.
     Socket(u8, OwnedFd),
     Failure(i32),
     End,
 }
 
-fn receive(control: &UnixStream) -> Result<Received, Error> {
+fn receive(control: &UnixStream) -> Result<SocketMessage, Error> {
     let failed = |error: std::io::Error| Error::io("could not receive sockets", error);
     let mut bytes = [0u8; wire::RECORD_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -217,18 +251,18 @@ fn receive(control: &UnixStream) -> Result<Received, Error> {
         return Err(unexpected());
     }
     if got.bytes == 0 {
-        return Ok(Received::End);
+        return Ok(SocketMessage::End);
     }
     let socket = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
         _ => None,
     });
     if let Some(socket) = socket {
-        return Ok(Received::Socket(bytes[0], socket));
+        return Ok(SocketMessage::Socket(bytes[0], socket));
     }
     let mut control = control;
     std::io::Read::read_exact(&mut control, &mut bytes[1..]).map_err(failed)?;
-    Ok(Received::Failure(i32::from_ne_bytes([
+    Ok(SocketMessage::Failure(i32::from_ne_bytes([
         bytes[8], bytes[9], bytes[10], bytes[11],
     ])))
 }

@@ -33,7 +33,6 @@ use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
-use crate::host_proxy::HostProxy;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
@@ -44,13 +43,13 @@ use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
 use failed::failure;
-use host_sockets::{HOSTS, RESOLV_CONF, SocketMaker};
+use host_sockets::{HOSTS, HostSockets, RESOLV_CONF};
 use launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use limits::{limit_tree, limits};
 use message::{LauncherMessage, Run};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
-use running::{RunResources, Running};
+use running::{Record, RunResources, Running};
 use sockets::ConnectorSpec;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -96,14 +95,8 @@ pub(crate) fn begin(
     if command.plan().backend() != Backend::None {
         refuse_streams(command.plan(), &streams)?;
     }
-    let hosts = command.plan().proxied_hosts();
-    let proxy = match (hosts, &probe) {
-        // Checks need the sockets, and make no connection to a host.
-        (None, _) | (Some(_), Some(_)) => None,
-        (Some(_), None) => Some(host_proxy(&command.sandbox)?),
-    };
-    let maker = hosts.map(SocketMaker::start).transpose()?;
-    let (maker, namespace_channel) = maker.unzip();
+    let hosts = HostSockets::start(&command.sandbox, probe.is_some())?;
+    let (hosts, namespace_channel) = hosts.unzip();
     let mut prepared = Prepared::new(&command)?;
     prepared.hand_over_network(namespace_channel);
     if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
@@ -139,33 +132,24 @@ pub(crate) fn begin(
         .first(START_WITHIN)
         .inspect_err(|_| Support::forget(command.sandbox.directories()))?;
     if first.kind == wire::RECORD_FAILED {
-        let made = maker.filter(|_| first.a == wire::STAGE_NETWORK);
-        let cause = made.and_then(|maker| maker.sockets(START_WITHIN).err());
-        let error = cause.unwrap_or_else(|| failure(&command, first));
-        // A tree that changed says nothing about the mechanism.
-        if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
-            Support::forget(command.sandbox.directories());
-        }
-        return Err(error);
+        return Err(failed_start(&command, first, hosts));
     }
-    if let Some(maker) = maker {
-        let sockets = maker.sockets(START_WITHIN)?;
-        let serve = |proxy: &dyn HostProxy| {
-            let failed = |error| Error::io("the proxy for named hosts could not start", error);
-            proxy.serve(sockets).map_err(failed)
-        };
-        running.proxied(proxy.map(serve).transpose()?);
+    if let Some(hosts) = hosts {
+        running.proxied(hosts.serve()?);
     }
     Ok((running, pipes, notes))
 }
 
-/// Returns the proxy of a sandbox whose policy names hosts.
-fn host_proxy(sandbox: &Sandbox) -> Result<&dyn HostProxy, Error> {
-    let none = || {
-        Error::invalid("the policy names hosts, and the sandbox has no proxy that connects them")
-            .with_hint("open it with `Sandbox::with_host_proxy`")
-    };
-    sandbox.host_proxy().ok_or_else(none)
+/// Returns the error of a start that failed. Unless a tree changed, which says nothing about the
+/// mechanism, support is detected again.
+fn failed_start(command: &Command, first: Record, hosts: Option<HostSockets<'_>>) -> Error {
+    let of_network = hosts.filter(|_| first.a == wire::STAGE_NETWORK);
+    let cause = of_network.and_then(|hosts| hosts.serve().err());
+    let error = cause.unwrap_or_else(|| failure(command, first));
+    if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
+        Support::forget(command.sandbox.directories());
+    }
+    error
 }
 
 /// Returns the thread that starts the launcher. bubblewrap ends with the thread that started it,
