@@ -285,6 +285,26 @@ fn a_server_that_closed_a_kept_connection_is_connected_again() {
 }
 
 #[test]
+fn a_client_that_has_closed_its_side_gets_its_answer() {
+    let (port, _) = http_server();
+    let world = World::new(&["*.test"], &[]);
+    let mut client = world.client();
+    let authority = format!("a.test:{port}");
+    write!(
+        client,
+        "GET http://{authority}/x HTTP/1.1\r\nHost: {authority}\r\n\r\n"
+    )
+    .unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let (head, body) = read_answer(&mut client);
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(body.starts_with("GET /x "), "{body}");
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"");
+}
+
+#[test]
 fn a_tunnel_begins_a_connection() {
     let (port, _) = http_server();
     let world = World::new(&["*.test"], &[]);

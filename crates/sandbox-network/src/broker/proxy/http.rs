@@ -77,6 +77,8 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream, first:
         .timer(TokioTimer::new())
         .header_read_timeout(state.shared.options.limits.handshake_timeout)
         .max_buf_size(MAX_HEAD)
+        // A client may close its side behind its last request.
+        .half_close(true)
         .serve_connection(stream, service)
         .await;
 }
