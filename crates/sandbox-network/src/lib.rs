@@ -22,7 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With the feature `broker` it has [`Broker`], which serves listeners that somebody made in the
+//! With the feature `broker` it has `Broker`, which serves listeners that somebody made in the
 //! program's network: a resolver, a proxy (HTTP and SOCKS 5) and forwarders for programs that know
 //! no proxy. It knows nothing of namespaces, configuration files or the program itself.
 #![forbid(unsafe_code)]
