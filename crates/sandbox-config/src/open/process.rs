@@ -33,13 +33,27 @@ const _: () = assert!(MAX_ADDRESSES == NamedHosts::MAX_ADDRESSES);
 ///
 /// The policy has one list of patterns, which receipts show and from which the broker makes its
 /// rules. In it, a pattern of the deny list has a leading `!` (`!ads.example.com`).
-fn named_hosts(rules: &HostRules) -> NamedHosts {
+///
+/// # Errors
+/// The lists of several files together name more ports or addresses than a command gets listeners.
+fn named_hosts(rules: &HostRules) -> Result<NamedHosts, GrantError> {
+    let (ports, addresses) = (rules.ports(), rules.addresses());
+    let bounds = [
+        (ports.len(), MAX_PORTS, "ports"),
+        (addresses.len(), MAX_ADDRESSES, "addresses"),
+    ];
+    if let Some((count, most, of)) = bounds.into_iter().find(|(count, most, _)| count > most) {
+        return Err(GrantError {
+            target: "network.allow".into(),
+            why: format!("all lists together name {count} {of}, and a command gets at most {most}"),
+            host: None,
+        });
+    }
     let allowed = rules.allowed().iter().map(ToString::to_string);
     let denied = rules.denied().iter().map(|pattern| format!("!{pattern}"));
     let hosts = NamedHosts::new(allowed.chain(denied));
-    let hosts = rules.ports().into_iter().fold(hosts, NamedHosts::port);
-    let addresses = rules.addresses().into_iter();
-    addresses.fold(hosts, NamedHosts::address)
+    let hosts = ports.into_iter().fold(hosts, NamedHosts::port);
+    Ok(addresses.into_iter().fold(hosts, NamedHosts::address))
 }
 
 impl Grant {
@@ -102,7 +116,7 @@ impl Grant {
         let mut builder = Policy::builder()
             .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
-                NetworkAccess::Hosts(rules) => Network::Hosts(named_hosts(rules)),
+                NetworkAccess::Hosts(rules) => Network::Hosts(named_hosts(rules)?),
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match &self.confinement.unix_sockets {

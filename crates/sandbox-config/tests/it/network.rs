@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use os_sandbox::Network;
 use sandbox_config::{
-    AccessQuery, GrantChain, NetworkAccess, Project, TrustedSettings, Verdict, load,
+    AccessQuery, GrantChain, NetworkAccess, PersonalRules, Project, TrustedSettings, Verdict, load,
 };
 
 use crate::support::Scratch;
@@ -149,6 +149,29 @@ fn more_listeners_than_a_command_gets_are_an_error() {
         |       ^^^^^^^^^^^^^^
         = help: `localhost` counts as two addresses: name fewer of them
     "#);
+}
+
+/// The project's list and the user's hosts for it are each within the bound, and not together.
+#[test]
+fn more_listeners_in_all_lists_together_are_an_error() {
+    let hosts =
+        |name: &str| (0..20).map(move |at| format!("{name}:{}", 1000 + 100 * name.len() + at));
+    let list: Vec<String> = hosts("a.org").map(|host| format!("\"{host}\"")).collect();
+    let rules: String = hosts("bb.org")
+        .map(|host| format!("host:{host}\n"))
+        .collect();
+    let scratch = Scratch::with_config(&format!("network: {{ allow: [{}] }}\n", list.join(", ")));
+    assert!(trusted(&scratch).ceiling().policy().is_ok());
+    let mut sources = scratch.sources();
+    sources.trust = TrustedSettings::Given;
+    let of_user = tempfile::tempdir().unwrap();
+    let file = of_user
+        .path()
+        .join(PersonalRules::file_name(&scratch.path()));
+    std::fs::write(file, rules).unwrap();
+    sources.personal_rules = Some(of_user.path().to_owned());
+    let error = load(&sources).unwrap().ceiling().policy().unwrap_err();
+    assert!(error.to_string().contains("name 40 ports"), "{error}");
 }
 
 #[test]
