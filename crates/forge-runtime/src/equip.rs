@@ -432,7 +432,7 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
         .collect()
 }
 
-/// Returns the remediation for a plan that failed because no mechanism enforces a list of hosts;
+/// Returns the remediation for a plan that failed because its mechanism enforces no list of hosts;
 /// `None` if the plan failed for another reason.
 ///
 /// ```
@@ -452,10 +452,24 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
         .gaps()
         .iter()
         .any(|gap| gap.promise == Promise::Network);
-    (listed && gap).then_some(
-        "nothing here holds a command to the hosts in `network.allow`: install bubblewrap, \
-         choose `network: false` or `network: true`, or for one run `-c network=false`",
-    )
+    if !listed || !gap {
+        return None;
+    }
+    Some(match error.backend() {
+        Backend::Docker => {
+            "a container cannot be held to the hosts in `network.allow`: let commands run on this \
+             host (`execution.mode: local_only`), choose `network: false` or `network: true`, or \
+             for one run `-c network=false`"
+        }
+        Backend::Seatbelt => {
+            "macOS holds no command to the hosts in `network.allow`: choose `network: false` or \
+             `network: true`, or for one run `-c network=false`"
+        }
+        _ => {
+            "only bubblewrap holds a command to the hosts in `network.allow`: install it, choose \
+             `network: false` or `network: true`, or for one run `-c network=false`"
+        }
+    })
 }
 
 /// Returns a plan that enforces nothing and reports so: a person is asked about every command under

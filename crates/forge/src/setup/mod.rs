@@ -9,6 +9,7 @@ pub(crate) mod repositories;
 pub(crate) mod target;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use forge_runtime::{EquipError, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
-use os_sandbox::{Directories, Plan, Support};
+use os_sandbox::{Directories, NamedHosts, Network, Plan, Policy, Requirement, Support};
 use sandbox_config::{
     ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PrivilegedSetting, Project, Sources,
     TrustedSettings, WithoutFile, Worker, load,
@@ -46,6 +47,13 @@ pub(crate) fn host_support() -> Support {
     Support::detect_cached(&Directories::user())
 }
 
+/// `true` if commands on this host can be held to a list of hosts.
+pub(crate) fn keeps_named_hosts(support: &Support) -> bool {
+    let hosts = Network::Hosts(NamedHosts::new(["example.com:443"]).port(443));
+    let policy = Policy::builder().network(hosts).build();
+    policy.is_ok_and(|policy| Plan::new(&policy, support, Requirement::Enforce).is_ok())
+}
+
 /// Returns a sentence if every command of the grant is refused on this host because of its list of
 /// hosts.
 pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
@@ -56,6 +64,28 @@ pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
     let error = Plan::new(&policy, &host_support(), grant.requirement()).err()?;
     let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
     Some(format!("every command is refused: {reason}"))
+}
+
+/// Returns what makes a host that the grant allows by name reachable on this host, or what does not.
+/// `None` if the grant does not name it.
+pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> {
+    let NetworkAccess::Hosts(rules) = grant.network() else {
+        return None;
+    };
+    if let Some(refused) = hosts_not_kept(grant) {
+        return Some(refused);
+    }
+    if !grant.network().allows(name, port) {
+        return None;
+    }
+    let is_address = name.parse::<IpAddr>().is_ok() || name == "localhost";
+    Some(match is_address || rules.ports().contains(&port) {
+        true => "bubblewrap holds commands to the named hosts; forge connects them".to_owned(),
+        false => format!(
+            "only programs that use the proxy variables reach port {port}; a pattern with the \
+             port is for all programs: `{name}:{port}`"
+        ),
+    })
 }
 
 /// Loads the project that the flags and the working directory name.

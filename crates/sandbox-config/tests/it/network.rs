@@ -154,12 +154,11 @@ fn more_listeners_than_a_command_gets_are_an_error() {
 /// The project's list and the user's hosts for it are each within the bound, and not together.
 #[test]
 fn more_listeners_in_all_lists_together_are_an_error() {
-    let hosts =
-        |name: &str| (0..20).map(move |at| format!("{name}:{}", 1000 + 100 * name.len() + at));
-    let list: Vec<String> = hosts("a.org").map(|host| format!("\"{host}\"")).collect();
-    let rules: String = hosts("bb.org")
-        .map(|host| format!("host:{host}\n"))
-        .collect();
+    let on_ports = |from: u16, host: fn(u16) -> String| -> Vec<String> {
+        (from..from + 20).map(host).collect()
+    };
+    let list = on_ports(1000, |port| format!("\"a.org:{port}\""));
+    let rules = on_ports(2000, |port| format!("host:b.org:{port}\n")).concat();
     let scratch = Scratch::with_config(&format!("network: {{ allow: [{}] }}\n", list.join(", ")));
     assert!(trusted(&scratch).ceiling().policy().is_ok());
     let mut sources = scratch.sources();

@@ -9,8 +9,8 @@ mod model;
 use std::io::Write as _;
 
 use os_sandbox::{
-    Backend, Directories, Entry, Expected, Observation, Plan, Policy, PromiseState, Proof,
-    ProofCheck, Requirement, Sandbox, Support, Survey,
+    Backend, Directories, Entry, Expected, MechanismReport, Observation, Plan, Policy,
+    PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
 };
 use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
@@ -115,6 +115,7 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
         .collect();
     json!({
         "enforceable": plan.is_ok(),
+        "named_hosts": setup::keeps_named_hosts(support),
         "backend": plan.as_ref().ok().map(|plan| plan.backend().to_string()),
         "landlock_abi": support.landlock_abi(),
         "bubblewrap": support.bubblewrap().map(os_sandbox::Bubblewrap::version),
@@ -122,6 +123,20 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
         "known_holes": holes,
         "missing": missing,
     })
+}
+
+/// Returns the row about lists of hosts.
+fn named_hosts(support: &Support) -> MechanismReport {
+    let works = setup::keeps_named_hosts(support);
+    let detail = match works {
+        true => "commands reach the hosts in `network.allow`, and no others",
+        false => "it takes bubblewrap: commands of a project with `network.allow` are refused",
+    };
+    MechanismReport {
+        name: "named hosts",
+        works,
+        details: vec![detail.to_owned()],
+    }
 }
 
 /// The answer for a person: the verdict, then the missing parts; with `-v` everything.
@@ -185,6 +200,7 @@ impl DoctorReport {
     /// Returns the mechanisms of the machine; without `-v` those that are missing.
     fn mechanisms(&self, support: &Support) -> String {
         let mechanisms = support.mechanisms().into_iter();
+        let mechanisms = mechanisms.chain([named_hosts(support)]);
         let shown = mechanisms.filter(|row| self.verbose || !row.works);
         // The lines below the reason say how to change it.
         let rows: Vec<(Tone, Vec<String>)> = shown

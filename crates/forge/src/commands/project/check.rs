@@ -102,7 +102,7 @@ fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) 
 }
 
 /// Returns warnings about commands: each is refused where the scan of a mount is incomplete, or
-/// where no mechanism keeps a list of hosts.
+/// where the mechanism enforces no list of hosts.
 fn command_warnings(project: &Project) -> Vec<String> {
     let ceiling = project.ceiling();
     let hosts = setup::hosts_not_kept(ceiling);

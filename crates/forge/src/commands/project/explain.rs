@@ -355,9 +355,9 @@ impl Explanation {
             ExplainTarget::Host { name, port } => {
                 explained.shown = format!("connect to {name}:{port}");
                 explained.kind = "host";
+                explained.note = setup::host_note(grant, &name, port);
                 let question = AccessQuery::Host { name, port };
                 explained.ask(lineage, &question);
-                explained.note = setup::hosts_not_kept(grant);
             }
             ExplainTarget::Repository { name, staging } => {
                 explained.repository(project, lineage, &name, staging)?;

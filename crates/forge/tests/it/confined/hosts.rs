@@ -194,7 +194,10 @@ fn told(host: Host) -> Option<String> {
     let doctor = forge(&["-v", "doctor"]);
     // They are not for everybody, and nobody needs them.
     let groups = host.mounts == NO_CGROUPS;
-    let others = |name: &str| groups || !name.starts_with("memory") && !name.starts_with("process");
+    let others = |name: &str| {
+        let is_group = name.starts_with("memory") || name.starts_with("process");
+        name != "named hosts" && (groups || !is_group)
+    };
     out.push_str(&rows(&doctor.stdout, others));
     let json: serde_json::Value =
         serde_json::from_str(&forge(&["--json", "doctor"]).stdout).unwrap();
@@ -202,6 +205,7 @@ fn told(host: Host) -> Option<String> {
     let backend = json["backend"].as_str();
     assert_eq!(json["enforceable"], doctor.code == 0, "{json}");
     assert_eq!(json["enforceable"], backend.is_some(), "{json}");
+    named_hosts(&forge, &doctor.stdout, json);
 
     let exec = forge(&["exec", "--receipt", "receipt.json", "--", "true"]);
     match backend {
@@ -246,6 +250,37 @@ fn told(host: Host) -> Option<String> {
     forge(&["exec", "--", "true"]).code(if backend.is_some() { 0 } else { 125 });
     forge(&["exec", "--no-os-sandbox", "--", "true"]).code(125);
     Some(comparable(&out))
+}
+
+/// A list of hosts holds under bubblewrap; elsewhere no command starts, and every text says so.
+fn named_hosts(forge: &dyn Fn(&[&str]) -> Ran, doctor: &str, json: &serde_json::Value) {
+    let holds = json["backend"] == "bubblewrap";
+    assert_eq!(json["named_hosts"], holds, "{json}");
+    let row = doctor.lines().find(|line| line.contains("named hosts"));
+    let word = if holds { "yes" } else { "no" };
+    assert_eq!(
+        row.and_then(|row| row.split_whitespace().next()),
+        Some(word),
+        "{doctor}"
+    );
+    let hosts = ["-c", "network={allow: [example.com]}"];
+    let with = |args: &[&str]| forge(&[&hosts, args].concat());
+    let exec = with(&["exec", "--", "true"]);
+    assert_eq!(exec.code, if holds { 0 } else { 125 }, "{}", exec.stderr);
+    let refused = "every command is refused: only bubblewrap holds a command to the hosts";
+    for (args, held) in [
+        (
+            &["explain", "host:example.com"][..],
+            "bubblewrap holds commands",
+        ),
+        (&["explain", "--", "true"], ""),
+        (&["check"], ""),
+    ] {
+        let ran = with(args);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert_eq!(said.contains(refused), !holds, "{args:?}: {said}");
+        assert!(!holds || said.contains(held), "{args:?}: {said}");
+    }
 }
 
 /// What no command may do, whatever confines it. Where nothing does, it never starts.

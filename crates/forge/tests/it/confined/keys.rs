@@ -42,7 +42,22 @@ fn rows() -> Vec<Flip> {
         "shell",
         r#"{"command":"echo hello"}"#,
     ];
-    const TRUE: &[&str] = &["exec", "--", "true"];
+    // The answer is an address of the command's own network, so no question leaves the machine.
+    const RESOLVE: &[&str] = &[
+        "exec",
+        "--",
+        "sh",
+        "-c",
+        "getent hosts www.example.com >/dev/null && echo resolved || echo unknown",
+    ];
+    const CONNECT_LOOPBACK: &[&str] = &[
+        "exec",
+        "--",
+        "perl",
+        "-e",
+        "use Socket; socket(S, AF_INET, SOCK_STREAM, 0); \
+         print connect(S, pack_sockaddr_in(5432, INADDR_LOOPBACK)) ? 'connected' : 'nobody listens'",
+    ];
     const LOUD: &[&str] = &[
         "tools",
         "call",
@@ -56,8 +71,22 @@ fn rows() -> Vec<Flip> {
             key: "network.allow",
             without: "network: false",
             with: "network: { allow: [example.com] }",
-            args: TRUE,
+            args: &["exec", "--mechanism", "landlock", "--", "true"],
             then: [(0, ""), (125, "choose `network: false` or `network: true`")],
+        },
+        Flip {
+            key: "network.deny",
+            without: "network: { allow: ['*.example.com'] }",
+            with: "network: { allow: ['*.example.com'], deny: [www.example.com] }",
+            args: RESOLVE,
+            then: [(0, "resolved"), (0, "unknown")],
+        },
+        Flip {
+            key: "network.loopback_out",
+            without: "network: { allow: [example.com] }",
+            with: "network: { allow: [example.com], loopback_out: ['127.0.0.1:5432'] }",
+            args: CONNECT_LOOPBACK,
+            then: [(0, "nobody listens"), (0, "connected")],
         },
         Flip {
             key: "sandbox.strict_paths",
@@ -330,20 +359,53 @@ fn one_call_writes_no_more_than_its_limit() {
 fn a_list_of_hosts_never_turns_into_every_host() {
     let config = "network: { allow: [example.com] }\nshell: { default: ask }\n";
     let world = World::new(&[(FILE, config)]);
+    let landlock = ["exec", "--mechanism", "landlock", "--", "true"];
+    let ran = world.forge(&[&["--trust"], &landlock[..]].concat());
+    ran.code(125);
+    ran.says(&[
+        "a list of hosts needs bubblewrap",
+        "hint: only bubblewrap holds a command to the hosts in `network.allow`: install it",
+        "-c network=false",
+    ]);
+    assert!(!ran.stderr.contains("--no-os-sandbox"), "{}", ran.stderr);
+    // What the text says helps.
     for args in [
-        &["exec", "--", "true"][..],
-        &["tools", "call", "shell", r#"{"command":"true"}"#, "--yes"],
+        &landlock[..],
+        &["exec", "--mechanism", "bubblewrap", "--", "true"],
     ] {
-        let ran = world.forge(&[&["--trust"], args].concat());
-        assert_ne!(ran.code, 0);
-        ran.says(&[
-            "no mechanism can enforce a list of hosts yet",
-            "-c network=false",
-        ]);
-        assert!(!ran.stderr.contains("--no-os-sandbox"), "{}", ran.stderr);
-        // What the text says helps.
         let off = [&["--trust", "-c", "network=false"], args].concat();
         world.forge(&off).code(0);
+    }
+    // Under bubblewrap the list holds: a name that it has is resolved, no other is, and no address
+    // is reached.
+    for (script, says) in [
+        (
+            "getent ahosts example.com >/dev/null && echo resolved",
+            "resolved",
+        ),
+        (
+            "getent ahosts example.org >/dev/null || echo unknown",
+            "unknown",
+        ),
+        (
+            "(exec 3<>/dev/tcp/192.0.2.1/443) 2>/dev/null || echo refused",
+            "refused",
+        ),
+        ("echo ${https_proxy:-none}", "http://127.0.0.53:3128"),
+    ] {
+        let exec = [
+            "--trust",
+            "exec",
+            "--mechanism",
+            "bubblewrap",
+            "--",
+            "bash",
+            "-c",
+            script,
+        ];
+        let ran = world.forge(&exec);
+        ran.code(0);
+        assert_eq!(ran.stdout.trim_end(), says, "{script}");
     }
     // Without a yes there is no network at all, and nothing to refuse.
     world.forge(&["exec", "--", "true"]).code(0);
