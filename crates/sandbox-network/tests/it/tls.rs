@@ -135,6 +135,14 @@ fn a_hello_that_is_not_completed_or_not_valid_ends_the_connection() {
             "it has several server names",
         ),
         (vec![22, 3, 1, 0, 4, 1, 1, 0, 0], "it is too long"),
+        (
+            [
+                vec![21, 3, 1, 0, 2, 1, 90],
+                hello(&[server_name("b.test")], 1000),
+            ]
+            .concat(),
+            "the client does not begin with it",
+        ),
     ] {
         let world = World::with(&["a.test"], &[], |options| {
             options.limits.handshake_timeout = Duration::from_secs(2);

@@ -6,12 +6,18 @@ const MAX_HELLO: usize = 16 * 1024;
 /// Most bytes of the records that carry it, because a client may split it into many.
 const MAX_RECORDS: usize = 2 * MAX_HELLO;
 
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
+/// The types of records: change of cipher, alert, handshake, data, heartbeat.
+const FIRST_TYPE: u8 = 20;
+const LAST_TYPE: u8 = 24;
 const CLIENT_HELLO: u8 = 1;
 const MAX_FRAGMENT: usize = 1 << 14;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 const HOST_NAME: u8 = 0;
+
+const NOT_FIRST: &str = "the client does not begin with it";
 
 /// The meaning of the first bytes of a client.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,6 +56,11 @@ pub(super) fn parse(bytes: &[u8]) -> HelloStatus {
 
 /// Returns the body of the first handshake message, put together from its records.
 fn collect_message(bytes: &[u8]) -> Result<Vec<u8>, HelloStatus> {
+    match begins_tls(bytes) {
+        None => return Err(HelloStatus::Incomplete),
+        Some(false) => return Err(HelloStatus::NotTls),
+        Some(true) => {}
+    }
     let mut message = Vec::new();
     let mut rest = bytes;
     loop {
@@ -71,10 +82,30 @@ fn collect_message(bytes: &[u8]) -> Result<Vec<u8>, HelloStatus> {
     }
 }
 
+/// `true` if a server can read the bytes as the first record of TLS. `None` if that is not known yet.
+///
+/// Every type of record counts, because servers skip some before the hello (a warning, for example).
+fn begins_tls(bytes: &[u8]) -> Option<bool> {
+    match *bytes {
+        [] | [FIRST_TYPE..=LAST_TYPE] => None,
+        [FIRST_TYPE..=LAST_TYPE, 3, ..] => Some(true),
+        // Go takes any version below 16 in the first record, and tells by the rest.
+        [ALERT | HANDSHAKE, ..=15, _, high, low, first, ..] => {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            Some(match bytes[0] {
+                ALERT => length == 2 && first <= 2,
+                _ => length <= MAX_FRAGMENT && first == CLIENT_HELLO,
+            })
+        }
+        [ALERT | HANDSHAKE, ..=15, ..] => None,
+        _ => Some(false),
+    }
+}
+
 /// Returns the body if the message is complete.
 fn complete_body(message: &[u8]) -> Result<Option<Vec<u8>>, HelloStatus> {
     match message {
-        [kind, ..] if *kind != CLIENT_HELLO => Err(HelloStatus::NotTls),
+        [kind, ..] if *kind != CLIENT_HELLO => Err(HelloStatus::Invalid(NOT_FIRST)),
         [_, high, middle, low, body @ ..] => {
             let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
             if length > MAX_HELLO {
@@ -90,20 +121,17 @@ type TlsRecord<'a> = (&'a [u8], &'a [u8]);
 
 /// Splits off the fragment of a record. `None` if it is not complete.
 fn next_record(bytes: &[u8], is_first: bool) -> Result<Option<TlsRecord<'_>>, HelloStatus> {
-    let other = |why| {
-        Err(if is_first {
-            HelloStatus::NotTls
-        } else {
-            HelloStatus::Invalid(why)
-        })
-    };
     match bytes.first() {
         Some(&HANDSHAKE) => {}
-        Some(_) => return other("other records are between its own"),
+        Some(_) if is_first => return Err(HelloStatus::Invalid(NOT_FIRST)),
+        Some(_) => {
+            let why = "other records are between its own";
+            return Err(HelloStatus::Invalid(why));
+        }
         None => return Ok(None),
     }
     if bytes.get(1).is_some_and(|major| *major != 3) {
-        return other("a record has another version");
+        return Err(HelloStatus::Invalid("a record has another version"));
     }
     let Some(&[_, _, _, high, low]) = bytes.first_chunk::<5>() else {
         return Ok(None);
@@ -248,13 +276,44 @@ mod tests {
         for bytes in [
             &b"GET / HTTP/1.1\r\n"[..],
             b"SSH-2.0-x\r\n",
-            b"\x16\x02\x01",
+            b"\x16\x02\x01\x00\x10\x02",
+            b"\x15\x01\x00\x00\x02\x07",
+            b"\x16\x10",
+            b"\x13\x03\x01",
+            b"\x19\x03\x01",
             b"\x80\x2e\x01\x03\x01",
-            &[HANDSHAKE, 3, 1, 0, 1, 2],
         ] {
             assert_eq!(parse(bytes), HelloStatus::NotTls, "{bytes:?}");
         }
         assert_eq!(parse(b""), HelloStatus::Incomplete);
+    }
+
+    #[test]
+    fn tls_begins_with_a_hello_whatever_servers_skip() {
+        let fronted = records(&message(&[server_name(b"b.com")]), 1000);
+        let refused = HelloStatus::Invalid(NOT_FIRST);
+        for minor in 0..=5 {
+            for kind in (FIRST_TYPE..=LAST_TYPE).filter(|kind| *kind != HANDSHAKE) {
+                let record = [kind, 3, minor, 0, 2, 1, 90];
+                for end in 2..=record.len() {
+                    assert_eq!(parse(&record[..end]), refused, "{kind} {minor}");
+                }
+                assert_eq!(parse(&[&record[..], &fronted].concat()), refused);
+                assert_eq!(parse(&record[..1]), HelloStatus::Incomplete);
+            }
+            for first in (0..=u8::MAX).filter(|first| *first != CLIENT_HELLO) {
+                let record = [HANDSHAKE, 3, minor, 0, 4, first, 0, 0, 0];
+                assert_eq!(parse(&[&record[..], &fronted].concat()), refused, "{first}");
+            }
+        }
+        for major in (0..=15).filter(|major| *major != 3) {
+            let alert = [ALERT, major, 1, 0, 2, 1, 90];
+            assert_eq!(parse(&[&alert[..], &fronted].concat()), refused, "{major}");
+            let mut hello = fronted.clone();
+            hello[1] = major;
+            let why = "a record has another version";
+            assert_eq!(parse(&hello), HelloStatus::Invalid(why), "{major}");
+        }
     }
 
     #[test]
