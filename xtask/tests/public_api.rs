@@ -12,11 +12,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 5] = [
     "file_sandbox",
     "os_sandbox",
     "sandbox_config",
     "sandbox_names",
+    "sandbox_network",
 ];
 
 /// Lets rustdoc write JSON. The variable is for rustdoc alone: build scripts of dependencies look at

@@ -5,6 +5,7 @@ use os_sandbox::{
     Contact, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network, Plan,
     ProxySession, ProxySockets, Sandbox,
 };
+use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict, Host, HostPattern,
     HostRules, Listeners,
@@ -61,6 +62,7 @@ impl BrokerProxy {
         let rules = rules(&self.patterns)?;
         let mut options = BrokerOptions::default();
         options.limits.records = MAX_RECORDS;
+        options.limits.connections = max_connections(options.limits.connections);
         options.advice = Arc::new(|host: &Host, port| {
             format!(
                 "A person can allow it: forge allow host:{}",
@@ -87,6 +89,16 @@ impl HostProxy for BrokerProxy {
         })?;
         Ok(Box::new(BrokerSession(service)))
     }
+}
+
+/// Returns the number of connections that leave descriptors for everything else that this process
+/// does. A connection has two.
+fn max_connections(most: usize) -> usize {
+    /// For files, pipes and logs; the sweep after a command opens some for each level of a tree.
+    const OTHERS: u64 = 400;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = limit.saturating_sub(OTHERS).max(limit / 4) / 2;
+    usize::try_from(left).unwrap_or(most).clamp(1, most)
 }
 
 /// Returns the rules of a policy's list, in which a leading `!` denies.

@@ -74,7 +74,8 @@ impl NamedHosts {
     }
 
     /// Adds a TCP port on which the command can connect to the addresses of names. The command
-    /// cannot listen on that port.
+    /// cannot listen on that port. On 53 and 3128, the ports of the resolver and the proxy, names
+    /// are reached by the proxy only.
     #[must_use]
     pub fn port(mut self, port: u16) -> NamedHosts {
         self.ports.insert(port);

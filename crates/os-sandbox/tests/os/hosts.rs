@@ -19,6 +19,9 @@ type Done = Result<(), String>;
 const NAME_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 7);
 const NAME_V6: Ipv6Addr = Ipv6Addr::new(0xfd98, 0x18, 0, 0, 0, 0, 0, 7);
 
+/// An address that the policy names.
+const NAMED_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 5);
+
 /// A proxy that answers each connection with the local address that it arrived at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answering {
@@ -105,7 +108,7 @@ fn resolve(socket: &UdpSocket) {
 }
 
 /// A script of bash, and the end of its output.
-const REACHED: [(&str, &str, &str); 10] = [
+const REACHED: [(&str, &str, &str); 12] = [
     (
         "a name on a named port",
         "exec 3<>/dev/tcp/one.test/443; echo abc >&3; cat <&3",
@@ -130,6 +133,16 @@ const REACHED: [(&str, &str, &str); 10] = [
         "a named address",
         "exec 3<>/dev/tcp/203.0.113.5/5432; echo abc >&3; cat <&3",
         "at 203.0.113.5:5432",
+    ),
+    (
+        "another port of it",
+        "exec 3<>/dev/tcp/203.0.113.5/5434; echo abc >&3; cat <&3",
+        "at 203.0.113.5:5434",
+    ),
+    (
+        "a named address of IPv6",
+        "exec 3<>/dev/tcp/2001:db8::5/5432; echo abc >&3; cat <&3",
+        "at [2001:db8::5]:5432",
     ),
     (
         "a service of the host's loopback, named",
@@ -170,6 +183,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         report.case(&format!("hosts: {name}"), reached(&world, script, end));
     }
     report.case("hosts: the host's loopback", loopback_of_the_host(&world));
+    report.case("hosts: as many as there may be", full(&world));
     report.case("hosts: own servers", own_server(&world));
     report.case("hosts: the receipt", receipt(&world));
 }
@@ -178,6 +192,8 @@ fn sandbox(world: &World) -> Sandbox {
     let hosts = NamedHosts::new(["*.test"])
         .port(443)
         .address((Ipv4Addr::new(203, 0, 113, 5), 5432).into())
+        .address((Ipv4Addr::new(203, 0, 113, 5), 5434).into())
+        .address((NAMED_V6, 5432).into())
         .address((Ipv4Addr::LOCALHOST, 5433).into());
     let policy = world.policy().network(Network::Hosts(hosts));
     world.mechanism.plan(&policy.build().expect("a policy"))
@@ -230,6 +246,28 @@ fn loopback_of_the_host(world: &World) -> Done {
         &format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&1"),
         "Connection refused",
     )
+}
+
+/// The bounds, with ports that the resolver and the proxy have, and with each family of addresses.
+fn full(world: &World) -> Done {
+    let ports = [1, 53, 3128, 65535].into_iter().chain(1000..);
+    let hosts = ports
+        .take(NamedHosts::MAX_PORTS)
+        .fold(NamedHosts::new(["*.test"]), NamedHosts::port);
+    let own = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 53)];
+    let taken = own
+        .into_iter()
+        .flat_map(|ip| [53, 3128].map(|port| (ip, port).into()));
+    let more = (0..).map(|number| (NAMED_V6, 2000 + number).into());
+    let hosts = taken
+        .chain(more)
+        .take(NamedHosts::MAX_ADDRESSES)
+        .fold(hosts, NamedHosts::address);
+    let policy = world.policy().network(Network::Hosts(hosts));
+    let sandbox = world.mechanism.plan(&policy.build().map_err(say)?);
+    let script = "exec 3<>/dev/tcp/198.18.0.7/65535; echo abc >&3; cat <&3";
+    let said = said(bash(&sandbox, script));
+    ensure(said.contains("at 198.18.0.7:65535"), || said.clone())
 }
 
 /// Servers of the command itself work beside the proxy, on every port that is not named.

@@ -334,11 +334,11 @@ fn declaration(
     };
     declaration.unix_sockets =
         confinement::worker_sockets(context, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
-    if let Some(entry) = top.get("network") {
-        if let Some(setting) = network::network(&mut context.reports, entry) {
-            declaration.network = Some((setting.access, Some(entry.node.span.clone())));
-            declaration.network_lines = setting.lines;
-        }
+    if let Some(entry) = top.get("network")
+        && let Some(setting) = network::network(&mut context.reports, entry)
+    {
+        declaration.network = Some((setting.access, Some(entry.node.span.clone())));
+        declaration.network_lines = setting.lines;
     }
     if let Some(entry) = top.get("shell") {
         let own = sections::worker_shell(&mut context.reports, entry);

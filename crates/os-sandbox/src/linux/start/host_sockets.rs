@@ -9,6 +9,7 @@ use crate::host_proxy::{HostProxy, ProxySession, ProxySockets};
 use crate::policy::NamedHosts;
 use crate::sandbox::Sandbox;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use std::collections::BTreeSet;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
@@ -208,24 +209,31 @@ fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
     }
     let proxy = NamedHosts::PROXY;
     steps.push(listener((*proxy.ip()).into(), proxy.port(), Purpose::Proxy));
-    for port in hosts.ports() {
+    for port in hosts.ports().filter(|port| !is_taken(*port)) {
         for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
             steps.push(listener(any, port, Purpose::Forwarder));
         }
     }
+    let own: BTreeSet<IpAddr> = hosts.addresses().map(|address| address.ip()).collect();
+    for ip in own.into_iter().filter(|ip| !ip.is_loopback()) {
+        let whole = if ip.is_ipv4() { 32 } else { 128 };
+        steps.push(route(wire::NETWORK_ADDRESS, ip, whole));
+    }
     for address in hosts.addresses() {
         let (ip, port) = (address.ip(), address.port());
-        if !ip.is_loopback() {
-            let whole = if ip.is_ipv4() { 32 } else { 128 };
-            steps.push(route(wire::NETWORK_ADDRESS, ip, whole));
-        }
         // The listener for all addresses takes this one too.
-        if !hosts.ports().any(|listened| listened == port) {
+        if !is_taken(port) && !hosts.ports().any(|listened| listened == port) {
             steps.push(listener(ip, port, Purpose::Forwarder));
         }
     }
     debug_assert!(steps.len() <= wire::MAX_NETWORK_STEPS);
     steps
+}
+
+/// Returns `true` for the ports of the resolver and the proxy. On those, hosts are reached by the
+/// proxy only.
+fn is_taken(port: u16) -> bool {
+    port == RESOLVER_PORT || port == NamedHosts::PROXY.port()
 }
 
 enum SocketMessage {

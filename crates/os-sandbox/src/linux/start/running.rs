@@ -100,9 +100,15 @@ impl Running {
         self.own.proxied = session;
     }
 
+    /// Ends the service for named hosts, and does the work after the end. The connections go first:
+    /// they have descriptors that the work needs.
     fn finish(&mut self) {
+        let contacts = self.own.proxied.take().map(|session| session.finish());
         if let Some(after) = self.after.take() {
             self.findings = after.run();
+        }
+        if let Some(contacts) = contacts {
+            self.findings.contacts = contacts;
         }
     }
 
@@ -387,9 +393,6 @@ impl Process for Running {
             .find(|record| record.kind == wire::RECORD_UNREACHABLE);
         self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
         let mut own = std::mem::take(&mut self.own);
-        if let Some(session) = own.proxied.take() {
-            self.findings.contacts = session.finish();
-        }
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),
             (Some(_), None) => {
