@@ -32,6 +32,14 @@ pub(super) enum AddressMeaning {
     Literal,
 }
 
+/// `true` if the address is in a network of synthetic addresses.
+pub(super) fn is_synthetic(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => u32::from(address) >> 17 == FIRST_V4 >> 17,
+        IpAddr::V6(address) => u128::from(address) >> 64 == FIRST_V6 >> 64,
+    }
+}
+
 impl SyntheticNames {
     pub(super) fn new(limit: usize) -> SyntheticNames {
         SyntheticNames {
@@ -62,21 +70,12 @@ impl SyntheticNames {
 
     /// Returns the meaning of an address.
     pub(super) fn meaning(&self, address: IpAddr) -> AddressMeaning {
+        if !is_synthetic(address) {
+            return AddressMeaning::Literal;
+        }
         let number = match address {
-            IpAddr::V4(address) => {
-                let bits = u32::from(address);
-                if bits >> 17 != FIRST_V4 >> 17 {
-                    return AddressMeaning::Literal;
-                }
-                bits.checked_sub(FIRST_V4).map(u128::from)
-            }
-            IpAddr::V6(address) => {
-                let bits = u128::from(address);
-                if bits >> 64 != FIRST_V6 >> 64 {
-                    return AddressMeaning::Literal;
-                }
-                bits.checked_sub(FIRST_V6)
-            }
+            IpAddr::V4(address) => u32::from(address).checked_sub(FIRST_V4).map(u128::from),
+            IpAddr::V6(address) => u128::from(address).checked_sub(FIRST_V6),
         };
         let name = number
             .and_then(|number| usize::try_from(number).ok())

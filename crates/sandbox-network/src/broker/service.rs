@@ -1,6 +1,7 @@
 //! The service of one command: its listeners, and its begin and end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use super::context::ServiceContext;
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
-use super::{BrokerRuntime, forwarder, proxy, resolver};
+use super::{BrokerRuntime, forwarder, names, proxy, resolver};
 
 /// Time that open connections have to pass on their last bytes when a service is finished.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
@@ -31,8 +32,8 @@ pub struct Listeners {
     pub proxy_token: Option<ProxyToken>,
     /// Listeners for clients that know no proxy: on any address for each port of
     /// [`HostRules::ports`](crate::HostRules::ports), and for the addresses of
-    /// [`HostRules::addresses`](crate::HostRules::addresses). Without one for IPv6 the resolver
-    /// gives no IPv6 addresses.
+    /// [`HostRules::addresses`](crate::HostRules::addresses). Without one for IPv6 on
+    /// any address the resolver gives no IPv6 addresses.
     pub forwarders: Vec<std::net::TcpListener>,
 }
 
@@ -51,10 +52,7 @@ impl BrokerService {
     ) -> io::Result<BrokerService> {
         let handle = runtime.handle().cloned();
         let handle = handle.ok_or_else(|| io::Error::other("the broker has ended"))?;
-        let has_ipv6 = |listener: &std::net::TcpListener| {
-            listener.local_addr().is_ok_and(|address| address.is_ipv6())
-        };
-        let gives_ipv6 = listeners.forwarders.iter().any(has_ipv6);
+        let gives_ipv6 = listeners.forwarders.iter().any(takes_synthetic_ipv6);
         let proxy_token = listeners.proxy_token.clone();
         let shared = Arc::clone(&runtime.shared);
         let context = ServiceContext::new(shared, handle.clone(), gives_ipv6, proxy_token);
@@ -111,6 +109,15 @@ impl Drop for BrokerService {
             });
         }
     }
+}
+
+/// `true` if connections to synthetic IPv6 addresses arrive at a listener. One for `[::1]` alone does
+/// not take them.
+fn takes_synthetic_ipv6(listener: &std::net::TcpListener) -> bool {
+    let Ok(SocketAddr::V6(address)) = listener.local_addr() else {
+        return false;
+    };
+    address.ip().is_unspecified() || names::is_synthetic((*address.ip()).into())
 }
 
 #[derive(Clone, Copy)]

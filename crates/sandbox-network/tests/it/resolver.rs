@@ -97,6 +97,13 @@ fn an_allowed_name_has_its_own_addresses() {
 }
 
 #[test]
+fn names_have_ipv6_addresses_only_if_a_forwarder_takes_them() {
+    let world = World::without_ipv6(&["example.com"]);
+    assert_eq!(ask(&world, "example.com", AAAA), (0, None));
+    assert_eq!(ask(&world, "example.com", A).0, 0);
+}
+
+#[test]
 fn a_refused_name_does_not_exist_and_is_recorded_once() {
     let world = World::new(&["example.com", "denied.org"], &["denied.org"]);
     for name in [

@@ -86,10 +86,25 @@ impl World {
         World::with_token(allow, deny, None, change)
     }
 
+    /// Names have no IPv6 addresses.
+    pub(crate) fn without_ipv6(allow: &[&str]) -> World {
+        World::start(allow, &[], None, "[::1]:0", |_| {})
+    }
+
     pub(crate) fn with_token(
         allow: &[&str],
         deny: &[&str],
         token: Option<ProxyToken>,
+        change: impl FnOnce(&mut BrokerOptions),
+    ) -> World {
+        World::start(allow, deny, token, "[::]:0", change)
+    }
+
+    fn start(
+        allow: &[&str],
+        deny: &[&str],
+        token: Option<ProxyToken>,
+        forwarder: &str,
         change: impl FnOnce(&mut BrokerOptions),
     ) -> World {
         let names = Arc::new(Names::default());
@@ -107,7 +122,7 @@ impl World {
             proxy: vec![proxy],
             proxy_token: token,
             // Only its family matters here: names have IPv6 addresses too.
-            forwarders: vec![TcpListener::bind("[::1]:0").unwrap()],
+            forwarders: vec![TcpListener::bind(forwarder).unwrap()],
         });
         World {
             broker,
