@@ -93,6 +93,8 @@ fn decide(state: &ServiceContext, question: &Question<'_>) -> Answer {
     let reason = match state.shared.decide_name(name) {
         Decision::Allowed(_) => None,
         Decision::Denied(rule) => Some(Refusal::Denied(rule)),
+        // The program reaches for a host that is allowed.
+        Decision::Unlisted if is_service_of_allowed_host(state, name) => return Answer::NameError,
         // The question to a person comes at the connection, which has a port.
         Decision::Unlisted if state.shared.options.ask.is_some() => None,
         Decision::Unlisted => Some(Refusal::Unlisted),
@@ -102,6 +104,16 @@ fn decide(state: &ServiceContext, question: &Question<'_>) -> Answer {
         return Answer::NameError;
     }
     synthetic(state, question.kind, name)
+}
+
+/// `true` for names of services of an allowed host, such as `_http._tcp.example.com` (RFC 8552).
+fn is_service_of_allowed_host(state: &ServiceContext, name: &HostName) -> bool {
+    let mut host = name.as_str();
+    while let Some((_, rest)) = host.strip_prefix('_').and_then(|host| host.split_once('.')) {
+        host = rest;
+    }
+    let is_allowed = |host| matches!(state.shared.decide_name(&host), Decision::Allowed(_));
+    host != name.as_str() && HostName::parse(host).is_ok_and(is_allowed)
 }
 
 fn synthetic(state: &ServiceContext, kind: u16, name: &HostName) -> Answer {

@@ -12,6 +12,7 @@ const A: u16 = 1;
 const TXT: u16 = 16;
 const PTR: u16 = 12;
 const AAAA: u16 = 28;
+const SRV: u16 = 33;
 const HTTPS: u16 = 65;
 const UNKNOWN: u16 = 65_000;
 
@@ -111,6 +112,7 @@ fn a_refused_name_does_not_exist_and_is_recorded_once() {
         "sub.example.com",
         "denied.org",
         "secret.data.evil.org",
+        "_http._tcp.sub.example.com",
     ] {
         for kind in [A, AAAA, A, HTTPS, TXT] {
             assert_eq!(ask(&world, name, kind), (NAME_ERROR, None), "{name}");
@@ -121,6 +123,7 @@ fn a_refused_name_does_not_exist_and_is_recorded_once() {
         ("4.3.2.1.in-addr.arpa", PTR),
         ("a b.example.com", A),
         ("127.1", A),
+        ("_http._tcp.example.com", SRV),
     ] {
         assert_eq!(ask(&world, name, kind), (NAME_ERROR, None), "{name}");
     }
@@ -136,7 +139,8 @@ fn a_refused_name_does_not_exist_and_is_recorded_once() {
             "other.com",
             "sub.example.com",
             "denied.org",
-            "secret.data.evil.org"
+            "secret.data.evil.org",
+            "_http._tcp.sub.example.com"
         ]
     );
     for record in &report.connections {
