@@ -8,7 +8,7 @@ use os_sandbox::{
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict, Host, HostPattern,
-    HostRules, Listeners,
+    HostRules, Listeners, Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -172,16 +172,18 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for (one, verb) in unconnected() {
         let target = match one.port {
+            // It has no port either.
+            0 if is_invalid_request(one) => format!("request {}", one.host),
             // The connect that follows tells more.
             0 if tried.contains(one.host.as_str()) => continue,
-            // A request for a URL that names no valid host has no port either.
-            0 if Host::parse(&one.host).is_err() => format!("request {}", one.host),
             0 => format!("resolve {}", one.host),
             port if one.host.contains(':') => format!("connect [{}]:{port}", one.host),
             port => format!("connect {}:{port}", one.host),
         };
         let reason = one.reason.as_deref().map(|reason| format!(" ({reason})"));
-        let line = format!("{verb}: {target}{}", reason.unwrap_or_default());
+        let reason = reason.unwrap_or_default();
+        // A request that cannot be read names no host.
+        let line = format!("{verb}: {}{reason}", target.trim_end());
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -192,6 +194,12 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
         lines.push(format!("refused or failed: {more} more"));
     }
     lines
+}
+
+/// `true` for a request to the proxy that is not valid, such as one whose Host header is not its target.
+fn is_invalid_request(contact: &Contact) -> bool {
+    let reason = contact.reason.as_deref().unwrap_or_default();
+    reason.starts_with(&Refusal::Malformed(String::new()).to_string())
 }
 
 /// Returns the word for an outcome that left the command unconnected.
