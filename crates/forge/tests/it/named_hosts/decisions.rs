@@ -202,7 +202,7 @@ const REFUSED: &[Row] = &[
             &[
                 "error: 403",
                 "two.example:80 is refused: no rule names it",
-                "`network.allow` can name it: two.example:80",
+                "A person can allow it: forge allow host:two.example:80",
             ],
             &["refused two.example:80 (no rule names it)"],
         )
@@ -253,7 +253,7 @@ const REFUSED: &[Row] = &[
     .proxied(
         &[
             "one.example:9999 is refused: no rule names it",
-            "`network.allow` can name it: one.example:9999",
+            "A person can allow it: forge allow host:one.example:9999",
         ],
         &["refused one.example:9999 (no rule names it)"],
     )
@@ -277,7 +277,7 @@ const REFUSED: &[Row] = &[
     .proxied(
         &[
             "private.example:80 is refused: it resolves to 10.0.0.5, a private address",
-            "`network.allow` can name it: 10.0.0.5:80",
+            "A person can allow it: forge allow host:10.0.0.5:80",
         ],
         &[PRIVATE],
     )
@@ -354,7 +354,7 @@ const REFUSED: &[Row] = &[
     )
     .proxied(
         &["its Host header is not its target"],
-        &["refused http://one.example/:0 (invalid request: its Host header is not its target)"],
+        &["refused one.example:0 (invalid request: its Host header is not its target)"],
     ),
     row(
         "a host that cannot be reached",
@@ -516,8 +516,8 @@ fn a_person_is_told_after_a_failure_and_the_code_is_the_command_s() {
     ran.code(7).says(&[
         "refused: connect two.example:80 (no rule names it)\n",
         "refused: resolve evil.example (no rule names it)\n",
-        "refused: request http://one.example/ (invalid request: its Host header is not its target)\n",
-        "hint: to allow a host, name it in `network.allow`, or for one run: forge exec --host HOST\n",
+        "refused: request one.example (invalid request: its Host header is not its target)\n",
+        "hint: allow hosts of the last run: forge allow --last; or for one run: forge exec --host HOST\n",
     ]);
     // Of a command that succeeded the audit says it.
     let script = "curl -sS http://two.example/";
