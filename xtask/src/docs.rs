@@ -101,6 +101,11 @@ fn generated(check: bool) -> Result<(), Failure> {
         )?,
         check,
     )?;
+    keep(
+        "docs/network-programs.md",
+        &network_programs(&read("fixtures/network-programs.tsv")?)?,
+        check,
+    )?;
     for which in ["config", "worker"] {
         let file = format!("schemas/forge-{which}.schema.json");
         keep(&file, &page(which)?, check)?;
@@ -204,6 +209,39 @@ fn first_hour(promises: &str, commands: &str) -> Result<String, Failure> {
         let command = command.replace('|', "\\|");
         page += &format!("| `` {command} `` | {bubblewrap} | {landlock} |\n");
     }
+    Ok(page)
+}
+
+/// The page of the programs that reach named hosts.
+fn network_programs(table: &str) -> Result<String, Failure> {
+    let mut page = "# Programs and named hosts\n\n\
+         A command with `network.allow` or `forge exec --host` reaches the named hosts in two ways. \
+         `http_proxy` and the other variables name a proxy. For programs that do not read them, the \
+         resolver gives each name an address, and connections to it lead to the host on the ports \
+         that the rules name; without a port in the rule these are 22, 80 and 443.\n\n\
+         A test runs each program twice against its own servers: with the variables, and after it \
+         has unset them. *Not run* are programs that were not installed where the page was made; the \
+         test runs them where they are, and says what it skips. The page is generated from \
+         [`fixtures/network-programs.tsv`](../fixtures/network-programs.tsv), which also has the \
+         commands.\n\n\
+         | program | task | version | with variables | without |\n|---|---|---|---|---|\n"
+        .to_owned();
+    for row in rows(table) {
+        let [program, task, _, _, version, proxied, direct, _] = row[..] else {
+            return Err(Failure::new(format!(
+                "network-programs.tsv: not eight cells: {row:?}"
+            )));
+        };
+        let results = match version {
+            "-" => "not run | | ".to_owned(),
+            version => format!("{version} | {proxied} | {direct}"),
+        };
+        page += &format!("| {program} | {task} | {results} |\n");
+    }
+    page += "\nMaven of Debian needs its configuration: \
+             `-c 'sandbox.programs=[/etc/maven]'`. Programs of your home need \
+             [`sandbox.programs`](how-to/use-your-toolchain.md) too. A JVM reads none of the \
+             variables, and its tools need no option.\n";
     Ok(page)
 }
 

@@ -2,6 +2,7 @@
 //! public addresses in a network namespace that the test makes.
 
 mod decisions;
+mod programs;
 mod servers;
 
 use std::io::Write as _;

@@ -11,6 +11,7 @@ import http.server
 import os
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -32,6 +33,7 @@ HTTP = [80, 8080, 9999]
 TLS = 443
 SPEAKS_FIRST = 2200
 ECHO = 9000
+POSTGRES = 5432
 BANNER = b"SSH-2.0-own\r\n"
 
 
@@ -78,6 +80,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
         if self.headers.get("Upgrade", "").lower() == "websocket":
             return self.web_socket()
+        if self.path.startswith("/git/"):
+            return self.git()
         path = self.translate_path(self.path)
         if self.path != "/" and os.path.exists(path):
             return super().do_GET()
@@ -86,6 +90,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.answer(b"hello of " + self.headers.get("Host", "").encode())
 
     def do_POST(self):
+        if self.path.startswith("/git/"):
+            return self.git()
         self.answer(self.rfile.read(int(self.headers["Content-Length"])))
 
     do_PUT = do_POST
@@ -93,6 +99,37 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def answer(self, body):
         body += b"\n"
         self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def git(self):
+        """Git's own protocol, by git-http-backend(1)."""
+        path, _, query = self.path.partition("?")
+        variables = {
+            "GIT_PROJECT_ROOT": self.directory,
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path[len("/git"):],
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+        }
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answer = subprocess.run(
+            ["git", "http-backend"], input=body, stdout=subprocess.PIPE, env={**os.environ, **variables}
+        ).stdout
+        head, _, body = answer.partition(b"\r\n\r\n")
+        headers = [line.split(": ", 1) for line in head.decode().split("\r\n")]
+        status = dict(headers).get("Status", "200")
+        self.send_response(int(status[:3]))
+        for name, value in headers:
+            if name != "Status":
+                self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -158,6 +195,21 @@ def echo(stream):
             stream.sendall(bytes_)
 
 
+def refuse_as_postgres(stream):
+    """Refuses TLS and every user, with an own text."""
+    with stream:
+        while True:
+            length, code = struct.unpack(">2I", stream.recv(8, socket.MSG_WAITALL))
+            if length > 8:
+                stream.recv(length - 8, socket.MSG_WAITALL)
+            # Protocol 3.0 of a startup message.
+            if code == 3 << 16:
+                break
+            stream.sendall(b"N")
+        text = b"SFATAL\0C28000\0Mhello of postgres\0\0"
+        stream.sendall(b"E" + struct.pack(">I", 4 + len(text)) + text)
+
+
 def note_datagrams(port, file):
     """Datagrams must not arrive: the file stays empty."""
     listener = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -188,6 +240,7 @@ def main():
     start(secure.serve_forever)
     accept(SPEAKS_FIRST, speak_first)
     accept(ECHO, echo)
+    accept(POSTGRES, refuse_as_postgres)
     for port in [53, 443]:
         note_datagrams(port, os.path.join(own, "datagrams"))
     print("ready", flush=True)

@@ -96,9 +96,14 @@ impl Servers {
         }
     }
 
+    /// Returns the id of the process whose namespaces the servers are in.
+    pub(super) fn process(&self) -> String {
+        self.child.id().to_string()
+    }
+
     /// Runs `forge ARGS` beside the servers, in the project.
     pub(super) fn forge(&self, args: &[&str]) -> Ran {
-        let target = self.child.id().to_string();
+        let target = self.process();
         let project = self.world.project();
         let enter = [
             WATCHDOG_S,
