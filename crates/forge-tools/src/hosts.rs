@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bound on the contacts of one command that a receipt lists; further ones are counted.
+/// Bound on the connections of one command that a receipt lists, and on the refusals and failures.
+/// Further ones are counted.
 const MAX_RECORDS: usize = 1000;
 /// Bound on the lines about refused hosts.
 const MAX_LINES: usize = 5;

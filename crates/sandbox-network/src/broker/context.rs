@@ -79,11 +79,10 @@ impl ServiceContext {
 
     /// Returns the report, and begins another one.
     pub(super) fn take_report(&self) -> ServiceReport {
-        let mut records = mem::take(&mut *lock(&self.records));
-        records.list.sort_by_key(|record| record.number);
+        let (connections, omitted) = mem::take(&mut *lock(&self.records)).into_list();
         ServiceReport {
-            connections: records.list,
-            omitted: records.omitted,
+            connections,
+            omitted,
             waited: self.waited.load(Ordering::Relaxed),
             names_full: self.names_full.load(Ordering::Relaxed),
         }
@@ -114,12 +113,10 @@ impl ServiceContext {
         let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
-    /// Writes a record if it is complete, and tells the listener of events.
+    /// Writes a record, and tells the listener of events.
     pub(super) fn report(&self, kind: ConnectionEventKind, record: ConnectionRecord) {
-        if kind != ConnectionEventKind::Opened {
-            let limit = self.shared.options.limits.records;
-            lock(&self.records).push(record.clone(), limit);
-        }
+        let limit = self.shared.options.limits.records;
+        lock(&self.records).add(kind, &record, limit);
         if let Some(listener) = &self.shared.options.on_event {
             listener(&ConnectionEvent { kind, record });
         }

@@ -87,7 +87,8 @@ pub struct BrokerLimits {
     pub connections: usize,
     /// Names that have an address of their own. 65 536, which is also the most.
     pub names: usize,
-    /// Records in the report of a service; further ones are counted. 10 000.
+    /// Records of connections in the report of a service, and as many of refusals and failures.
+    /// Further ones are counted. 10 000.
     pub records: usize,
     /// Names that are being resolved or wait for it. 256.
     pub resolutions: usize,

@@ -1,6 +1,6 @@
 //! Records of connections and refusals, and the events that carry them to an audit.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -217,21 +217,51 @@ pub struct ServiceReport {
     pub names_full: u64,
 }
 
-/// The records of a service.
+/// The records of a service. Refusals, of which a program can make any number, use up none of the
+/// connections' part, and a connection has its place from its begin on.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    pub(super) list: Vec<ConnectionRecord>,
-    pub(super) omitted: u64,
+    list: Vec<ConnectionRecord>,
+    /// Connections that are open, by their numbers.
+    open: HashMap<u64, ConnectionRecord>,
+    connected: usize,
+    unconnected: usize,
+    omitted: u64,
     refused_names: HashSet<HostName>,
 }
 
 impl Records {
-    pub(super) fn push(&mut self, record: ConnectionRecord, limit: usize) {
-        if self.list.len() < limit {
-            self.list.push(record);
-        } else {
-            self.omitted += 1;
+    /// Writes down a change. At most `limit` records are of connections, and as many of others.
+    pub(super) fn add(
+        &mut self,
+        kind: ConnectionEventKind,
+        record: &ConnectionRecord,
+        limit: usize,
+    ) {
+        match kind {
+            ConnectionEventKind::Opened if self.connected < limit => {
+                self.connected += 1;
+                self.open.insert(record.number, record.clone());
+            }
+            ConnectionEventKind::Refused if self.unconnected < limit => {
+                self.unconnected += 1;
+                self.list.push(record.clone());
+            }
+            ConnectionEventKind::Opened | ConnectionEventKind::Refused => self.omitted += 1,
+            ConnectionEventKind::Closed => {
+                if self.open.remove(&record.number).is_some() {
+                    self.list.push(record.clone());
+                }
+            }
         }
+    }
+
+    /// Returns the records in the order in which the attempts began, and how many were omitted.
+    pub(super) fn into_list(self) -> (Vec<ConnectionRecord>, u64) {
+        let mut list = self.list;
+        list.extend(self.open.into_values());
+        list.sort_by_key(|record| record.number);
+        (list, self.omitted)
     }
 
     /// Returns `true` at the first refusal of a name. Clients ask for several types of one name, and

@@ -179,6 +179,35 @@ fn records_are_bounded_and_the_rest_is_counted() {
 }
 
 #[test]
+fn a_connection_is_listed_whatever_follows_it() {
+    let port = echo_server();
+    let world = World::with(&["*.test"], &[], |options| options.limits.records = 3);
+    let first = world.tunnel("first.test", port).unwrap();
+    for number in 0..10 {
+        world.tunnel(&format!("h{number}.org"), 443).unwrap_err();
+    }
+    let others = ["b.test", "c.test", "d.test"].map(|host| world.tunnel(host, port).unwrap());
+    drop(others);
+    drop(first);
+    let report = world.finish();
+    let hosts: Vec<_> = report
+        .connections
+        .iter()
+        .map(|one| one.host.as_str())
+        .collect();
+    let listed = [
+        "first.test",
+        "h0.org",
+        "h1.org",
+        "h2.org",
+        "b.test",
+        "c.test",
+    ];
+    assert_eq!(hosts, listed);
+    assert_eq!(report.omitted, 7 + 1);
+}
+
+#[test]
 fn a_wider_rule_counts_at_once() {
     let port = echo_server();
     let world = World::new(&[], &["c.test"]);
