@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::context::{OpenConnection, ServiceContext};
-use super::record::{ConnectionEventKind, ConnectionRecord, Protocol, Refusal, shown};
+use super::context::{ServiceContext, TrackedConnection};
+use super::record::{ConnectionRecord, Protocol, Refusal, shown};
 use super::resolve::resolve;
 use crate::host::Host;
 use crate::pattern::LOOPBACK;
@@ -31,26 +31,29 @@ pub(super) struct Upstream {
     pub(super) stream: TcpStream,
     /// Bytes that the host sent while the connection was made.
     pub(super) early: Vec<u8>,
-    pub(super) connection: OpenConnection,
+    pub(super) connection: TrackedConnection,
 }
 
-/// Connects to a host. A refusal has been recorded when it is returned.
+/// Connects to a host. A refusal has been recorded when it is returned, and an attempt whose future
+/// is dropped as well.
 pub(super) async fn connect(
     state: &Arc<ServiceContext>,
     host: &Host,
     port: u16,
     protocol: Protocol,
 ) -> Result<Upstream, Refusal> {
-    let mut record = state.new_record(shown(host), port, protocol);
-    match reach(state, host, port, &mut record).await {
-        Ok((stream, early)) => Ok(Upstream {
-            stream,
-            early,
-            connection: OpenConnection::new(Arc::clone(state), record),
-        }),
+    let mut connection = TrackedConnection::new(state, shown(host), port, protocol);
+    match reach(state, host, port, &mut connection.record).await {
+        Ok((stream, early)) => {
+            connection.open();
+            Ok(Upstream {
+                stream,
+                early,
+                connection,
+            })
+        }
         Err(reason) => {
-            record.refuse(reason.clone());
-            state.report(ConnectionEventKind::Refused, record);
+            connection.refuse(reason.clone());
             Err(reason)
         }
     }

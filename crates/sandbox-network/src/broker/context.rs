@@ -193,37 +193,58 @@ impl ServiceContext {
     }
 }
 
-/// An open connection. Writes its record when it is dropped, however the connection ends.
+/// A connection from the client's request on. Reports its end when it is dropped, however it ends, and
+/// also if it is cut off before it is open.
 #[derive(Debug)]
-pub(super) struct OpenConnection {
+pub(super) struct TrackedConnection {
     state: Arc<ServiceContext>,
-    record: ConnectionRecord,
+    pub(super) record: ConnectionRecord,
+    is_open: bool,
     pub(super) counters: Arc<Counters>,
 }
 
-impl OpenConnection {
-    /// Reports that the broker has connected.
-    pub(super) fn new(state: Arc<ServiceContext>, record: ConnectionRecord) -> OpenConnection {
-        state.report(ConnectionEventKind::Opened, record.clone());
-        OpenConnection {
-            state,
-            record,
+impl TrackedConnection {
+    /// Begins an attempt to connect.
+    pub(super) fn new(
+        state: &Arc<ServiceContext>,
+        host: String,
+        port: u16,
+        protocol: Protocol,
+    ) -> TrackedConnection {
+        TrackedConnection {
+            state: Arc::clone(state),
+            record: state.new_record(host, port, protocol),
+            is_open: false,
             counters: Arc::default(),
         }
     }
 
-    /// Notes the reason for which the broker ends the connection.
+    /// Reports that the broker has connected.
+    pub(super) fn open(&mut self) {
+        self.is_open = true;
+        self.state
+            .report(ConnectionEventKind::Opened, self.record.clone());
+    }
+
+    /// Notes the reason for which the broker does not connect, or ends the connection.
     pub(super) fn refuse(&mut self, reason: Refusal) {
         self.record.refuse(reason);
     }
 }
 
-impl Drop for OpenConnection {
+impl Drop for TrackedConnection {
     fn drop(&mut self) {
         self.record.sent = self.counters.sent.load(Ordering::Relaxed);
         self.record.received = self.counters.received.load(Ordering::Relaxed);
         self.record.tls_name = self.counters.tls_name();
-        self.state
-            .report(ConnectionEventKind::Closed, self.record.clone());
+        if !self.is_open && self.record.reason.is_none() {
+            self.record.refuse(Refusal::Interrupted);
+        }
+        let kind = if self.is_open {
+            ConnectionEventKind::Closed
+        } else {
+            ConnectionEventKind::Refused
+        };
+        self.state.report(kind, self.record.clone());
     }
 }

@@ -31,7 +31,7 @@ pub enum ConnectionVerdict {
     Allowed,
     /// The broker refused, or ended the connection because of the client's first bytes.
     Refused,
-    /// The rules allow the host, but it cannot be reached.
+    /// The rules do not refuse the host, but the broker could not connect to it.
     Failed,
 }
 
@@ -83,6 +83,9 @@ pub enum Refusal {
     /// No address of the host can be connected.
     #[error("cannot connect: {0}")]
     Unreachable(String),
+    /// The client or the service ended while the broker was connecting.
+    #[error("it ended before it was connected")]
+    Interrupted,
     /// The TLS hello names another host.
     #[error("TLS asks for `{0}` on a connection to another host")]
     OtherTlsName(String),
@@ -104,10 +107,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// `true` if the rules allow the host and it cannot be reached.
+    /// `true` if the broker could not connect, rather than would not.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        matches!(self, Refusal::Unresolved(_) | Refusal::Unreachable(_))
+        matches!(
+            self,
+            Refusal::Unresolved(_)
+                | Refusal::Unreachable(_)
+                | Refusal::Interrupted
+                | Refusal::NamesFull
+        )
     }
 }
 
@@ -188,7 +197,7 @@ impl ConnectionRecord {
 pub enum ConnectionEventKind {
     /// The broker has connected the client.
     Opened,
-    /// The broker refused, or could not connect. The record is complete.
+    /// The broker refused, or could not connect, or was cut off. The record is complete.
     Refused,
     /// An open connection ended. The record is complete.
     Closed,

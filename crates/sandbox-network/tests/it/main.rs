@@ -8,6 +8,7 @@
 
 mod addresses;
 mod asking;
+mod interrupted;
 mod lifecycle;
 mod load;
 mod parent;

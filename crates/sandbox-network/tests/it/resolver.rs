@@ -237,4 +237,5 @@ fn a_full_table_is_told() {
     assert_eq!(report.names_full, 2);
     assert_eq!(report.connections.len(), 1);
     assert_eq!(report.connections[0].reason, Some(Refusal::NamesFull));
+    assert_eq!(report.connections[0].verdict, ConnectionVerdict::Failed);
 }

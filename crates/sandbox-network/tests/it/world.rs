@@ -250,6 +250,27 @@ pub(crate) fn echo(mut stream: TcpStream) {
     }
 }
 
+/// Listens at an address and answers nothing: Linux drops what does not fit into the queue of a
+/// listener. Returns the sockets, which end it.
+#[cfg(target_os = "linux")]
+pub(crate) fn silent_listener(address: SocketAddr) -> Vec<socket2::Socket> {
+    use socket2::{Domain, Socket, Type};
+
+    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    silent.bind(&address.into()).unwrap();
+    silent.listen(0).unwrap();
+    let at = silent.local_addr().unwrap();
+    let fill = |_| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let _ = socket.connect(&at);
+        socket
+    };
+    let mut sockets: Vec<_> = (0..8).map(fill).collect();
+    sockets.push(silent);
+    sockets
+}
+
 /// Sends bytes through a connection and expects them back.
 pub(crate) fn assert_echoes(stream: &mut TcpStream, bytes: &[u8]) {
     stream.write_all(bytes).unwrap();
