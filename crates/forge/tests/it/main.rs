@@ -23,6 +23,8 @@ mod explain;
 mod git;
 mod help;
 #[cfg(target_os = "linux")]
+mod host_connections;
+#[cfg(target_os = "linux")]
 mod image;
 mod init;
 mod install;

@@ -1,0 +1,51 @@
+//! Many connections of a command to a named host: they take nothing that its guards need.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use crate::support::{World, forge_program};
+
+/// Opens connections until one fails, plants a protected name, and ends without closing any.
+const PLANT: &str = "import socket, sys, time
+open_ones = []
+try:
+    for _ in range(400):
+        open_ones.append(socket.create_connection(('127.0.0.1', int(sys.argv[1])), 2))
+except OSError:
+    pass
+open('.envrc', 'w').write('planted')
+time.sleep(1)
+print(len(open_ones) > 50)
+sys.exit(7)
+";
+
+/// Every road on which the broker has a connection for the command: none keeps the sweep from its
+/// descriptors, however few the process may have.
+#[test]
+fn planted_names_are_found_however_many_connections_are_open() {
+    let world = World::new(&[("plant.py", PLANT)]);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    // A server that never closes.
+    std::thread::spawn(move || {
+        let kept: Vec<TcpStream> = listener.incoming().map_while(Result::ok).collect();
+        drop(kept);
+    });
+    for descriptors in [300, 1024] {
+        let script = format!("ulimit -Sn {descriptors}; exec \"$0\" \"$@\"");
+        let forge = forge_program().to_str().unwrap();
+        let host = format!("localhost:{port}");
+        let exec = ["exec", "--mechanism", "bubblewrap", "--host", &host, "--"];
+        let command = ["python3", "plant.py", &port];
+        let args = [&["-c", &script, forge][..], &exec, &command].concat();
+        let ran = world.command("sh".as_ref(), &args).output().unwrap();
+        let errors = String::from_utf8_lossy(&ran.stderr);
+        if errors.contains("OS sandbox required") {
+            println!("skipped: bubblewrap cannot be used here: {errors}");
+            return;
+        }
+        assert_eq!(ran.status.code(), Some(7), "{descriptors}: {errors}");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "True");
+        assert!(errors.contains("quarantined: "), "{descriptors}: {errors}");
+        assert!(!world.project().join(".envrc").exists(), "{descriptors}");
+    }
+}
