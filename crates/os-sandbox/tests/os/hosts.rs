@@ -68,9 +68,9 @@ fn answer(listener: &TcpListener, arrived: &Mutex<Vec<String>>) {
         let mut first = [0u8; 4];
         let asked = stream.read(&mut first).unwrap_or(0);
         // A target that went away meanwhile is no matter.
-        let _ = write!(
+        let _ = writeln!(
             stream,
-            "{} at {at}\n",
+            "{} at {at}",
             String::from_utf8_lossy(&first[..asked])
         );
     }
