@@ -261,11 +261,11 @@ fn proxy_variables() -> impl Iterator<Item = (&'static str, String)> {
     ];
     let proxy = format!("http://{}", NamedHosts::PROXY);
     let own = "localhost,127.0.0.1,::1";
+    // Why without `NODE_USE_ENV_PROXY`: each Node 22 would print a warning about it. Node's fetch asks
+    // the resolver.
     let exceptions = ["no_proxy", "NO_PROXY"].map(|name| (name, own.to_owned()));
     PROXIES
         .into_iter()
         .map(move |name| (name, proxy.clone()))
         .chain(exceptions)
-        // Without it, fetch of Node 22.21 and later reads none.
-        .chain([("NODE_USE_ENV_PROXY", "1".to_owned())])
 }
