@@ -60,7 +60,7 @@ pub(super) async fn connect(
 }
 
 async fn reach(
-    state: &ServiceContext,
+    state: &Arc<ServiceContext>,
     host: &Host,
     port: u16,
     record: &mut ConnectionRecord,
@@ -71,7 +71,7 @@ async fn reach(
         && parent.carries(host, port)
     {
         record.through_parent = true;
-        let (stream, early) = parent::connect(shared, parent, host, port).await?;
+        let (stream, early) = parent::connect(state, parent, host, port).await?;
         record.address = peer(&stream);
         return Ok((stream, early));
     }
@@ -86,7 +86,7 @@ async fn reach(
 /// Returns the addresses of a host that may be connected. The refusal is that of the first address
 /// if there is none.
 async fn checked_addresses(
-    state: &ServiceContext,
+    state: &Arc<ServiceContext>,
     host: &Host,
     port: u16,
 ) -> Result<Vec<SocketAddr>, Refusal> {
@@ -101,7 +101,7 @@ async fn checked_addresses(
     let answers = if is_loopback {
         LOOPBACK.to_vec()
     } else {
-        resolve(shared, name).await?
+        resolve(state, name).await?
     };
     let mut checked = Vec::new();
     let mut refused = None;

@@ -18,6 +18,7 @@ use super::record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, Counters, Protocol, Records, Refusal,
     ServiceReport,
 };
+use super::resolve::Resolutions;
 use super::{Shared, lock};
 use crate::host::{Host, HostName};
 
@@ -28,6 +29,7 @@ pub(super) struct ServiceContext {
     /// `true` if names have IPv6 addresses too.
     pub(super) gives_ipv6: bool,
     pub(super) proxy_token: Option<ProxyToken>,
+    pub(super) resolutions: Resolutions,
     handle: Handle,
     records: Mutex<Records>,
     tasks: Mutex<JoinSet<()>>,
@@ -57,6 +59,7 @@ impl ServiceContext {
             shared,
             gives_ipv6,
             proxy_token,
+            resolutions: Resolutions::default(),
             handle,
             records: Mutex::default(),
             tasks: Mutex::default(),

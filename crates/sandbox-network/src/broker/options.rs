@@ -90,9 +90,9 @@ pub struct BrokerLimits {
     /// Records of connections in the report of a service, and as many of refusals and failures.
     /// Further ones are counted. 10 000.
     pub records: usize,
-    /// Names that are being resolved or wait for it. 256.
+    /// Names that are being resolved or wait for a thread. Further ones wait. 256.
     pub resolutions: usize,
-    /// Time for one resolution. 20 s.
+    /// Time to wait for a resolution, and for its turn. 20 s.
     pub resolve_timeout: Duration,
     /// Time for a client to say what it wants: a request's head, a SOCKS greeting, a TLS hello.
     /// 30 s.

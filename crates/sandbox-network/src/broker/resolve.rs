@@ -1,13 +1,16 @@
 //! Resolution of names, outside of the confined network, on a bounded pool of threads.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
+use super::context::ServiceContext;
 use super::record::Refusal;
+use super::{Shared, lock};
 use crate::host::HostName;
 
 /// Addresses of one name that are looked at.
@@ -34,12 +37,65 @@ impl Resolve for SystemResolver {
     }
 }
 
+/// The resolutions of a service. Connections to one name at once share one.
+#[derive(Default)]
+pub(super) struct Resolutions {
+    open: Mutex<HashMap<HostName, watch::Sender<Option<ResolverAnswer>>>>,
+}
+
+type ResolverAnswer = Result<Vec<IpAddr>, Refusal>;
+
 /// Resolves a name once. Equal answers are merged.
-pub(super) async fn resolve(shared: &Shared, name: &HostName) -> Result<Vec<IpAddr>, Refusal> {
-    let unresolved = |why: String| Refusal::Unresolved(why);
-    let permit = Arc::clone(&shared.resolutions)
-        .try_acquire_owned()
-        .map_err(|_| unresolved("too many names are being resolved".to_owned()))?;
+pub(super) async fn resolve(state: &Arc<ServiceContext>, name: &HostName) -> ResolverAnswer {
+    let mut answer = join(state, name);
+    let answer = answer.wait_for(Option::is_some).await;
+    // The resolution ends without an answer only with the service.
+    let answer = answer.ok().and_then(|answer| answer.clone());
+    answer.unwrap_or_else(|| Err(unresolved("the resolver failed")))
+}
+
+/// Returns the receiver of an answer. Begins a resolution if none of the name is open.
+fn join(state: &Arc<ServiceContext>, name: &HostName) -> watch::Receiver<Option<ResolverAnswer>> {
+    let mut open = lock(&state.resolutions.open);
+    if let Some(sender) = open.get(name) {
+        return sender.subscribe();
+    }
+    let (sender, receiver) = watch::channel(None);
+    open.insert(name.clone(), sender.clone());
+    drop(open);
+    let (own, name) = (Arc::clone(state), name.clone());
+    state.spawn(async move {
+        let resolution = resolve_alone(&own.shared, &name);
+        tokio::pin!(resolution);
+        loop {
+            tokio::select! {
+                answer = &mut resolution => {
+                    lock(&own.resolutions.open).remove(&name);
+                    sender.send_replace(Some(answer));
+                    return;
+                }
+                () = sender.closed() => {
+                    // Its clients have gone. Another one may have come since.
+                    let mut open = lock(&own.resolutions.open);
+                    if sender.receiver_count() == 0 {
+                        open.remove(&name);
+                        return;
+                    }
+                }
+            }
+        }
+    });
+    receiver
+}
+
+/// Waits for a place among the broker's resolutions and resolves a name, both within the time limit.
+async fn resolve_alone(shared: &Shared, name: &HostName) -> ResolverAnswer {
+    let limit = shared.options.limits.resolve_timeout;
+    let deadline = Instant::now() + limit;
+    let permit = timeout_at(deadline, Arc::clone(&shared.resolutions).acquire_owned())
+        .await
+        .map_err(|_| unresolved("too many names are being resolved"))?
+        .map_err(|_| unresolved("the resolver failed"))?;
     let resolver = Arc::clone(&shared.options.resolve);
     let own = name.clone();
     // The permit goes along: a call that is no longer waited for still occupies its thread.
@@ -47,12 +103,11 @@ pub(super) async fn resolve(shared: &Shared, name: &HostName) -> Result<Vec<IpAd
         let _permit = permit;
         resolver.resolve(&own)
     });
-    let limit = shared.options.limits.resolve_timeout;
-    let answer = timeout(limit, call)
+    let answer = timeout_at(deadline, call)
         .await
-        .map_err(|_| unresolved(format!("no answer within {} s", limit.as_secs())))?
-        .map_err(|_| unresolved("the resolver failed".to_owned()))?
-        .map_err(|error| unresolved(error.to_string()))?;
+        .map_err(|_| unresolved(&format!("no answer within {} s", limit.as_secs())))?
+        .map_err(|_| unresolved("the resolver failed"))?
+        .map_err(|error| unresolved(&error.to_string()))?;
     let mut addresses: Vec<IpAddr> = Vec::new();
     for address in answer.into_iter().take(MAX_ADDRESSES) {
         // The system connects an IPv4-mapped address as IPv4, so it is judged and denied as such.
@@ -62,7 +117,11 @@ pub(super) async fn resolve(shared: &Shared, name: &HostName) -> Result<Vec<IpAd
         }
     }
     if addresses.is_empty() {
-        return Err(unresolved("it has no address".to_owned()));
+        return Err(unresolved("it has no address"));
     }
     Ok(addresses)
+}
+
+fn unresolved(why: &str) -> Refusal {
+    Refusal::Unresolved(why.to_owned())
 }

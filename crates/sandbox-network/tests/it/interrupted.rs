@@ -14,6 +14,13 @@ use sandbox_network::{
 
 use crate::world::{World, wait_until};
 
+const PROTOCOLS: [Protocol; 3] = [Protocol::Connect, Protocol::Http, Protocol::Socks];
+const HOSTS: [&str; 3] = ["a.test", "b.test", "c.test"];
+
+fn position(protocol: Protocol) -> usize {
+    PROTOCOLS.iter().position(|one| *one == protocol).unwrap()
+}
+
 /// A person who does not answer.
 struct Undecided(Arc<AtomicUsize>);
 
@@ -45,11 +52,14 @@ impl Resolve for Silent {
     }
 }
 
+/// Sends a request for a host of its own, so that each is resolved and asked about apart.
 fn send(world: &World, protocol: Protocol, port: u16) -> TcpStream {
     let mut client = world.client();
-    let target = format!("a.test:{port}");
+    let host = HOSTS[position(protocol)];
+    let target = format!("{host}:{port}");
     let socks = [
-        &b"\x05\x01\x00\x05\x01\x00\x03\x06a.test"[..],
+        &b"\x05\x01\x00\x05\x01\x00\x03\x06"[..],
+        host.as_bytes(),
         &port.to_be_bytes(),
     ]
     .concat();
@@ -69,7 +79,6 @@ fn cut_off(
     reached: &dyn Fn() -> usize,
     options: &dyn Fn(&mut BrokerOptions),
 ) {
-    let protocols = [Protocol::Connect, Protocol::Http, Protocol::Socks];
     for is_finished in [true, false] {
         let events: Arc<Mutex<Vec<ConnectionRecord>>> = Arc::default();
         let seen = Arc::clone(&events);
@@ -81,14 +90,8 @@ fn cut_off(
             }));
         });
         let mut clients = Vec::new();
-        for (index, protocol) in protocols.into_iter().enumerate() {
-            // A port of its own, so that each is asked about apart.
+        for protocol in PROTOCOLS {
             let before = reached();
-            let port = if allow.is_empty() {
-                port + u16::try_from(index).unwrap()
-            } else {
-                port
-            };
             clients.push(send(&world, protocol, port));
             wait_until("the stage is reached", || reached() > before);
         }
@@ -102,10 +105,11 @@ fn cut_off(
             events.lock().unwrap().clone()
         };
         let mut found: Vec<_> = records.iter().map(|one| one.protocol).collect();
-        found.sort_by_key(|one| protocols.iter().position(|protocol| protocol == one));
-        assert_eq!(found, protocols);
+        found.sort_by_key(|one| position(*one));
+        assert_eq!(found, PROTOCOLS);
         for record in records {
-            assert_eq!((record.host.as_str(), record.sent), ("a.test", 0));
+            let host = HOSTS[position(record.protocol)];
+            assert_eq!((record.host.as_str(), record.sent), (host, 0));
             assert_eq!(record.verdict, ConnectionVerdict::Failed);
             assert_eq!(record.reason, Some(Refusal::Interrupted));
         }
@@ -126,7 +130,7 @@ fn while_the_name_is_resolved() {
     let (_end, wait) = mpsc::channel();
     let resolver = Arc::new(Unanswered(Arc::clone(&count), Mutex::new(wait)));
     cut_off(
-        &["a.test"],
+        &["*.test"],
         443,
         &|| count.load(Ordering::Relaxed),
         &|options| {
@@ -143,7 +147,7 @@ fn while_the_address_is_connected() {
     let at = silent.last().unwrap().local_addr().unwrap();
     let port = at.as_socket().unwrap().port();
     cut_off(
-        &["a.test"],
+        &["*.test"],
         port,
         &|| count.load(Ordering::Relaxed),
         &|options| {
@@ -169,7 +173,7 @@ fn while_the_parent_proxy_is_asked() {
     });
     let parent = ParentProxy::parse(&format!("http://127.0.0.1:{port}")).unwrap();
     cut_off(
-        &["a.test"],
+        &["*.test"],
         443,
         &|| count.load(Ordering::Relaxed),
         &|options| {

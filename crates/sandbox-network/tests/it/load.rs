@@ -152,3 +152,93 @@ fn a_resolver_that_hangs_does_not_hang_the_client() {
         "{answers:?}"
     );
 }
+
+/// A resolver that takes its time and counts its calls.
+struct Slow(AtomicUsize);
+
+impl sandbox_network::Resolve for Slow {
+    fn resolve(&self, _: &sandbox_network::HostName) -> std::io::Result<Vec<std::net::IpAddr>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(vec![[127, 0, 0, 1].into()])
+    }
+}
+
+#[test]
+fn names_beyond_the_limit_of_resolutions_wait() {
+    allow_many_descriptors();
+    let port = echo_server();
+    let slow = Arc::new(Slow(AtomicUsize::new(0)));
+    let world = World::with(&["*.test"], &[], |options| {
+        options.resolve = slow.clone();
+        options.limits.resolutions = 4;
+        options.limits.resolve_timeout = crate::world::WATCHDOG;
+    });
+    let mut clients: Vec<_> = (0..300)
+        .map(|number| {
+            // Two hundred to one name, and each of the others to its own.
+            let host = if number % 3 == 0 {
+                format!("h{number}.test")
+            } else {
+                "one.test".to_owned()
+            };
+            let target = format!("{host}:{port}");
+            let mut client = world.client();
+            write!(
+                client,
+                "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
+            )
+            .unwrap();
+            client
+        })
+        .collect();
+    for client in &mut clients {
+        let answer = crate::world::read_head(client);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    drop(clients);
+    assert_eq!(world.finish().connections.len(), 300);
+    let calls = slow.0.load(Ordering::Relaxed);
+    assert!((101..300).contains(&calls), "{calls} calls");
+}
+
+/// A resolver whose first call does not return before the test says so.
+struct Blocked(std::sync::Mutex<std::sync::mpsc::Receiver<()>>, AtomicUsize);
+
+impl sandbox_network::Resolve for Blocked {
+    fn resolve(&self, _: &sandbox_network::HostName) -> std::io::Result<Vec<std::net::IpAddr>> {
+        if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+            let _ = self.0.lock().unwrap().recv();
+        }
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_name_that_waits_is_not_resolved_after_its_service() {
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let resolver = Arc::new(Blocked(std::sync::Mutex::new(wait), AtomicUsize::new(0)));
+    let own = resolver.clone();
+    let world = World::with(&["*.test"], &[], |options| {
+        options.resolve = own;
+        options.limits.resolutions = 1;
+        options.limits.resolve_timeout = crate::world::WATCHDOG;
+    });
+    let broker = world.broker.clone();
+    let clients = ["first.test", "second.test"].map(|host| {
+        let mut client = world.client();
+        let target = format!("{host}:443");
+        write!(
+            client,
+            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
+        )
+        .unwrap();
+        wait_until("the first call", || resolver.1.load(Ordering::Relaxed) == 1);
+        client
+    });
+    let _ = world.finish();
+    drop(end);
+    drop((clients, broker));
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(resolver.1.load(Ordering::Relaxed), 1);
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::super::Shared;
+use super::super::context::ServiceContext;
 use super::super::record::Refusal;
 use super::super::resolve::resolve;
 use super::connect_any;
@@ -109,7 +110,7 @@ impl fmt::Debug for ParentProxy {
 
 /// Connects to a host through the parent. Returns the bytes that followed the parent's answer too.
 pub(super) async fn connect(
-    shared: &Shared,
+    state: &Arc<ServiceContext>,
     parent: &ParentProxy,
     host: &Host,
     port: u16,
@@ -117,13 +118,13 @@ pub(super) async fn connect(
     let failed = |why: String| Refusal::Unreachable(format!("the parent proxy {why}"));
     let addresses = match &parent.host {
         Host::Address(address) => vec![*address],
-        Host::Name(name) => resolve(shared, name).await?,
+        Host::Name(name) => resolve(state, name).await?,
     };
     let addresses: Vec<SocketAddr> = addresses
         .into_iter()
         .map(|address| SocketAddr::new(address, parent.port))
         .collect();
-    let limits = &shared.options.limits;
+    let limits = &state.shared.options.limits;
     let mut stream = connect_any(limits, &addresses)
         .await
         .map_err(|error| failed(format!("cannot be connected: {error}")))?;
