@@ -12,6 +12,7 @@ use sandbox_network::{
 };
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bound on the connections of one command that a receipt lists, and on the refusals and failures.
@@ -172,14 +173,19 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
         .collect();
     let mut lines: Vec<String> = Vec::new();
     for (one, verb) in unconnected() {
+        let host = Host::parse(&one.host);
         let target = match one.port {
             // It has no port either.
             0 if is_invalid_request(one) => format!("request {}", one.host),
             // The connect that follows tells more.
             0 if tried.contains(one.host.as_str()) => continue,
+            // A client can name anything, and it is not shown as an address or a name.
+            _ if host.is_err() => format!("request {}", one.host),
             0 => format!("resolve {}", one.host),
-            port if one.host.contains(':') => format!("connect [{}]:{port}", one.host),
-            port => format!("connect {}:{port}", one.host),
+            port => match host {
+                Ok(Host::Address(IpAddr::V6(address))) => format!("connect [{address}]:{port}"),
+                _ => format!("connect {}:{port}", one.host),
+            },
         };
         let reason = one.reason.as_deref().map(|reason| format!(" ({reason})"));
         let reason = reason.unwrap_or_default();
@@ -209,5 +215,49 @@ fn verb(outcome: ContactOutcome) -> Option<&'static str> {
         ContactOutcome::Connected => None,
         ContactOutcome::Refused => Some("refused"),
         ContactOutcome::Failed => Some("failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(host: &str, port: u16, outcome: ContactOutcome) -> String {
+        let contact = Contact {
+            host: host.to_owned(),
+            port,
+            address: None,
+            sent: 0,
+            received: 0,
+            rule: None,
+            outcome,
+            reason: None,
+        };
+        describe_refused_hosts(&[contact]).concat()
+    }
+
+    #[test]
+    fn only_hosts_are_shown_as_hosts() {
+        for (host, port, shown) in [
+            ("a.org", 80, "connect a.org:80"),
+            ("a.org", 0, "resolve a.org"),
+            ("1.2.3.4", 80, "connect 1.2.3.4:80"),
+            ("2001:db8::1", 80, "connect [2001:db8::1]:80"),
+            ("a\\nrefused: x", 80, "request a\\nrefused: x"),
+            ("a:b", 443, "request a:b"),
+            ("a\\032b.org", 0, "request a\\032b.org"),
+            ("", 0, "request"),
+        ] {
+            let refused = line(host, port, ContactOutcome::Refused);
+            assert_eq!(refused, format!("refused: {shown}"));
+        }
+    }
+
+    #[test]
+    fn a_full_table_of_names_is_a_failure() {
+        let failure = |reason: sandbox_network::Refusal| reason.is_failure();
+        assert!(failure(sandbox_network::Refusal::NamesFull));
+        let failed = line("a.org", 0, ContactOutcome::Failed);
+        assert_eq!(failed, "failed: resolve a.org");
     }
 }

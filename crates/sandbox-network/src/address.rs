@@ -103,13 +103,19 @@ const V6: &[V6Row] = &[
 ];
 
 impl AddressClass {
-    /// Returns the class of an address. An IPv4 address inside an IPv6 address has its own class.
+    /// Returns the class of an address. An IPv4 address inside an IPv6 address has its own class,
+    /// except that a translator's address for a public one is not public itself.
     #[must_use]
     pub fn of(address: IpAddr) -> AddressClass {
         match address {
             IpAddr::V4(address) => of_v4(address),
             IpAddr::V6(address) => match embedded_v4(address) {
-                Some(embedded) => of_v4(embedded),
+                Some(embedded) => match of_v4(embedded) {
+                    // The system connects a mapped address as the IPv4 address itself. With any
+                    // other form, a translator on the way decides where packets go.
+                    Public if address.to_ipv4_mapped().is_none() => Transition,
+                    class => class,
+                },
                 None => of_v6(address),
             },
         }
@@ -240,7 +246,9 @@ mod tests {
             ("::ffff:0:10.0.0.1", Private),
             ("::127.0.0.1", Loopback),
             ("::10.0.0.1", Private),
-            ("64:ff9b::1.1.1.1", Public),
+            ("::1.1.1.1", Transition),
+            ("::ffff:0:1.1.1.1", Transition),
+            ("64:ff9b::1.1.1.1", Transition),
             ("64:ff9b::10.0.0.1", Private),
             ("64:ff9b::169.254.169.254", Metadata),
             ("64:ff9b:1::1.1.1.1", Transition),
@@ -248,7 +256,7 @@ mod tests {
             ("2002:0a00:0001::1", Private),
             ("2002:7f00:0001::1", Loopback),
             ("2002:c0a8:0101::1", Private),
-            ("2002:0101:0101::1", Public),
+            ("2002:0101:0101::1", Transition),
             ("2001:0:4136:e378:8000:63bf:3fff:fdd2", Transition),
             ("2001:2::1", Benchmarking),
             ("2001:20::1", Reserved),

@@ -20,7 +20,7 @@ use super::record::{
 };
 use super::resolve::Resolutions;
 use super::{Shared, lock};
-use crate::host::{Host, HostName};
+use crate::host::Host;
 
 /// The state of a service, which its tasks share.
 pub(super) struct ServiceContext {
@@ -133,13 +133,13 @@ impl ServiceContext {
     }
 
     /// Writes the record of a refused question, once for each name.
-    pub(super) fn refuse_name(&self, name: &HostName, reason: Refusal) {
+    pub(super) fn refuse_name(&self, name: &str, reason: Refusal) {
         let limit = self.shared.options.limits.records;
         if reason == Refusal::NamesFull {
             self.names_full.fetch_add(1, Ordering::Relaxed);
         }
         if lock(&self.records).is_first_refusal(name, limit) {
-            self.refuse(name.to_string(), 0, Protocol::Dns, reason);
+            self.refuse(name.to_owned(), 0, Protocol::Dns, reason);
         }
     }
 

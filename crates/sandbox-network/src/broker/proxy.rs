@@ -35,7 +35,7 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
     }
     match first[0] {
         SOCKS_5 => socks::serve(state, client).await,
-        SOCKS_4 => socks::refuse_version_4(client).await,
+        SOCKS_4 => socks::refuse_version_4(state, client).await,
         _ => serve_http(state, client).await,
     }
 }

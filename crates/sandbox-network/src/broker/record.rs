@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::address::AddressClass;
-use crate::host::{Host, HostName};
+use crate::host::Host;
 use crate::pattern::HostPattern;
 
 /// The protocol by which a client named a host.
@@ -236,7 +236,7 @@ pub(super) struct Records {
     connected: usize,
     unconnected: usize,
     omitted: u64,
-    refused_names: HashSet<HostName>,
+    refused_names: HashSet<String>,
 }
 
 impl Records {
@@ -275,9 +275,9 @@ impl Records {
 
     /// Returns `true` at the first refusal of a name. Clients ask for several types of one name, and
     /// again and again.
-    pub(super) fn is_first_refusal(&mut self, name: &HostName, limit: usize) -> bool {
+    pub(super) fn is_first_refusal(&mut self, name: &str, limit: usize) -> bool {
         if self.refused_names.len() < limit {
-            self.refused_names.insert(name.clone())
+            self.refused_names.insert(name.to_owned())
         } else {
             !self.refused_names.contains(name)
         }

@@ -14,7 +14,7 @@ use super::context::ServiceContext;
 use super::lock;
 use super::names::AddressMeaning;
 use super::record::Refusal;
-use crate::host::HostName;
+use crate::host::{HostName, MAX_NAME};
 use crate::pattern::LOOPBACK;
 use crate::rules::Decision;
 use dns::{Answer, NoQuestion, Question};
@@ -78,6 +78,10 @@ fn respond(state: &ServiceContext, message: &[u8]) -> Option<Vec<u8>> {
 
 fn decide(state: &ServiceContext, question: &Question<'_>) -> Answer {
     let Some(name) = &question.name else {
+        // Its labels are ASCII with escapes already.
+        let text: String = question.text.chars().take(MAX_NAME).collect();
+        let reason = Refusal::Malformed("invalid host name".to_owned());
+        state.refuse_name(&text, reason);
         return Answer::NameError;
     };
     if name.is_localhost() {
@@ -100,7 +104,7 @@ fn decide(state: &ServiceContext, question: &Question<'_>) -> Answer {
         Decision::Unlisted => Some(Refusal::Unlisted),
     };
     if let Some(reason) = reason {
-        state.refuse_name(name, reason);
+        state.refuse_name(name.as_str(), reason);
         return Answer::NameError;
     }
     synthetic(state, question.kind, name)
@@ -127,7 +131,7 @@ fn synthetic(state: &ServiceContext, kind: u16, name: &HostName) -> Answer {
             of_family(kind, v4.into(), v6)
         }
         None => {
-            state.refuse_name(name, Refusal::NamesFull);
+            state.refuse_name(name.as_str(), Refusal::NamesFull);
             Answer::ServerFailure
         }
     }

@@ -26,7 +26,9 @@ fn a_name_never_leads_to_an_address_that_is_not_public() {
         ("fd00:ec2::254", AddressClass::Metadata),
         ("::ffff:10.0.0.1", AddressClass::Private),
         ("64:ff9b::10.0.0.1", AddressClass::Private),
+        ("64:ff9b::1.1.1.1", AddressClass::Transition),
         ("64:ff9b:1::1", AddressClass::Transition),
+        ("2002:101:101::1", AddressClass::Transition),
         ("2002:7f00:1::", AddressClass::Loopback),
         ("2001:0:1::1", AddressClass::Transition),
     ] {

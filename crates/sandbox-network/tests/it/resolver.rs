@@ -140,7 +140,9 @@ fn a_refused_name_does_not_exist_and_is_recorded_once() {
             "sub.example.com",
             "denied.org",
             "secret.data.evil.org",
-            "_http._tcp.sub.example.com"
+            "_http._tcp.sub.example.com",
+            "a\\032b.example.com",
+            "127.1"
         ]
     );
     for record in &report.connections {

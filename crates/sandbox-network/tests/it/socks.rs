@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use sandbox_network::{Protocol, ProxyToken};
+use sandbox_network::{Protocol, ProxyToken, Refusal};
 
 use crate::world::{World, assert_echoes, echo_server, read_to_end};
 
@@ -67,7 +67,7 @@ fn names_and_named_addresses_are_connected() {
 fn everything_else_is_refused_with_its_code() {
     let port = echo_server();
     let world = World::new(&["a.test", "missing.example"], &[]);
-    for (command, address, code) in [
+    let requests = [
         (1, name("b.test"), 2),
         (1, v4([127, 0, 0, 1]), 2),
         (1, name("127.0.0.1"), 2),
@@ -82,13 +82,19 @@ fn everything_else_is_refused_with_its_code() {
         (2, name("a.test"), 7),
         (3, name("a.test"), 7),
         (1, vec![9], 8),
-    ] {
+    ];
+    let count = requests.len();
+    for (command, address, code) in requests {
         let (replied, client) = ask(&world, command, &address, port);
         assert_eq!(replied, code, "{command} {address:?}");
         assert_eq!(read_to_end(client), "");
     }
     assert_eq!(world.names.asked(), ["missing.example"]);
     let report = world.finish();
+    assert_eq!(report.connections.len(), count, "each has a record");
+    let bind = report.connections.iter().find(|one| one.host == "a.test");
+    let only_connect = Refusal::Malformed("only CONNECT is served".to_owned());
+    assert_eq!(bind.unwrap().reason, Some(only_connect));
     let odd = report
         .connections
         .iter()
@@ -99,6 +105,13 @@ fn everything_else_is_refused_with_its_code() {
 #[test]
 fn other_versions_and_authentication_are_refused() {
     let world = World::new(&["a.test"], &[]);
+    let mut older = world.client();
+    older
+        .write_all(b"\x04\x01\x00\x50\x0a\x00\x00\x01me\x00")
+        .unwrap();
+    let mut reply = [0; 8];
+    older.read_exact(&mut reply).unwrap();
+    assert_eq!(reply, [0, 91, 0, 0, 0, 0, 0, 0]);
     let mut old = world.client();
     old.write_all(b"\x04\x01\x00\x50\x00\x00\x00\x01\x00a.test\x00")
         .unwrap();
@@ -111,6 +124,10 @@ fn other_versions_and_authentication_are_refused() {
     with_password.read_exact(&mut reply).unwrap();
     assert_eq!(reply, [5, 0xff]);
     assert_eq!(read_to_end(with_password), "");
+    let report = world.finish();
+    let targets = report.connections.iter();
+    let targets: Vec<_> = targets.map(|one| (one.host.as_str(), one.port)).collect();
+    assert_eq!(targets, [("10.0.0.1", 80), ("a.test", 80), ("", 0)]);
 }
 
 #[test]

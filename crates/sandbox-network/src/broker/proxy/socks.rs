@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::super::connect::connect;
 use super::super::context::ServiceContext;
-use super::super::record::{Protocol, Refusal, escape};
+use super::super::record::{Protocol, Refusal, escape, shown};
 use super::super::tunnel;
 use super::{SOCKS_5, close_after};
 use crate::host::Host;
@@ -41,7 +41,25 @@ enum SocksReply {
 enum RequestError {
     /// The client is gone.
     Gone,
-    Reply(SocksReply, Option<(String, u16)>),
+    /// The request is answered, and recorded for a host and port with the reason.
+    Refused {
+        reply: SocksReply,
+        host: String,
+        port: u16,
+        why: &'static str,
+    },
+}
+
+impl RequestError {
+    /// Returns the refusal of a request that names no host.
+    fn without_host(reply: SocksReply, why: &'static str) -> RequestError {
+        RequestError::Refused {
+            reply,
+            host: String::new(),
+            port: 0,
+            why,
+        }
+    }
 }
 
 impl From<io::Error> for RequestError {
@@ -59,11 +77,13 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
     let (host, port) = match request {
         Ok(request) => request,
         Err(RequestError::Gone) => return,
-        Err(RequestError::Reply(reply, subject)) => {
-            if let Some((host, port)) = subject {
-                let reason = Refusal::Malformed("invalid host".to_owned());
-                state.refuse(host, port, Protocol::Socks, reason);
-            }
+        Err(RequestError::Refused {
+            reply,
+            host,
+            port,
+            why,
+        }) => {
+            refuse(state, host, port, why);
             return close_after(&mut client, &reply_bytes(reply)).await;
         }
     };
@@ -88,9 +108,44 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
     }
 }
 
+fn refuse(state: &ServiceContext, host: String, port: u16, why: &str) {
+    let reason = Refusal::Malformed(why.to_owned());
+    state.refuse(host, port, Protocol::Socks, reason);
+}
+
 /// Answers a client of SOCKS 4 or 4a: "request rejected".
-pub(super) async fn refuse_version_4(mut client: TcpStream) {
+pub(super) async fn refuse_version_4(state: &ServiceContext, mut client: TcpStream) {
+    let limit = state.shared.options.limits.handshake_timeout;
+    let target = timeout(limit, read_version_4(&mut client)).await;
+    let (host, port) = target.ok().and_then(Result::ok).unwrap_or_default();
+    refuse(state, host, port, "SOCKS 4 is not served");
     close_after(&mut client, &[0, 91, 0, 0, 0, 0, 0, 0]).await;
+}
+
+/// Returns the host and port that a client of SOCKS 4 or 4a names.
+async fn read_version_4(client: &mut TcpStream) -> io::Result<(String, u16)> {
+    let _version_and_command = client.read_u16().await?;
+    let port = client.read_u16().await?;
+    let address = client.read_u32().await?;
+    let _user = read_terminated(client).await?;
+    let host = match address {
+        // 0.0.0.x announces a name.
+        1..=255 => escape(&String::from_utf8_lossy(&read_terminated(client).await?)),
+        _ => Ipv4Addr::from(address).to_string(),
+    };
+    Ok((host, port))
+}
+
+/// Reads up to a zero byte, for as many bytes as a length of one byte could tell.
+async fn read_terminated(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while bytes.len() <= usize::from(u8::MAX) {
+        match client.read_u8().await? {
+            0 => return Ok(bytes),
+            byte => bytes.push(byte),
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
 }
 
 async fn read_request(
@@ -102,7 +157,8 @@ async fn read_request(
     client.read_exact(&mut head).await?;
     let [version, command, reserved, kind] = head;
     if version != SOCKS_5 || reserved != 0 {
-        return Err(RequestError::Reply(SocksReply::GeneralFailure, None));
+        let reply = SocksReply::GeneralFailure;
+        return Err(RequestError::without_host(reply, "it is not SOCKS 5"));
     }
     let host = match kind {
         IPV4 => Ok(Host::Address(
@@ -117,22 +173,29 @@ async fn read_request(
             Host::parse(&text).map_err(|_| text)
         }
         _ => {
-            return Err(RequestError::Reply(
-                SocksReply::AddressTypeNotSupported,
-                None,
-            ));
+            let reply = SocksReply::AddressTypeNotSupported;
+            let why = "unknown type of address";
+            return Err(RequestError::without_host(reply, why));
         }
     };
     let port = client.read_u16().await?;
-    if command != CONNECT {
-        return Err(RequestError::Reply(SocksReply::CommandNotSupported, None));
-    }
+    let refused = |reply, host, why| RequestError::Refused {
+        reply,
+        host,
+        port,
+        why,
+    };
     match host {
-        Ok(host) => Ok((host, port)),
-        Err(text) => {
-            let subject = (escape(&text), port);
-            Err(RequestError::Reply(SocksReply::NotAllowed, Some(subject)))
+        Ok(host) if command == CONNECT => Ok((host, port)),
+        Ok(host) => {
+            let reply = SocksReply::CommandNotSupported;
+            Err(refused(reply, shown(&host), "only CONNECT is served"))
         }
+        Err(text) => Err(refused(
+            SocksReply::NotAllowed,
+            escape(&text),
+            "invalid host",
+        )),
     }
 }
 
@@ -145,6 +208,7 @@ async fn authenticate(state: &ServiceContext, client: &mut TcpStream) -> Result<
         Some(_) => PASSWORD,
     };
     if !methods.contains(&method) {
+        refuse(state, String::new(), 0, "no acceptable authentication");
         client.write_all(&[SOCKS_5, NO_ACCEPTABLE_METHOD]).await?;
         return Err(RequestError::Gone);
     }
