@@ -647,5 +647,7 @@ fn the_hosts_of_the_last_run_are_offered() {
     // A command that needs no such host is not told about one.
     let fine =
         world.forge(&[&command[..], &["bash", "-c", "getent hosts one.test; true"]].concat());
-    assert_eq!((fine.code, &*fine.stderr), (0, ""), "{}", fine.stderr);
+    fine.code(0);
+    assert!(!fine.stderr.contains("one.test"), "{}", fine.stderr);
+    assert!(!fine.stderr.contains("forge allow"), "{}", fine.stderr);
 }
