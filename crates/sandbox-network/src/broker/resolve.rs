@@ -1,5 +1,7 @@
 //! Resolution of names, outside of the confined network, on a bounded pool of threads.
 
+mod hosts_file;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -27,12 +29,21 @@ pub trait Resolve: Send + Sync {
 }
 
 /// The resolver of the system, `getaddrinfo`.
+///
+/// A name is looked up as it is: the machine's list of domains to search adds nothing to it. Names of
+/// the machine's hosts file are found first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
     fn resolve(&self, name: &HostName) -> io::Result<Vec<IpAddr>> {
-        let addresses = (name.as_str(), 0).to_socket_addrs()?;
+        let listed = hosts_file::addresses_of(name)?;
+        if !listed.is_empty() {
+            return Ok(listed);
+        }
+        // A final dot keeps the list of domains out, and in glibc the hosts file too.
+        let absolute = format!("{name}.");
+        let addresses = (absolute.as_str(), 0).to_socket_addrs()?;
         Ok(addresses.map(|address| address.ip()).collect())
     }
 }
