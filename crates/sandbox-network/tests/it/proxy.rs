@@ -368,3 +368,36 @@ fn a_proxy_with_a_token_serves_only_clients_that_show_it() {
     let refused = refused.filter(|one| one.reason == Some(Refusal::Unauthenticated));
     assert_eq!(refused.count(), 4);
 }
+
+#[test]
+fn a_chunked_body_passes_with_every_method_and_other_codings_are_refused() {
+    let (port, _) = crate::world::http_server();
+    let target = format!("a.test:{port}");
+    let world = World::new(&["a.test"], &[]);
+    let request = |method: &str, coding: &str| {
+        let mut client = world.client();
+        write!(
+            client,
+            "{method} http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\
+             Transfer-Encoding: {coding}\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+        )
+        .unwrap();
+        crate::world::read_answer(&mut client)
+    };
+    for method in [
+        "GET", "DELETE", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "ODD",
+    ] {
+        for coding in ["chunked", "Chunked"] {
+            let (head, body) = request(method, coding);
+            assert!(head.starts_with("HTTP/1.1 200 "), "{method}: {head}");
+            assert!(
+                body.contains("\r\n\r\n4\r\nbody\r\n0\r\n"),
+                "{method}: {body}"
+            );
+        }
+    }
+    for coding in ["gzip, chunked", "chunked, chunked", "identity, chunked"] {
+        let (head, _) = request("POST", coding);
+        assert!(head.starts_with("HTTP/1.1 400 "), "{coding}: {head}");
+    }
+}

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use super::super::connect::{Upstream, connect};
 use super::super::context::ServiceContext;
 use super::super::lock;
-use super::super::record::{Protocol, Refusal, escape};
+use super::super::record::{Protocol, Refusal, escape, shown};
 use super::head::{MAX_HEAD, check_host};
 use super::stream::BufferedStream;
 use super::{is_authorized, refuse_unauthenticated};
@@ -103,7 +103,12 @@ impl Client {
         }
         let request = match for_server(request, &host, port) {
             Ok(request) => request,
-            Err(BadRequest(why)) => return close(text(StatusCode::BAD_REQUEST, why)),
+            Err(BadRequest(why)) => {
+                let reason = Refusal::Malformed(why.to_owned());
+                self.state
+                    .refuse(shown(&host), port, Protocol::Http, reason);
+                return close(text(StatusCode::BAD_REQUEST, why));
+            }
         };
         match self.forward(request, &host, port).await {
             Ok(response) => response,
@@ -236,7 +241,14 @@ fn for_server(
     };
     *request.uri_mut() = path.parse::<Uri>().map_err(|_| invalid(()))?;
     *request.version_mut() = Version::HTTP_11;
+    let is_chunked = is_chunked(request.headers())?;
     remove_hop_by_hop(request.headers_mut());
+    if is_chunked {
+        // Without it, hyper sends no body of a method that rarely has one.
+        let chunked = HeaderValue::from_static("chunked");
+        let headers = request.headers_mut();
+        headers.insert(header::TRANSFER_ENCODING, chunked);
+    }
     let authority = match (host, port) {
         (Host::Address(std::net::IpAddr::V6(address)), HTTP_PORT) => format!("[{address}]"),
         (host, HTTP_PORT) => host.to_string(),
@@ -245,6 +257,16 @@ fn for_server(
     let value = HeaderValue::from_str(&authority).map_err(|_| invalid(()))?;
     request.headers_mut().insert(header::HOST, value);
     Ok(request)
+}
+
+/// `true` if the body is sent in chunks. hyper undoes no other coding, so others are refused.
+fn is_chunked(headers: &HeaderMap) -> Result<bool, BadRequest> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(false),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(true),
+        _ => Err(BadRequest("its transfer coding is not `chunked` alone")),
+    }
 }
 
 /// Removes headers for this hop, and those that `Connection` declares to be such.
