@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use super::proxy_token::ProxyToken;
 use super::record::{
@@ -34,6 +34,8 @@ pub(super) struct ServiceContext {
     records: Mutex<Records>,
     tasks: Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
+    /// Bytes from all clients.
+    sent: Arc<AtomicU64>,
     numbers: AtomicU64,
     waited: AtomicU64,
     names_full: AtomicU64,
@@ -64,6 +66,7 @@ impl ServiceContext {
             records: Mutex::default(),
             tasks: Mutex::default(),
             stopping: watch::Sender::new(false),
+            sent: Arc::default(),
             numbers: AtomicU64::new(0),
             waited: AtomicU64::new(0),
             names_full: AtomicU64::new(0),
@@ -164,20 +167,28 @@ impl ServiceContext {
         }
     }
 
-    /// Ends all tasks: waits for a time, then aborts. Tasks may start others until they end.
-    pub(super) async fn end_tasks(&self, grace: Duration) {
-        let deadline = Instant::now() + grace;
+    /// Ends all tasks: waits for a time, and again while clients' bytes are passed on, but not longer
+    /// than a limit. Then aborts. Tasks may start others until they end.
+    pub(super) async fn end_tasks(&self, grace: Duration, limit: Duration) {
+        let last = Instant::now() + limit;
+        let mut deadline = (Instant::now() + grace).min(last);
+        let mut sent = self.sent.load(Ordering::Relaxed);
         loop {
             let mut tasks = mem::take(&mut *lock(&self.tasks));
             if tasks.is_empty() {
                 return;
             }
-            let all_ended = async { while tasks.join_next().await.is_some() {} };
-            tokio::select! {
-                () = all_ended => {}
-                () = sleep_until(deadline) => {
-                    tasks.shutdown().await;
+            loop {
+                let all_ended = async { while tasks.join_next().await.is_some() {} };
+                if timeout_at(deadline, all_ended).await.is_ok() {
+                    break;
                 }
+                let before = mem::replace(&mut sent, self.sent.load(Ordering::Relaxed));
+                if sent == before || deadline >= last {
+                    tasks.shutdown().await;
+                    break;
+                }
+                deadline = (Instant::now() + grace).min(last);
             }
         }
     }
@@ -218,7 +229,7 @@ impl TrackedConnection {
             state: Arc::clone(state),
             record: state.new_record(host, port, protocol),
             is_open: false,
-            counters: Arc::default(),
+            counters: Arc::new(Counters::new(Arc::clone(&state.sent))),
         }
     }
 
@@ -237,8 +248,8 @@ impl TrackedConnection {
 
 impl Drop for TrackedConnection {
     fn drop(&mut self) {
-        self.record.sent = self.counters.sent.load(Ordering::Relaxed);
-        self.record.received = self.counters.received.load(Ordering::Relaxed);
+        self.record.sent = self.counters.sent();
+        self.record.received = self.counters.received();
         self.record.tls_name = self.counters.tls_name();
         if !self.is_open && self.record.reason.is_none() {
             self.record.refuse(Refusal::Interrupted);

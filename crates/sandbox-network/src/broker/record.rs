@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::address::AddressClass;
@@ -285,11 +286,13 @@ impl Records {
 }
 
 /// Figures of an open connection, written while bytes are copied.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counters {
-    pub(super) sent: AtomicU64,
-    pub(super) received: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
     tls_name: AtomicU8,
+    /// Bytes from all clients of the service.
+    service_sent: Arc<AtomicU64>,
 }
 
 const TLS_NAMES: [TlsName; 4] = [
@@ -300,6 +303,32 @@ const TLS_NAMES: [TlsName; 4] = [
 ];
 
 impl Counters {
+    pub(super) fn new(service_sent: Arc<AtomicU64>) -> Counters {
+        Counters {
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            tls_name: AtomicU8::new(0),
+            service_sent,
+        }
+    }
+
+    pub(super) fn count_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.service_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
     pub(super) fn set_tls_name(&self, name: TlsName) {
         let number = TLS_NAMES.iter().position(|one| *one == name).unwrap_or(0);
         let number = u8::try_from(number).unwrap_or(0);

@@ -13,7 +13,10 @@ use super::record::ServiceReport;
 use super::{BrokerRuntime, forwarder, names, proxy, resolver};
 
 /// Time that open connections have to pass on their last bytes when a service is finished.
+/// They have it again while bytes of clients are passed on.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time after which connections are cut off also if their bytes are still passed on.
+const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 /// Time for the broker's threads to end all connections of a service. They need far less.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a listener could not accept, such as for want of descriptors.
@@ -79,20 +82,21 @@ impl BrokerService {
     /// Ends the service and returns its records.
     ///
     /// Connections whose client has closed its side end at once; others have a fraction of a second
-    /// to pass on their last bytes.
+    /// to pass on their last bytes, and seconds if a slow server takes them. Both sides of a
+    /// connection that is cut off see a reset and not an end.
     #[must_use]
     pub fn finish(self) -> ServiceReport {
-        self.end(DRAIN_TIMEOUT);
+        self.end(DRAIN_TIMEOUT, DRAIN_LIMIT);
         self.state.take_report()
     }
 
     /// Ends all tasks and waits for it, also on a thread of another runtime.
-    fn end(&self, grace: Duration) {
+    fn end(&self, grace: Duration, limit: Duration) {
         self.state.stop();
         let (ended, wait) = mpsc::channel();
         let state = Arc::clone(&self.state);
         self.state.handle().spawn(async move {
-            state.end_tasks(grace).await;
+            state.end_tasks(grace, limit).await;
             let _ = ended.send(());
         });
         let _ = wait.recv_timeout(END_TIMEOUT);
@@ -105,7 +109,7 @@ impl Drop for BrokerService {
         if self.runtime.handle().is_some() {
             let state = Arc::clone(&self.state);
             self.state.handle().spawn(async move {
-                state.end_tasks(Duration::ZERO).await;
+                state.end_tasks(Duration::ZERO, Duration::ZERO).await;
             });
         }
     }

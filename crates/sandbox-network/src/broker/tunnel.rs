@@ -6,7 +6,6 @@ mod client_hello;
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use socket2::SockRef;
@@ -41,21 +40,36 @@ pub(super) async fn run(
         connection,
     } = upstream;
     let counters = Arc::clone(&connection.counters);
+    let mut guard = ResetGuard {
+        sides: Some((client, server)),
+    };
     match copy_both(state, client, server, early, host, &counters).await {
-        Ok(()) => {}
-        Err(TunnelError::Io) => {
-            reset(client);
-            reset(server);
-        }
+        Ok(()) => guard.sides = None,
+        Err(TunnelError::Io) => {}
         Err(TunnelError::Refused(reason)) => {
             connection.refuse(reason);
-            reset(server);
-            if counters.received.load(Ordering::Relaxed) == 0 {
+            if counters.received() == 0 {
+                guard.sides = None;
+                reset(server);
                 let _ = client.try_write(&UNRECOGNIZED_NAME);
                 let _ = SockRef::from(client).shutdown(Shutdown::Write);
-            } else {
-                reset(client);
             }
+        }
+    }
+}
+
+/// Resets both sides of a tunnel, also of one whose future is dropped: an end would tell a server that
+/// it has everything.
+struct ResetGuard<'a> {
+    /// `None` if the tunnel has ended.
+    sides: Option<(&'a TcpStream, &'a TcpStream)>,
+}
+
+impl Drop for ResetGuard<'_> {
+    fn drop(&mut self) {
+        if let Some((client, server)) = self.sides {
+            reset(client);
+            reset(server);
         }
     }
 }
@@ -92,15 +106,15 @@ async fn copy_both(
         let first = pass_first_flight(client, server, host, counters, limit).await?;
         if first {
             // A server that reads no more may still have sent its answer: that ends downward.
-            copy(client, server, &counters.sent, size).await?;
+            copy(client, server, |bytes| counters.count_sent(bytes), size).await?;
         }
         let _ = SockRef::from(server).shutdown(Shutdown::Write);
         Ok::<(), TunnelError>(())
     };
     let downward = async {
-        write_all(client, early).await?;
-        add(&counters.received, early.len());
-        match copy(server, client, &counters.received, size).await? {
+        let received = |bytes| counters.count_received(bytes);
+        write_all(client, early, received).await?;
+        match copy(server, client, received, size).await? {
             CopyEnd::Input => {}
             CopyEnd::Output => return Err(TunnelError::Io),
         }
@@ -147,7 +161,7 @@ enum CopyEnd {
 async fn copy(
     from: &TcpStream,
     to: &TcpStream,
-    counter: &AtomicU64,
+    count: impl Fn(usize) + Copy,
     size: usize,
 ) -> io::Result<CopyEnd> {
     let mut buffer = Vec::new();
@@ -163,29 +177,32 @@ async fn copy(
             }
             Err(error) => return Err(error),
         }
-        if write_all(to, &buffer).await.is_err() {
+        if write_all(to, &buffer, count).await.is_err() {
             return Ok(CopyEnd::Output);
         }
-        add(counter, buffer.len());
         buffer.clear();
     }
 }
 
-async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+/// Writes all bytes, and counts them when they are written: a write can be cut off.
+async fn write_all(
+    to: &TcpStream,
+    mut bytes: &[u8],
+    count: impl Fn(usize) + Copy,
+) -> io::Result<()> {
     while !bytes.is_empty() {
         to.writable().await?;
         match to.try_write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
+            Ok(written) => {
+                count(written);
+                bytes = &bytes[written..];
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
-}
-
-fn add(counter: &AtomicU64, bytes: usize) {
-    counter.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
 /// Holds the client's bytes until they are a whole TLS hello or something else, checks the hello and
@@ -210,8 +227,7 @@ async fn pass_first_flight(
         }
     };
     counters.set_tls_name(check_hello(status, host).map_err(TunnelError::Refused)?);
-    write_all(server, &first).await?;
-    add(&counters.sent, first.len());
+    write_all(server, &first, |bytes| counters.count_sent(bytes)).await?;
     Ok(open)
 }
 

@@ -111,6 +111,59 @@ fn the_last_bytes_of_a_client_that_is_gone_reach_the_server() {
 }
 
 #[test]
+fn an_upload_that_is_cut_off_is_a_reset_for_the_server() {
+    for is_finished in [true, false] {
+        let (sender, result) = std::sync::mpsc::channel();
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        let port = server(move |mut stream| {
+            let _ = wait.lock().unwrap().recv();
+            let ended = stream.read_to_end(&mut Vec::new());
+            let _ = sender.send(ended.map_err(|error| error.kind()));
+        });
+        let world = World::new(&["a.test"], &[]);
+        let mut tunnel = world.tunnel("a.test", port).unwrap();
+        tunnel
+            .set_write_timeout(Some(std::time::Duration::from_millis(300)))
+            .unwrap();
+        // Until nothing moves, because the server does not read.
+        while tunnel.write_all(&[1; 64 * 1024]).is_ok() {}
+        if is_finished {
+            assert!(world.finish().connections[0].sent > 0);
+        } else {
+            let broker = world.broker.clone();
+            drop(world);
+            read_to_end(tunnel);
+            drop(broker);
+        }
+        drop(go_on);
+        let reset = Err(std::io::ErrorKind::ConnectionReset);
+        assert_eq!(result.recv_timeout(crate::world::WATCHDOG), Ok(reset));
+    }
+}
+
+#[test]
+fn an_upload_to_a_slow_server_is_passed_on_after_the_end_of_the_client() {
+    const LENGTH: usize = 12 << 20;
+    let (sender, received) = std::sync::mpsc::channel();
+    let port = server(move |mut stream| {
+        let mut bytes = vec![0; 256 * 1024];
+        let mut all = 0;
+        while let Ok(read @ 1..) = stream.read(&mut bytes) {
+            all += read;
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        sender.send(all).unwrap();
+    });
+    let world = World::new(&["a.test"], &[]);
+    let mut tunnel = world.tunnel("a.test", port).unwrap();
+    tunnel.write_all(&vec![1; LENGTH]).unwrap();
+    drop(tunnel);
+    assert_eq!(world.only_record().sent, LENGTH as u64);
+    assert_eq!(received.recv_timeout(crate::world::WATCHDOG), Ok(LENGTH));
+}
+
+#[test]
 fn events_tell_what_happens_when_it_happens() {
     let events: Arc<Mutex<Vec<ConnectionEvent>>> = Arc::default();
     let seen = Arc::clone(&events);

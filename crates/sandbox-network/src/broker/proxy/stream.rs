@@ -3,7 +3,6 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -40,7 +39,7 @@ impl BufferedStream {
 
     fn count_received(&self, bytes: usize) {
         if let Some(counters) = &self.counters {
-            counters.received.fetch_add(bytes as u64, Ordering::Relaxed);
+            counters.count_received(bytes);
         }
     }
 }
@@ -75,7 +74,7 @@ impl AsyncWrite for BufferedStream {
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
         if let Some(counters) = &self.counters {
-            counters.sent.fetch_add(written as u64, Ordering::Relaxed);
+            counters.count_sent(written);
         }
         Poll::Ready(Ok(written))
     }
