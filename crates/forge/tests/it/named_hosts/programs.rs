@@ -302,13 +302,7 @@ impl Sshd {
         let user = "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n";
         std::fs::write(at("passwd"), users + user).unwrap();
         let mut child = Command::new("nsenter")
-            .args([
-                "--target",
-                &servers.process(),
-                "--net",
-                "unshare",
-                "--mount",
-            ])
+            .args(["--target", servers.others(), "--net", "unshare", "--mount"])
             .args(["sh", "-c", SSHD, "sh"])
             .args([&dir, &program, &libraries])
             .stdin(Stdio::piped())

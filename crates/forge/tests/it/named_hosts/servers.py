@@ -1,11 +1,13 @@
 """The other hosts of the tests of named hosts: run in an own user, network and mount namespace, it
-gives `lo` their addresses, maps their names in /etc/hosts, serves them, and ends when its standard
-input does. It prints "ready", or the reason for which it cannot serve.
+gives their addresses to a second network namespace, leads routes there, maps their names in
+/etc/hosts, serves them in both, and ends when its standard input does. It prints "ready" and
+the id of a process in the second namespace, or the reason for which it cannot serve.
 
 Arguments: a directory of its own, a directory of files to serve, the file for the certificate.
 """
 
 import base64
+import ctypes
 import hashlib
 import http.server
 import os
@@ -24,7 +26,7 @@ ADDRESSES = {
     "10.0.0.5/32": ["private.example"],
     "169.254.169.254/32": ["metadata.example"],
     "127.0.0.1/8": ["localhost", "loop.example"],
-    # Not an address of this machine, and no route leads to it.
+    # No route leads to it.
     "93.184.215.99/32": ["gone.example"],
 }
 
@@ -41,11 +43,47 @@ def run(*command):
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
+class Network:
+    """A network namespace with the addresses, as other machines: an address of this one is refused."""
+
+    CLONE_NEWNET = 0x40000000
+
+    def __init__(self):
+        hold = ["unshare", "--net", "sh", "-c", "echo; exec cat"]
+        self.holder = subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.holder.stdout.readline()
+        self.pid = str(self.holder.pid)
+        self.first = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        run("ip", "link", "set", "lo", "up")
+        run("ip", "link", "add", "others", "type", "veth", "peer", "name", "first", "netns", self.pid)
+        self.inside("link", "set", "lo", "up")
+        for at, link, ip in [(1, "others", lambda *words: run("ip", *words)), (2, "first", self.inside)]:
+            ip("address", "add", "192.168.77.%d/30" % at, "dev", link)
+            ip("address", "add", "fd77::%d/64" % at, "dev", link, "nodad")
+            ip("link", "set", link, "up")
+        for address in ADDRESSES:
+            if address not in UNASSIGNED:
+                is_ipv6 = ":" in address
+                self.inside("address", "add", address, "dev", "lo", *(["nodad"] if is_ipv6 else []))
+                run("ip", "route", "add", address, "via", "fd77::2" if is_ipv6 else "192.168.77.2")
+
+    def inside(self, *words):
+        run("nsenter", "--target", self.pid, "--net", "ip", *words)
+
+    def enter(self, namespace):
+        if ctypes.CDLL(None, use_errno=True).setns(namespace, self.CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+    def __enter__(self):
+        second = os.open("/proc/%s/ns/net" % self.pid, os.O_RDONLY)
+        self.enter(second)
+        os.close(second)
+
+    def __exit__(self, *_):
+        self.enter(self.first)
+
+
 def set_up(own):
-    run("ip", "link", "set", "lo", "up")
-    for address in ADDRESSES:
-        if address not in UNASSIGNED:
-            run("ip", "address", "add", address, "dev", "lo", *(["nodad"] if ":" in address else []))
     files = {"hosts": "", "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"}
     for address, names in ADDRESSES.items():
         files["hosts"] += "%s %s\n" % (address.split("/")[0], " ".join(names))
@@ -228,14 +266,12 @@ def note_datagrams(port, file):
     start(serve)
 
 
-def main():
-    own, files, copy = sys.argv[1:]
-    set_up(own)
+def serve(own, files, context):
+    """Serves in the network namespace of this thread."""
     handler = lambda *arguments: Handler(*arguments, directory=files)
     for port in HTTP:
         start(Server(("::", port), handler).serve_forever)
     secure = Server(("::", TLS), handler)
-    context = certificate(own, copy)
     secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
     start(secure.serve_forever)
     accept(SPEAKS_FIRST, speak_first)
@@ -243,7 +279,17 @@ def main():
     accept(POSTGRES, refuse_as_postgres)
     for port in [53, 443]:
         note_datagrams(port, os.path.join(own, "datagrams"))
-    print("ready", flush=True)
+
+
+def main():
+    own, files, copy = sys.argv[1:]
+    network = Network()
+    set_up(own)
+    context = certificate(own, copy)
+    serve(own, files, context)
+    with network:
+        serve(own, files, context)
+    print("ready", network.pid, flush=True)
     sys.stdin.read()
 
 

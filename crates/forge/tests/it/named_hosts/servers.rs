@@ -20,6 +20,8 @@ pub(super) struct Servers {
     /// `PATH` of forge.
     pub(super) path: String,
     child: Child,
+    /// The id of a process in the network namespace of the other hosts.
+    others: String,
     stdin: Option<ChildStdin>,
 }
 
@@ -62,15 +64,19 @@ impl Servers {
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
-        let servers = Servers {
+        let mut servers = Servers {
             world,
             path,
             child,
+            others: String::new(),
             stdin,
         };
-        match line.trim() {
-            "ready" => servers.with_bubblewrap(),
-            why => Err(servers.failure(why)),
+        match line.trim().split_once(' ') {
+            Some(("ready", others)) => {
+                servers.others = others.to_owned();
+                servers.with_bubblewrap()
+            }
+            _ => Err(servers.failure(line.trim())),
         }
     }
 
@@ -96,9 +102,14 @@ impl Servers {
         }
     }
 
-    /// Returns the id of the process whose namespaces the servers are in.
-    pub(super) fn process(&self) -> String {
+    /// Returns the id of the process in whose namespaces forge runs.
+    fn process(&self) -> String {
         self.child.id().to_string()
+    }
+
+    /// Returns the id of a process in the network namespace of the other hosts.
+    pub(super) fn others(&self) -> &str {
+        &self.others
     }
 
     /// Runs `forge ARGS` beside the servers, in the project.
