@@ -20,8 +20,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub enum AddressClass {
     /// An address of the public internet.
     Public,
-    /// This machine.
+    /// The loopback of this machine.
     Loopback,
+    /// A public address of this machine. A broker tells it; [`AddressClass::of`] does not.
+    ThisMachine,
     /// A neighbour on the same link.
     LinkLocal,
     /// A service of a cloud that hands out the credentials of the machine.
@@ -52,7 +54,7 @@ type V6Row = (Ipv6Addr, u32, AddressClass);
 
 use AddressClass::{
     Benchmarking, Broadcast, Documentation, LinkLocal, Loopback, Metadata, Multicast, Private,
-    Public, Reserved, Shared, Transition, Unspecified,
+    Public, Reserved, Shared, ThisMachine, Transition, Unspecified,
 };
 
 /// The first row that contains an address decides.
@@ -127,6 +129,7 @@ impl fmt::Display for AddressClass {
         f.write_str(match self {
             Public => "a public address",
             Loopback => "a loopback address",
+            ThisMachine => "an address of this machine",
             LinkLocal => "a link-local address",
             Metadata => "the metadata service of a cloud",
             Private => "a private address",

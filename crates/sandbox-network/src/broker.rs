@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 
+use crate::address::AddressClass;
 use crate::host::{Host, HostName};
 use crate::pattern::HostPattern;
 use crate::rules::{Decision, HostRules};
@@ -214,11 +215,11 @@ impl Shared {
     fn check_address(&self, address: IpAddr, port: u16) -> Result<(), Refusal> {
         self.check_denied(address, port)?;
         let is_named = || read(&self.rules).names_address(address, port);
-        if (self.options.is_public)(address) || is_named() {
-            return Ok(());
+        match (self.options.class_of)(address) {
+            AddressClass::Public => Ok(()),
+            _ if is_named() => Ok(()),
+            class => Err(Refusal::NotPublic { address, class }),
         }
-        let class = crate::address::AddressClass::of(address);
-        Err(Refusal::NotPublic { address, class })
     }
 }
 

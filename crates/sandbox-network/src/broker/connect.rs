@@ -1,5 +1,6 @@
 //! The one road of a connection: decide, resolve, check the addresses, connect to a checked one.
 
+mod own_address;
 mod parent;
 
 use std::io;
@@ -18,6 +19,7 @@ use super::resolve::resolve;
 use crate::host::Host;
 use crate::pattern::LOOPBACK;
 
+pub(super) use own_address::class_of;
 pub use parent::ParentProxy;
 
 /// Time after which the next address is tried too (RFC 8305, section 5).

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::AskHost;
-use super::connect::ParentProxy;
+use super::connect::{ParentProxy, class_of};
 use super::record::ConnectionEvent;
 use super::resolve::{Resolve, SystemResolver};
-use crate::address;
+use crate::address::AddressClass;
 use crate::host::Host;
 
 /// Returns the sentence that tells a client's user how to allow a host and port.
@@ -42,15 +42,15 @@ pub struct BrokerOptions {
     pub resolve: Arc<dyn Resolve>,
     /// The bounds.
     pub limits: BrokerLimits,
-    pub(super) is_public: fn(IpAddr) -> bool,
+    pub(super) class_of: fn(IpAddr) -> AddressClass,
 }
 
 impl BrokerOptions {
-    /// Replaces the judgement which addresses are public, for tests whose servers are local.
+    /// Replaces the classes of addresses, for tests whose servers are local.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_public_addresses_for_tests(mut self, is_public: fn(IpAddr) -> bool) -> Self {
-        self.is_public = is_public;
+    pub fn with_classes_for_tests(mut self, class_of: fn(IpAddr) -> AddressClass) -> Self {
+        self.class_of = class_of;
         self
     }
 }
@@ -64,7 +64,7 @@ impl Default for BrokerOptions {
             parent: None,
             resolve: Arc::new(SystemResolver),
             limits: BrokerLimits::default(),
-            is_public: address::is_public,
+            class_of,
         }
     }
 }

@@ -11,6 +11,8 @@ mod asking;
 mod interrupted;
 mod lifecycle;
 mod load;
+#[cfg(target_os = "linux")]
+mod own_addresses;
 mod parent;
 mod proxy;
 mod resolver;

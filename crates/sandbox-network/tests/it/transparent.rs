@@ -11,7 +11,7 @@ use sandbox_network::{Broker, BrokerOptions, Listeners, Protocol, Refusal, Servi
 use socket2::{Domain, Socket, Type};
 
 use crate::resolver::question;
-use crate::world::{Names, WATCHDOG, assert_echoes, echo, is_public, rules, serve_on};
+use crate::world::{Names, WATCHDOG, assert_echoes, class_of, echo, rules, serve_on};
 
 const INSIDE: &str = "SANDBOX_NETWORK_TEST_INSIDE";
 const SET_UP: &str = "ip link set lo up && ip route add local 198.18.0.0/15 dev lo && \
@@ -19,8 +19,8 @@ const SET_UP: &str = "ip link set lo up && ip route add local 198.18.0.0/15 dev 
 /// Code of a namespace that the host does not give.
 const UNSUPPORTED: i32 = 77;
 
-/// Runs a test of this file in a network namespace, as a program of its own.
-fn in_a_namespace(name: &str, test: impl FnOnce()) {
+/// Runs a test in a network namespace, as a program of its own.
+pub(crate) fn in_a_namespace(name: &str, test: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return test();
     }
@@ -29,7 +29,7 @@ fn in_a_namespace(name: &str, test: impl FnOnce()) {
     let ran = Command::new("unshare")
         .args(["-Urn", "sh", "-c", &script, "sh"])
         .arg(program)
-        .args(["--exact", &format!("transparent::{name}"), "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env(INSIDE, "1")
         .output();
     let output = match ran {
@@ -53,7 +53,7 @@ struct Inside {
 /// A broker with forwarders on these ports, in both families.
 fn start(allow: &[&str], ports: &[u16]) -> Inside {
     let names = Arc::new(Names::default());
-    let mut options = BrokerOptions::default().with_public_addresses_for_tests(is_public);
+    let mut options = BrokerOptions::default().with_classes_for_tests(class_of);
     options.resolve = names.clone();
     let broker = Broker::new(rules(allow, &[]), options).unwrap();
     let resolver = UdpSocket::bind("127.0.0.53:53").unwrap();
@@ -123,39 +123,42 @@ const AAAA: u16 = 28;
 
 #[test]
 fn the_address_of_a_name_leads_to_its_host() {
-    in_a_namespace("the_address_of_a_name_leads_to_its_host", || {
-        let port = serve_on("127.0.0.1:0", echo);
-        let inside = start(&["*.test"], &[port]);
-        for kind in [A, AAAA] {
-            let address = inside.resolve("a.test", kind);
+    in_a_namespace(
+        "transparent::the_address_of_a_name_leads_to_its_host",
+        || {
+            let port = serve_on("127.0.0.1:0", echo);
+            let inside = start(&["*.test"], &[port]);
+            for kind in [A, AAAA] {
+                let address = inside.resolve("a.test", kind);
+                assert_echoes(&mut connect(address, port), b"hello");
+            }
+            inside.names.set("b.test", &[&["127.0.0.1"], &["10.0.0.1"]]);
+            let address = inside.resolve("b.test", A);
             assert_echoes(&mut connect(address, port), b"hello");
-        }
-        inside.names.set("b.test", &[&["127.0.0.1"], &["10.0.0.1"]]);
-        let address = inside.resolve("b.test", A);
-        assert_echoes(&mut connect(address, port), b"hello");
-        // Rebinding, seen by a client that keeps its address.
-        assert_reset(connect(address, port));
-        let report = inside.finish();
-        let hosts: Vec<_> = report
-            .connections
-            .iter()
-            .map(|one| one.host.as_str())
-            .collect();
-        assert_eq!(hosts, ["a.test", "a.test", "b.test", "b.test"]);
-        let transparent = |protocol| protocol == Protocol::Transparent;
-        assert!(
-            report
+            // Rebinding, seen by a client that keeps its address.
+            assert_reset(connect(address, port));
+            let report = inside.finish();
+            let hosts: Vec<_> = report
                 .connections
                 .iter()
-                .all(|one| transparent(one.protocol))
-        );
-        assert_eq!(report.connections[0].port, port);
-    });
+                .map(|one| one.host.as_str())
+                .collect();
+            assert_eq!(hosts, ["a.test", "a.test", "b.test", "b.test"]);
+            let transparent = |protocol| protocol == Protocol::Transparent;
+            assert!(
+                report
+                    .connections
+                    .iter()
+                    .all(|one| transparent(one.protocol))
+            );
+            assert_eq!(report.connections[0].port, port);
+        },
+    );
 }
 
 #[test]
 fn other_addresses_are_reset() {
-    in_a_namespace("other_addresses_are_reset", || {
+    in_a_namespace("transparent::other_addresses_are_reset", || {
         let port = serve_on("127.0.0.1:0", echo);
         let inside = start(&["a.test:1"], &[port]);
         let named = inside.resolve("a.test", A);

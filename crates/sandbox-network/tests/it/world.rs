@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use sandbox_network::{
-    Broker, BrokerOptions, BrokerService, ConnectionRecord, HostName, HostPattern, HostRules,
-    Listeners, ProxyToken, Resolve, ServiceReport,
+    AddressClass, Broker, BrokerOptions, BrokerService, ConnectionRecord, HostName, HostPattern,
+    HostRules, Listeners, ProxyToken, Resolve, ServiceReport,
 };
 
 /// A watchdog: nothing here takes that long.
@@ -60,8 +60,12 @@ impl Resolve for Names {
 }
 
 /// 127.0.0.1 is where the servers of the tests are; the rest of the loopback is not public.
-pub(crate) fn is_public(address: IpAddr) -> bool {
-    address == IpAddr::from([127, 0, 0, 1]) || sandbox_network::is_public(address)
+pub(crate) fn class_of(address: IpAddr) -> AddressClass {
+    if address == IpAddr::from([127, 0, 0, 1]) {
+        AddressClass::Public
+    } else {
+        AddressClass::of(address)
+    }
 }
 
 pub(crate) struct World {
@@ -108,7 +112,7 @@ impl World {
         change: impl FnOnce(&mut BrokerOptions),
     ) -> World {
         let names = Arc::new(Names::default());
-        let mut options = BrokerOptions::default().with_public_addresses_for_tests(is_public);
+        let mut options = BrokerOptions::default().with_classes_for_tests(class_of);
         options.resolve = names.clone();
         options.advice = Arc::new(|host, port| format!("run `allow {}`", host.with_port(port)));
         change(&mut options);
