@@ -20,7 +20,7 @@ mod tunnel;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -31,7 +31,6 @@ use crate::host::{Host, HostName};
 use crate::pattern::HostPattern;
 use crate::rules::{Decision, HostRules};
 use ask::Questions;
-use names::SyntheticNames;
 
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
@@ -88,7 +87,7 @@ impl Broker {
             .build()?;
         let shared = Arc::new(Shared {
             rules: RwLock::new(rules),
-            names: Mutex::new(SyntheticNames::new(options.limits.names)),
+            names: Arc::default(),
             questions: Questions::default(),
             connections: Arc::new(Semaphore::new(options.limits.connections)),
             resolutions: Arc::new(Semaphore::new(options.limits.resolutions)),
@@ -149,7 +148,8 @@ impl Drop for BrokerRuntime {
 #[derive(Debug)]
 struct Shared {
     rules: RwLock<HostRules>,
-    names: Mutex<SyntheticNames>,
+    /// Names in the tables of all services.
+    names: Arc<AtomicUsize>,
     questions: Questions,
     connections: Arc<Semaphore>,
     resolutions: Arc<Semaphore>,

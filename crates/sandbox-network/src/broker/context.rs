@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::names::SyntheticNames;
 use super::proxy_token::ProxyToken;
 use super::record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, Counters, Protocol, Records, Refusal,
@@ -30,6 +31,7 @@ pub(super) struct ServiceContext {
     pub(super) gives_ipv6: bool,
     pub(super) proxy_token: Option<ProxyToken>,
     pub(super) resolutions: Resolutions,
+    pub(super) names: Mutex<SyntheticNames>,
     handle: Handle,
     records: Mutex<Records>,
     tasks: Mutex<JoinSet<()>>,
@@ -56,8 +58,10 @@ impl ServiceContext {
         gives_ipv6: bool,
         proxy_token: Option<ProxyToken>,
     ) -> ServiceContext {
+        let names = SyntheticNames::new(shared.options.limits.names, Arc::clone(&shared.names));
         ServiceContext {
             id: shared.next_service(),
+            names: Mutex::new(names),
             shared,
             gives_ipv6,
             proxy_token,

@@ -20,7 +20,7 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
     // A socket for both families shows IPv4 addresses inside IPv6 ones.
     let address = destination.ip().to_canonical();
     let port = destination.port();
-    let meaning = lock(&state.shared.names).meaning(address);
+    let meaning = lock(&state.names).meaning(address);
     let host = match meaning {
         AddressMeaning::Name(name) => Host::Name(name),
         AddressMeaning::Literal => Host::Address(address),

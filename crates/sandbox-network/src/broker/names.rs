@@ -3,9 +3,13 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::host::HostName;
 
+/// Tables of this size that all services of a broker fill together.
+const FULL_TABLES: usize = 4;
 /// The most names. 198.18.0.0/15 has twice as many addresses.
 pub(super) const MAX_NAMES: usize = 65_536;
 /// 198.18.1.0: the first addresses are left to whoever sets up the network.
@@ -13,12 +17,21 @@ const FIRST_V4: u32 = 0xC612_0100;
 /// fd98:18::100, of the network fd98:18::/64.
 const FIRST_V6: u128 = 0xfd98_0018_0000_0000_0000_0000_0000_0100;
 
-/// Names with their numbers.
+/// Names with their numbers, of one service: a program neither fills another one's table nor reads
+/// from it.
 #[derive(Debug)]
 pub(super) struct SyntheticNames {
     names: Vec<HostName>,
     numbers: HashMap<HostName, u32>,
     limit: usize,
+    /// Names in the tables of all services.
+    total: Arc<AtomicUsize>,
+}
+
+impl Drop for SyntheticNames {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.names.len(), Ordering::Relaxed);
+    }
 }
 
 /// The meaning of an address.
@@ -41,11 +54,13 @@ pub(super) fn is_synthetic(address: IpAddr) -> bool {
 }
 
 impl SyntheticNames {
-    pub(super) fn new(limit: usize) -> SyntheticNames {
+    /// Returns an empty table with a limit of its own, and one for all tables with the same total.
+    pub(super) fn new(limit: usize, total: Arc<AtomicUsize>) -> SyntheticNames {
         SyntheticNames {
             names: Vec::new(),
             numbers: HashMap::new(),
             limit: limit.min(MAX_NAMES),
+            total,
         }
     }
 
@@ -58,6 +73,10 @@ impl SyntheticNames {
                 if self.names.len() >= self.limit {
                     return None;
                 }
+                let most = self.limit.saturating_mul(FULL_TABLES);
+                let more = |total| (total < most).then_some(total + 1);
+                let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+                self.total.fetch_update(set, read, more).ok()?;
                 self.names.push(name.clone());
                 self.numbers.insert(name.clone(), number);
                 number
@@ -97,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_name_has_its_own_addresses() {
-        let mut names = SyntheticNames::new(usize::MAX);
+        let mut names = SyntheticNames::new(usize::MAX, Arc::default());
         for number in 0..MAX_NAMES {
             let (v4, v6) = names.assign(&name(number)).unwrap();
             let own = AddressMeaning::Name(name(number));
@@ -113,8 +132,23 @@ mod tests {
     }
 
     #[test]
+    fn all_tables_together_are_bounded_and_a_dropped_one_counts_no_more() {
+        let total = Arc::default();
+        let table = || SyntheticNames::new(2, Arc::clone(&total));
+        let mut full: Vec<_> = (0..FULL_TABLES).map(|_| table()).collect();
+        for names in &mut full {
+            assert!(names.assign(&name(0)).is_some() && names.assign(&name(1)).is_some());
+            assert_eq!(names.assign(&name(2)), None);
+        }
+        let mut next = table();
+        assert_eq!(next.assign(&name(0)), None);
+        full.pop();
+        assert!(next.assign(&name(0)).is_some() && next.assign(&name(1)).is_some());
+    }
+
+    #[test]
     fn other_addresses_are_literal_or_unassigned() {
-        let mut names = SyntheticNames::new(1);
+        let mut names = SyntheticNames::new(1, Arc::default());
         names.assign(&name(0)).unwrap();
         assert_eq!(names.assign(&name(1)), None);
         for (address, meaning) in [

@@ -85,7 +85,8 @@ impl fmt::Debug for BrokerOptions {
 pub struct BrokerLimits {
     /// Connections of all services at once; further ones wait. 1 024.
     pub connections: usize,
-    /// Names that have an address of their own. 65 536, which is also the most.
+    /// Names of one service that have an address of their own. All services together have four times
+    /// as many. 65 536, which is also the most.
     pub names: usize,
     /// Records of connections in the report of a service, and as many of refusals and failures.
     /// Further ones are counted. 10 000.

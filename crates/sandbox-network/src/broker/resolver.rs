@@ -124,7 +124,7 @@ fn synthetic(state: &ServiceContext, kind: u16, name: &HostName) -> Answer {
     if ![dns::A, dns::AAAA, dns::ANY].contains(&kind) {
         return Answer::NoData;
     }
-    let addresses = lock(&state.shared.names).assign(name);
+    let addresses = lock(&state.names).assign(name);
     match addresses {
         Some((v4, v6)) => {
             let v6 = state.gives_ipv6.then_some(v6.into());
@@ -150,7 +150,7 @@ fn name_of(state: &ServiceContext, kind: u16, address: IpAddr) -> Answer {
     let name = if LOOPBACK.contains(&address) {
         HostName::parse("localhost").ok()
     } else {
-        match lock(&state.shared.names).meaning(address) {
+        match lock(&state.names).meaning(address) {
             AddressMeaning::Name(name) => Some(name),
             AddressMeaning::Unassigned | AddressMeaning::Literal => None,
         }

@@ -241,3 +241,27 @@ fn a_full_table_is_told() {
     assert_eq!(report.connections[0].reason, Some(Refusal::NamesFull));
     assert_eq!(report.connections[0].verdict, ConnectionVerdict::Failed);
 }
+
+#[test]
+fn a_program_neither_fills_nor_reads_the_table_of_another() {
+    let world = World::with(&["*.example.com"], &[], |options| options.limits.names = 2);
+    for name in ["a.example.com", "b.example.com"] {
+        assert_eq!(ask(&world, name, A).0, 0);
+    }
+    assert_eq!(ask(&world, "c.example.com", A).0, SERVER_FAILURE);
+    let second = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(WATCHDOG)).unwrap();
+    client.connect(second.local_addr().unwrap()).unwrap();
+    let listeners = sandbox_network::Listeners {
+        resolver: vec![second],
+        ..Default::default()
+    };
+    let service = world.broker.serve(listeners).unwrap();
+    let pointer = "0.1.18.198.in-addr.arpa";
+    assert_eq!(ask_by(&client, pointer, PTR), (NAME_ERROR, None));
+    assert_eq!(ask_by(&client, "c.example.com", A).0, 0);
+    let own = (0, Some(b"\x01c\x07example\x03com\x00".to_vec()));
+    assert_eq!(ask_by(&client, pointer, PTR), own);
+    drop(service);
+}
