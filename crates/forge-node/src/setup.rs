@@ -1,6 +1,7 @@
 //! The setup of a node: its files and its policy for commands, at the node's own paths. The broker
 //! makes it from its own objects, so that the two cannot drift apart.
 
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -178,7 +179,11 @@ enum WireSystemView {
 enum WireNetwork {
     Denied,
     Loopback,
-    Hosts(Vec<String>),
+    Hosts {
+        patterns: Vec<String>,
+        ports: Vec<u16>,
+        addresses: Vec<SocketAddr>,
+    },
     Unrestricted,
 }
 
@@ -333,7 +338,11 @@ impl Setup {
             },
             network: match policy.network() {
                 Network::Loopback => WireNetwork::Loopback,
-                Network::Hosts(hosts) => WireNetwork::Hosts(hosts.patterns().to_vec()),
+                Network::Hosts(hosts) => WireNetwork::Hosts {
+                    patterns: hosts.patterns().to_vec(),
+                    ports: hosts.ports().collect(),
+                    addresses: hosts.addresses().collect(),
+                },
                 Network::Unrestricted => WireNetwork::Unrestricted,
                 // Denied, or one that this version cannot send.
                 _ => WireNetwork::Denied,
@@ -526,7 +535,16 @@ impl WireCommands {
             .network(match self.network {
                 WireNetwork::Denied => Network::Denied,
                 WireNetwork::Loopback => Network::Loopback,
-                WireNetwork::Hosts(patterns) => Network::Hosts(NamedHosts::new(patterns)),
+                WireNetwork::Hosts {
+                    patterns,
+                    ports,
+                    addresses,
+                } => {
+                    let hosts = ports
+                        .into_iter()
+                        .fold(NamedHosts::new(patterns), NamedHosts::port);
+                    Network::Hosts(addresses.into_iter().fold(hosts, NamedHosts::address))
+                }
                 WireNetwork::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match self.sockets {
