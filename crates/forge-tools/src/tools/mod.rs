@@ -1,5 +1,5 @@
 //! The tools themselves, one file each: the description, the intents of a call, and its work. A new
-//! tool is a file, its module and a row of [`FILE_TOOLS`] here, and its name in `FILE_TOOLS` of
+//! tool is a file, its module and a row of `FILE_TOOLS` here, and its name in `FILE_TOOLS` of
 //! `sandbox-config`; a test of `forge` compares the two.
 
 mod append_file;
