@@ -43,8 +43,10 @@ impl Resolve for Unanswered {
 }
 
 /// A resolver of a name at whose address nothing answers.
+#[cfg(target_os = "linux")]
 struct Silent(Arc<AtomicUsize>);
 
+#[cfg(target_os = "linux")]
 impl Resolve for Silent {
     fn resolve(&self, _: &HostName) -> std::io::Result<Vec<IpAddr>> {
         self.0.fetch_add(1, Ordering::Relaxed);
