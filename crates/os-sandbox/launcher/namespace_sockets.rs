@@ -19,6 +19,9 @@ const NO_IPV6: [Errno; 4] = [99, 97, 95, 13];
 /// Serves one namespace, and returns once its sockets are at the broker.
 pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_NETWORK);
+    if steps.len() > wire::MAX_NETWORK_STEPS * wire::NETWORK_STEP_BYTES {
+        return Err(failed(sys::EPROTO));
+    }
     let mut byte = [0u8; 1];
     let mut received = [-1i32; wire::MAX_FDS];
     let count = sys::receive(channel, &mut byte, &mut received).map_err(&failed)?;

@@ -4,8 +4,7 @@
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
 use super::{
-    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, MsgHdr, O_CLOEXEC, Result, close, fd, nr, open,
-    raw, read,
+    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, O_CLOEXEC, Result, close, fd, nr, open, raw, read,
 };
 
 /// An open descriptor, closed when it goes out of scope.
