@@ -5,7 +5,6 @@
 use libfuzzer_sys::fuzz_target;
 
 // The crate shows hellos only through its connections; here they are driven directly.
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/broker/tunnel/client_hello.rs"]
 mod client_hello;
 

@@ -4,10 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
+#[expect(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/broker/resolver/dns.rs"]
 mod dns;
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
+#[expect(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/host.rs"]
 mod host;
 

@@ -3,10 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
+#[expect(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/host.rs"]
 mod host;
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
+#[expect(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/pattern.rs"]
 mod pattern;
 

@@ -3,10 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/broker/proxy/head.rs"]
 mod head;
-#[allow(dead_code, reason = "the targets use less of it than the crate")]
+#[expect(dead_code, reason = "the targets use less of it than the crate")]
 #[path = "../../src/host.rs"]
 mod host;
 
