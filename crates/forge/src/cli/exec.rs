@@ -26,8 +26,9 @@ pub(crate) struct ExecArgs {
     /// Nothing may be written.
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Let it reach this host by name, instead of the hosts that the project names: `example.com`,
-    /// `*.example.com`, `example.com:8443`, `localhost:5432`. May be repeated.
+    /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
+    /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
+    /// May be repeated.
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     /// Use this mechanism, or fail.

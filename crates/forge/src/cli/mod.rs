@@ -139,7 +139,8 @@ impl Cli {
             runner = exec.runner;
             let hosts = serde_json::Value::from(exec.hosts.clone());
             if !exec.hosts.is_empty() {
-                self.global.set.push(format!("network={{allow: {hosts}}}"));
+                // The other keys of `network` stay, above all `deny`.
+                self.global.set.push(format!("network.allow={hosts}"));
             }
         }
         let settings = runner.map_or(&[][..], RunnerName::settings);

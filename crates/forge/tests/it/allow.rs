@@ -566,7 +566,7 @@ fn a_host_is_added_to_those_of_the_project() {
     assert!(wrong.stderr.contains("RULE:1:6"), "{}", wrong.stderr);
 }
 
-/// A host of the person's is no more than the project and the user file leave open.
+/// A denial in the project or the user file wins over a host that the person allows.
 #[test]
 fn what_denies_a_host_wins() {
     let denied = format!("{PROJECT}network: {{ allow: [two.test], deny: ['*.one.test'] }}\n");
@@ -597,7 +597,37 @@ fn what_denies_a_host_wins() {
     assert_eq!(host_verdict(&world, "two.test:80").0, "allow");
 }
 
-/// What the last run was refused is what `--last` offers, and nothing else.
+/// `--host` replaces the project's hosts and none of its denials.
+#[test]
+fn a_host_for_one_run_lifts_no_denial() {
+    let denied = format!("{PROJECT}network: {{ allow: [two.test], deny: [ads.one.test] }}\n");
+    let world = World::new(&[("golem-forge.config.yaml", &*denied)]);
+    let exec = [
+        "--trust",
+        "exec",
+        "--mechanism",
+        "bubblewrap",
+        "--host",
+        "*.one.test",
+        "--",
+    ];
+    let script = "for name in www.one ads.one two; do getent hosts $name.test; done; exit 4";
+    let ran = world.forge(&[&exec[..], &["sh", "-c", script]].concat());
+    if ran.stderr.contains("OS sandbox required") {
+        println!("skipped: bubblewrap cannot be used here: {}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stdout.contains("www.one.test"), "{}", ran.stdout);
+    for line in [
+        "refused: resolve ads.one.test (the rule `ads.one.test` denies it)\n",
+        "refused: resolve two.test (no rule names it)\n",
+    ] {
+        assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
+    }
+}
+
+/// `--last` offers exactly the hosts that the last run was refused.
 #[test]
 fn the_hosts_of_the_last_run_are_offered() {
     let world = world();
