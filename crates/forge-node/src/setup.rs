@@ -181,6 +181,7 @@ enum WireNetwork {
     Loopback,
     Hosts {
         patterns: Vec<String>,
+        denied: Vec<String>,
         ports: Vec<u16>,
         addresses: Vec<SocketAddr>,
     },
@@ -340,6 +341,7 @@ impl Setup {
                 Network::Loopback => WireNetwork::Loopback,
                 Network::Hosts(hosts) => WireNetwork::Hosts {
                     patterns: hosts.patterns().to_vec(),
+                    denied: hosts.denied().to_vec(),
                     ports: hosts.ports().collect(),
                     addresses: hosts.addresses().collect(),
                 },
@@ -537,12 +539,13 @@ impl WireCommands {
                 WireNetwork::Loopback => Network::Loopback,
                 WireNetwork::Hosts {
                     patterns,
+                    denied,
                     ports,
                     addresses,
                 } => {
-                    let hosts = ports
-                        .into_iter()
-                        .fold(NamedHosts::new(patterns), NamedHosts::port);
+                    let hosts = NamedHosts::new(patterns);
+                    let hosts = denied.into_iter().fold(hosts, NamedHosts::deny);
+                    let hosts = ports.into_iter().fold(hosts, NamedHosts::port);
                     Network::Hosts(addresses.into_iter().fold(hosts, NamedHosts::address))
                 }
                 WireNetwork::Unrestricted => Network::Unrestricted,

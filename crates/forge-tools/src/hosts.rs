@@ -2,17 +2,16 @@
 //! lines about hosts that were refused.
 
 use os_sandbox::{
-    Contact, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network, Plan,
-    ProxySession, ProxySockets, Sandbox,
+    Contact, ContactKind, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network,
+    Plan, ProxySession, ProxySockets, Sandbox,
 };
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict, Host, HostPattern,
-    HostRules, Listeners, Refusal,
+    HostRules, Listeners, Protocol, Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bound on the connections of one command that a receipt lists, and on the refusals and failures.
@@ -47,21 +46,20 @@ pub fn open_sandbox(plan: Plan, directories: Directories) -> Sandbox {
 /// A broker that starts with the first command.
 #[derive(Debug)]
 struct BrokerProxy {
-    /// The patterns as the policy shows them.
-    patterns: Vec<String>,
+    hosts: NamedHosts,
     broker: Mutex<Option<Broker>>,
 }
 
 impl BrokerProxy {
     fn new(hosts: &NamedHosts) -> BrokerProxy {
         BrokerProxy {
-            patterns: hosts.patterns().to_vec(),
+            hosts: hosts.clone(),
             broker: Mutex::default(),
         }
     }
 
     fn start(&self) -> io::Result<Broker> {
-        let rules = rules(&self.patterns)?;
+        let rules = rules(&self.hosts)?;
         let mut options = BrokerOptions::default();
         options.limits.records = MAX_RECORDS;
         options.limits.connections = max_connections(options.limits.connections);
@@ -103,21 +101,15 @@ fn max_connections(most: usize) -> usize {
     usize::try_from(left).unwrap_or(most).clamp(1, most)
 }
 
-/// Returns the rules of a policy's list, in which a leading `!` denies.
-fn rules(patterns: &[String]) -> io::Result<HostRules> {
-    let parse = |text: &str| {
+/// Returns the rules of a policy's lists.
+fn rules(hosts: &NamedHosts) -> io::Result<HostRules> {
+    let parse = |text: &String| {
         HostPattern::parse(text).map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("{text}: {error}"))
         })
     };
-    let (mut allow, mut deny) = (Vec::new(), Vec::new());
-    for text in patterns {
-        match text.strip_prefix('!') {
-            Some(denied) => deny.push(parse(denied)?),
-            None => allow.push(parse(text)?),
-        }
-    }
-    Ok(HostRules::new(allow, deny))
+    let all = |list: &[String]| list.iter().map(parse).collect::<io::Result<Vec<_>>>();
+    Ok(HostRules::new(all(hosts.patterns())?, all(hosts.denied())?))
 }
 
 #[derive(Debug)]
@@ -135,6 +127,7 @@ impl ProxySession for BrokerSession {
 
 fn contact(record: ConnectionRecord) -> Contact {
     Contact {
+        kind: kind(record.protocol, &record.host, record.reason.as_ref()),
         outcome: match record.verdict {
             ConnectionVerdict::Allowed => ContactOutcome::Connected,
             ConnectionVerdict::Refused => ContactOutcome::Refused,
@@ -150,12 +143,23 @@ fn contact(record: ConnectionRecord) -> Contact {
     }
 }
 
+/// Returns the kind of a record. A client can name anything, and only a host counts as one.
+fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind {
+    match (protocol, reason) {
+        (_, Some(Refusal::Malformed(_))) => ContactKind::Request,
+        _ if Host::parse(host).is_err() => ContactKind::Request,
+        (Protocol::Dns, _) => ContactKind::Lookup,
+        _ => ContactKind::Connection,
+    }
+}
+
 /// Returns a line for each host that was refused or not reached, for a few of them.
 ///
 /// ```
-/// use os_sandbox::{Contact, ContactOutcome};
+/// use os_sandbox::{Contact, ContactKind, ContactOutcome};
 /// let contact = Contact {
-///     host: "example.org".into(), port: 443, address: None, sent: 0, received: 0, rule: None,
+///     kind: ContactKind::Connection, host: "example.org".into(), port: 443,
+///     address: None, sent: 0, received: 0, rule: None,
 ///     outcome: ContactOutcome::Refused, reason: Some("no rule names it".into()),
 /// };
 /// let lines = forge_tools::describe_refused_hosts(&[contact]);
@@ -168,24 +172,19 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
         outcomes.filter_map(|(one, verb)| Some((one, verb?)))
     };
     let tried: BTreeSet<&str> = unconnected()
-        .filter(|(one, _)| one.port != 0)
+        .filter(|(one, _)| one.kind == ContactKind::Connection)
         .map(|(one, _)| one.host.as_str())
         .collect();
     let mut lines: Vec<String> = Vec::new();
     for (one, verb) in unconnected() {
-        let host = Host::parse(&one.host);
-        let target = match one.port {
-            // It has no port either.
-            0 if is_invalid_request(one) => format!("request {}", one.host),
+        let (host, port) = (&one.host, one.port);
+        let target = match one.kind {
             // The connect that follows tells more.
-            0 if tried.contains(one.host.as_str()) => continue,
-            // A client can name anything, and it is not shown as an address or a name.
-            _ if host.is_err() => format!("request {}", one.host),
-            0 => format!("resolve {}", one.host),
-            port => match host {
-                Ok(Host::Address(IpAddr::V6(address))) => format!("connect [{address}]:{port}"),
-                _ => format!("connect {}:{port}", one.host),
-            },
+            ContactKind::Lookup if tried.contains(host.as_str()) => continue,
+            ContactKind::Lookup => format!("resolve {host}"),
+            ContactKind::Connection if host.contains(':') => format!("connect [{host}]:{port}"),
+            ContactKind::Connection => format!("connect {host}:{port}"),
+            ContactKind::Request => format!("request {host}"),
         };
         let reason = one.reason.as_deref().map(|reason| format!(" ({reason})"));
         let reason = reason.unwrap_or_default();
@@ -203,12 +202,6 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
     lines
 }
 
-/// `true` for a request to the proxy that is not valid, such as one whose Host header is not its target.
-fn is_invalid_request(contact: &Contact) -> bool {
-    let reason = contact.reason.as_deref().unwrap_or_default();
-    reason.starts_with(&Refusal::Malformed(String::new()).to_string())
-}
-
 /// Returns the word for an outcome that left the command unconnected.
 fn verb(outcome: ContactOutcome) -> Option<&'static str> {
     match outcome {
@@ -222,15 +215,19 @@ fn verb(outcome: ContactOutcome) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn line(host: &str, port: u16, outcome: ContactOutcome) -> String {
+    fn line(protocol: Protocol, host: &str, port: u16, reason: &Refusal) -> String {
         let contact = Contact {
+            kind: kind(protocol, host, Some(reason)),
             host: host.to_owned(),
             port,
             address: None,
             sent: 0,
             received: 0,
             rule: None,
-            outcome,
+            outcome: match reason.is_failure() {
+                true => ContactOutcome::Failed,
+                false => ContactOutcome::Refused,
+            },
             reason: None,
         };
         describe_refused_hosts(&[contact]).concat()
@@ -238,26 +235,57 @@ mod tests {
 
     #[test]
     fn only_hosts_are_shown_as_hosts() {
-        for (host, port, shown) in [
-            ("a.org", 80, "connect a.org:80"),
-            ("a.org", 0, "resolve a.org"),
-            ("1.2.3.4", 80, "connect 1.2.3.4:80"),
-            ("2001:db8::1", 80, "connect [2001:db8::1]:80"),
-            ("a\\nrefused: x", 80, "request a\\nrefused: x"),
-            ("a:b", 443, "request a:b"),
-            ("a\\032b.org", 0, "request a\\032b.org"),
-            ("", 0, "request"),
+        let unlisted = Refusal::Unlisted;
+        let malformed = Refusal::Malformed("two hosts".to_owned());
+        for (protocol, host, port, reason, shown) in [
+            (
+                Protocol::Connect,
+                "a.org",
+                80,
+                &unlisted,
+                "connect a.org:80",
+            ),
+            (Protocol::Dns, "a.org", 0, &unlisted, "resolve a.org"),
+            (
+                Protocol::Socks,
+                "1.2.3.4",
+                80,
+                &unlisted,
+                "connect 1.2.3.4:80",
+            ),
+            (
+                Protocol::Transparent,
+                "2001:db8::1",
+                80,
+                &unlisted,
+                "connect [2001:db8::1]:80",
+            ),
+            (Protocol::Http, "a.org", 0, &malformed, "request a.org"),
+            (
+                Protocol::Http,
+                "a\\nrefused: x",
+                80,
+                &unlisted,
+                "request a\\nrefused: x",
+            ),
+            (Protocol::Connect, "a:b", 443, &unlisted, "request a:b"),
+            (
+                Protocol::Dns,
+                "a\\032b.org",
+                0,
+                &unlisted,
+                "request a\\032b.org",
+            ),
+            (Protocol::Connect, "", 0, &malformed, "request"),
         ] {
-            let refused = line(host, port, ContactOutcome::Refused);
+            let refused = line(protocol, host, port, reason);
             assert_eq!(refused, format!("refused: {shown}"));
         }
     }
 
     #[test]
     fn a_full_table_of_names_is_a_failure() {
-        let failure = |reason: sandbox_network::Refusal| reason.is_failure();
-        assert!(failure(sandbox_network::Refusal::NamesFull));
-        let failed = line("a.org", 0, ContactOutcome::Failed);
+        let failed = line(Protocol::Dns, "a.org", 0, &Refusal::NamesFull);
         assert_eq!(failed, "failed: resolve a.org");
     }
 }

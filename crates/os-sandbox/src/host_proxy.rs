@@ -48,9 +48,12 @@ pub struct Contacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Contact {
-    /// The name, or the address if the command used one.
+    /// The kind of the attempt.
+    pub kind: ContactKind,
+    /// The name, or the address if the command used one. Of a request that names no host, its
+    /// text.
     pub host: String,
-    /// The TCP port; 0 for a question to the resolver.
+    /// The TCP port; 0 if the attempt has none.
     pub port: u16,
     /// The address of the connection. `None` if there was no connection.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -67,6 +70,22 @@ pub struct Contact {
     /// The reason, unless the command was connected.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<String>,
+}
+
+/// The kind of a [`Contact`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+pub enum ContactKind {
+    /// A question to the resolver.
+    Lookup,
+    /// A connection to a host.
+    Connection,
+    /// A request to the proxy or the resolver that is not valid.
+    Request,
 }
 
 /// The outcome of a [`Contact`].

@@ -129,7 +129,9 @@ pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use exit::Exit;
 pub use holes::KnownVulnerability;
-pub use host_proxy::{Contact, ContactOutcome, Contacts, HostProxy, ProxySession, ProxySockets};
+pub use host_proxy::{
+    Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxySession, ProxySockets,
+};
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{

@@ -196,7 +196,7 @@ impl Evaluation<'_> {
                 let layer = can_proxy(self.backend).and(self.layer.clone());
                 out.all(promise, &[&layer, &self.filtered]);
                 if layer.is_ok() && filter {
-                    out.remark(&format!("but {}", hosts.patterns().join(", ")));
+                    out.remark(&format!("but {}", hosts.describe()));
                 }
             }
             Network::Unrestricted => {}

@@ -48,6 +48,7 @@ pub enum Network {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedHosts {
     patterns: Vec<String>,
+    denied: Vec<String>,
     ports: BTreeSet<u16>,
     addresses: BTreeSet<SocketAddr>,
 }
@@ -73,6 +74,13 @@ impl NamedHosts {
         }
     }
 
+    /// Adds a pattern of hosts that the proxy refuses although another pattern names them.
+    #[must_use]
+    pub fn deny(mut self, pattern: impl Into<String>) -> NamedHosts {
+        self.denied.push(pattern.into());
+        self
+    }
+
     /// Adds a TCP port on which the command can connect to the addresses of names. The command
     /// cannot listen on that port. On 53 and 3128, the ports of the resolver and the proxy, names
     /// are reached by the proxy only.
@@ -95,6 +103,12 @@ impl NamedHosts {
         &self.patterns
     }
 
+    /// Returns the patterns of refused hosts.
+    #[must_use]
+    pub fn denied(&self) -> &[String] {
+        &self.denied
+    }
+
     /// Returns the ports.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         self.ports.iter().copied()
@@ -103,6 +117,15 @@ impl NamedHosts {
     /// Returns the addresses.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.addresses.iter().copied()
+    }
+
+    /// Describes the list, for the remark of a plan.
+    pub(crate) fn describe(&self) -> String {
+        let list = self.patterns.join(", ");
+        match self.denied.is_empty() {
+            true => list,
+            false => format!("{list}, without {}", self.denied.join(", ")),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

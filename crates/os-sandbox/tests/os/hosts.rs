@@ -1,13 +1,13 @@
-//! Named hosts: programs without settings, programs with a proxy, and whatever else a command tries.
-//! The proxy of these tests answers everything itself and writes down what arrived, so nothing leaves
-//! the machine. Its decisions are no matter here; that nothing goes around it is.
+//! Named hosts: programs without settings, programs with a proxy, and attempts to go around it. The
+//! proxy of these tests answers every connection itself and records it, so nothing leaves the
+//! machine. It allows everything: the decisions are tested in sandbox-network.
 
 use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, expect, say};
 use crate::report::Report;
 use os_sandbox::{
-    Backend, Command, Contact, ContactOutcome, Contacts, ErrorKind, HostProxy, NamedHosts, Network,
-    Promise, PromiseState, ProxySession, ProxySockets, Sandbox,
+    Backend, Command, Contact, ContactKind, ContactOutcome, Contacts, ErrorKind, HostProxy,
+    NamedHosts, Network, Promise, PromiseState, ProxySession, ProxySockets, Sandbox,
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
@@ -45,6 +45,7 @@ impl ProxySession for Answering {
     fn finish(self: Box<Self>) -> Contacts {
         let arrived = self.arrived.lock().expect("a list");
         let listed = arrived.iter().map(|host| Contact {
+            kind: ContactKind::Connection,
             host: host.clone(),
             port: 443,
             address: None,
@@ -67,7 +68,7 @@ fn answer(listener: &TcpListener, arrived: &Mutex<Vec<String>>) {
         arrived.lock().expect("a list").push(at.clone());
         let mut first = [0u8; 4];
         let asked = stream.read(&mut first).unwrap_or(0);
-        // A target that went away meanwhile is no matter.
+        // Fails if the target has closed the connection.
         let _ = writeln!(
             stream,
             "{} at {at}",
@@ -190,6 +191,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
 
 fn sandbox(world: &World) -> Sandbox {
     let hosts = NamedHosts::new(["*.test"])
+        .deny("ads.test")
         .port(443)
         .address((Ipv4Addr::new(203, 0, 113, 5), 5432).into())
         .address((Ipv4Addr::new(203, 0, 113, 5), 5434).into())
@@ -217,7 +219,10 @@ fn planned(world: &World) -> Done {
         .find(|entry| entry.promise == Promise::Network)
         .ok_or("no promise about the network")?;
     expect(entry.state, PromiseState::Enforced)?;
-    expect(entry.reason.as_deref(), Some("but *.test"))
+    expect(
+        entry.reason.as_deref(),
+        Some("but *.test, without ads.test"),
+    )
 }
 
 fn no_proxy(world: &World) -> Done {

@@ -50,8 +50,8 @@ fn named_hosts(rules: &HostRules) -> Result<NamedHosts, GrantError> {
         });
     }
     let allowed = rules.allowed().iter().map(ToString::to_string);
-    let denied = rules.denied().iter().map(|pattern| format!("!{pattern}"));
-    let hosts = NamedHosts::new(allowed.chain(denied));
+    let denied = rules.denied().iter().map(ToString::to_string);
+    let hosts = denied.fold(NamedHosts::new(allowed), NamedHosts::deny);
     let hosts = ports.into_iter().fold(hosts, NamedHosts::port);
     Ok(addresses.into_iter().fold(hosts, NamedHosts::address))
 }

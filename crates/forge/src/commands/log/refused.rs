@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use os_sandbox::{Contact, ContactOutcome};
+use os_sandbox::{Contact, ContactKind, ContactOutcome};
 use sandbox_network::HostPattern;
 
 use super::calls::{CallReader, LogItem};
@@ -51,7 +51,8 @@ pub(crate) fn unlisted_hosts(state: &Path, project: &Path) -> Result<Vec<HostPat
 /// Returns the pattern that would have let a refused contact pass. `None` of another outcome, and of
 /// a refusal that another pattern would not lift.
 fn pattern(contact: &Contact) -> Option<HostPattern> {
-    if contact.outcome != ContactOutcome::Refused || contact.rule.is_some() {
+    let is_request = contact.kind == ContactKind::Request;
+    if is_request || contact.outcome != ContactOutcome::Refused || contact.rule.is_some() {
         return None;
     }
     let host = match contact.host.contains(':') {
