@@ -10,7 +10,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
-use sandbox_network::{AddressClass, HostPattern, HostRules};
+use sandbox_network::{AddressClass, DEFAULT_PORTS, HostPattern, HostRules};
 
 /// More hosts than a person reviews; also keeps the meet of two lists small.
 const MAX_HOSTS: usize = 256;
@@ -81,6 +81,7 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     if access == NetworkAccess::Denied {
         note_no_hosts(reports, &lines, &entry.node);
     }
+    note_lost_ports(reports, &lines);
     let lines = lines.into_iter().map(|(key, pattern, span)| HostLine {
         key,
         pattern,
@@ -189,6 +190,28 @@ fn check_bounds(reports: &mut Reports, lines: &[Line<'_>]) -> bool {
         }
     }
     true
+}
+
+/// Warns about a port of a host that another line names on every port: programs that use no proxy
+/// connect on the ports of that other line.
+fn note_lost_ports(reports: &mut Reports, lines: &[Line<'_>]) {
+    let allows = || lines.iter().filter(|(key, ..)| *key != "deny");
+    for (_, pattern, span) in allows() {
+        let lost = pattern.port().filter(|port| !DEFAULT_PORTS.contains(port));
+        let over =
+            allows().find(|(_, other, _)| other.port().is_none() && pattern.is_within(other));
+        let (Some(port), Some((_, over, _))) = (lost, over) else {
+            continue;
+        };
+        let message = format!(
+            "`{pattern}` adds nothing to `{over}`, which programs that use no proxy reach on 22, 80 \
+             and 443 only"
+        );
+        let warning = Diagnostic::warning(DiagnosticCode::NoEffect, message).at(span);
+        reports.add(warning.help(format!(
+            "name each port of it instead: `{over}:443`, `{over}:{port}`"
+        )));
+    }
 }
 
 /// Warns about lists that leave no host.

@@ -50,14 +50,9 @@ fn the_lists_arrive_in_the_policy() {
     };
     assert_eq!(
         hosts.patterns(),
-        [
-            "example.com:8443",
-            "*.example.org",
-            "127.0.0.1:5432",
-            "!ads.example.org",
-            "!www.example.org:80",
-        ]
+        ["example.com:8443", "*.example.org", "127.0.0.1:5432",]
     );
+    assert_eq!(hosts.denied(), ["ads.example.org", "www.example.org:80"]);
     assert_eq!(hosts.ports().collect::<Vec<_>>(), [22, 80, 443, 8443]);
     let addresses: Vec<String> = hosts.addresses().map(|one| one.to_string()).collect();
     assert_eq!(addresses, ["127.0.0.1:5432"]);
@@ -117,6 +112,23 @@ fn lists_that_allow_nothing_are_told() {
        |          ^
        = help: `network: false` says so
     "#);
+}
+
+/// A port beside its own host on every port is one that only the proxy reaches.
+#[test]
+fn a_port_without_a_listener_is_told() {
+    for (list, lost) in [
+        ("[one.test, 'one.test:2200']", true),
+        ("['*.test', 'one.test:2200']", true),
+        ("[one.test, 'one.test:443']", false),
+        ("['one.test:443', 'one.test:2200']", false),
+        ("['*.test:2200', 'one.test:2200']", false),
+        ("[two.test, 'one.test:2200']", false),
+    ] {
+        let told = told(&format!("network: {{ allow: {list} }}\n"));
+        let text = "which programs that use no proxy reach on 22, 80 and 443 only";
+        assert_eq!(told.contains(text), lost, "{list}: {told}");
+    }
 }
 
 #[test]
