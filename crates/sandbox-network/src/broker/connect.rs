@@ -98,7 +98,7 @@ async fn checked_addresses(
         Host::Address(address) => return Ok(vec![SocketAddr::new(*address, port)]),
         Host::Name(name) => name,
     };
-    // What allowed `localhost` allowed its addresses.
+    // A rule for `localhost` is one for the loopback addresses.
     let is_loopback = name.as_str() == "localhost";
     let answers = if is_loopback {
         LOOPBACK.to_vec()

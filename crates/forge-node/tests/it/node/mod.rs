@@ -215,7 +215,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     }
     let requirement = match has_bubblewrap {
         true => Requirement::Enforce,
-        // What is not strict about it is had.
+        // A plan that need not keep every promise is accepted.
         false => Requirement::BestEffort,
     };
     let node = connect(setup(requirement).unwrap());

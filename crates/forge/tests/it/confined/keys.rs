@@ -368,7 +368,7 @@ fn a_list_of_hosts_never_turns_into_every_host() {
         "-c network=false",
     ]);
     assert!(!ran.stderr.contains("--no-os-sandbox"), "{}", ran.stderr);
-    // What the text says helps.
+    // The remedy in the text is one.
     for args in [
         &landlock[..],
         &["exec", "--mechanism", "bubblewrap", "--", "true"],

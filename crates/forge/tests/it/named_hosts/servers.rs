@@ -35,7 +35,8 @@ pub(super) struct Outcome {
 }
 
 impl Servers {
-    /// Starts the servers; fails where there are no such namespaces, or no bubblewrap in them.
+    /// Starts the servers. Fails if this machine has no such namespaces, or bubblewrap cannot run in
+    /// one.
     pub(super) fn start() -> Result<Servers, String> {
         let path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_owned();
         for program in ["unshare", "nsenter", "ip", "mount", "python3", "openssl"] {
