@@ -7,6 +7,7 @@
 mod ask;
 mod connect;
 mod context;
+mod fair_semaphore;
 mod forwarder;
 mod names;
 mod options;
@@ -24,13 +25,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::Semaphore;
 
 use crate::address::AddressClass;
 use crate::host::{Host, HostName};
 use crate::pattern::HostPattern;
 use crate::rules::{Decision, HostRules};
 use ask::Questions;
+use fair_semaphore::FairSemaphore;
 
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
@@ -42,9 +43,6 @@ pub use record::{
 };
 pub use resolve::{Resolve, SystemResolver};
 pub use service::{BrokerService, Listeners};
-
-/// Threads of the pool on which names are resolved. Each is one call of `getaddrinfo`.
-const RESOLVER_THREADS: usize = 16;
 
 /// A network broker, with threads of its own. Clones share one broker.
 ///
@@ -79,9 +77,11 @@ impl Broker {
     /// # Errors
     /// The system does not give it threads.
     pub fn new(rules: HostRules, options: BrokerOptions) -> io::Result<Broker> {
+        let limits = &options.limits;
         let runtime = Builder::new_multi_thread()
-            .worker_threads(options.limits.threads.max(1))
-            .max_blocking_threads(RESOLVER_THREADS)
+            .worker_threads(limits.threads.max(1))
+            // Each resolution is one call of `getaddrinfo`.
+            .max_blocking_threads(limits.resolutions.max(1))
             .thread_name("network-broker")
             .enable_all()
             .build()?;
@@ -89,8 +89,8 @@ impl Broker {
             rules: RwLock::new(rules),
             names: Arc::default(),
             questions: Questions::default(),
-            connections: Arc::new(Semaphore::new(options.limits.connections)),
-            resolutions: Arc::new(Semaphore::new(options.limits.resolutions)),
+            connections: FairSemaphore::new(limits.connections, limits.service_connections),
+            resolutions: FairSemaphore::new(limits.resolutions, limits.service_resolutions),
             services: AtomicU64::new(0),
             options,
         });
@@ -151,8 +151,8 @@ struct Shared {
     /// Names in the tables of all services.
     names: Arc<AtomicUsize>,
     questions: Questions,
-    connections: Arc<Semaphore>,
-    resolutions: Arc<Semaphore>,
+    connections: Arc<FairSemaphore>,
+    resolutions: Arc<FairSemaphore>,
     services: AtomicU64,
     options: BrokerOptions,
 }

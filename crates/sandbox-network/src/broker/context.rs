@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::fair_semaphore::FairPermit;
 use super::names::SyntheticNames;
 use super::proxy_token::ProxyToken;
 use super::record::{
@@ -198,15 +199,15 @@ impl ServiceContext {
     }
 
     /// Waits for a place among the connections of the broker. `None` if the service ends before.
-    pub(super) async fn admit(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn admit(&self) -> Option<FairPermit> {
         let places = &self.shared.connections;
-        if let Ok(permit) = Arc::clone(places).try_acquire_owned() {
+        if let Some(permit) = places.try_acquire(self.id) {
             return Some(permit);
         }
         self.waited.fetch_add(1, Ordering::Relaxed);
         tokio::select! {
             () = self.stopped() => None,
-            permit = Arc::clone(places).acquire_owned() => permit.ok(),
+            permit = places.acquire(self.id) => permit,
         }
     }
 }

@@ -83,16 +83,22 @@ impl fmt::Debug for BrokerOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokerLimits {
-    /// Connections of all services at once; further ones wait. 1 024.
+    /// Connections of all services at once; further ones wait. A service gets a place while it
+    /// has no more than are free, so that others find some. 4 096.
     pub connections: usize,
+    /// Connections of one service at once. 1 024.
+    pub service_connections: usize,
     /// Names of one service that have an address of their own. All services together have four times
     /// as many. 65 536, which is also the most.
     pub names: usize,
     /// Records of connections in the report of a service, and as many of refusals and failures.
     /// Further ones are counted. 10 000.
     pub records: usize,
-    /// Names that are being resolved or wait for a thread. Further ones wait. 256.
+    /// Names of all services that are being resolved, each on a thread. Further ones wait. Services
+    /// share them as they share connections. 64.
     pub resolutions: usize,
+    /// Names of one service that are being resolved. 16.
+    pub service_resolutions: usize,
     /// Time to wait for a resolution, and for its turn. 20 s.
     pub resolve_timeout: Duration,
     /// Time for a client to say what it wants: a request's head, a SOCKS greeting, a TLS hello.
@@ -109,10 +115,12 @@ pub struct BrokerLimits {
 impl Default for BrokerLimits {
     fn default() -> BrokerLimits {
         BrokerLimits {
-            connections: 1024,
+            connections: 4096,
+            service_connections: 1024,
             names: super::names::MAX_NAMES,
             records: 10_000,
-            resolutions: 256,
+            resolutions: 64,
+            service_resolutions: 16,
             resolve_timeout: Duration::from_secs(20),
             handshake_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::context::ServiceContext;
+use super::lock;
 use super::record::Refusal;
-use super::{Shared, lock};
 use crate::host::HostName;
 
 /// Addresses of one name that are looked at.
@@ -76,7 +76,7 @@ fn join(state: &Arc<ServiceContext>, name: &HostName) -> watch::Receiver<Option<
     drop(open);
     let (own, name) = (Arc::clone(state), name.clone());
     state.spawn(async move {
-        let resolution = resolve_alone(&own.shared, &name);
+        let resolution = resolve_alone(&own, &name);
         tokio::pin!(resolution);
         loop {
             tokio::select! {
@@ -99,14 +99,15 @@ fn join(state: &Arc<ServiceContext>, name: &HostName) -> watch::Receiver<Option<
     receiver
 }
 
-/// Waits for a place among the broker's resolutions and resolves a name, both within the time limit.
-async fn resolve_alone(shared: &Shared, name: &HostName) -> ResolverAnswer {
+/// Waits for a thread and resolves a name, both within the time limit.
+async fn resolve_alone(state: &ServiceContext, name: &HostName) -> ResolverAnswer {
+    let shared = &state.shared;
     let limit = shared.options.limits.resolve_timeout;
     let deadline = Instant::now() + limit;
-    let permit = timeout_at(deadline, Arc::clone(&shared.resolutions).acquire_owned())
+    let permit = timeout_at(deadline, shared.resolutions.acquire(state.id))
         .await
         .map_err(|_| unresolved("too many names are being resolved"))?
-        .map_err(|_| unresolved("the resolver failed"))?;
+        .ok_or_else(|| unresolved("the resolver failed"))?;
     let resolver = Arc::clone(&shared.options.resolve);
     let own = name.clone();
     // The permit goes along: a call that is no longer waited for still occupies its thread.

@@ -140,9 +140,7 @@ async fn copy_both(
 }
 
 fn buffer_size(state: &ServiceContext) -> usize {
-    let limit = state.shared.options.limits.connections;
-    let open = limit.saturating_sub(state.shared.connections.available_permits());
-    if open > MANY_CONNECTIONS {
+    if state.shared.connections.held() > MANY_CONNECTIONS {
         SMALL_BUFFER
     } else {
         LARGE_BUFFER

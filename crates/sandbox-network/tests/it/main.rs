@@ -16,6 +16,7 @@ mod own_addresses;
 mod parent;
 mod proxy;
 mod resolver;
+mod sharing;
 mod socks;
 mod tls;
 #[cfg(target_os = "linux")]

@@ -163,20 +163,42 @@ impl World {
 
     /// A tunnel to a host, or the proxy's answer.
     pub(crate) fn tunnel(&self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let mut client = self.client();
-        let target = format!("{host}:{port}");
-        write!(
-            client,
-            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
-        )
-        .unwrap();
-        let head = read_head(&mut client);
-        if head.starts_with("HTTP/1.1 200 ") {
-            Ok(client)
-        } else {
-            Err(head + &read_to_end(client))
-        }
+        tunnel_by(self.proxy, host, port)
     }
+
+    /// Another service of the same broker, and the address of its proxy.
+    pub(crate) fn another_service(&self) -> (BrokerService, SocketAddr) {
+        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = proxy.local_addr().unwrap();
+        let service = self.broker.serve(Listeners {
+            proxy: vec![proxy],
+            ..Listeners::default()
+        });
+        (service.unwrap(), at)
+    }
+}
+
+/// A tunnel to a host through the proxy at an address, or the proxy's answer.
+pub(crate) fn tunnel_by(proxy: SocketAddr, host: &str, port: u16) -> Result<TcpStream, String> {
+    let mut client = ask_for_tunnel(proxy, host, port);
+    let head = read_head(&mut client);
+    if head.starts_with("HTTP/1.1 200 ") {
+        Ok(client)
+    } else {
+        Err(head + &read_to_end(client))
+    }
+}
+
+/// A client that has asked a proxy for a tunnel and not read the answer.
+pub(crate) fn ask_for_tunnel(proxy: SocketAddr, host: &str, port: u16) -> TcpStream {
+    let mut client = connect(proxy);
+    let target = format!("{host}:{port}");
+    write!(
+        client,
+        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
+    )
+    .unwrap();
+    client
 }
 
 fn resolver_sockets() -> (UdpSocket, TcpListener) {
