@@ -62,7 +62,9 @@ impl BrokerProxy {
         let rules = rules(&self.hosts)?;
         let mut options = BrokerOptions::default();
         options.limits.records = MAX_RECORDS;
-        options.limits.connections = max_connections(options.limits.connections);
+        options.limits = options
+            .limits
+            .within_descriptors(descriptors_for_connections());
         options.advice = Arc::new(|host: &Host, port| {
             format!(
                 "A person can allow it: forge allow host:{}",
@@ -91,14 +93,14 @@ impl HostProxy for BrokerProxy {
     }
 }
 
-/// Returns the number of connections that leave descriptors for everything else that this process
-/// does. A connection has two.
-fn max_connections(most: usize) -> usize {
+/// Returns the number of descriptors for connections that leaves enough for everything else that this
+/// process does.
+fn descriptors_for_connections() -> usize {
     /// For files, pipes and logs; the sweep after a command opens some for each level of a tree.
     const OTHERS: u64 = 400;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let left = limit.saturating_sub(OTHERS).max(limit / 4) / 2;
-    usize::try_from(left).unwrap_or(most).clamp(1, most)
+    let left = limit.saturating_sub(OTHERS).max(limit / 4);
+    usize::try_from(left).unwrap_or(usize::MAX)
 }
 
 /// Returns the rules of a policy's lists.

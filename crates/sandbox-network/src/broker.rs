@@ -4,6 +4,7 @@
 //! is decided, resolved outside, its addresses are checked, the broker connects to an address that
 //! it has checked, bytes are copied, a record is written. Nothing is resolved twice.
 
+mod admission;
 mod ask;
 mod connect;
 mod context;
@@ -90,6 +91,8 @@ impl Broker {
             names: Arc::default(),
             questions: Questions::default(),
             connections: FairSemaphore::new(limits.connections, limits.service_connections),
+            waiting: FairSemaphore::new(limits.waiting, limits.service_waiting),
+            refusing: FairSemaphore::new(limits.waiting, limits.service_waiting),
             resolutions: FairSemaphore::new(limits.resolutions, limits.service_resolutions),
             services: AtomicU64::new(0),
             options,
@@ -152,6 +155,10 @@ struct Shared {
     names: Arc<AtomicUsize>,
     questions: Questions,
     connections: Arc<FairSemaphore>,
+    /// Clients that wait for a place among the connections.
+    waiting: Arc<FairSemaphore>,
+    /// Clients that are being refused because too many wait.
+    refusing: Arc<FairSemaphore>,
     resolutions: Arc<FairSemaphore>,
     services: AtomicU64,
     options: BrokerOptions,

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::admission::Admission;
 use super::context::{ServiceContext, TrackedConnection};
 use super::record::{ConnectionRecord, Protocol, Refusal, shown};
 use super::resolve::resolve;
@@ -40,12 +41,17 @@ pub(super) struct Upstream {
 /// is dropped as well.
 pub(super) async fn connect(
     state: &Arc<ServiceContext>,
+    admission: Admission,
     host: &Host,
     port: u16,
     protocol: Protocol,
 ) -> Result<Upstream, Refusal> {
     let mut connection = TrackedConnection::new(state, shown(host), port, protocol);
-    match reach(state, host, port, &mut connection.record).await {
+    let reached = match admission {
+        Admission::Granted => reach(state, host, port, &mut connection.record).await,
+        Admission::Refused => Err(Refusal::TooManyConnections),
+    };
+    match reached {
         Ok((stream, early)) => {
             connection.open();
             Ok(Upstream {

@@ -1,5 +1,4 @@
-//! The state of a service that its tasks share: the tasks themselves, records, and the places among
-//! the broker's connections.
+//! The state of a service that its tasks share: the tasks themselves, and records.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +12,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::fair_semaphore::FairPermit;
 use super::names::SyntheticNames;
 use super::proxy_token::ProxyToken;
 use super::record::{
@@ -40,7 +38,8 @@ pub(super) struct ServiceContext {
     /// Bytes from all clients.
     sent: Arc<AtomicU64>,
     numbers: AtomicU64,
-    waited: AtomicU64,
+    /// Clients that waited for a place.
+    pub(super) waited: AtomicU64,
     names_full: AtomicU64,
 }
 
@@ -195,19 +194,6 @@ impl ServiceContext {
                 }
                 deadline = (Instant::now() + grace).min(last);
             }
-        }
-    }
-
-    /// Waits for a place among the connections of the broker. `None` if the service ends before.
-    pub(super) async fn admit(&self) -> Option<FairPermit> {
-        let places = &self.shared.connections;
-        if let Some(permit) = places.try_acquire(self.id) {
-            return Some(permit);
-        }
-        self.waited.fetch_add(1, Ordering::Relaxed);
-        tokio::select! {
-            () = self.stopped() => None,
-            permit = places.acquire(self.id) => permit,
         }
     }
 }

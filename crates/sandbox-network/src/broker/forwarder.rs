@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
+use super::admission::Admission;
 use super::connect::connect;
 use super::context::ServiceContext;
 use super::names::AddressMeaning;
@@ -13,7 +14,7 @@ use super::{lock, tunnel};
 use crate::host::Host;
 
 /// Serves one connection. A refused client sees a reset.
-pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
+pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream, admission: Admission) {
     let Ok(destination) = client.local_addr() else {
         return;
     };
@@ -30,7 +31,7 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
             return tunnel::reset(&client);
         }
     };
-    match connect(state, &host, port, Protocol::Transparent).await {
+    match connect(state, admission, &host, port, Protocol::Transparent).await {
         Ok(mut upstream) => tunnel::run(state, &client, &mut upstream, &host).await,
         Err(_) => tunnel::reset(&client),
     }

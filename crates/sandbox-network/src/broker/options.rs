@@ -88,6 +88,13 @@ pub struct BrokerLimits {
     pub connections: usize,
     /// Connections of one service at once. 1 024.
     pub service_connections: usize,
+    /// Clients of all services that wait for a place among the connections. Further ones are refused
+    /// at once. 256.
+    pub waiting: usize,
+    /// Clients of one service that wait. 64.
+    pub service_waiting: usize,
+    /// Time after which a client that waits is refused. 10 s.
+    pub place_timeout: Duration,
     /// Names of one service that have an address of their own. All services together have four times
     /// as many. 65 536, which is also the most.
     pub names: usize,
@@ -112,11 +119,33 @@ pub struct BrokerLimits {
     pub threads: usize,
 }
 
+impl BrokerLimits {
+    /// Lowers the bounds so that the clients and connections of a broker have at most so many
+    /// descriptors.
+    ///
+    /// ```
+    /// use sandbox_network::BrokerLimits;
+    /// let limits = BrokerLimits::default().within_descriptors(624);
+    /// assert_eq!((limits.connections, limits.waiting), (234, 78));
+    /// ```
+    #[must_use]
+    pub fn within_descriptors(mut self, descriptors: usize) -> BrokerLimits {
+        self.waiting = self.waiting.min(descriptors / 8).max(1);
+        // As many clients can be refused while others wait, and a connection has two descriptors.
+        let left = descriptors.saturating_sub(2 * self.waiting);
+        self.connections = self.connections.min(left / 2).max(1);
+        self
+    }
+}
+
 impl Default for BrokerLimits {
     fn default() -> BrokerLimits {
         BrokerLimits {
             connections: 4096,
             service_connections: 1024,
+            waiting: 256,
+            service_waiting: 64,
+            place_timeout: Duration::from_secs(10),
             names: super::names::MAX_NAMES,
             records: 10_000,
             resolutions: 64,

@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::admission::Admission;
 use super::connect::connect;
 use super::context::ServiceContext;
 use super::record::{Protocol, Refusal, escape, shown};
@@ -26,7 +27,7 @@ const SOCKS_5: u8 = 5;
 const MAX_DISCARDED: usize = 256 * 1024;
 
 /// Serves one client.
-pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
+pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream, admission: Admission) {
     let limit = state.shared.options.limits.handshake_timeout;
     let mut first = [0];
     match timeout(limit, client.peek(&mut first)).await {
@@ -34,14 +35,14 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream) {
         Ok(_) | Err(_) => return,
     }
     match first[0] {
-        SOCKS_5 => socks::serve(state, client).await,
+        SOCKS_5 => socks::serve(state, client, admission).await,
         SOCKS_4 => socks::refuse_version_4(state, client).await,
-        _ => serve_http(state, client).await,
+        _ => serve_http(state, client, admission).await,
     }
 }
 
 /// Serves a client that speaks HTTP. The first request decides between a tunnel and HTTP.
-async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream) {
+async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream, admission: Admission) {
     let limit = state.shared.options.limits.handshake_timeout;
     let mut bytes = Vec::new();
     let request = match timeout(limit, read_head(&mut client, &mut bytes)).await {
@@ -62,14 +63,14 @@ async fn serve_http(state: &Arc<ServiceContext>, mut client: TcpStream) {
             authorization,
         } => {
             if is_authorized(state, authorization.as_deref()) {
-                return tunnel_to(state, client, &host, port).await;
+                return tunnel_to(state, client, admission, (&host, port)).await;
             }
             refuse_unauthenticated(state, &host, port, Protocol::Connect);
             let status = "407 Proxy Authentication Required";
             let basic = "Proxy-Authenticate: Basic realm=\"proxy\"\r\n";
             answer_and_close(client, status, basic, "this proxy needs its token").await;
         }
-        ProxyRequest::Other => http::serve(state, client, bytes).await,
+        ProxyRequest::Other => http::serve(state, client, admission, bytes).await,
     }
 }
 
@@ -105,8 +106,13 @@ async fn read_head(
     }
 }
 
-async fn tunnel_to(state: &Arc<ServiceContext>, mut client: TcpStream, host: &Host, port: u16) {
-    match connect(state, host, port, Protocol::Connect).await {
+async fn tunnel_to(
+    state: &Arc<ServiceContext>,
+    mut client: TcpStream,
+    admission: Admission,
+    (host, port): (&Host, u16),
+) {
+    match connect(state, admission, host, port, Protocol::Connect).await {
         Ok(mut upstream) => {
             let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
             if client.write_all(answer).await.is_ok() {

@@ -84,6 +84,9 @@ pub enum Refusal {
     /// No address of the host can be connected.
     #[error("cannot connect: {0}")]
     Unreachable(String),
+    /// Too many connections are open, and too many clients wait or have waited for too long.
+    #[error("too many connections are open")]
+    TooManyConnections,
     /// The client or the service ended while the broker was connecting.
     #[error("it ended before it was connected")]
     Interrupted,
@@ -115,6 +118,7 @@ impl Refusal {
             self,
             Refusal::Unresolved(_)
                 | Refusal::Unreachable(_)
+                | Refusal::TooManyConnections
                 | Refusal::Interrupted
                 | Refusal::NamesFull
         )
@@ -221,7 +225,7 @@ pub struct ServiceReport {
     pub connections: Vec<ConnectionRecord>,
     /// Records beyond the limit.
     pub omitted: u64,
-    /// Connections that waited because too many were open.
+    /// Clients that waited because too many connections were open.
     pub waited: u64,
     /// Questions that were not answered because the table of names is full.
     pub names_full: u64,

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, UdpSocket};
 
+use super::admission::{ListenerRole, admit};
 use super::context::ServiceContext;
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
-use super::{BrokerRuntime, forwarder, names, proxy, resolver};
+use super::{BrokerRuntime, names, resolver};
 
 /// Time that open connections have to pass on their last bytes when a service is finished.
 /// They have it again while bytes of clients are passed on.
@@ -124,13 +125,6 @@ fn takes_synthetic_ipv6(listener: &std::net::TcpListener) -> bool {
     address.ip().is_unspecified() || names::is_synthetic((*address.ip()).into())
 }
 
-#[derive(Clone, Copy)]
-enum ListenerRole {
-    Resolver,
-    Proxy,
-    Forwarder,
-}
-
 struct Registered {
     resolver: Vec<UdpSocket>,
     listeners: Vec<(TcpListener, ListenerRole)>,
@@ -159,34 +153,16 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
     })
 }
 
-/// Accepts connections until the service ends. While too many are open, one is accepted and waits.
+/// Accepts connections until the service ends.
 async fn accept(state: Arc<ServiceContext>, listener: TcpListener, role: ListenerRole) {
     loop {
         let accepted = tokio::select! {
             () = state.stopped() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((client, _)) = accepted else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let Some(permit) = state.admit().await else {
-            return;
-        };
-        let own = Arc::clone(&state);
-        state.spawn(async move {
-            let _permit = permit;
-            serve(own, client, role).await;
-        });
-    }
-}
-
-async fn serve(state: Arc<ServiceContext>, client: TcpStream, role: ListenerRole) {
-    // Small messages are passed on at once, as the client and the server sent them.
-    let _ = client.set_nodelay(true);
-    match role {
-        ListenerRole::Resolver => resolver::serve_tcp(&state, client).await,
-        ListenerRole::Proxy => proxy::serve(&state, client).await,
-        ListenerRole::Forwarder => forwarder::serve(&state, client).await,
+        match accepted {
+            Ok((client, _)) => admit(&state, client, role),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
     }
 }

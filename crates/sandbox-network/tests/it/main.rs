@@ -7,6 +7,7 @@
 )]
 
 mod addresses;
+mod admission;
 mod asking;
 mod interrupted;
 mod lifecycle;

@@ -16,6 +16,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
+use super::super::admission::Admission;
 use super::super::connect::{Upstream, connect};
 use super::super::context::ServiceContext;
 use super::super::lock;
@@ -54,6 +55,7 @@ struct ReusableConnection {
 /// The state of one client.
 struct Client {
     state: Arc<ServiceContext>,
+    admission: Admission,
     /// hyper handles one request of a client at a time.
     reusable: Mutex<Option<ReusableConnection>>,
 }
@@ -62,9 +64,15 @@ struct Client {
 struct BadRequest(&'static str);
 
 /// Serves a client whose first bytes have been read.
-pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream, first: Vec<u8>) {
+pub(super) async fn serve(
+    state: &Arc<ServiceContext>,
+    client: TcpStream,
+    admission: Admission,
+    first: Vec<u8>,
+) {
     let context = Arc::new(Client {
         state: Arc::clone(state),
+        admission,
         reusable: Mutex::new(None),
     });
     let service = service_fn(move |request| {
@@ -114,7 +122,11 @@ impl Client {
             Ok(response) => response,
             Err(reason) => {
                 let status = status_of(&reason);
-                text(status, &self.state.refusal_text(&host, port, &reason))
+                let refused = text(status, &self.state.refusal_text(&host, port, &reason));
+                match self.admission {
+                    Admission::Granted => refused,
+                    Admission::Refused => close(refused),
+                }
             }
         }
     }
@@ -136,7 +148,7 @@ impl Client {
                 },
             }
         }
-        let upstream = connect(&self.state, host, port, Protocol::Http).await?;
+        let upstream = connect(&self.state, self.admission, host, port, Protocol::Http).await?;
         let mut sender = self.start_connection(upstream).await?;
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| failed(&error))?;
@@ -289,6 +301,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 pub(super) fn status_of(reason: &Refusal) -> StatusCode {
     match reason {
         Refusal::Unresolved(_) | Refusal::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        Refusal::TooManyConnections => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::Malformed(_) => StatusCode::BAD_REQUEST,
         _ => StatusCode::FORBIDDEN,
     }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::super::admission::Admission;
 use super::super::connect::connect;
 use super::super::context::ServiceContext;
 use super::super::record::{Protocol, Refusal, escape, shown};
@@ -69,7 +70,11 @@ impl From<io::Error> for RequestError {
 }
 
 /// Serves one client.
-pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
+pub(super) async fn serve(
+    state: &Arc<ServiceContext>,
+    mut client: TcpStream,
+    admission: Admission,
+) {
     let limit = state.shared.options.limits.handshake_timeout;
     let Ok(request) = timeout(limit, read_request(state, &mut client)).await else {
         return;
@@ -87,7 +92,7 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
             return close_after(&mut client, &reply_bytes(reply)).await;
         }
     };
-    match connect(state, &host, port, Protocol::Socks).await {
+    match connect(state, admission, &host, port, Protocol::Socks).await {
         Ok(mut upstream) => {
             if client
                 .write_all(&reply_bytes(SocksReply::Succeeded))
@@ -98,10 +103,10 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, mut client: TcpStream) {
             }
         }
         Err(reason) => {
-            let reply = if reason.is_failure() {
-                SocksReply::HostUnreachable
-            } else {
-                SocksReply::NotAllowed
+            let reply = match &reason {
+                Refusal::TooManyConnections => SocksReply::GeneralFailure,
+                failure if failure.is_failure() => SocksReply::HostUnreachable,
+                _ => SocksReply::NotAllowed,
             };
             close_after(&mut client, &reply_bytes(reply)).await;
         }
