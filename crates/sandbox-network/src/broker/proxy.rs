@@ -130,12 +130,7 @@ async fn tunnel_to(
 /// Answers with a further header and a text, and closes the connection so that the client reads
 /// both.
 async fn answer_and_close(mut client: TcpStream, status: &str, header: &str, text: &str) {
-    let text = text.trim_end();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{text}\n",
-        text.len() + 1
-    );
+    let answer = tunnel::http_answer(status, header, text);
     close_after(&mut client, answer.as_bytes()).await;
 }
 

@@ -96,6 +96,12 @@ pub enum Refusal {
     /// The TLS hello cannot be read.
     #[error("invalid TLS hello: {0}")]
     InvalidHello(&'static str),
+    /// An HTTP request names another host.
+    #[error("HTTP asks for `{0}` on a connection to another host")]
+    OtherHttpHost(String),
+    /// The head of an HTTP request cannot be read in one way only.
+    #[error("invalid HTTP request: {0}")]
+    InvalidHttp(&'static str),
     /// A synthetic address that no name has.
     #[error("no name has this address")]
     UnassignedAddress,

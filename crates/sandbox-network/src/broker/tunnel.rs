@@ -1,7 +1,9 @@
 //! Copying between a client and a host. Each direction ends on its own, back-pressure passes
-//! through, and the client's first bytes are held until a TLS hello names the right host.
+//! through. The client's first bytes are held until a TLS hello names the right host, and lines of an
+//! HTTP/1 request are checked before their end is passed on.
 
 mod client_hello;
+mod host_header;
 
 use std::io;
 use std::net::Shutdown;
@@ -17,6 +19,7 @@ use super::context::ServiceContext;
 use super::record::{Counters, Refusal, TlsName, escape};
 use crate::host::{Host, HostName};
 use client_hello::HelloStatus;
+use host_header::{HostHeaderCheck, HostHeaderError};
 
 /// Bytes that are copied at once, in each direction, while few connections are open. With many it
 /// is [`SMALL_BUFFER`]. An idle direction has no buffer.
@@ -47,15 +50,36 @@ pub(super) async fn run(
         Ok(()) => guard.sides = None,
         Err(TunnelError::Io) => {}
         Err(TunnelError::Refused(reason)) => {
-            connection.refuse(reason);
+            connection.refuse(reason.clone());
             if counters.received() == 0 {
                 guard.sides = None;
                 reset(server);
-                let _ = client.try_write(&UNRECOGNIZED_NAME);
+                let text = state.refusal_text(host, connection.record.port, &reason);
+                let _ = client.try_write(&refusal_answer(&reason, &text));
                 let _ = SockRef::from(client).shutdown(Shutdown::Write);
             }
         }
     }
+}
+
+/// Returns the answer to a client whose first bytes are refused, in its protocol.
+fn refusal_answer(reason: &Refusal, text: &str) -> Vec<u8> {
+    match reason {
+        Refusal::OtherHttpHost(_) | Refusal::InvalidHttp(_) => {
+            http_answer("403 Forbidden", "", text).into_bytes()
+        }
+        _ => UNRECOGNIZED_NAME.to_vec(),
+    }
+}
+
+/// Returns the last answer of an HTTP connection, with a further header and a text.
+pub(super) fn http_answer(status: &str, header: &str, text: &str) -> String {
+    let text = text.trim_end();
+    format!(
+        "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{text}\n",
+        text.len() + 1
+    )
 }
 
 /// Resets both sides of a tunnel, also of one whose future is dropped: an end would tell a server that
@@ -204,7 +228,8 @@ async fn write_all(
 }
 
 /// Holds the client's bytes until they are a whole TLS hello or something else, checks the hello and
-/// passes them on. Returns `false` if the client has closed its side.
+/// passes them on, and checks an HTTP/1 request. Returns `false` if the client has closed its side, or
+/// the server takes no more.
 async fn pass_first_flight(
     client: &TcpStream,
     server: &TcpStream,
@@ -224,9 +249,64 @@ async fn pass_first_flight(
             )));
         }
     };
-    counters.set_tls_name(check_hello(status, host).map_err(TunnelError::Refused)?);
+    let tls_name = check_hello(status, host).map_err(TunnelError::Refused)?;
+    counters.set_tls_name(tls_name);
+    if tls_name == TlsName::NotTls
+        && let Host::Name(name) = host
+        && !name.is_localhost()
+    {
+        let sides = (client, server);
+        return pass_request_head(sides, name, (first, open), counters).await;
+    }
     write_all(server, &first, |bytes| counters.count_sent(bytes)).await?;
     Ok(open)
+}
+
+/// Passes bytes on as they come until the head of an HTTP/1 request has ended or they are not one.
+/// Returns `false` if the client has closed its side, or the server takes no more.
+async fn pass_request_head(
+    (client, server): (&TcpStream, &TcpStream),
+    host: &HostName,
+    (mut bytes, mut open): (Vec<u8>, bool),
+    counters: &Counters,
+) -> Result<bool, TunnelError> {
+    let mut check = HostHeaderCheck::new(host);
+    loop {
+        check.push(&bytes).map_err(refused_request)?;
+        if write_all(server, &bytes, |bytes| counters.count_sent(bytes))
+            .await
+            .is_err()
+        {
+            return Ok(false);
+        }
+        if check.is_done() || !open {
+            return Ok(open);
+        }
+        bytes.clear();
+        open = read_some(client, &mut bytes).await?;
+    }
+}
+
+fn refused_request(error: HostHeaderError) -> TunnelError {
+    TunnelError::Refused(match error {
+        HostHeaderError::OtherHost(other) => {
+            Refusal::OtherHttpHost(escape(&String::from_utf8_lossy(&other)))
+        }
+        HostHeaderError::Invalid(why) => Refusal::InvalidHttp(why),
+    })
+}
+
+/// Reads bytes when there are some. Returns `false` at the end.
+async fn read_some(from: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        from.readable().await?;
+        bytes.reserve(4096);
+        match from.try_read_buf(bytes) {
+            Ok(read) => return Ok(read > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Reads until the bytes are a hello or cannot become one. Returns `false` with an end.
@@ -235,14 +315,9 @@ async fn read_first_flight(
     bytes: &mut Vec<u8>,
 ) -> io::Result<(HelloStatus, bool)> {
     loop {
-        client.readable().await?;
-        bytes.reserve(4096);
-        match client.try_read_buf(bytes) {
+        if !read_some(client, bytes).await? {
             // A client that ends within its hello has not sent one.
-            Ok(0) => return Ok((HelloStatus::NotTls, false)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
+            return Ok((HelloStatus::NotTls, false));
         }
         match client_hello::parse(bytes) {
             HelloStatus::Incomplete => {}

@@ -9,6 +9,7 @@
 mod addresses;
 mod admission;
 mod asking;
+mod fronting;
 mod interrupted;
 mod lifecycle;
 mod load;

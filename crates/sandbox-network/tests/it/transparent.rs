@@ -1,7 +1,7 @@
 //! Clients that know no proxy, in a network namespace in which the synthetic addresses are local.
 //! The namespace is the test's own: this program runs once more inside it.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use sandbox_network::{Broker, BrokerOptions, Listeners, Protocol, Refusal, Servi
 use socket2::{Domain, Socket, Type};
 
 use crate::resolver::question;
-use crate::world::{Names, WATCHDOG, assert_echoes, class_of, echo, rules, serve_on};
+use crate::world::{Names, WATCHDOG, assert_echoes, class_of, echo, read_to_end, rules, serve_on};
 
 const INSIDE: &str = "SANDBOX_NETWORK_TEST_INSIDE";
 const SET_UP: &str = "ip link set lo up && ip route add local 198.18.0.0/15 dev lo && \
@@ -152,6 +152,29 @@ fn the_address_of_a_name_leads_to_its_host() {
                     .all(|one| transparent(one.protocol))
             );
             assert_eq!(report.connections[0].port, port);
+        },
+    );
+}
+
+#[test]
+fn a_request_for_another_host_is_refused_where_no_proxy_is_used() {
+    in_a_namespace(
+        "transparent::a_request_for_another_host_is_refused_where_no_proxy_is_used",
+        || {
+            let port = serve_on("127.0.0.1:0", echo);
+            let inside = start(&["*.test"], &[port]);
+            let address = inside.resolve("a.test", A);
+            let same = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+            assert_echoes(&mut connect(address, port), same);
+            let mut client = connect(address, port);
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: b.test\r\n\r\n")
+                .unwrap();
+            let answer = read_to_end(client);
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+            let report = inside.finish();
+            let other = Refusal::OtherHttpHost("b.test".to_owned());
+            assert_eq!(report.connections[1].reason, Some(other));
         },
     );
 }
