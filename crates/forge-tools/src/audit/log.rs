@@ -122,13 +122,14 @@ type LogFileId = (u64, u64);
 #[derive(Debug)]
 struct LogState {
     dir: Dir,
-    file: File,
+    /// Shared, because another descriptor for it may not be had when it is needed.
+    file: Arc<File>,
     file_is: LogFileId,
     /// Holds the lock of the whole log.
-    first: File,
+    first: Arc<File>,
     first_is: LogFileId,
     /// Files that are full and may not be on the disk yet.
-    full: Vec<File>,
+    full: Vec<Arc<File>>,
     max_segment_bytes: u64,
     segment: u32,
     bytes: u64,
@@ -320,9 +321,9 @@ impl LogShared {
         let (full, current) = {
             let mut state = self.lock();
             state.dirty = false;
-            (std::mem::take(&mut state.full), state.file.try_clone()?)
+            (std::mem::take(&mut state.full), Arc::clone(&state.file))
         };
-        full.iter().try_for_each(File::sync_data)?;
+        full.iter().try_for_each(|file| file.sync_data())?;
         current.sync_data()
     }
 
@@ -357,7 +358,7 @@ impl LogShared {
 
 impl LogState {
     fn open(dir: Dir, options: LogOptions) -> std::io::Result<Self> {
-        let first = open_file(&dir, &segment_name(0))?;
+        let first = Arc::new(open_file(&dir, &segment_name(0))?);
         first.try_lock().map_err(|error| match error {
             std::fs::TryLockError::WouldBlock => std::io::Error::new(
                 std::io::ErrorKind::WouldBlock,
@@ -366,8 +367,8 @@ impl LogState {
             std::fs::TryLockError::Error(error) => error,
         })?;
         let mut verifier = Verifier::new();
-        let mut file = first.try_clone()?;
-        verifier.segment(BufReader::new(&first))?;
+        let mut file = Arc::clone(&first);
+        verifier.segment(BufReader::new(&*first))?;
         let mut segment = 0;
         for next in 1..MAX_SEGMENTS {
             match dir.open(segment_name(next)) {
@@ -375,8 +376,8 @@ impl LogState {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 Err(error) => return Err(error),
             }
-            file = open_file(&dir, &segment_name(next))?;
-            verifier.segment(BufReader::new(&file))?;
+            file = Arc::new(open_file(&dir, &segment_name(next))?);
+            verifier.segment(BufReader::new(&*file))?;
             segment = next;
         }
         let found = verifier.finish();
@@ -416,11 +417,11 @@ impl LogState {
 
     /// Moves the rest of a torn line aside.
     fn repair(&mut self) -> std::io::Result<()> {
-        self.file.seek(SeekFrom::Start(self.bytes))?;
+        (&*self.file).seek(SeekFrom::Start(self.bytes))?;
         let mut torn = Vec::new();
         // A torn line is shorter than a whole one.
         let most = u64::try_from(line::MAX_LINE_BYTES).unwrap_or(u64::MAX);
-        (&self.file).take(most).read_to_end(&mut torn)?;
+        (&*self.file).take(most).read_to_end(&mut torn)?;
         let mut aside = open_file(&self.dir, TORN)?;
         aside.write_all(&torn)?;
         aside.write_all(b"\n")?;
@@ -471,7 +472,7 @@ impl LogState {
             return Err(std::io::ErrorKind::AlreadyExists.into());
         }
         self.file_is = identity(&file)?;
-        let full = std::mem::replace(&mut self.file, file);
+        let full = std::mem::replace(&mut self.file, Arc::new(file));
         self.full.push(full);
         self.segment = next;
         self.bytes = 0;
@@ -514,7 +515,7 @@ impl LogState {
             self.ended = Some(GONE);
             return Err(error);
         }
-        let written = match self.file.write(&line) {
+        let written = match (&*self.file).write(&line) {
             Ok(written) if written == line.len() => Ok(()),
             Ok(_) => Err(std::io::ErrorKind::StorageFull.into()),
             Err(error) => Err(error),

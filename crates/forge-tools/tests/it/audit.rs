@@ -512,6 +512,63 @@ fn writer(dir: &Path, before: &str) -> Command {
 }
 
 #[test]
+#[ignore = "the other program of a test, which has no descriptor left"]
+fn child_without_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Some(dir) = std::env::var_os("AUDIT_DIR") else {
+        return;
+    };
+    let options = LogOptions {
+        sync_after: Duration::from_millis(1),
+        durable: true,
+        ..small(64 * 1024)
+    };
+    let log = open(Path::new(&dir), options).unwrap();
+    let call = record(json!({ "path": "a.txt" }));
+    write(&log, &call);
+    let few = Rlimit {
+        current: Some(64),
+        ..getrlimit(Resource::Nofile)
+    };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let others: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    // Each decision is brought to the disk, and by the thread for it as well.
+    for _ in 0..20 {
+        write(&log, &call);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    log.sync().unwrap();
+    // A file that is full needs a descriptor for the next one. Nothing else of the log does.
+    let long = record(json!({ "content": "x".repeat(60_000) }));
+    let error = log.decided(&long.asked()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(24), "{error}");
+    drop(others);
+    write(&log, &long);
+    let sealed = log.seal("answered").unwrap();
+    assert_eq!(sealed.tally.calls, 22);
+    println!("sealed");
+}
+
+#[test]
+fn a_log_is_written_and_synced_without_a_free_descriptor() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "audit::child_without_descriptors",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env("AUDIT_DIR", dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("sealed"), "{text}");
+    let found = all_segments(dir.path());
+    assert_eq!((found.integrity, found.segments), (Integrity::Whole, 2));
+}
+
+#[test]
 #[ignore = "the other program of the tests that end one"]
 fn child_that_writes() {
     let Some(dir) = std::env::var_os("AUDIT_DIR") else {
