@@ -51,8 +51,8 @@ impl Findings {
             "the command ended, and protected names that it made could not be looked for: {reason}"
         );
         Some(Error::new(ErrorKind::Unguarded, text).with_hint(
-            "look at what the command left; what it changed is still there, and the next command \
-             is refused until everything can be looked at",
+            "inspect the writable directories before anything uses them; what the command changed is \
+             still there",
         ))
     }
 
@@ -69,5 +69,33 @@ impl Findings {
         if self.notes.degraded.len() < MAX && !known {
             self.notes.degraded.push((promise, reason));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostSpec, Policy, Requirement, Support};
+
+    /// The caller may run one command only, and a directory that cannot be listed refuses no other.
+    #[test]
+    fn an_incomplete_scan_announces_nothing_about_further_commands() {
+        let host = HostSpec {
+            landlock_abi: 7,
+            seccomp: true,
+            ..HostSpec::default()
+        };
+        let policy = Policy::builder().build().unwrap();
+        let plan = Plan::new(&policy, &Support::assume(host), Requirement::Enforce).unwrap();
+        let mut findings = Findings::default();
+        findings.fail("/w/a cannot be listed");
+        let error = findings.failure(&plan).unwrap();
+        assert!(
+            error.to_string().contains("/w/a cannot be listed"),
+            "{error}"
+        );
+        let hint = error.hint().unwrap();
+        assert!(!hint.contains("next command"), "{hint}");
+        assert!(hint.contains("inspect the writable directories"), "{hint}");
     }
 }
