@@ -1,6 +1,7 @@
 //! A command, in the shape of [`std::process::Command`]. It exists only in a [`Sandbox`].
 
 use crate::error::{Error, ErrorKind};
+use crate::host_proxy::HostProxy;
 use crate::plan::Plan;
 use crate::policy::NamedHosts;
 use crate::policy::check_variable;
@@ -9,6 +10,7 @@ use crate::streams::Stdio;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bound on one argument, the kernel's own (`MAX_ARG_STRLEN`).
@@ -43,6 +45,7 @@ pub struct Command {
     pub(crate) stdio: [Stdio; 3],
     pub(crate) timeout: Option<Duration>,
     pub(crate) session: Session,
+    pub(crate) host_proxy: Option<Arc<dyn HostProxy>>,
 }
 
 /// The terminal session of a command.
@@ -72,6 +75,7 @@ impl Command {
             stdio: [Stdio::Null, Stdio::Piped, Stdio::Piped],
             timeout: None,
             session: Session::New,
+            host_proxy: None,
         }
     }
 
@@ -126,6 +130,19 @@ impl Command {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Sets the proxy that connects this command with named hosts; by default that of the sandbox
+    /// ([`Sandbox::with_host_proxy`]).
+    pub fn host_proxy(mut self, proxy: Arc<dyn HostProxy>) -> Self {
+        self.host_proxy = Some(proxy);
+        self
+    }
+
+    /// Returns the proxy that connects this command with named hosts.
+    pub(crate) fn proxy(&self) -> Option<&dyn HostProxy> {
+        let own = self.host_proxy.as_deref();
+        own.or_else(|| self.sandbox.host_proxy())
     }
 
     /// Sets the terminal session; [`Session::New`] by default.

@@ -67,7 +67,8 @@ pub struct Contact {
     pub rule: Option<String>,
     /// The outcome.
     pub outcome: ContactOutcome,
-    /// The reason, unless the command was connected.
+    /// The reason of a refusal or failure; of a connection that no pattern of the policy allows, the
+    /// answer that allowed it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<String>,
 }

@@ -220,6 +220,26 @@ impl Policy {
         Ok(self)
     }
 
+    /// Returns this policy with another network.
+    ///
+    /// ```
+    /// use os_sandbox::{NamedHosts, Network, Policy};
+    /// let hosts = Network::Hosts(NamedHosts::new(["example.com"]).port(443));
+    /// let policy = Policy::builder().build()?.with_network(hosts.clone())?;
+    /// assert_eq!(policy.network(), &hosts);
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The list of hosts has too many ports or addresses.
+    pub fn with_network(mut self, network: Network) -> Result<Policy, Error> {
+        if let Network::Hosts(hosts) = &network {
+            hosts.check()?;
+        }
+        self.network = network;
+        Ok(self)
+    }
+
     /// Returns the path at which commands see a directory of the host. The directory is inside a
     /// mount, or it contains mounts (a directory on the way to them, or `/work`). `None` if
     /// commands do not see it.

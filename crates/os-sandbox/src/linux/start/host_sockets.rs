@@ -4,10 +4,10 @@
 use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch};
 use super::message::LauncherMessage;
+use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::{HostProxy, ProxySession, ProxySockets};
 use crate::policy::NamedHosts;
-use crate::sandbox::Sandbox;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::collections::BTreeSet;
 use std::io::IoSliceMut;
@@ -55,10 +55,10 @@ impl<'a> HostSockets<'a> {
     /// Starts the process if the policy names hosts. The returned end of the channel belongs to the
     /// command's supervisor.
     pub(super) fn start(
-        sandbox: &'a Sandbox,
+        command: &'a Command,
         checks: bool,
     ) -> Result<Option<(HostSockets<'a>, UnixStream)>, Error> {
-        let Some(hosts) = sandbox.plan().proxied_hosts() else {
+        let Some(hosts) = command.plan().proxied_hosts() else {
             return Ok(None);
         };
         let none = || {
@@ -69,7 +69,7 @@ impl<'a> HostSockets<'a> {
         };
         let proxy = match checks {
             true => None,
-            false => Some(sandbox.host_proxy().ok_or_else(none)?),
+            false => Some(command.proxy().ok_or_else(none)?),
         };
         let steps = steps(hosts);
         let (ours, supervisors) = UnixStream::pair()

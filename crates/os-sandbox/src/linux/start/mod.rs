@@ -95,7 +95,7 @@ pub(crate) fn begin(
     if command.plan().backend() != Backend::None {
         refuse_streams(command.plan(), &streams)?;
     }
-    let hosts = HostSockets::start(&command.sandbox, probe.is_some())?;
+    let hosts = HostSockets::start(&command, probe.is_some())?;
     let (hosts, namespace_channel) = hosts.unzip();
     let mut prepared = Prepared::new(&command)?;
     prepared.hand_over_network(namespace_channel);
