@@ -31,7 +31,7 @@ use crate::address::AddressClass;
 use crate::host::{Host, HostName};
 use crate::pattern::HostPattern;
 use crate::rules::{Decision, HostRules};
-use ask::Questions;
+use ask::BrokerAnswers;
 use fair_semaphore::FairSemaphore;
 
 pub use ask::{AskHost, HostAnswer};
@@ -89,7 +89,7 @@ impl Broker {
         let shared = Arc::new(Shared {
             rules: RwLock::new(rules),
             names: Arc::default(),
-            questions: Questions::default(),
+            answers: BrokerAnswers::default(),
             connections: FairSemaphore::new(limits.connections, limits.service_connections),
             waiting: FairSemaphore::new(limits.waiting, limits.service_waiting),
             refusing: FairSemaphore::new(limits.waiting, limits.service_waiting),
@@ -153,7 +153,8 @@ struct Shared {
     rules: RwLock<HostRules>,
     /// Names in the tables of all services.
     names: Arc<AtomicUsize>,
-    questions: Questions,
+    /// Answers of people that count for all services.
+    answers: BrokerAnswers,
     connections: Arc<FairSemaphore>,
     /// Clients that wait for a place among the connections.
     waiting: Arc<FairSemaphore>,
@@ -180,31 +181,13 @@ impl Shared {
         read(&self.rules).decide_name(name)
     }
 
-    /// Decides about a host and a port; asks if there is an asker and no rule names the host.
-    async fn decide(&self, host: &Host, port: u16) -> Result<HostPattern, Refusal> {
-        let decision = read(&self.rules).decide(host, port);
-        match decision {
-            Decision::Allowed(pattern) => Ok(pattern),
-            Decision::Denied(pattern) => Err(Refusal::Denied(pattern)),
-            Decision::Unlisted => {
-                let (Some(asker), Some(pattern)) =
-                    (&self.options.ask, HostPattern::exactly(host, port))
-                else {
-                    return Err(Refusal::Unlisted);
-                };
-                match self.questions.ask(asker.as_ref(), host, port).await {
-                    HostAnswer::Once => {}
-                    HostAnswer::Run => self.allow(pattern.clone()),
-                    HostAnswer::No => return Err(Refusal::Declined),
-                }
-                Ok(pattern)
-            }
-        }
+    fn decide(&self, host: &Host, port: u16) -> Decision {
+        read(&self.rules).decide(host, port)
     }
 
     /// `true` if a rule denies a host whose connection was allowed.
     fn is_denied(&self, host: &Host, port: u16) -> bool {
-        matches!(read(&self.rules).decide(host, port), Decision::Denied(_))
+        matches!(self.decide(host, port), Decision::Denied(_))
     }
 
     /// Checks an address against the deny rules alone.

@@ -1,49 +1,93 @@
 //! Questions about hosts that no rule names. One question at a time is asked about a host and port;
-//! other connections to it wait for the same answer.
+//! other connections to it wait for the same answer. Addresses and the loopback are never asked about.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
 use super::lock;
+use super::record::Refusal;
 use crate::host::Host;
 
-/// Refusals that are remembered. Beyond it a host is asked about again.
-const MAX_DECLINED: usize = 10_000;
+/// Bound on the hosts and ports that all commands are granted, and on those that are declined.
+/// Further answers count for one command.
+const MAX_ANSWERS: usize = 10_000;
+/// Bound on the questions about one command. Further hosts are refused at once: a program could
+/// otherwise ask until a person agrees by mistake.
+const MAX_QUESTIONS: usize = 20;
+/// Bound on the connections of one command that wait for answers. Each occupies one of the broker's
+/// connections, which other commands need.
+const MAX_WAITING: usize = 64;
 
 /// Asks a person whether a host may be reached.
-pub trait AskHost: Send + Sync {
-    /// Asks. The future is dropped, and the question withdrawn, when no client waits any more.
+pub trait AskHost: fmt::Debug + Send + Sync {
+    /// Asks. The future is dropped, and the question withdrawn, when the service ends or no client
+    /// waits any more.
     fn ask(&self, host: &Host, port: u16) -> Pin<Box<dyn Future<Output = HostAnswer> + Send + '_>>;
 }
 
 /// The answer to a question about a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAnswer {
-    /// This connection, and those that waited for the same answer.
+    /// This host and port, for the command of this service.
     Once,
     /// This host and port for as long as the broker lives.
     Run,
     /// Not for as long as the broker lives, unless a rule allows it later.
     No,
+    /// A person did not answer: not for the command of this service.
+    Unanswered,
 }
 
 type Key = (Host, u16);
 
-/// The questions that are open, and the hosts that were declined.
-#[derive(Default)]
-pub(super) struct Questions {
-    open: Mutex<HashMap<Key, watch::Receiver<Option<HostAnswer>>>>,
+/// The answers that count for all services of a broker.
+#[derive(Debug, Default)]
+pub(super) struct BrokerAnswers {
+    allowed: Mutex<HashSet<Key>>,
     declined: Mutex<HashSet<Key>>,
+}
+
+impl BrokerAnswers {
+    fn find(&self, key: &Key) -> Option<HostAnswer> {
+        if lock(&self.declined).contains(key) {
+            return Some(HostAnswer::No);
+        }
+        let is_allowed = lock(&self.allowed).contains(key);
+        is_allowed.then_some(HostAnswer::Run)
+    }
+
+    fn keep(&self, key: &Key, answer: HostAnswer) {
+        let mut list = match answer {
+            HostAnswer::Run => lock(&self.allowed),
+            HostAnswer::No => lock(&self.declined),
+            HostAnswer::Once | HostAnswer::Unanswered => return,
+        };
+        if list.len() < MAX_ANSWERS {
+            list.insert(key.clone());
+        }
+    }
+}
+
+/// The questions of one service.
+pub(super) struct Questions {
+    /// `None`: hosts that no rule names are refused at once.
+    asker: Option<Arc<dyn AskHost>>,
+    open: Mutex<HashMap<Key, watch::Receiver<Option<HostAnswer>>>>,
+    answers: Mutex<HashMap<Key, HostAnswer>>,
+    asked: AtomicUsize,
+    waiting: AtomicUsize,
 }
 
 impl fmt::Debug for Questions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Questions")
+        let mut shown = f.debug_struct("Questions");
+        shown.field("asker", &self.asker).finish_non_exhaustive()
     }
 }
 
@@ -60,41 +104,104 @@ impl Drop for PendingQuestion<'_> {
     }
 }
 
+/// A connection that waits for an answer.
+struct WaitingConnection<'a>(&'a AtomicUsize);
+
+impl Drop for WaitingConnection<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 enum Part<'a> {
     Asker(PendingQuestion<'a>),
     Waiter(watch::Receiver<Option<HostAnswer>>),
 }
 
 impl Questions {
-    /// Returns the answer about a host and port.
-    pub(super) async fn ask(&self, asker: &dyn AskHost, host: &Host, port: u16) -> HostAnswer {
+    pub(super) fn new(asker: Option<Arc<dyn AskHost>>) -> Questions {
+        Questions {
+            asker,
+            open: Mutex::default(),
+            answers: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// `true` if a connection to a host that no rule names leads to a question.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asker.is_some()
+    }
+
+    /// Returns the answer that allows a host and port which no rule names, or the refusal.
+    pub(super) async fn decide(
+        &self,
+        of_broker: &BrokerAnswers,
+        host: &Host,
+        port: u16,
+    ) -> Result<HostAnswer, Refusal> {
+        let Some(asker) = self.asker.as_deref().filter(|_| may_be_asked(host)) else {
+            return Err(Refusal::Unlisted);
+        };
         let key = (host.clone(), port);
+        let answer = match self.known(of_broker, &key) {
+            Some(answer) => answer,
+            None => self.ask(asker, of_broker, &key).await?,
+        };
+        match answer {
+            HostAnswer::Once | HostAnswer::Run => Ok(answer),
+            HostAnswer::No => Err(Refusal::Declined),
+            HostAnswer::Unanswered => Err(Refusal::Unanswered),
+        }
+    }
+
+    fn known(&self, of_broker: &BrokerAnswers, key: &Key) -> Option<HostAnswer> {
+        let own = lock(&self.answers).get(key).copied();
+        own.or_else(|| of_broker.find(key))
+    }
+
+    async fn ask(
+        &self,
+        asker: &dyn AskHost,
+        of_broker: &BrokerAnswers,
+        key: &Key,
+    ) -> Result<HostAnswer, Refusal> {
+        let _waiting = self.wait()?;
         loop {
-            if lock(&self.declined).contains(&key) {
-                return HostAnswer::No;
-            }
-            match self.join(&key) {
+            match self.join(key) {
                 Part::Asker(question) => {
-                    let answer = asker.ask(host, port).await;
-                    if answer == HostAnswer::No {
-                        let mut declined = lock(&self.declined);
-                        if declined.len() < MAX_DECLINED {
-                            declined.insert(key);
-                        }
+                    // It was answered between the look and the new question.
+                    if let Some(answer) = self.known(of_broker, key) {
+                        return Ok(answer);
                     }
+                    if self.asked.fetch_add(1, Ordering::Relaxed) >= MAX_QUESTIONS {
+                        return Err(Refusal::TooManyQuestions);
+                    }
+                    let answer = asker.ask(&key.0, key.1).await;
+                    of_broker.keep(key, answer);
+                    lock(&self.answers).insert(key.clone(), answer);
                     question.answer.send_replace(Some(answer));
-                    return answer;
+                    return Ok(answer);
                 }
                 Part::Waiter(mut answer) => {
                     // An error means that the client that asked has gone: ask again.
                     if let Ok(answer) = answer.wait_for(Option::is_some).await
                         && let Some(answer) = *answer
                     {
-                        return answer;
+                        return Ok(answer);
                     }
                 }
             }
         }
+    }
+
+    fn wait(&self) -> Result<WaitingConnection<'_>, Refusal> {
+        let waiting = WaitingConnection(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+            return Err(Refusal::TooManyQuestions);
+        }
+        Ok(waiting)
     }
 
     fn join(&self, key: &Key) -> Part<'_> {
@@ -109,5 +216,14 @@ impl Questions {
             key: key.clone(),
             answer,
         })
+    }
+}
+
+/// `true` if a person may be asked about a host: not about an address, whose owner a person cannot
+/// tell, and not about this machine.
+fn may_be_asked(host: &Host) -> bool {
+    match host {
+        Host::Address(_) => false,
+        Host::Name(name) => !name.is_localhost(),
     }
 }

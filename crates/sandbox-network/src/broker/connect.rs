@@ -74,7 +74,7 @@ async fn reach(
     record: &mut ConnectionRecord,
 ) -> Result<(TcpStream, Vec<u8>), Refusal> {
     let shared = &state.shared;
-    record.rule = Some(shared.decide(host, port).await?);
+    state.decide(host, port, record).await?;
     if let Some(parent) = &shared.options.parent
         && parent.carries(host, port)
     {

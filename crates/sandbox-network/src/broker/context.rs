@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::ask::Questions;
 use super::names::SyntheticNames;
 use super::proxy_token::ProxyToken;
 use super::record::{
@@ -21,6 +22,8 @@ use super::record::{
 use super::resolve::Resolutions;
 use super::{Shared, lock};
 use crate::host::Host;
+use crate::pattern::HostPattern;
+use crate::rules::Decision;
 
 /// The state of a service, which its tasks share.
 pub(super) struct ServiceContext {
@@ -29,6 +32,7 @@ pub(super) struct ServiceContext {
     /// `true` if names have IPv6 addresses too.
     pub(super) gives_ipv6: bool,
     pub(super) proxy_token: Option<ProxyToken>,
+    pub(super) questions: Questions,
     pub(super) resolutions: Resolutions,
     pub(super) names: Mutex<SyntheticNames>,
     handle: Handle,
@@ -57,6 +61,7 @@ impl ServiceContext {
         handle: Handle,
         gives_ipv6: bool,
         proxy_token: Option<ProxyToken>,
+        questions: Questions,
     ) -> ServiceContext {
         let names = SyntheticNames::new(shared.options.limits.names, Arc::clone(&shared.names));
         ServiceContext {
@@ -65,6 +70,7 @@ impl ServiceContext {
             shared,
             gives_ipv6,
             proxy_token,
+            questions,
             resolutions: Resolutions::default(),
             handle,
             records: Mutex::default(),
@@ -107,6 +113,31 @@ impl ServiceContext {
     ) -> ConnectionRecord {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         ConnectionRecord::new((self.id, number), host, port, protocol)
+    }
+
+    /// Decides about a host and a port, and writes the rule or answer that allows it into the record.
+    /// Where no rule names the host, a person may be asked; the end of the service withdraws the
+    /// question.
+    pub(super) async fn decide(
+        &self,
+        host: &Host,
+        port: u16,
+        record: &mut ConnectionRecord,
+    ) -> Result<(), Refusal> {
+        match self.shared.decide(host, port) {
+            Decision::Allowed(pattern) => record.rule = Some(pattern),
+            Decision::Denied(pattern) => return Err(Refusal::Denied(pattern)),
+            Decision::Unlisted => {
+                let asked = self.questions.decide(&self.shared.answers, host, port);
+                record.answer = Some(tokio::select! {
+                    biased;
+                    answer = asked => answer?,
+                    () = self.stopped() => return Err(Refusal::Interrupted),
+                });
+                record.rule = HostPattern::exactly(host, port);
+            }
+        }
+        Ok(())
     }
 
     /// Runs a task that ends with the service.
@@ -158,7 +189,10 @@ impl ServiceContext {
         }
         let line = format!("{subject} is refused: {reason}\n");
         let advised = match reason {
-            Refusal::Unlisted | Refusal::Declined => Some(host.clone()),
+            Refusal::Unlisted
+            | Refusal::Declined
+            | Refusal::Unanswered
+            | Refusal::TooManyQuestions => Some(host.clone()),
             // The name has a rule; its address has none.
             Refusal::NotPublic { address, .. } => Some(Host::Address(*address)),
             // No rule that is added allows it.

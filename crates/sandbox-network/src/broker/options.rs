@@ -34,7 +34,8 @@ pub struct BrokerOptions {
     /// Called when a connection is opened, refused and closed, on a thread of the broker: it must
     /// not wait.
     pub on_event: Option<Arc<EventListener>>,
-    /// Asked about hosts that no rule names. `None`: they are refused at once.
+    /// Asked about hosts that no rule names, for services without an asker of their own
+    /// ([`Listeners::ask`](super::Listeners::ask)). `None`: they are refused at once.
     pub ask: Option<Arc<dyn AskHost>>,
     /// The proxy through which hosts with names are reached.
     pub parent: Option<ParentProxy>,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use super::ask::HostAnswer;
 use crate::address::AddressClass;
 use crate::host::Host;
 use crate::pattern::HostPattern;
@@ -62,6 +63,12 @@ pub enum Refusal {
     /// A person was asked and declined.
     #[error("access was declined")]
     Declined,
+    /// A person was asked and did not answer.
+    #[error("no rule names it, and the question about it was not answered")]
+    Unanswered,
+    /// Too many questions about the command were asked, or too many of its connections wait.
+    #[error("no rule names it, and the command asks about too many hosts")]
+    TooManyQuestions,
     /// The name resolves to addresses that are not public.
     #[error("it resolves to {address}, {class}, which no rule names with this port")]
     NotPublic {
@@ -153,8 +160,11 @@ pub struct ConnectionRecord {
     pub received: u64,
     /// The outcome.
     pub verdict: ConnectionVerdict,
-    /// The pattern that allowed or denied it.
+    /// The pattern that allowed or denied it. If a person allowed it, the pattern of this host and
+    /// port alone.
     pub rule: Option<HostPattern>,
+    /// The answer of the person who allowed it. `None` if a rule did.
+    pub answer: Option<HostAnswer>,
     /// The reason, unless it was allowed.
     pub reason: Option<Refusal>,
     /// The name in the TLS hello.
@@ -181,6 +191,7 @@ impl ConnectionRecord {
             received: 0,
             verdict: ConnectionVerdict::Allowed,
             rule: None,
+            answer: None,
             reason: None,
             tls_name: TlsName::NotTls,
             through_parent: false,

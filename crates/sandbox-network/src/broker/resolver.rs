@@ -100,7 +100,7 @@ fn decide(state: &ServiceContext, question: &Question<'_>) -> Answer {
         // The program reaches for a host that is allowed.
         Decision::Unlisted if is_service_of_allowed_host(state, name) => return Answer::NameError,
         // The question to a person comes at the connection, which has a port.
-        Decision::Unlisted if state.shared.options.ask.is_some() => None,
+        Decision::Unlisted if state.questions.is_asking() => None,
         Decision::Unlisted => Some(Refusal::Unlisted),
     };
     if let Some(reason) = reason {

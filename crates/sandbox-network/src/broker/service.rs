@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UdpSocket};
 
 use super::admission::{ListenerRole, admit};
+use super::ask::{AskHost, Questions};
 use super::context::ServiceContext;
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
@@ -34,6 +35,9 @@ pub struct Listeners {
     pub proxy: Vec<std::net::TcpListener>,
     /// The token that clients of the proxy must show. `None` where only the program can reach it.
     pub proxy_token: Option<ProxyToken>,
+    /// Asked about the hosts of this command that no rule names, in place of
+    /// [`BrokerOptions::ask`](super::BrokerOptions::ask).
+    pub ask: Option<Arc<dyn AskHost>>,
     /// Listeners for clients that know no proxy: on any address for each port of
     /// [`HostRules::ports`](crate::HostRules::ports), and for the addresses of
     /// [`HostRules::addresses`](crate::HostRules::addresses). Without one for IPv6 on
@@ -59,7 +63,10 @@ impl BrokerService {
         let gives_ipv6 = listeners.forwarders.iter().any(takes_synthetic_ipv6);
         let proxy_token = listeners.proxy_token.clone();
         let shared = Arc::clone(&runtime.shared);
-        let context = ServiceContext::new(shared, handle.clone(), gives_ipv6, proxy_token);
+        let asker = listeners.ask.clone().or_else(|| shared.options.ask.clone());
+        let questions = Questions::new(asker);
+        let handle_of = handle.clone();
+        let context = ServiceContext::new(shared, handle_of, gives_ipv6, proxy_token, questions);
         let state = Arc::new(context);
         let registered = {
             let _entered = handle.enter();

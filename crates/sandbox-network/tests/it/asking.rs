@@ -1,19 +1,33 @@
 //! Questions about hosts that no rule names.
 
 use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use sandbox_network::{AskHost, Host, HostAnswer, Refusal};
+use sandbox_network::{AskHost, BrokerService, Host, HostAnswer, Listeners, Refusal};
 use tokio::sync::Semaphore;
 
 use crate::resolver::question;
-use crate::world::{World, assert_echoes, echo_server, wait_until};
+use crate::world::{World, assert_echoes, echo_server, tunnel_by, wait_until};
 
 /// Answers by the name of the host, once the test lets it.
+#[derive(Debug)]
 struct Asker {
     asked: Mutex<Vec<String>>,
     may_answer: Semaphore,
+    withdrawn: Mutex<usize>,
+}
+
+/// Counts a question that is dropped before it is answered.
+struct OpenQuestion<'a>(&'a Mutex<usize>, bool);
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
 }
 
 impl Asker {
@@ -21,6 +35,7 @@ impl Asker {
         Arc::new(Asker {
             asked: Mutex::default(),
             may_answer: Semaphore::new(answers),
+            withdrawn: Mutex::default(),
         })
     }
 
@@ -35,10 +50,13 @@ impl AskHost for Asker {
         let answer = match host.to_string().split('.').next() {
             Some("once") => HostAnswer::Once,
             Some("run") => HostAnswer::Run,
+            Some("silent") => HostAnswer::Unanswered,
             _ => HostAnswer::No,
         };
         Box::pin(async move {
+            let mut open = OpenQuestion(&self.withdrawn, false);
             self.may_answer.acquire().await.unwrap().forget();
+            open.1 = true;
             answer
         })
     }
@@ -51,8 +69,19 @@ fn world(asker: &Arc<Asker>) -> World {
     })
 }
 
+/// One more command of the same broker.
+fn second(world: &World) -> (BrokerService, SocketAddr) {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = proxy.local_addr().unwrap();
+    let service = world.broker.serve(Listeners {
+        proxy: vec![proxy],
+        ..Listeners::default()
+    });
+    (service.unwrap(), at)
+}
+
 #[test]
-fn an_answer_counts_once_or_for_the_run() {
+fn an_answer_counts_for_the_command_or_for_the_run() {
     let asker = Asker::new(100);
     let port = echo_server();
     let world = world(&asker);
@@ -60,12 +89,29 @@ fn an_answer_counts_once_or_for_the_run() {
         let mut tunnel = world.tunnel(host, port).unwrap();
         assert_echoes(&mut tunnel, b"hello");
     }
-    for host in ["no.test", "no.test", "denied.test"] {
+    let refused = [
+        "no.test",
+        "no.test",
+        "denied.test",
+        "silent.test",
+        "silent.test",
+    ];
+    for host in refused {
         world.tunnel(host, port).unwrap_err();
     }
     let at = |host: &str| format!("{host}:{port}");
-    let asked = ["once.test", "once.test", "run.test", "no.test"].map(at);
-    assert_eq!(asker.asked(), asked);
+    let of_first = ["once.test", "run.test", "no.test", "silent.test"].map(at);
+    assert_eq!(asker.asked(), of_first);
+    let (service, proxy) = second(&world);
+    for host in ["once.test", "run.test"] {
+        assert_echoes(&mut tunnel_by(proxy, host, port).unwrap(), b"hello");
+    }
+    for host in ["no.test", "silent.test"] {
+        tunnel_by(proxy, host, port).unwrap_err();
+    }
+    let of_second = ["once.test", "silent.test"].map(at);
+    assert_eq!(asker.asked()[of_first.len()..], of_second);
+    drop(service);
     let report = world.finish();
     let reasons: Vec<_> = report
         .connections
@@ -73,6 +119,105 @@ fn an_answer_counts_once_or_for_the_run() {
         .filter_map(|one| one.reason.clone())
         .collect();
     assert_eq!(reasons[..2], [Refusal::Declined, Refusal::Declined]);
+    assert!(matches!(reasons[2], Refusal::Denied(_)));
+    assert_eq!(reasons[3..], [Refusal::Unanswered, Refusal::Unanswered]);
+    let allowed = report.connections.iter().filter(|one| one.reason.is_none());
+    let by: Vec<_> = allowed
+        .map(|one| (one.rule.as_ref().unwrap().to_string(), one.answer))
+        .collect();
+    let expected = [
+        ("ok.test".to_owned(), None),
+        (at("once.test"), Some(HostAnswer::Once)),
+        (at("once.test"), Some(HostAnswer::Once)),
+        (at("run.test"), Some(HostAnswer::Run)),
+        (at("run.test"), Some(HostAnswer::Run)),
+    ];
+    assert_eq!(by, expected);
+}
+
+#[test]
+fn nobody_is_asked_about_addresses_and_this_machine() {
+    let asker = Asker::new(100);
+    let port = echo_server();
+    let world = world(&asker);
+    for host in [
+        "127.0.0.1",
+        "93.184.215.14",
+        "[2a00:1450::5]",
+        "10.0.0.5",
+        "localhost",
+    ] {
+        let answer = world.tunnel(host, port).unwrap_err();
+        assert!(answer.contains("no rule names it"), "{host}: {answer}");
+    }
+    assert_eq!(asker.asked(), Vec::<String>::new());
+}
+
+#[test]
+fn a_command_asks_a_bounded_number_of_questions() {
+    let asker = Asker::new(100);
+    let world = world(&asker);
+    let refusals: Vec<_> = (0..21)
+        .map(|number| {
+            world
+                .tunnel(&format!("no.h{number}.test"), 443)
+                .unwrap_err()
+        })
+        .collect();
+    assert_eq!(asker.asked().len(), 20);
+    for (number, refusal) in refusals.iter().enumerate() {
+        let is_last = number == 20;
+        assert_eq!(
+            refusal.contains("asks about too many hosts"),
+            is_last,
+            "{refusal}"
+        );
+    }
+    // Another command may ask.
+    let (_service, proxy) = second(&world);
+    tunnel_by(proxy, "no.more.test", 443).unwrap_err();
+    assert_eq!(asker.asked().len(), 21);
+}
+
+#[test]
+fn waiting_connections_leave_the_broker_to_others() {
+    let asker = Asker::new(0);
+    let port = echo_server();
+    let world = world(&asker);
+    let mut waiting: Vec<_> = (0..64).map(|_| world.client()).collect();
+    for client in &mut waiting {
+        let request =
+            format!("CONNECT once.test:{port} HTTP/1.1\r\nHost: once.test:{port}\r\n\r\n");
+        std::io::Write::write_all(client, request.as_bytes()).unwrap();
+    }
+    wait_until("the question", || asker.asked().len() == 1);
+    // Sooner or later all of them wait, and no more do.
+    wait_until("a refusal", || {
+        let mut tunnel = world.client();
+        let request =
+            format!("CONNECT other.test:{port} HTTP/1.1\r\nHost: other.test:{port}\r\n\r\n");
+        std::io::Write::write_all(&mut tunnel, request.as_bytes()).unwrap();
+        let short = std::time::Duration::from_millis(50);
+        tunnel.set_read_timeout(Some(short)).unwrap();
+        let mut answer = [0; 12];
+        std::io::Read::read_exact(&mut tunnel, &mut answer).is_ok() && &answer == b"HTTP/1.1 403"
+    });
+    assert_echoes(&mut world.tunnel("ok.test", port).unwrap(), b"hello");
+}
+
+#[test]
+fn the_end_of_a_command_withdraws_its_question() {
+    let asker = Asker::new(0);
+    let world = world(&asker);
+    let client = std::thread::spawn({
+        let proxy = world.proxy;
+        move || tunnel_by(proxy, "once.test", 443)
+    });
+    wait_until("the question", || !asker.asked().is_empty());
+    let report = world.finish();
+    client.join().unwrap().unwrap_err();
+    assert_eq!(*asker.withdrawn.lock().unwrap(), 1);
+    assert_eq!(report.connections[0].reason, Some(Refusal::Interrupted));
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn position(protocol: Protocol) -> usize {
 }
 
 /// A person who does not answer.
+#[derive(Debug)]
 struct Undecided(Arc<AtomicUsize>);
 
 impl AskHost for Undecided {

@@ -127,6 +127,7 @@ impl World {
             proxy_token: token,
             // Only its family matters here: names have IPv6 addresses too.
             forwarders: vec![TcpListener::bind(forwarder).unwrap()],
+            ask: None,
         });
         World {
             broker,
