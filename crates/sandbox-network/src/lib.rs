@@ -44,7 +44,7 @@ pub use broker::{
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;
-pub use rules::{DEFAULT_PORTS, Decision, HostRules};
+pub use rules::{AskableHosts, DEFAULT_PORTS, Decision, HostRules};
 
 #[cfg(all(doctest, feature = "broker"))]
 #[doc = include_str!("../README.md")]

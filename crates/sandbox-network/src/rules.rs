@@ -154,6 +154,75 @@ impl HostRules {
     }
 }
 
+/// The hosts that a person may be asked about: names that no list denies, and that a ceiling allows.
+/// An address is not one, because a person cannot tell its owner, and neither is this machine.
+///
+/// ```
+/// use sandbox_network::{AskableHosts, Host, HostPattern, HostRules};
+/// let pattern = |text| HostPattern::parse(text).unwrap();
+/// let askable = AskableHosts::default()
+///     .without([pattern("ads.example.com")])
+///     .within(HostRules::new([pattern("*.example.com")], []));
+/// let contains = |host| askable.contains(&Host::parse(host).unwrap(), 443);
+/// assert!(contains("www.example.com"));
+/// assert!(!contains("ads.example.com") && !contains("example.org"));
+/// assert!(!AskableHosts::default().contains(&Host::parse("93.184.216.34").unwrap(), 443));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskableHosts {
+    denied: Vec<HostPattern>,
+    /// Each must allow the host.
+    ceilings: Vec<HostRules>,
+}
+
+impl AskableHosts {
+    /// Returns these hosts without those that further patterns name.
+    #[must_use]
+    pub fn without(mut self, denied: impl IntoIterator<Item = HostPattern>) -> AskableHosts {
+        for pattern in denied {
+            if !self.denied.contains(&pattern) {
+                self.denied.push(pattern);
+            }
+        }
+        self
+    }
+
+    /// Returns those of these hosts that the rules allow.
+    #[must_use]
+    pub fn within(mut self, rules: HostRules) -> AskableHosts {
+        if !self.ceilings.contains(&rules) {
+            self.ceilings.push(rules);
+        }
+        self
+    }
+
+    /// Returns the patterns of the hosts that are left out.
+    #[must_use]
+    pub fn denied(&self) -> &[HostPattern] {
+        &self.denied
+    }
+
+    /// Returns `true` if a ceiling allows no host at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ceilings.iter().any(|rules| rules.allowed().is_empty())
+    }
+
+    /// Returns `true` if a person may be asked about a host and port.
+    #[must_use]
+    pub fn contains(&self, host: &Host, port: u16) -> bool {
+        let is_name = match host {
+            Host::Address(_) => false,
+            Host::Name(name) => !name.is_localhost(),
+        };
+        let mut denied = self.denied.iter();
+        let mut ceilings = self.ceilings.iter();
+        is_name
+            && !denied.any(|pattern| pattern.matches_host(host, port))
+            && ceilings.all(|rules| matches!(rules.decide(host, port), Decision::Allowed(_)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
 //! Questions about hosts that no rule names. One question at a time is asked about a host and port;
-//! other connections to it wait for the same answer. Addresses and the loopback are never asked about.
+//! other connections to it wait for the same answer.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::lock;
 use super::record::Refusal;
 use crate::host::Host;
+use crate::rules::AskableHosts;
 
 /// Bound on the hosts and ports that all commands are granted, and on those that are declined.
 /// Further answers count for one command.
@@ -26,6 +27,9 @@ const MAX_WAITING: usize = 64;
 
 /// Asks a person whether a host may be reached.
 pub trait AskHost: fmt::Debug + Send + Sync {
+    /// Returns the hosts about which it asks. Others are refused at once.
+    fn askable(&self) -> &AskableHosts;
+
     /// Asks. The future is dropped, and the question withdrawn, when the service ends or no client
     /// waits any more.
     fn ask(&self, host: &Host, port: u16) -> Pin<Box<dyn Future<Output = HostAnswer> + Send + '_>>;
@@ -141,7 +145,8 @@ impl Questions {
         host: &Host,
         port: u16,
     ) -> Result<HostAnswer, Refusal> {
-        let Some(asker) = self.asker.as_deref().filter(|_| may_be_asked(host)) else {
+        let asks = |asker: &&dyn AskHost| asker.askable().contains(host, port);
+        let Some(asker) = self.asker.as_deref().filter(asks) else {
             return Err(Refusal::Unlisted);
         };
         let key = (host.clone(), port);
@@ -216,14 +221,5 @@ impl Questions {
             key: key.clone(),
             answer,
         })
-    }
-}
-
-/// `true` if a person may be asked about a host: not about an address, whose owner a person cannot
-/// tell, and not about this machine.
-fn may_be_asked(host: &Host) -> bool {
-    match host {
-        Host::Address(_) => false,
-        Host::Name(name) => !name.is_localhost(),
     }
 }

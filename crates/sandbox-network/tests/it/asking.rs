@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use sandbox_network::{AskHost, BrokerService, Host, HostAnswer, Listeners, Refusal};
+use sandbox_network::{
+    AskHost, AskableHosts, BrokerService, Host, HostAnswer, HostPattern, Listeners, Refusal,
+};
 use tokio::sync::Semaphore;
 
 use crate::resolver::question;
@@ -17,6 +19,11 @@ struct Asker {
     asked: Mutex<Vec<String>>,
     may_answer: Semaphore,
     withdrawn: Mutex<usize>,
+    askable: AskableHosts,
+}
+
+fn pattern(text: &str) -> Option<HostPattern> {
+    Some(HostPattern::parse(text).unwrap())
 }
 
 /// Counts a question that is dropped before it is answered.
@@ -36,6 +43,7 @@ impl Asker {
             asked: Mutex::default(),
             may_answer: Semaphore::new(answers),
             withdrawn: Mutex::default(),
+            askable: AskableHosts::default().without(pattern("never.test")),
         })
     }
 
@@ -45,6 +53,10 @@ impl Asker {
 }
 
 impl AskHost for Asker {
+    fn askable(&self) -> &AskableHosts {
+        &self.askable
+    }
+
     fn ask(&self, host: &Host, port: u16) -> Pin<Box<dyn Future<Output = HostAnswer> + Send + '_>> {
         self.asked.lock().unwrap().push(host.with_port(port));
         let answer = match host.to_string().split('.').next() {
@@ -136,7 +148,7 @@ fn an_answer_counts_for_the_command_or_for_the_run() {
 }
 
 #[test]
-fn nobody_is_asked_about_addresses_and_this_machine() {
+fn nobody_is_asked_about_addresses_and_hosts_that_may_not_be_asked() {
     let asker = Asker::new(100);
     let port = echo_server();
     let world = world(&asker);
@@ -146,6 +158,7 @@ fn nobody_is_asked_about_addresses_and_this_machine() {
         "[2a00:1450::5]",
         "10.0.0.5",
         "localhost",
+        "never.test",
     ] {
         let answer = world.tunnel(host, port).unwrap_err();
         assert!(answer.contains("no rule names it"), "{host}: {answer}");

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use sandbox_network::{
-    AskHost, BrokerOptions, ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Host,
-    HostAnswer, HostName, ParentProxy, Protocol, Refusal, Resolve,
+    AskHost, AskableHosts, BrokerOptions, ConnectionEventKind, ConnectionRecord, ConnectionVerdict,
+    Host, HostAnswer, HostName, ParentProxy, Protocol, Refusal, Resolve,
 };
 
 use crate::world::{World, wait_until};
@@ -23,9 +23,13 @@ fn position(protocol: Protocol) -> usize {
 
 /// A person who does not answer.
 #[derive(Debug)]
-struct Undecided(Arc<AtomicUsize>);
+struct Undecided(Arc<AtomicUsize>, AskableHosts);
 
 impl AskHost for Undecided {
+    fn askable(&self) -> &AskableHosts {
+        &self.1
+    }
+
     fn ask(&self, _: &Host, _: u16) -> Pin<Box<dyn Future<Output = HostAnswer> + Send + '_>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(pending())
@@ -123,7 +127,10 @@ fn cut_off(
 fn while_a_person_is_asked() {
     let count = Arc::new(AtomicUsize::new(0));
     cut_off(&[], 4000, &|| count.load(Ordering::Relaxed), &|options| {
-        options.ask = Some(Arc::new(Undecided(Arc::clone(&count))));
+        options.ask = Some(Arc::new(Undecided(
+            Arc::clone(&count),
+            AskableHosts::default(),
+        )));
     });
 }
 
