@@ -99,7 +99,7 @@ pub use project::{Project, load};
 pub use provider::{ApiKey, ProviderSettings, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
 pub use review::tree::{CallStatus, DelegationNode};
-pub use sandbox_network::{HostError, HostPattern};
+pub use sandbox_network::{AskableHosts, HostError, HostPattern};
 pub use settings::git::{CredentialSource, GitCredential, GitSettings};
 pub use syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 pub use syntax::text::{ConfigOrigin, Layer};

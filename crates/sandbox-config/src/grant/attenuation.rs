@@ -239,6 +239,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     front: FrontEnd::Zones,
                     mounts: mounts.into(),
                     network,
+                    askable_hosts: Arc::default(),
                     shell: shell.map(|(list, personal)| ShellRules {
                         lists: vec![list],
                         personal: personal.into(),

@@ -56,6 +56,8 @@ impl Grant {
             confinement,
             repositories,
             executable_config,
+            // Like the person's rules: an answer changes no configuration.
+            askable_hosts: _,
         } = self;
         let mut facts = GrantFingerprint::new();
         push(&mut facts, "front end", format!("{front:?}"));

@@ -29,6 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sandbox_network::AskableHosts;
+
 use crate::grant::confinement::{Confinement, SocketRequest, UnixSockets};
 use crate::grant::declaration::{Declaration, MountRequest, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
@@ -38,7 +40,7 @@ use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
 use crate::grant::meet::{MountSource, meet_zones};
 use crate::grant::mount::{Mode, Mount, innermost};
-use crate::grant::network::NetworkAccess;
+use crate::grant::network::{NetworkAccess, denied_hosts};
 use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::{CommandPattern, CommandRule, RuleList, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
@@ -67,6 +69,8 @@ pub struct Grant {
     pub(crate) front: FrontEnd,
     pub(crate) mounts: Arc<[Mount]>,
     pub(crate) network: NetworkAccess,
+    /// The hosts that an answer of a person may add for one run.
+    pub(crate) askable_hosts: Arc<AskableHosts>,
     pub(crate) shell: Option<ShellRules>,
     pub(crate) environment: Arc<EnvironmentGrant>,
     pub(crate) limits: RunLimits,
@@ -168,6 +172,7 @@ impl Grant {
             front: FrontEnd::Zones,
             mounts: Arc::default(),
             network: NetworkAccess::Denied,
+            askable_hosts: Arc::default(),
             shell: None,
             environment: Arc::default(),
             limits: RunLimits::default(),
@@ -273,6 +278,7 @@ impl Grant {
                 front: self.front,
                 mounts,
                 network,
+                askable_hosts: self.askable_hosts_below(declaration),
                 shell,
                 environment: self.environment.clone(),
                 limits: self.limits.meet(declaration.limits),
@@ -295,6 +301,20 @@ impl Grant {
                 repositories,
                 executable_config: self.executable_config,
             }),
+        }
+    }
+
+    /// Returns the hosts that a person may be asked about: a denial is inherited.
+    fn askable_hosts_below(&self, declaration: &Declaration) -> Arc<AskableHosts> {
+        let wanted = match &declaration.network {
+            Some((NetworkAccess::Hosts(rules), _)) => rules.denied(),
+            Some(_) | None => &[],
+        };
+        let lines = denied_hosts(&declaration.network_lines);
+        let mut denied = lines.chain(wanted.iter().cloned()).peekable();
+        match denied.peek() {
+            None => Arc::clone(&self.askable_hosts),
+            Some(_) => Arc::new(AskableHosts::clone(&self.askable_hosts).without(denied)),
         }
     }
 
@@ -538,6 +558,13 @@ impl Grant {
     #[must_use]
     pub fn network(&self) -> &NetworkAccess {
         &self.network
+    }
+
+    /// Returns the hosts that an answer of a person may add for one run: those that no list of the
+    /// project, of the callers or of this worker denies, within the user's own file.
+    #[must_use]
+    pub fn askable_hosts(&self) -> &AskableHosts {
+        &self.askable_hosts
     }
 
     /// Returns the shell rules; `None` if the shell is not offered.

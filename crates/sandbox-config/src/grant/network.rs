@@ -52,6 +52,12 @@ pub(crate) struct HostLine {
     pub(crate) origin: ConfigOrigin,
 }
 
+/// Returns the patterns of the deny lists.
+pub(crate) fn denied_hosts(lines: &[HostLine]) -> impl Iterator<Item = HostPattern> {
+    let denied = lines.iter().filter(|line| line.key == "deny");
+    denied.map(|line| line.pattern.clone())
+}
+
 impl NetworkAccess {
     /// Returns a list of hosts; an empty list is [`Denied`](Self::Denied).
     #[must_use]
@@ -84,13 +90,18 @@ impl NetworkAccess {
         }
     }
 
-    /// Returns this access with further hosts, of which denied ones stay denied.
-    pub(crate) fn with_hosts(&self, more: impl IntoIterator<Item = HostPattern>) -> NetworkAccess {
+    /// Returns this access with further hosts, of which denied ones stay denied. The patterns that are
+    /// denied are given as well, because an access without hosts does not have them.
+    pub(crate) fn with_hosts(
+        &self,
+        more: impl IntoIterator<Item = HostPattern>,
+        denied: impl IntoIterator<Item = HostPattern>,
+    ) -> NetworkAccess {
         match self {
-            NetworkAccess::Denied => NetworkAccess::hosts(more),
+            NetworkAccess::Denied => NetworkAccess::hosts_except(more, denied),
             NetworkAccess::Hosts(rules) => {
                 let allow = rules.allowed().iter().cloned().chain(more);
-                NetworkAccess::hosts_except(allow, rules.denied().iter().cloned())
+                NetworkAccess::hosts_except(allow, rules.denied().iter().cloned().chain(denied))
             }
             NetworkAccess::Unrestricted => NetworkAccess::Unrestricted,
         }

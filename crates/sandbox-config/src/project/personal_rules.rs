@@ -15,7 +15,7 @@ use sandbox_network::HostPattern;
 use sha2::{Digest as _, Sha256};
 
 use crate::grant::Grant;
-use crate::grant::network::HostLine;
+use crate::grant::network::{HostLine, denied_hosts};
 use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
 use crate::loading::load_context::LoadContext;
@@ -261,7 +261,8 @@ pub(crate) fn add(context: &mut LoadContext<'_>, found: &ProjectLocation, ceilin
         Err(mistakes) => return context.reports.extend(mistakes.into_list()),
     };
     let hosts = rules.hosts.iter().map(|line| line.pattern.clone());
-    ceiling.network = ceiling.network.with_hosts(hosts);
+    let denied = denied_hosts(&context.network_lines);
+    ceiling.network = ceiling.network.with_hosts(hosts, denied);
     context.network_lines.extend(rules.hosts);
     if let Some(shell) = &mut ceiling.shell {
         shell.personal = rules.rules.into();

@@ -25,7 +25,8 @@ use crate::syntax::key_table::{MeetRule, UserKeyRole};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
-use sandbox_network::HostPattern;
+use sandbox_network::{AskableHosts, HostPattern, HostRules};
+use std::sync::Arc;
 
 /// A user file that holds no mistake.
 #[derive(Debug)]
@@ -207,6 +208,12 @@ impl UserFile {
     pub(crate) fn meet_grant(&self, ceiling: &mut Grant) {
         if self.tree.entry("network").is_some() {
             ceiling.network = ceiling.network.meet(&self.ceiling.network);
+            let askable = AskableHosts::clone(&ceiling.askable_hosts);
+            ceiling.askable_hosts = Arc::new(match &self.ceiling.network {
+                NetworkAccess::Unrestricted => askable,
+                NetworkAccess::Hosts(rules) => askable.within(rules.clone()),
+                NetworkAccess::Denied => askable.within(HostRules::default()),
+            });
         }
         let approval = ApprovalPolicy::clone(&ceiling.approval);
         ceiling.approval = approval.at_most(&self.ceiling.approval).into();

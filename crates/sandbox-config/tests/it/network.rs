@@ -320,3 +320,73 @@ fn the_fingerprint_has_both_lists() {
     let answer = GrantChain::from_project(&project).decisive(&query);
     assert_eq!(answer.verdict, Verdict::Block);
 }
+
+/// A person is asked about no host that a list denies, whichever list allows nothing, and only within
+/// the person's own file.
+#[test]
+fn the_hosts_that_may_be_asked_about_are_bounded() {
+    let worker = |name: &str, network: &str| {
+        format!("---\nname: {name}\nsandbox: inherit\nnetwork: {network}\n---\n")
+    };
+    let scratch = Scratch::with_config(CONFIG)
+        .file(
+            "workers/a.worker",
+            worker("a", "{ allow: [\"*.example.org\"], deny: [b.org] }"),
+        )
+        .file(
+            "user.yaml",
+            "network: { allow: [\"*.org\"], deny: [c.org] }\n",
+        );
+    let mut sources = scratch.sources();
+    sources.trust = TrustedSettings::Given;
+    let contains = |grant: &sandbox_config::Grant, host: &str| {
+        let host = sandbox_network::Host::parse(host).unwrap();
+        grant.askable_hosts().contains(&host, 443)
+    };
+    let project = load(&sources).unwrap();
+    let worker = project.worker("a").unwrap();
+    let held = project.entry_grant(&worker).unwrap();
+    let ceiling = project.ceiling();
+    for (host, of_project, of_worker) in [
+        ("new.org", true, true),
+        ("b.org", true, false),
+        ("ads.example.org", false, false),
+        ("192.0.2.1", false, false),
+        ("localhost", false, false),
+    ] {
+        assert_eq!(contains(ceiling, host), of_project, "{host}");
+        assert_eq!(contains(&held, host), of_worker, "{host}");
+    }
+    sources.user_file = Some(scratch.path().join("user.yaml"));
+    let project = load(&sources).unwrap();
+    for (host, expected) in [
+        ("new.org", true),
+        ("new.com", false),
+        ("c.org", false),
+        ("ads.example.org", false),
+    ] {
+        assert_eq!(contains(project.ceiling(), host), expected, "{host}");
+    }
+    // A list that allows nothing still denies.
+    let denies = Scratch::with_config("network: { deny: [a.org] }\n");
+    let project = trusted(&denies);
+    assert!(!contains(project.ceiling(), "a.org") && contains(project.ceiling(), "b.org"));
+}
+
+/// The person's rules lift no denial of a project whose list allows nothing.
+#[test]
+fn rules_of_a_person_lift_no_denial() {
+    let scratch = Scratch::with_config("network: { deny: [a.org] }\n");
+    let of_user = tempfile::tempdir().unwrap();
+    let file = of_user
+        .path()
+        .join(PersonalRules::file_name(&scratch.path()));
+    std::fs::write(file, "host:a.org\nhost:b.org\n").unwrap();
+    let mut sources = scratch.sources();
+    sources.personal_rules = Some(of_user.path().to_owned());
+    let project = load(&sources).unwrap();
+    assert_eq!(
+        project.ceiling().network().to_string(),
+        "b.org but not a.org"
+    );
+}
