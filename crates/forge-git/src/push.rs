@@ -134,6 +134,7 @@ pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
         confined: true,
         only_a_person: true,
         rules_to_allow: Vec::new(),
+        host: None,
     }
 }
 

@@ -146,6 +146,11 @@ impl ClientApprover {
                 by: "a person at the client, for a while".to_owned(),
             };
         }
+        // A question in the result of a call would start its command a second time.
+        let by_result = matches!(self.line, ElicitationRoute::Result { .. });
+        if request.host.is_some() && by_result {
+            return self.next.ask(request).await;
+        }
         let Some(question) = ElicitationForm::about(request) else {
             return self.next.ask(request).await;
         };
@@ -249,6 +254,10 @@ impl ClientApprover {
 }
 
 impl Approver for ClientApprover {
+    fn is_attended(&self) -> bool {
+        matches!(self.line, ElicitationRoute::Request(_)) || self.next.is_attended()
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.answer(request))
     }
@@ -264,7 +273,10 @@ impl ElicitationForm {
     /// Returns `None` if it is too long to be surely seen whole.
     fn about(request: &ApprovalRequest) -> Option<Self> {
         let mut message = request.preview();
-        message.push_str("\nallow_once  this call, as it is shown\n");
+        message.push_str(match &request.host {
+            Some(_) => "\nallow_once  this command reaches it, until the command ends\n",
+            None => "\nallow_once  this call, as it is shown\n",
+        });
         let mut choices = vec!["allow_once"];
         if !request.only_a_person {
             message.push_str(&format!(

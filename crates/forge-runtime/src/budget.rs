@@ -316,6 +316,10 @@ impl Approver for PausingApprover {
         self.inner.shows()
     }
 
+    fn is_attended(&self) -> bool {
+        self.inner.is_attended()
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _still = self.budget.pause_clock();

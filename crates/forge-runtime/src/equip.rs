@@ -7,7 +7,7 @@ use file_sandbox::Mount;
 use forge_tools::{
     ApprovedCall, Approver, BoxFuture, CallFailure, CallRunner, Caller, CommandRunner, CommandSpec,
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
-    Tool, Toolbox, ToolboxBuilder, tools,
+    Tool, Toolbox, ToolboxBuilder, tools, with_asked_ports,
 };
 use os_sandbox::{Backend, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
@@ -176,7 +176,13 @@ pub(crate) fn equip_with(
     // A command sees the host, and with it other files than the tools.
     let on_host = beside.open.is_none();
     let commands = grant.shell().is_some() && on_host;
-    let place = ExecutionSite::find(grant, isolation, commands, on_host, &mut warnings)?;
+    let worker = WorkerSetup {
+        grant,
+        commands,
+        on_host,
+        asks: approver.shows(),
+    };
+    let place = ExecutionSite::find(&worker, isolation, &mut warnings)?;
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
         .gate(GrantGate::new(grant.clone()).with_availability(place.found()))
@@ -211,6 +217,7 @@ pub(crate) fn equip_with(
     if let Some(processes) = processes.filter(|_| commands) {
         let processes = processes
             .programs(programs(grant))
+            .askable_hosts(grant.askable_hosts().clone())
             .notes(
                 writable,
                 *grant.network() != sandbox_config::NetworkAccess::Denied,
@@ -241,6 +248,16 @@ fn seconds(grant: &Grant, limit: u64) -> Duration {
     Duration::from_secs(limit.min(grant.limits().max_wall_s().unwrap_or(u64::MAX)))
 }
 
+/// The facts about a worker that decide where its calls run.
+struct WorkerSetup<'a> {
+    grant: &'a Grant,
+    /// `true` if it can run commands.
+    commands: bool,
+    on_host: bool,
+    /// `true` if a person may be asked about the hosts that its commands want to reach.
+    asks: bool,
+}
+
 /// The place where a worker's calls run if they do not run in this process.
 enum ExecutionSite {
     /// On this host; with a plan if the worker can run commands.
@@ -257,16 +274,20 @@ enum ExecutionSite {
 impl ExecutionSite {
     /// Finds the site by the table that also decides single calls, from the facts known now.
     fn find(
-        grant: &Grant,
+        worker: &WorkerSetup<'_>,
         isolation: &Isolation,
-        commands: bool,
-        on_host: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Self, EquipError> {
+        let WorkerSetup {
+            grant,
+            commands,
+            on_host,
+            asks,
+        } = *worker;
         let execution = grant.execution();
         let mode = execution.mode();
         let here = |warnings: &mut Vec<String>| match commands || grant.require_os_sandbox() {
-            true => confine(grant, &isolation.os, warnings).map(Some),
+            true => confine(grant, &isolation.os, asks, warnings).map(Some),
             false => Ok(None),
         };
         let tried = match mode {
@@ -381,8 +402,16 @@ impl CommandRunner for NoRunner {
     }
 }
 
-fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {
-    let policy = grant.policy()?;
+fn confine(
+    grant: &Grant,
+    os: &OsSandbox,
+    asks: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Plan, EquipError> {
+    let mut policy = grant.policy()?;
+    if asks {
+        policy = with_asked_ports(policy);
+    }
     let Some(support) = os.support() else {
         if grant.require_os_sandbox() {
             return Err(EquipError::Isolation {

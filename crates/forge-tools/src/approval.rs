@@ -26,6 +26,7 @@ use crate::tool::BoxFuture;
 ///     confined: true,
 ///     only_a_person: false,
 ///     rules_to_allow: Vec::new(),
+///     host: None,
 /// };
 /// assert!(request.preview().contains("run make"));
 /// ```
@@ -54,6 +55,9 @@ pub struct ApprovalRequest {
     pub only_a_person: bool,
     /// The rules with which a person would not be asked about this call; none if no rule does.
     pub rules_to_allow: Vec<String>,
+    /// The host and port that the running command of this call wants to reach; `None` of a question
+    /// about the call itself.
+    pub host: Option<String>,
 }
 
 /// Characters of the question in one line.
@@ -114,23 +118,29 @@ impl ApprovalRequest {
     /// # let request = ApprovalRequest { caller: Caller::new("main"), tool: "write_file".into(),
     /// #   arguments: serde_json::Value::Null, intents: vec!["write /out/a.md".into()],
     /// #   changes: vec![], runner: "local", network: false, reasons: vec![], confined: true,
-    /// #   only_a_person: false, rules_to_allow: vec![] };
+    /// #   only_a_person: false, rules_to_allow: vec![], host: None };
     /// assert_eq!(
     ///     request.scope(),
     ///     "write_file with exactly these arguments (write /out/a.md), for worker main"
     /// );
     /// ```
     pub fn scope(&self) -> String {
+        let worker = match self.caller.worker() {
+            "" => String::new(),
+            worker => format!(", for worker {}", escape_exactly(worker)),
+        };
+        if let Some(host) = &self.host {
+            return format!(
+                "all connections of commands to {}{worker}",
+                escape_exactly(host)
+            );
+        }
         let touched = escape_exactly(&self.intents.join(", "));
         // The long form is shown whole above; twice would be too much to read.
         let touched = match touched.chars().count() {
             0 => String::new(),
             1..=MAX_SCOPE_CHARS => format!(" ({touched})"),
             _ => " (all that is shown here)".to_owned(),
-        };
-        let worker = match self.caller.worker() {
-            "" => String::new(),
-            worker => format!(", for worker {}", escape_exactly(worker)),
         };
         let tool = escape_exactly(&self.tool);
         let difference = match self.changes.is_empty() {
@@ -174,11 +184,15 @@ impl ApprovalRequest {
             (None, None, None) => self.tool.clone(),
         };
         let what = escape_exactly(&what);
+        let reach = match &self.host {
+            Some(host) => format!(" to reach {}", escape_exactly(host)),
+            None => String::new(),
+        };
         if what.chars().count() <= MAX_HEADLINE_CHARS {
-            return format!("Allow {what}?\n");
+            return format!("Allow {what}{reach}?\n");
         }
         let begins: String = what.chars().take(MAX_HEADLINE_CHARS).collect();
-        format!("Allow {begins}…?\n")
+        format!("Allow {begins}…{reach}?\n")
     }
 
     /// Everything but the changes.
@@ -309,7 +323,13 @@ pub trait Approver: Send + Sync + 'static {
         true
     }
 
-    /// Asks, and waits for the answer.
+    /// `true` if a person can answer now. A running command asks about hosts only then; otherwise
+    /// they are refused at once.
+    fn is_attended(&self) -> bool {
+        self.shows()
+    }
+
+    /// Asks, and waits for the answer. The question is withdrawn when the future is dropped.
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// Asks this approver, and `next` where this one cannot ask anyone.
@@ -320,7 +340,7 @@ pub trait Approver: Send + Sync + 'static {
     /// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
     /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
     /// #   runner: "os", network: false, reasons: vec![], confined: true,
-    /// #   only_a_person: false, rules_to_allow: vec![] };
+    /// #   only_a_person: false, rules_to_allow: vec![], host: None };
     /// let both = NoApprover::because("no terminal").or_else(AutoApprove::confined());
     /// assert!(rt.block_on(both.ask(&request)).allows());
     /// ```
@@ -335,6 +355,10 @@ pub trait Approver: Send + Sync + 'static {
 impl Approver for Arc<dyn Approver> {
     fn shows(&self) -> bool {
         (**self).shows()
+    }
+
+    fn is_attended(&self) -> bool {
+        (**self).is_attended()
     }
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
@@ -360,6 +384,10 @@ pub struct OrElse<A, B> {
 impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
     fn shows(&self) -> bool {
         self.first.shows() || self.next.shows()
+    }
+
+    fn is_attended(&self) -> bool {
+        self.first.is_attended() || self.next.is_attended()
     }
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
@@ -420,7 +448,7 @@ impl Approver for NoApprover {
 /// # let mut request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
 /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
 /// #   runner: "os", network: false, reasons: vec![], confined: true,
-/// #   only_a_person: false, rules_to_allow: vec![] };
+/// #   only_a_person: false, rules_to_allow: vec![], host: None };
 /// assert!(rt.block_on(AutoApprove::confined().ask(&request)).allows());
 ///
 /// (request.only_a_person, request.confined) = (true, false);
@@ -514,6 +542,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_question_about_a_host_names_it_first() {
+        let request = ApprovalRequest {
+            caller: Caller::new("main"),
+            tool: "shell".into(),
+            arguments: serde_json::json!({"command": "npm install"}),
+            intents: vec!["connect to registry.example:443".into()],
+            changes: Vec::new(),
+            runner: "os",
+            network: true,
+            reasons: vec![VerdictReason::new("no rule of `network` names it")],
+            confined: true,
+            only_a_person: true,
+            rules_to_allow: vec!["host:registry.example:443".into()],
+            host: Some("registry.example:443".into()),
+        };
+        insta::assert_snapshot!(request.question(), @r"
+        Allow `npm install` to reach registry.example:443?
+        worker    main
+        tool      shell
+                  command = npm install
+        would     connect to registry.example:443
+        runner    os
+        network   on
+        asked     no rule of `network` names it (built in)
+        this run  all connections of commands to registry.example:443, for worker main
+        ");
+    }
+
+    #[test]
     fn nothing_in_a_preview_can_move_the_cursor() {
         let request = ApprovalRequest {
             caller: Caller::new("main"),
@@ -527,6 +584,7 @@ mod tests {
             confined: false,
             only_a_person: true,
             rules_to_allow: Vec::new(),
+            host: None,
         };
         insta::assert_snapshot!(request.question(), @r"
         Allow `ls\x1b[1A\r\x9b2K \u{202e}x`?

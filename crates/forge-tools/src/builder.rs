@@ -221,7 +221,7 @@ impl ToolboxBuilder {
                 redactor: self.redactor.unwrap_or_default(),
                 runner: self.runner.unwrap_or_else(|| Arc::new(LocalRunner)),
                 allowed_for_run: self.answers,
-                asking: tokio::sync::Mutex::new(()),
+                asking: Arc::default(),
                 timeout: self.timeout,
                 writing: PathLocks::default(),
                 turn: self.turn,

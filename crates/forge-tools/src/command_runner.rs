@@ -6,16 +6,18 @@ use std::io::{self, PipeWriter, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use os_sandbox::{
     Backend, Child, Command, Directories, ErrorKind, Exceeded, Exit, Plan, Sandbox, Stdio, Stream,
 };
+use sandbox_network::AskHost;
 use serde_json::Value;
 
 use crate::call_result::{CallFailure, FailureCode};
-use crate::hosts::open_sandbox;
+use crate::hosts::{NamedHostProxy, open_sandbox};
 
 /// Starts commands.
 ///
@@ -40,6 +42,20 @@ pub trait CommandRunner: fmt::Debug + Send + Sync + 'static {
     ///
     /// It was not started, in words for the model.
     fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure>;
+
+    /// Starts one that asks about the hosts that no rule names. By default it does not ask, and
+    /// those hosts are refused.
+    ///
+    /// # Errors
+    ///
+    /// It was not started, in words for the model.
+    fn start_asking(
+        &self,
+        start: CommandSpec,
+        _ask: Arc<dyn AskHost>,
+    ) -> Result<Box<dyn RunningCommand>, CallFailure> {
+        self.start(start)
+    }
 }
 
 /// A command that was started. Dropping it ends everything that it started.
@@ -171,7 +187,11 @@ impl ExitReport {
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct LocalCommandRunner(Sandbox);
+pub struct LocalCommandRunner {
+    sandbox: Sandbox,
+    /// `None` if the policy names no hosts.
+    named_hosts: Option<NamedHostProxy>,
+}
 
 impl CommandRunner for LocalCommandRunner {
     fn place(&self) -> &'static str {
@@ -179,10 +199,28 @@ impl CommandRunner for LocalCommandRunner {
     }
 
     fn is_confined(&self) -> bool {
-        self.0.plan().backend() != Backend::None
+        self.plan().backend() != Backend::None
     }
 
     fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
+        self.start_with(start, None)
+    }
+
+    fn start_asking(
+        &self,
+        start: CommandSpec,
+        ask: Arc<dyn AskHost>,
+    ) -> Result<Box<dyn RunningCommand>, CallFailure> {
+        self.start_with(start, Some(ask))
+    }
+}
+
+impl LocalCommandRunner {
+    fn start_with(
+        &self,
+        start: CommandSpec,
+        ask: Option<Arc<dyn AskHost>>,
+    ) -> Result<Box<dyn RunningCommand>, CallFailure> {
         let input = start.input;
         let (listener, stdin) = match input {
             CommandStdin::Nothing => (None, Stdio::Null),
@@ -191,24 +229,25 @@ impl CommandRunner for LocalCommandRunner {
                 (Some(listener), stdin)
             }
         };
-        let started = self.spawn(start, stdin)?;
+        let started = self.spawn(start, stdin, ask)?;
         Ok(Box::new(LocalProcess {
             listener,
             ..started
         }))
     }
-}
 
-impl LocalCommandRunner {
     /// The commands run under this plan.
     #[must_use]
     pub fn new(plan: Plan) -> LocalCommandRunner {
-        LocalCommandRunner(open_sandbox(plan, Directories::user()))
+        LocalCommandRunner {
+            named_hosts: NamedHostProxy::new(&plan),
+            sandbox: open_sandbox(plan, Directories::user()),
+        }
     }
 
     /// Returns the plan.
     pub fn plan(&self) -> &Plan {
-        self.0.plan()
+        self.sandbox.plan()
     }
 
     /// Starts a command that reads from the returned pipe, whatever [`CommandSpec::input`] says.
@@ -220,13 +259,18 @@ impl LocalCommandRunner {
         &self,
         start: CommandSpec,
     ) -> Result<(Box<dyn RunningCommand>, Option<PipeWriter>), CallFailure> {
-        let mut running = self.spawn(start, Stdio::Piped)?;
+        let mut running = self.spawn(start, Stdio::Piped, None)?;
         let stdin = running.child.stdin.take();
         Ok((Box::new(running), stdin))
     }
 
-    fn spawn(&self, start: CommandSpec, stdin: Stdio) -> Result<LocalProcess, CallFailure> {
-        let mut command = Command::new(&self.0, &start.program)
+    fn spawn(
+        &self,
+        start: CommandSpec,
+        stdin: Stdio,
+        ask: Option<Arc<dyn AskHost>>,
+    ) -> Result<LocalProcess, CallFailure> {
+        let mut command = Command::new(&self.sandbox, &start.program)
             .args(start.args)
             .stdin(stdin)
             .stdout(Stdio::Piped)
@@ -236,6 +280,9 @@ impl LocalCommandRunner {
         }
         if let Some(timeout) = start.timeout {
             command = command.timeout(timeout);
+        }
+        if let (Some(proxy), Some(ask)) = (&self.named_hosts, ask) {
+            command = command.host_proxy(proxy.asking(ask));
         }
         let program = start.program;
         let child = command.spawn().map_err(|error| refused(&program, &error))?;

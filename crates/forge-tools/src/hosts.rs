@@ -3,12 +3,12 @@
 
 use os_sandbox::{
     Contact, ContactKind, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network,
-    Plan, ProxySession, ProxySockets, Sandbox,
+    Plan, Policy, ProxySession, ProxySockets, Sandbox,
 };
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
-    Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict, Host, HostPattern,
-    HostRules, Listeners, Protocol, Refusal,
+    AskHost, Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict,
+    DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules, Listeners, Protocol, Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -32,14 +32,79 @@ const MAX_LINES: usize = 5;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn open_sandbox(plan: Plan, directories: Directories) -> Sandbox {
-    let proxy = match plan.policy().network() {
-        Network::Hosts(hosts) => Some(Arc::new(BrokerProxy::new(hosts))),
-        _ => None,
-    };
+    let proxy = NamedHostProxy::new(&plan);
     let sandbox = Sandbox::open(plan, directories);
     match proxy {
-        Some(proxy) => sandbox.with_host_proxy(proxy),
+        Some(proxy) => sandbox.with_host_proxy(proxy.0),
         None => sandbox,
+    }
+}
+
+/// Returns a policy under which a command can ask about hosts through both of its doors: where the
+/// policy names hosts, the command also gets listeners for the usual ports of others.
+///
+/// ```
+/// use os_sandbox::{NamedHosts, Network, Policy};
+/// let hosts = Network::Hosts(NamedHosts::new(["example.com:8443"]).port(8443));
+/// let policy = Policy::builder().network(hosts).build()?;
+/// let Network::Hosts(hosts) = forge_tools::with_asked_ports(policy).network().clone() else {
+///     panic!("it names hosts");
+/// };
+/// assert_eq!(hosts.ports().collect::<Vec<_>>(), [22, 80, 443, 8443]);
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[must_use]
+pub fn with_asked_ports(policy: Policy) -> Policy {
+    let Network::Hosts(hosts) = policy.network() else {
+        return policy;
+    };
+    let mut hosts = hosts.clone();
+    for port in DEFAULT_PORTS {
+        if hosts.ports().count() < NamedHosts::MAX_PORTS {
+            hosts = hosts.port(port);
+        }
+    }
+    // The bound is checked above; a policy without these ports is as strict.
+    let with_ports = policy.clone().with_network(Network::Hosts(hosts));
+    with_ports.unwrap_or(policy)
+}
+
+/// The broker that connects the commands of a plan with named hosts. It starts with the first of
+/// them.
+#[derive(Clone, Debug)]
+pub struct NamedHostProxy(Arc<BrokerProxy>);
+
+impl NamedHostProxy {
+    /// Returns the broker of a plan; `None` if its policy names no hosts.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Option<NamedHostProxy> {
+        match plan.policy().network() {
+            Network::Hosts(hosts) => Some(NamedHostProxy(Arc::new(BrokerProxy::new(hosts)))),
+            _ => None,
+        }
+    }
+
+    /// Returns the proxy of one command, which asks about the hosts that no rule names.
+    #[must_use]
+    pub fn asking(&self, ask: Arc<dyn AskHost>) -> Arc<dyn HostProxy> {
+        Arc::new(AskingProxy {
+            proxy: Arc::clone(&self.0),
+            ask,
+        })
+    }
+}
+
+/// The broker, for a command that asks.
+#[derive(Debug)]
+struct AskingProxy {
+    proxy: Arc<BrokerProxy>,
+    ask: Arc<dyn AskHost>,
+}
+
+impl HostProxy for AskingProxy {
+    fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
+        self.proxy
+            .serve_asking(sockets, Some(Arc::clone(&self.ask)))
     }
 }
 
@@ -77,6 +142,16 @@ impl BrokerProxy {
 
 impl HostProxy for BrokerProxy {
     fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
+        self.serve_asking(sockets, None)
+    }
+}
+
+impl BrokerProxy {
+    fn serve_asking(
+        &self,
+        sockets: ProxySockets,
+        ask: Option<Arc<dyn AskHost>>,
+    ) -> io::Result<Box<dyn ProxySession>> {
         let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
         let broker = match &mut *broker {
             Some(broker) => broker,
@@ -87,6 +162,7 @@ impl HostProxy for BrokerProxy {
             resolver_tcp: sockets.resolver_listeners,
             proxy: sockets.proxies,
             forwarders: sockets.forwarders,
+            ask,
             ..Listeners::default()
         })?;
         Ok(Box::new(BrokerSession(service)))
@@ -135,7 +211,10 @@ fn contact(record: ConnectionRecord) -> Contact {
             ConnectionVerdict::Refused => ContactOutcome::Refused,
             ConnectionVerdict::Failed => ContactOutcome::Failed,
         },
-        reason: record.reason.as_ref().map(ToString::to_string),
+        reason: match &record.reason {
+            Some(reason) => Some(reason.to_string()),
+            None => record.answer.and_then(answered),
+        },
         host: record.host,
         port: record.port,
         address: record.address,
@@ -143,6 +222,16 @@ fn contact(record: ConnectionRecord) -> Contact {
         received: record.received,
         rule: record.rule.map(|rule| rule.to_string()),
     }
+}
+
+/// Returns the reason of a connection that a person's answer allowed.
+fn answered(answer: HostAnswer) -> Option<String> {
+    let how = match answer {
+        HostAnswer::Once => "a person allowed it for this command",
+        HostAnswer::Run => "a person allowed it for this run",
+        HostAnswer::No | HostAnswer::Unanswered => return None,
+    };
+    Some(how.to_owned())
 }
 
 /// Returns the kind of a record. A client can name anything, and only a host counts as one.

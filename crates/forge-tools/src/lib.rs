@@ -71,6 +71,8 @@ mod escape;
 mod file_changes;
 mod gate;
 #[cfg(feature = "process")]
+mod host_questions;
+#[cfg(feature = "process")]
 mod hosts;
 mod mount_access;
 mod output;
@@ -131,7 +133,9 @@ pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,
 };
 #[cfg(feature = "process")]
-pub use hosts::{describe_refused_hosts, open_sandbox};
+pub use host_questions::HostQuestions;
+#[cfg(feature = "process")]
+pub use hosts::{NamedHostProxy, describe_refused_hosts, open_sandbox, with_asked_ports};
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;
 pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use os_sandbox::{Plan, Policy};
+use sandbox_network::AskableHosts;
 
 use crate::call_result::CallFailure;
 use crate::command_line::CommandLine;
@@ -37,6 +38,7 @@ pub struct Processes {
     network: bool,
     programs: Vec<ProgramList>,
     session: Option<Arc<ShellSession>>,
+    askable_hosts: AskableHosts,
 }
 
 impl Processes {
@@ -80,6 +82,7 @@ impl Processes {
             network: false,
             programs: Vec::new(),
             session: None,
+            askable_hosts: AskableHosts::default(),
         }
     }
 
@@ -111,6 +114,16 @@ impl Processes {
     pub fn programs(mut self, lists: Vec<ProgramList>) -> Self {
         self.programs = lists;
         self
+    }
+
+    /// Sets the hosts about which a person may be asked while a command runs; by default, all names.
+    pub fn askable_hosts(mut self, hosts: AskableHosts) -> Self {
+        self.askable_hosts = hosts;
+        self
+    }
+
+    pub(crate) fn askable(&self) -> &AskableHosts {
+        &self.askable_hosts
     }
 
     /// Each command begins where the one before ended: in its directory, with its variables.

@@ -1,7 +1,7 @@
 //! The approvals that count for the rest of a run.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The approvals that count for the rest of a run. The owner of the run keeps them and gives them
 /// to every toolbox of the run, so that an answer for a worker counts when it is called again.
@@ -15,7 +15,13 @@ use std::sync::Mutex;
 /// assert_eq!(first.caller(), second.caller());
 /// ```
 #[derive(Debug, Default)]
-pub struct RunAnswers(pub(crate) Mutex<HashSet<ApprovalKey>>);
+pub struct RunAnswers(Mutex<HashSet<ApprovalKey>>);
+
+impl RunAnswers {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashSet<ApprovalKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// One of them.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -25,4 +31,6 @@ pub(crate) enum ApprovalKey {
     /// That call where it changes nothing, because the files already have the content that it would
     /// write.
     Done(String),
+    /// Connections of a worker's commands to a host and port.
+    Host(String, String),
 }

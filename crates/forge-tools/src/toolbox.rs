@@ -127,7 +127,7 @@ impl Toolbox {
             InlineOutcome::Judged(judged) => judged,
         };
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-        let approved = judged.approve(&**approver, open).await?;
+        let approved = judged.approve(approver, open).await?;
         let place = call.place.as_ref();
         let result = self.inner.make(approved, place, open).await?;
         drop(stop);

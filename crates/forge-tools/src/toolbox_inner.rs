@@ -34,7 +34,7 @@ pub(crate) struct ToolboxInner {
     /// Answers "for this run".
     pub(crate) allowed_for_run: Arc<RunAnswers>,
     /// One question at a time.
-    pub(crate) asking: tokio::sync::Mutex<()>,
+    pub(crate) asking: Arc<tokio::sync::Mutex<()>>,
     /// How long looking at files, and a call that is neither a command nor a worker, may take.
     pub(crate) timeout: Option<Duration>,
     pub(crate) writing: PathLocks,

@@ -128,16 +128,19 @@ impl Toolbox {
                 }
             }
         }
+        let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
         let asked = async {
             self.inner.turn.count_call()?;
             if verdict != Verdict::Ask {
                 return Ok(Vec::new());
             }
-            let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
             judged.ask(&**approver, open).await
         };
         match asked.await {
-            Ok(seen) => AskAheadOutcome::Ready(Box::new(judged.approved(seen))),
+            Ok(seen) => {
+                let approved = judged.approved(seen).asking(approver);
+                AskAheadOutcome::Ready(Box::new(approved))
+            }
             Err(failure) => AskAheadOutcome::Closed(Box::new(open.lock().close(Err(failure)))),
         }
     }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::approval::Approver;
 use crate::gate::Intent;
 use crate::params::Arguments;
 use crate::shell_session::ShellState;
 use crate::spec::Spec;
 use crate::tool::{Invocation, ReplyFuture, Tool};
 use crate::tool_context::ToolContext;
+use crate::toolbox_inner::ToolboxInner;
 
 /// A call that was allowed, with the files and commands that it was judged with. Only the executor
 /// makes one, from a judged call.
@@ -19,6 +21,11 @@ pub struct ApprovedCall {
     pub(super) invocation: Arc<dyn Invocation>,
     pub(super) intents: Arc<[Intent]>,
     pub(super) context: ToolContext,
+    #[cfg_attr(not(feature = "process"), expect(dead_code, reason = "for commands"))]
+    pub(super) inner: Arc<ToolboxInner>,
+    /// The arguments as the model wrote them.
+    #[cfg_attr(not(feature = "process"), expect(dead_code, reason = "for commands"))]
+    pub(super) asked: Arc<Arguments>,
 }
 
 impl ApprovedCall {
@@ -35,6 +42,25 @@ impl ApprovedCall {
     /// Its files and commands.
     pub fn context(&self) -> &ToolContext {
         &self.context
+    }
+
+    /// Lets the command of the call ask this approver about hosts.
+    #[cfg(feature = "process")]
+    pub(super) fn asking(mut self, approver: &Arc<dyn Approver>) -> Self {
+        if self.intents.iter().any(super::judged::is_execution) {
+            self.context.host_questions = crate::host_questions::HostQuestions::of_call(
+                &self.inner,
+                approver,
+                self.tool.spec(),
+                self.asked.to_json(),
+            );
+        }
+        self
+    }
+
+    #[cfg(not(feature = "process"))]
+    pub(super) fn asking(self, _: &Arc<dyn Approver>) -> Self {
+        self
     }
 
     /// Does its work in this process.

@@ -2,7 +2,7 @@
 //! unchanged when the answer arrives.
 
 use std::collections::HashSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use sha2::{Digest as _, Sha256};
 
@@ -124,6 +124,7 @@ impl JudgedCall {
             confined: inner.confined(),
             only_a_person: judgement.only_a_person,
             rules_to_allow: inner.rules_to_allow(judgement),
+            host: None,
         }
     }
 }
@@ -144,10 +145,7 @@ impl ToolboxInner {
     }
 
     fn lock_allowed(&self) -> MutexGuard<'_, HashSet<ApprovalKey>> {
-        self.allowed_for_run
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.allowed_for_run.lock()
     }
 }
 

@@ -67,7 +67,7 @@ impl JudgedCall {
     /// Asks a person where that is needed, or refuses.
     pub(crate) async fn approve(
         self,
-        approver: &dyn Approver,
+        approver: &Arc<dyn Approver>,
         open: &PendingCall,
     ) -> Result<ApprovedCall, CallFailure> {
         let seen = match self.judgement.verdict {
@@ -83,10 +83,10 @@ impl JudgedCall {
             Verdict::Ask => {
                 let able = self.check_capability().await;
                 able.inspect_err(|_| open.record_not_asked())?;
-                self.ask(approver, open).await?
+                self.ask(&**approver, open).await?
             }
         };
-        Ok(self.approved(seen))
+        Ok(self.approved(seen).asking(approver))
     }
 
     /// The call as it may be made, with the files as a person was shown them.
@@ -105,6 +105,8 @@ impl JudgedCall {
             invocation,
             intents: self.intents,
             context,
+            inner: self.parsed.inner,
+            asked: self.parsed.asked,
         }
     }
 

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Captured, Contact, Exit};
+use os_sandbox::{Captured, Contact, Exit, Network};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -16,9 +17,10 @@ use crate::captured_stream::CapturedStream;
 use crate::change::FileChange;
 use crate::command_line::CommandLine;
 use crate::command_result::CommandResult;
-use crate::command_runner::{CommandSpec, CommandStdin, ExitReport};
+use crate::command_runner::{CommandSpec, CommandStdin, ExitReport, RunningCommand};
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
+use crate::host_questions::{CommandDeadline, MAX_ASKING};
 use crate::hosts::describe_refused_hosts;
 use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Param, Params};
@@ -168,7 +170,7 @@ fn execute(
     let timeout = processes.timeout(call.timeout_s);
     let clock = Instant::now();
     let changes = FileChangeTracker::before(context.files.as_ref());
-    let running = processes.starter().start(command_spec(&line, timeout))?;
+    let (running, deadline) = start(processes, context, &line, timeout)?;
     if let Err(kill) = started.send(running.killer()?) {
         kill();
     }
@@ -187,6 +189,10 @@ fn execute(
         }
         captured[stream as usize].push(bytes);
     })?;
+    let exit = match deadline.is_some_and(CommandDeadline::end) {
+        true => Exit::TimedOut,
+        false => exit,
+    };
     let ([stdout, stderr], cut_by) = truncate(&captured, limits, context);
     let mut finished = CommandResult {
         exit,
@@ -244,6 +250,35 @@ fn execute(
         events,
         runner,
     })
+}
+
+/// Starts a command. One that may ask about hosts gets a time limit in which questions do not count.
+fn start(
+    processes: &Processes,
+    context: &ToolContext,
+    line: &CommandLine,
+    timeout: Duration,
+) -> Result<(Box<dyn RunningCommand>, Option<CommandDeadline>), CallFailure> {
+    let names_hosts = matches!(processes.policy().network(), Network::Hosts(_));
+    let questions = context.host_questions.as_ref().filter(|_| names_hosts);
+    let Some((questions, asker)) = questions.and_then(|one| {
+        let runtime = Handle::try_current().ok()?;
+        let asker = one.asker(processes.askable(), &runtime);
+        Some((one, asker))
+    }) else {
+        let spec = command_spec(line, timeout);
+        return Ok((processes.starter().start(spec)?, None));
+    };
+    let spec = command_spec(line, timeout.saturating_add(MAX_ASKING));
+    let running = processes.starter().start_asking(spec, asker)?;
+    let deadline = CommandDeadline::start(questions.clock(), timeout, running.killer()?);
+    match deadline {
+        Ok(deadline) => Ok((running, Some(deadline))),
+        Err(_) => Err(CallFailure::new(
+            FailureCode::Internal,
+            "Cannot run the command: its time limit cannot be watched.",
+        )),
+    }
 }
 
 /// Describes the process of a command line: its words, a shell, or the script of a session.

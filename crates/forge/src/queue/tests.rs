@@ -25,6 +25,7 @@ fn request(path: &str) -> ApprovalRequest {
         confined: true,
         only_a_person: false,
         rules_to_allow: Vec::new(),
+        host: None,
     }
 }
 
@@ -399,6 +400,7 @@ async fn a_text_that_is_not_the_ids_is_not_shown() {
         waiting: true,
         left_s: 9,
         rules_to_allow: Vec::new(),
+        host: None,
     };
     let (listed, shown) = (
         json!({"is": "open", "requests": [summary, {"id": "../x", "at_ms": 1, "worker": "",
