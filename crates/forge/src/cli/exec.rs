@@ -13,6 +13,7 @@ Examples:
   forge exec --read-only -- grep -rn TODO .
   forge exec --receipt receipt.json -- ./build.sh
   forge exec --host example.com -- curl https://example.com/
+  forge exec --ask-hosts -- npm install
 
 Without a project file the working directory is all that the command may change.
 The exit code is the command's own; 124 to 127 as env and docker use them. With --json
@@ -31,6 +32,10 @@ pub(crate) struct ExecArgs {
     /// May be repeated.
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
+    /// Ask on the terminal about each host that no rule names, while the command waits: for this
+    /// command, or always, by a rule of yours for this project. Denied hosts are not asked about.
+    #[arg(long, conflicts_with = "no_os_sandbox")]
+    pub(crate) ask_hosts: bool,
     /// Use this mechanism, or fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<MechanismName>,

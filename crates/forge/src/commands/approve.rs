@@ -177,24 +177,28 @@ impl ApprovalClient<'_> {
     async fn ask(&self, found: &OpenQuestion, text: &str) -> Result<bool, CliError> {
         let shown = whole(found, text);
         let (left, colour) = (Duration::from_secs(found.request.left_s), self.colour);
-        let typed = tokio::task::spawn_blocking(move || {
-            prompt::ask(&shown, left, colour, PromptKind::Queued)
-        })
-        .await
-        .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?
-        .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?;
+        let kind = match &found.request.host {
+            Some(_) => PromptKind::QueuedHost,
+            None => PromptKind::Queued,
+        };
+        let typed = tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour, kind))
+            .await
+            .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?
+            .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?;
         match typed {
             PromptAnswer::Once => {
                 self.answer(found, ApprovalDecision::AllowOnce, None)
                     .await?
             }
-            PromptAnswer::Run | PromptAnswer::All => {
+            PromptAnswer::Run | PromptAnswer::All | PromptAnswer::Always => {
                 self.answer(found, ApprovalDecision::AllowRun, None).await?
             }
             PromptAnswer::No { reason } => {
                 self.answer(found, ApprovalDecision::Deny, reason).await?
             }
-            PromptAnswer::Nothing => return Err(gone(&found.request.id)),
+            PromptAnswer::Nothing | PromptAnswer::Withdrawn => {
+                return Err(gone(&found.request.id));
+            }
             PromptAnswer::HungUp => return Ok(false),
         }
         Ok(true)

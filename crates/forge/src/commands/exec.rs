@@ -1,6 +1,7 @@
 //! `forge exec`: one command, confined as the project says. The exit code is the
 //! command's own.
 
+mod ask_hosts;
 mod container;
 mod exec_log;
 mod identity;
@@ -36,6 +37,7 @@ use crate::setup;
 use crate::setup::engine;
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::state::run_dir::RunDir;
+use ask_hosts::CommandHostQuestions;
 use exec_log::{ExecLog, ExecOutcome};
 use receipt::Receipt;
 
@@ -62,6 +64,9 @@ pub(crate) fn run(
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let project =
         setup::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
+    if args.ask_hosts {
+        ask_hosts::check(global, ambient)?;
+    }
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
     let prepared = caller_directory(global)
@@ -82,7 +87,18 @@ pub(crate) fn run(
                 again: &again,
                 directory: of.directory.clone(),
             };
-            execute(global, args, start, ambient, kept)
+            let questions = match args.ask_hosts {
+                true => Some(CommandHostQuestions::new(
+                    args, &project, &of.grant, ambient, &kept,
+                )?),
+                false => None,
+            };
+            execute(global, args, start, ambient, kept, questions)
+        }
+        ExecSite::Container(..) if args.ask_hosts => {
+            let failure = ask_hosts::not_in_container();
+            kept.refused(&failure).map_err(refused)?;
+            Err(refused(failure))
         }
         ExecSite::Container(containers, grant, directory) => {
             container::execute(global, args, &containers, &grant, &directory, kept)
@@ -168,6 +184,10 @@ fn prepare(
         .clone()
         .at_host_paths()
         .map_err(|error| unavailable(error.to_string()))?;
+    let policy = match args.ask_hosts {
+        true => ask_hosts::asking_policy(policy, grant.askable_hosts())?,
+        false => policy,
+    };
     let directory = directory_inside(&policy, here)?;
     let execution = grant.execution();
     let planned = match execution.mode() {
@@ -338,9 +358,10 @@ fn execute(
     start: PlannedStart<'_>,
     ambient: &Ambient,
     kept: ExecLog,
+    questions: Option<CommandHostQuestions>,
 ) -> Result<ExitKind, CliError> {
     let mut kept = Some(kept);
-    let outcome = run_it(global, args, start, ambient, &mut kept);
+    let outcome = run_it(global, args, start, ambient, &mut kept, questions.as_ref());
     // It did not get so far as to have ended.
     if let (Err(failure), Some(kept)) = (&outcome, kept) {
         kept.not_started(failure)?;
@@ -354,6 +375,7 @@ fn run_it(
     start: PlannedStart<'_>,
     ambient: &Ambient,
     kept: &mut Option<ExecLog>,
+    questions: Option<&CommandHostQuestions>,
 ) -> Result<ExitKind, CliError> {
     let PlannedStart {
         mut plan,
@@ -371,6 +393,7 @@ fn run_it(
         arguments: rest,
         committer: committer(plan.policy(), &here),
         directory,
+        questions,
     };
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let _left = ambient
@@ -483,6 +506,8 @@ struct CommandBuilder<'a> {
     arguments: &'a [OsString],
     committer: Vec<(&'static str, String)>,
     directory: String,
+    /// `None`: hosts that no rule names are refused.
+    questions: Option<&'a CommandHostQuestions>,
 }
 
 impl CommandBuilder<'_> {
@@ -503,6 +528,10 @@ impl CommandBuilder<'_> {
             // Standard output is for the object, which holds the command's output.
             true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
             false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
+        };
+        let command = match self.questions {
+            Some(questions) => questions.attach(command, plan),
+            None => command,
         };
         let command = self
             .committer

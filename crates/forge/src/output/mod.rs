@@ -5,4 +5,5 @@ pub(crate) mod describe_git;
 pub(crate) mod escape;
 pub(crate) mod findings;
 pub(crate) mod prompt;
+pub(crate) mod prompt_terminal;
 pub(crate) mod stderr;

@@ -3,15 +3,14 @@
 //! Every value is shown whole and with control characters escaped, a screenful at a time; input
 //! typed before the end of the text is discarded. Enter, end of input and anything unknown mean no.
 
-use std::io::{BufRead as _, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{QueueSelector, tcflush};
 
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
+use crate::commands::project::allow::HostRuleWriter;
 use crate::output::escape::shell_word;
+use crate::output::prompt_terminal::{InputLine, PromptTerminal, Withdrawal, withdrawable};
 use crate::output::stderr;
 
 /// A person does not read more than this, so longer requests are refused: the longest difference
@@ -32,6 +31,10 @@ pub(crate) enum PromptKind {
     Queued,
     /// A push.
     Push,
+    /// A host that a running command wants to reach; with `true`, also by a rule from now on.
+    Host(bool),
+    /// The same of another process.
+    QueuedHost,
 }
 
 impl PromptKind {
@@ -40,6 +43,10 @@ impl PromptKind {
             PromptKind::Call => "[y] once  [r] this run  [a] everything that asks  [n] no  [?] > ",
             PromptKind::Queued => "[y] once  [r] this run  [n] no  [?] > ",
             PromptKind::Push => "[y] push it  [n] no  [?] > ",
+            PromptKind::Host(true) => "[y] this command  [r] this run  [w] always  [n] no  [?] > ",
+            PromptKind::Host(false) | PromptKind::QueuedHost => {
+                "[y] this command  [r] this run  [n] no  [?] > "
+            }
         }
     }
 
@@ -54,9 +61,27 @@ impl PromptKind {
             PromptKind::Call => HELP,
             PromptKind::Queued => QUEUED_HELP,
             PromptKind::Push => PUSH_HELP,
+            PromptKind::Host(true) => HOST_HELP,
+            PromptKind::Host(false) | PromptKind::QueuedHost => HOST_HELP_WITHOUT_RULE,
         }
     }
 }
+
+const HOST_HELP: &str = "\
+y         this command reaches it, until the command ends
+r         and so does what the line `this run` names, until its process ends
+w         as r, and from the next run on by a rule of yours for this project, which
+          is shown before it is written
+n         no, and it is not asked about again until its process ends; Enter and
+          anything unknown mean the same
+";
+
+const HOST_HELP_WITHOUT_RULE: &str = "\
+y         this command reaches it, until the command ends
+r         and so does what the line `this run` names, until its process ends
+n         no, and it is not asked about again until its process ends; Enter and
+          anything unknown mean the same
+";
 
 const PUSH_HELP: &str = "\
 y         what was shown becomes the head of the branch
@@ -87,6 +112,9 @@ pub(crate) struct TerminalApprover {
     colour: bool,
     /// The command that keeps a yes as a rule; `None` if it is not to be named.
     allow_command: Option<String>,
+    /// Writes a rule about a host; `None` if rules cannot be written.
+    rules: Option<Arc<HostRuleWriter>>,
+    terminal: TerminalChoice,
     /// Serialises the questions. `true` if the person has agreed to everything that asks.
     turn: tokio::sync::Mutex<bool>,
 }
@@ -97,12 +125,102 @@ impl TerminalApprover {
         approval_timeout: Duration,
         colour: bool,
         allow_command: Option<String>,
+        rules: Option<HostRuleWriter>,
     ) -> Self {
         TerminalApprover {
             approval_timeout,
             colour,
             allow_command,
+            rules: rules.map(Arc::new),
+            terminal: TerminalChoice::Standard,
             turn: tokio::sync::Mutex::new(false),
+        }
+    }
+
+    /// Asks on the controlling terminal, while a command has standard input and output.
+    pub(crate) fn on_controlling_terminal(self) -> Self {
+        TerminalApprover {
+            terminal: TerminalChoice::Controlling,
+            ..self
+        }
+    }
+
+    /// Shows a question and returns its answer. It is withdrawn if the future is dropped.
+    async fn show(&self, request: &ApprovalRequest) -> std::io::Result<PromptAnswer> {
+        // Dropped with this future.
+        let (_hold, withdrawal) = withdrawable()?;
+        let question = TerminalQuestion {
+            text: request.question(),
+            until: Instant::now().checked_add(self.approval_timeout),
+            colour: self.colour,
+            host_rules: request
+                .host
+                .is_some()
+                .then(|| request.rules_to_allow.clone()),
+            workers: request.caller.chain().to_vec(),
+            writer: self.rules.clone(),
+            terminal: self.terminal,
+            withdrawal,
+        };
+        let asked = tokio::task::spawn_blocking(move || question.ask()).await;
+        asked.map_err(std::io::Error::other)?
+    }
+}
+
+/// The terminal of an approver.
+#[derive(Debug, Clone, Copy)]
+enum TerminalChoice {
+    Standard,
+    Controlling,
+}
+
+/// A question on its way to a thread that may wait.
+struct TerminalQuestion {
+    text: String,
+    /// `None` if the span exceeds the clock.
+    until: Option<Instant>,
+    colour: bool,
+    /// The rules about the host; `None` of a question about a call.
+    host_rules: Option<Vec<String>>,
+    workers: Vec<String>,
+    writer: Option<Arc<HostRuleWriter>>,
+    terminal: TerminalChoice,
+    withdrawal: Withdrawal,
+}
+
+impl TerminalQuestion {
+    /// Asks until there is an answer: a rule that the person does not confirm is none.
+    fn ask(&self) -> std::io::Result<PromptAnswer> {
+        let _held = stderr::hold();
+        let mut terminal = match self.terminal {
+            TerminalChoice::Standard => PromptTerminal::Standard,
+            TerminalChoice::Controlling => PromptTerminal::controlling()?,
+        };
+        let kind = match &self.host_rules {
+            Some(_) => PromptKind::Host(self.writer.is_some()),
+            None => PromptKind::Call,
+        };
+        let prompt = Prompt {
+            text: &self.text,
+            until: self.until,
+            colour: self.colour,
+            kind,
+            withdrawal: Some(&self.withdrawal),
+        };
+        loop {
+            let answer = prompt.ask(&mut terminal)?;
+            match (&answer, &self.writer, &self.host_rules) {
+                (PromptAnswer::Always, Some(writer), Some(rules)) => {
+                    if writer.write(rules, &self.workers, &prompt, &mut terminal)? {
+                        return Ok(answer);
+                    }
+                }
+                (PromptAnswer::Withdrawn, ..) => {
+                    terminal.write("\nthe command has ended, so the question is withdrawn\n")?;
+                    return Ok(answer);
+                }
+                _ => return Ok(answer),
+            }
         }
     }
 }
@@ -126,10 +244,8 @@ const TO_ALL: &str = "a person at the terminal, by [a] everything that asks";
 
 impl Approver for TerminalApprover {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
-        let preview = request.question();
-        let (approval_timeout, colour) = (self.approval_timeout, self.colour);
         Box::pin(async move {
-            if let Some(reason) = too_long(&preview) {
+            if let Some(reason) = too_long(&request.question()) {
                 return ApprovalAnswer::Unanswered { reason };
             }
             let mut to_all = self.turn.lock().await;
@@ -138,46 +254,56 @@ impl Approver for TerminalApprover {
                     by: TO_ALL.to_owned(),
                 };
             }
-            let asked = tokio::task::spawn_blocking(move || {
-                ask(&preview, approval_timeout, colour, PromptKind::Call)
-            })
-            .await;
-            let by = || "a person at the terminal".to_owned();
-            let allows = matches!(asked, Ok(Ok(PromptAnswer::Once | PromptAnswer::Run)));
+            let asked = self.show(request).await;
+            let allows = matches!(asked, Ok(PromptAnswer::Once | PromptAnswer::Run));
+            // A key of the question about a host writes its rule.
+            let is_told = request.host.is_some() && self.rules.is_some();
             if allows
+                && !is_told
                 && let Some(command) = &self.allow_command
                 && let Some(hint) = allow_hint(command, &request.rules_to_allow)
             {
                 stderr::print(hint);
             }
-            match asked {
-                Ok(Ok(PromptAnswer::All)) => {
-                    *to_all = true;
-                    ApprovalAnswer::AllowOnce {
-                        by: TO_ALL.to_owned(),
-                    }
-                }
-                Ok(Ok(PromptAnswer::Once)) => ApprovalAnswer::AllowOnce { by: by() },
-                Ok(Ok(PromptAnswer::Run)) => ApprovalAnswer::AllowForRun { by: by() },
-                Ok(Ok(PromptAnswer::No { reason })) => ApprovalAnswer::Deny { by: by(), reason },
-                Ok(Ok(PromptAnswer::HungUp)) => ApprovalAnswer::Deny {
-                    by: by(),
-                    reason: None,
-                },
-                Ok(Ok(PromptAnswer::Nothing)) => {
-                    stderr::print("no answer: it counts as no");
-                    ApprovalAnswer::Unanswered {
-                        reason: format!(
-                            "nobody answered within {} seconds",
-                            approval_timeout.as_secs()
-                        ),
-                    }
-                }
-                Ok(Err(_)) | Err(_) => ApprovalAnswer::Unanswered {
-                    reason: "the terminal could not be read".to_owned(),
-                },
-            }
+            *to_all |= matches!(asked, Ok(PromptAnswer::All));
+            self.answer(asked)
         })
+    }
+}
+
+impl TerminalApprover {
+    fn answer(&self, asked: std::io::Result<PromptAnswer>) -> ApprovalAnswer {
+        let by = || "a person at the terminal".to_owned();
+        match asked {
+            Ok(PromptAnswer::All) => ApprovalAnswer::AllowOnce {
+                by: TO_ALL.to_owned(),
+            },
+            Ok(PromptAnswer::Once) => ApprovalAnswer::AllowOnce { by: by() },
+            Ok(PromptAnswer::Run) => ApprovalAnswer::AllowForRun { by: by() },
+            Ok(PromptAnswer::Always) => ApprovalAnswer::AllowForRun {
+                by: format!("{}, by a rule for this project", by()),
+            },
+            Ok(PromptAnswer::No { reason }) => ApprovalAnswer::Deny { by: by(), reason },
+            Ok(PromptAnswer::HungUp) => ApprovalAnswer::Deny {
+                by: by(),
+                reason: None,
+            },
+            Ok(PromptAnswer::Nothing) => {
+                stderr::print("no answer: it counts as no");
+                ApprovalAnswer::Unanswered {
+                    reason: format!(
+                        "nobody answered within {} seconds",
+                        self.approval_timeout.as_secs()
+                    ),
+                }
+            }
+            Ok(PromptAnswer::Withdrawn) => ApprovalAnswer::Unanswered {
+                reason: "the question was withdrawn".to_owned(),
+            },
+            Err(_) => ApprovalAnswer::Unanswered {
+                reason: "the terminal could not be read".to_owned(),
+            },
+        }
     }
 }
 
@@ -190,6 +316,8 @@ pub(crate) enum PromptAnswer {
     Run,
     /// Yes, and to everything else that asks until the run ends.
     All,
+    /// Yes, until the run ends and by a rule from then on.
+    Always,
     /// No.
     No {
         /// The reason, if the person gave one.
@@ -199,6 +327,8 @@ pub(crate) enum PromptAnswer {
     Nothing,
     /// The end of the input.
     HungUp,
+    /// The question was withdrawn.
+    Withdrawn,
 }
 
 /// Returns the reason why no person is asked, if the text is too long.
@@ -212,60 +342,115 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
     })
 }
 
-/// Shows the text and waits for an answer. Blocks.
+/// Shows the text on standard error and waits for an answer. Blocks.
 pub(crate) fn ask(
     text: &str,
     approval_timeout: Duration,
     colour: bool,
-    offered: PromptKind,
+    kind: PromptKind,
 ) -> std::io::Result<PromptAnswer> {
     let _held = stderr::hold();
-    // `None` if the span exceeds the clock.
-    let until = Instant::now().checked_add(approval_timeout);
-    let (columns, height) = size();
-    let rows = rows(text, columns, colour);
-    let page = height.saturating_sub(2).max(4);
-    // A bell, so that a person who does something else hears it.
-    write("\x07\n")?;
-    let mut left = rows.as_slice();
-    while left.len() > page {
-        let (now, later) = left.split_at(page);
-        write(&lines(now))?;
-        left = later;
-        write(&format!(
-            "-- {} more lines: {} --",
-            left.len(),
-            PromptKind::turning()
-        ))?;
-        match typed(until)? {
-            InputLine::Text(line) if line.trim() == "e" => break,
-            // Every other key only turns the page.
-            InputLine::Text(line) if line.trim().starts_with(['n', 'N']) => {
-                return Ok(PromptAnswer::No {
-                    reason: reason_of(&line),
-                });
+    let prompt = Prompt {
+        text,
+        until: Instant::now().checked_add(approval_timeout),
+        colour,
+        kind,
+        withdrawal: None,
+    };
+    prompt.ask(&mut PromptTerminal::Standard)
+}
+
+/// A question as it is shown.
+pub(crate) struct Prompt<'a> {
+    text: &'a str,
+    /// `None` if it has no time limit.
+    until: Option<Instant>,
+    colour: bool,
+    kind: PromptKind,
+    withdrawal: Option<&'a Withdrawal>,
+}
+
+impl Prompt<'_> {
+    /// Shows the question and waits for an answer. Blocks.
+    fn ask(&self, terminal: &mut PromptTerminal) -> std::io::Result<PromptAnswer> {
+        let (columns, height) = terminal.size();
+        let columns = usize::from(columns).max(30);
+        let rows = rows(self.text, columns, self.colour);
+        let page = usize::from(height).max(6).saturating_sub(2).max(4);
+        // A bell, so that a person who does something else hears it.
+        terminal.write("\x07\n")?;
+        let mut left = rows.as_slice();
+        while left.len() > page {
+            let (now, later) = left.split_at(page);
+            terminal.write(&lines(now))?;
+            left = later;
+            terminal.write(&format!(
+                "-- {} more lines: {} --",
+                left.len(),
+                PromptKind::turning()
+            ))?;
+            match self.typed(terminal)? {
+                Ok(line) if line.trim() == "e" => break,
+                // Every other key only turns the page.
+                Ok(line) if line.trim().starts_with(['n', 'N']) => {
+                    return Ok(PromptAnswer::No {
+                        reason: reason_of(&line),
+                    });
+                }
+                Ok(_) => {}
+                Err(end) => return Ok(end),
             }
-            InputLine::Text(_) => {}
-            InputLine::Silence => return Ok(PromptAnswer::Nothing),
-            InputLine::End => return Ok(PromptAnswer::HungUp),
+        }
+        terminal.write(&lines(left))?;
+        loop {
+            // An answer typed before the text was shown is discarded.
+            terminal.discard_input();
+            terminal.write(self.kind.keys())?;
+            let line = match self.typed(terminal)? {
+                Ok(line) => line,
+                Err(end) => return Ok(end),
+            };
+            return Ok(match answer_of(&line, self.kind) {
+                ParsedAnswer::Once => PromptAnswer::Once,
+                ParsedAnswer::Run => PromptAnswer::Run,
+                ParsedAnswer::All => PromptAnswer::All,
+                ParsedAnswer::Always => PromptAnswer::Always,
+                ParsedAnswer::No(reason) => PromptAnswer::No { reason },
+                ParsedAnswer::Help => {
+                    terminal.write(self.kind.help())?;
+                    continue;
+                }
+            });
         }
     }
-    write(&lines(left))?;
-    loop {
-        // An answer typed before the text was shown is discarded.
-        let _not_a_terminal = tcflush(std::io::stdin(), QueueSelector::IFlush);
-        write(offered.keys())?;
-        match typed(until)? {
-            InputLine::Text(line) => match answer_of(&line, offered) {
-                ParsedAnswer::Once => return Ok(PromptAnswer::Once),
-                ParsedAnswer::Run => return Ok(PromptAnswer::Run),
-                ParsedAnswer::All => return Ok(PromptAnswer::All),
-                ParsedAnswer::No(reason) => return Ok(PromptAnswer::No { reason }),
-                ParsedAnswer::Help => write(offered.help())?,
-            },
-            InputLine::Silence => return Ok(PromptAnswer::Nothing),
-            InputLine::End => return Ok(PromptAnswer::HungUp),
-        }
+
+    /// Shows a change and asks if it is to be written. A question that ends meanwhile is a no.
+    pub(crate) fn confirm(
+        &self,
+        text: &str,
+        terminal: &mut PromptTerminal,
+    ) -> std::io::Result<bool> {
+        terminal.write(&format!("{}\n", text.trim_end()))?;
+        terminal.discard_input();
+        terminal.write("Write this? [y/N] ")?;
+        let typed = self.typed(terminal)?;
+        Ok(matches!(
+            typed.as_deref().map(str::trim),
+            Ok("y" | "Y" | "yes")
+        ))
+    }
+
+    /// Reads a line; an error is the answer without one.
+    fn typed(
+        &self,
+        terminal: &mut PromptTerminal,
+    ) -> std::io::Result<Result<String, PromptAnswer>> {
+        Ok(match terminal.read_line(self.until, self.withdrawal)? {
+            InputLine::Text(line) => Ok(line),
+            InputLine::Silence => Err(PromptAnswer::Nothing),
+            InputLine::End => Err(PromptAnswer::HungUp),
+            InputLine::Withdrawn => Err(PromptAnswer::Withdrawn),
+        })
     }
 }
 
@@ -273,6 +458,7 @@ enum ParsedAnswer {
     Once,
     Run,
     All,
+    Always,
     No(Option<String>),
     Help,
 }
@@ -282,6 +468,7 @@ fn answer_of(line: &str, offered: PromptKind) -> ParsedAnswer {
         "y" | "Y" | "yes" => ParsedAnswer::Once,
         "r" | "R" if offered != PromptKind::Push => ParsedAnswer::Run,
         "a" if offered == PromptKind::Call => ParsedAnswer::All,
+        "w" if offered == PromptKind::Host(true) => ParsedAnswer::Always,
         "?" => ParsedAnswer::Help,
         word => ParsedAnswer::No(reason_of(word)),
     }
@@ -292,12 +479,6 @@ fn reason_of(line: &str) -> Option<String> {
     let rest = line.trim().strip_prefix(['n', 'N'])?;
     let reason = rest.strip_prefix(char::is_whitespace)?.trim();
     (!reason.is_empty()).then(|| reason.to_owned())
-}
-
-/// Columns and rows of the screen.
-fn size() -> (usize, usize) {
-    let (columns, rows) = stderr::size();
-    (usize::from(columns).max(30), usize::from(rows).max(6))
 }
 
 /// The text as rows of at most `columns` cells: nothing in it moves the cursor, and a value that
@@ -364,58 +545,6 @@ fn lines(rows: &[String]) -> String {
     rows.iter().flat_map(|row| [row.as_str(), "\n"]).collect()
 }
 
-/// Writes at once. The screen is not held, so that a message about the end of forge can appear.
-fn write(text: &str) -> std::io::Result<()> {
-    let mut screen = std::io::stderr().lock();
-    screen.write_all(text.as_bytes())?;
-    screen.flush()
-}
-
-enum InputLine {
-    Text(String),
-    Silence,
-    End,
-}
-
-/// One line, in time.
-fn typed(until: Option<Instant>) -> std::io::Result<InputLine> {
-    // A terminal is ready when a line is complete; an earlier read would consume the next answer
-    // too.
-    if !ready(until)? {
-        return Ok(InputLine::Silence);
-    }
-    let mut line = Vec::new();
-    let read = std::io::stdin().lock().read_until(b'\n', &mut line)?;
-    if read == 0 {
-        return Ok(InputLine::End);
-    }
-    // Invalid text is an unknown answer, and so a no.
-    Ok(InputLine::Text(String::from_utf8_lossy(&line).into_owned()))
-}
-
-/// `true` if input arrived in time. Signals do not prolong the wait.
-fn ready(until: Option<Instant>) -> std::io::Result<bool> {
-    let stdin = std::io::stdin();
-    loop {
-        let left = until.map_or(Duration::MAX, |until| {
-            until.saturating_duration_since(Instant::now())
-        });
-        // poll(2) counts milliseconds in an int.
-        let step = left.min(Duration::from_secs(3600));
-        let timeout = Timespec {
-            tv_sec: i64::try_from(step.as_secs()).unwrap_or(0),
-            tv_nsec: i64::from(step.subsec_nanos()),
-        };
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(0) if left <= step => return Ok(false),
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,10 +578,30 @@ mod tests {
             // A push is agreed to once.
             let pushed = match answer_of(word, PromptKind::Push) {
                 ParsedAnswer::Once => true,
-                ParsedAnswer::Run | ParsedAnswer::All => panic!("{word:?}"),
+                ParsedAnswer::Run | ParsedAnswer::All | ParsedAnswer::Always => {
+                    panic!("{word:?}")
+                }
                 ParsedAnswer::No(_) | ParsedAnswer::Help => false,
             };
             assert_eq!(pushed, allows && !["r", "a"].contains(&word), "{word:?}");
+            // The key for every later question does not speak for hosts.
+            for kind in [PromptKind::Host(true), PromptKind::QueuedHost] {
+                let host = match answer_of(word, kind) {
+                    ParsedAnswer::Once | ParsedAnswer::Run => true,
+                    ParsedAnswer::All | ParsedAnswer::Always => panic!("{word:?}"),
+                    ParsedAnswer::No(_) | ParsedAnswer::Help => false,
+                };
+                assert_eq!(host, allows && word != "a", "{word:?}");
+            }
+        }
+        let always = |kind| matches!(answer_of("w", kind), ParsedAnswer::Always);
+        assert!(always(PromptKind::Host(true)));
+        for kind in [
+            PromptKind::Host(false),
+            PromptKind::QueuedHost,
+            PromptKind::Call,
+        ] {
+            assert!(!always(kind), "{kind:?}");
         }
     }
 

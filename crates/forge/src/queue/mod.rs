@@ -75,6 +75,8 @@ impl Queue {
         if let Some(reason) = prompt::too_long(&text) {
             return ApprovalAnswer::Unanswered { reason };
         }
+        // The command of a question about a host does not wait for a later answer.
+        let keeps = request.host.is_none();
         let question = question(request, text);
         let now = Instant::now();
         let known = {
@@ -86,10 +88,18 @@ impl Queue {
             return answer;
         }
         let watched = self.place.is_watched();
-        if !watched && let WhenUnattended::Refuse(reason) = &self.absent {
-            return ApprovalAnswer::Unanswered {
-                reason: reason.clone(),
-            };
+        match &self.absent {
+            WhenUnattended::Refuse(reason) if !watched => {
+                return ApprovalAnswer::Unanswered {
+                    reason: reason.clone(),
+                };
+            }
+            WhenUnattended::Keep if !watched && !keeps => {
+                return ApprovalAnswer::Unanswered {
+                    reason: "nobody watches with `forge approve --watch`".to_owned(),
+                };
+            }
+            WhenUnattended::Refuse(_) | WhenUnattended::Keep | WhenUnattended::Wait => {}
         }
         if let Err(error) = self.listen() {
             return ApprovalAnswer::Unanswered {
@@ -109,18 +119,22 @@ impl Queue {
                 })
             }
             (WhenUnattended::Keep | WhenUnattended::Wait | WhenUnattended::Refuse(_), _) => {
-                self.wait(question, now).await
+                self.wait(question, now, keeps).await
             }
         }
     }
 
-    async fn wait(&self, question: QueuedQuestion, now: Instant) -> ApprovalAnswer {
+    async fn wait(&self, question: QueuedQuestion, now: Instant, keeps: bool) -> ApprovalAnswer {
         let opened = lock(&self.table).wait(question, after(now, self.approval_timeout));
         let Some((id, mut receiver)) = opened else {
             return too_many();
         };
         self.announce(&id);
-        let waiting = WaitingCall { queue: self, id };
+        let waiting = WaitingCall {
+            queue: self,
+            id,
+            keeps,
+        };
         match tokio::time::timeout(self.approval_timeout, &mut receiver).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => {
@@ -128,15 +142,13 @@ impl Queue {
                 waiting.end();
                 match (receiver.try_recv(), &self.absent) {
                     (Ok(answer), _) => answer,
-                    (Err(_), WhenUnattended::Keep) => later(&waiting.id),
-                    (Err(_), WhenUnattended::Wait | WhenUnattended::Refuse(_)) => {
-                        ApprovalAnswer::Unanswered {
-                            reason: format!(
-                                "nobody answered within {} seconds",
-                                self.approval_timeout.as_secs()
-                            ),
-                        }
-                    }
+                    (Err(_), WhenUnattended::Keep) if keeps => later(&waiting.id),
+                    (Err(_), _) => ApprovalAnswer::Unanswered {
+                        reason: format!(
+                            "nobody answered within {} seconds",
+                            self.approval_timeout.as_secs()
+                        ),
+                    },
                 }
             }
         }
@@ -163,6 +175,10 @@ impl Queue {
 }
 
 impl Approver for Queue {
+    fn is_attended(&self) -> bool {
+        matches!(self.absent, WhenUnattended::Wait) || self.place.is_watched()
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.answer(request))
     }
@@ -173,13 +189,15 @@ impl Approver for Queue {
 struct WaitingCall<'a> {
     queue: &'a Queue,
     id: String,
+    /// `true` if a later answer may count for a repeated call.
+    keeps: bool,
 }
 
 impl WaitingCall<'_> {
     fn end(&self) {
         let keep = match self.queue.absent {
-            WhenUnattended::Keep => Some(after(Instant::now(), ANSWER_LIFETIME)),
-            WhenUnattended::Wait | WhenUnattended::Refuse(_) => None,
+            WhenUnattended::Keep if self.keeps => Some(after(Instant::now(), ANSWER_LIFETIME)),
+            WhenUnattended::Keep | WhenUnattended::Wait | WhenUnattended::Refuse(_) => None,
         };
         lock(&self.queue.table).withdraw(&self.id, keep);
     }
@@ -217,6 +235,7 @@ fn question(request: &ApprovalRequest, text: String) -> QueuedQuestion {
         what: short,
         text,
         rules_to_allow: request.rules_to_allow.clone(),
+        host: request.host.clone(),
     }
 }
 

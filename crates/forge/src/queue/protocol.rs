@@ -112,6 +112,9 @@ pub(crate) struct QuestionSummary {
     /// The rules with which it would not have been asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) rules_to_allow: Vec<String>,
+    /// The host of a question about a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<String>,
 }
 
 /// Reads one line of at most `max_bytes`.

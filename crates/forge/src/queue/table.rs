@@ -28,6 +28,7 @@ pub(super) struct QueuedQuestion {
     pub(super) what: String,
     pub(super) text: String,
     pub(super) rules_to_allow: Vec<String>,
+    pub(super) host: Option<String>,
 }
 
 #[derive(Debug)]
@@ -233,5 +234,6 @@ fn summary(entry: &QuestionEntry, now: Instant) -> QuestionSummary {
         waiting: matches!(entry.state, QuestionState::Waiting(_)),
         left_s: left.as_secs(),
         rules_to_allow: question.rules_to_allow.clone(),
+        host: question.host.clone(),
     }
 }

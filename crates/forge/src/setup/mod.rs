@@ -30,6 +30,7 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{ApprovalFlags, ApproveAll, ApproverName, Global};
+use crate::commands::project::allow::HostRuleWriter;
 use crate::commands::project::trust;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::shell_word;
@@ -380,6 +381,7 @@ pub(crate) fn approver(
                 approval_timeout,
                 ambient.colour,
                 command,
+                HostRuleWriter::new(project, ambient),
             ))
         }
     }

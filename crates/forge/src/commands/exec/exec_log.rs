@@ -1,12 +1,11 @@
 //! The log of a command that a person typed: the same two lines as of a call, the decision before
 //! it starts and the result after.
 
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
-use forge_tools::{
-    CallRecord, DecisionEntry, DecisionRecord, Recorder as _, Verdict, VerdictReason,
-};
+use forge_tools::{CallRecord, DecisionEntry, DecisionRecord, Recorder, Verdict, VerdictReason};
 use os_sandbox::{Backend, Enforcement, Exceeded};
 use sandbox_config::Project;
 use sandbox_names::hex;
@@ -20,12 +19,12 @@ use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
 /// The name of the tool in the log.
-const TOOL: &str = "exec";
+pub(super) const TOOL: &str = "exec";
 
 /// The log of one command.
 pub(super) struct ExecLog {
     dir: RunDir,
-    audit: AuditLog,
+    audit: Arc<AuditLog>,
     record: CallRecord,
     started: Instant,
 }
@@ -56,7 +55,7 @@ impl ExecLog {
             .redact(&format!("run {}", words.join(" ")))
             .into_owned();
         let dir = RunDir::create(project, ambient, TOOL, intent.strip_prefix("run "))?;
-        let audit = dir.audit(project.ceiling().is_durable())?;
+        let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
         Ok(ExecLog {
             dir,
             audit,
@@ -85,6 +84,11 @@ impl ExecLog {
                 events: Vec::new(),
             },
         })
+    }
+
+    /// Returns the log, for the answers of a person while the command runs.
+    pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
+        self.audit.clone()
     }
 
     /// Returns the directory of the log.

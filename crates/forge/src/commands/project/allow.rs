@@ -2,10 +2,11 @@
 //! and name hosts that its commands reach.
 //! The change is shown before it is written; the file is replaced whole, under a lock.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 
-use sandbox_config::{Diagnostic, PersonalRules, TrustedSettings, WithoutFile};
+use sandbox_config::{Diagnostic, Grant, PersonalRules, Project, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -14,6 +15,8 @@ use crate::commands::log::refused::unlisted_hosts;
 use crate::exit::{CliError, ExitKind};
 use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
 use crate::output::escape::{escape, escape_lines, escape_path};
+use crate::output::prompt::Prompt;
+use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
 
@@ -59,13 +62,12 @@ pub(crate) fn run(
         {
             return end;
         }
-        let _held = match held {
-            Some(held) => held,
-            None => file.lock()?,
+        let is_written = match held {
+            Some(_) => file.write(&new).map(|()| true)?,
+            // After a concurrent change it is shown again.
+            None => file.replace(rules.text(), &new)?,
         };
-        // Exactly the shown text is written; after a concurrent change it is shown again.
-        if file.read()?.text() == rules.text() {
-            file.write(&new)?;
+        if is_written {
             // The question has shown it.
             let shows = args.yes || global.json;
             let (diff, notes) = match shows {
@@ -77,7 +79,84 @@ pub(crate) fn run(
     }
 }
 
+/// Writes the rule of a person who answers a question about a host with "always": the same line as
+/// `forge allow host:NAME`, shown as a difference before.
+#[derive(Debug)]
+pub(crate) struct HostRuleWriter {
+    file: RulesFile,
+    /// The workers that keep to a list of hosts of their own, whatever the person's rules name.
+    listed_workers: BTreeSet<String>,
+}
+
+impl HostRuleWriter {
+    /// Returns the writer for a project; `None` without a home directory.
+    pub(crate) fn new(project: &Project, ambient: &Ambient) -> Option<HostRuleWriter> {
+        let dir = project.dir().to_owned();
+        let file = RulesFile::new(dir, ambient.personal_rules()?);
+        let ceiling = project.ceiling().network();
+        let workers = project.workers().unwrap_or_default();
+        let is_listed = |grant: &Grant| !ceiling.is_within(grant.network());
+        let listed = workers.iter().filter(|worker| {
+            project
+                .entry_grant(worker)
+                .is_ok_and(|grant| is_listed(&grant))
+        });
+        Some(HostRuleWriter {
+            file,
+            listed_workers: listed.map(|worker| worker.name().to_owned()).collect(),
+        })
+    }
+
+    /// Shows the change and asks. Returns `false` if nothing is written, which it tells.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn write(
+        &self,
+        rules: &[String],
+        workers: &[String],
+        prompt: &Prompt<'_>,
+        terminal: &mut PromptTerminal,
+    ) -> std::io::Result<bool> {
+        let failed = |terminal: &mut PromptTerminal, error: &CliError| {
+            let text = format!("{}\n", escape_lines(error.message()));
+            terminal.write(&text).map(|()| false)
+        };
+        loop {
+            let (old, new) = match self.file.addition(rules) {
+                Ok(change) => change,
+                Err(error) => return failed(terminal, &error),
+            };
+            if new != old {
+                if !prompt.confirm(&self.file.diff(&old, &new), terminal)? {
+                    terminal.write("nothing is written\n")?;
+                    return Ok(false);
+                }
+                match self.file.replace(&old, &new) {
+                    Ok(true) => {}
+                    // Another program has changed it, so the change is shown again.
+                    Ok(false) => continue,
+                    Err(error) => return failed(terminal, &error),
+                }
+            }
+            terminal.write(&format!("written: {}\n", self.file.shown()))?;
+            if let Some(worker) = workers
+                .iter()
+                .find(|one| self.listed_workers.contains(*one))
+            {
+                terminal.write(&format!(
+                    "note: worker {} keeps to its own `network.allow`, so it asks again in the \
+                     next run\n",
+                    escape(worker)
+                ))?;
+            }
+            return Ok(true);
+        }
+    }
+}
+
 /// The file of the person's rules for the project.
+#[derive(Debug)]
 struct RulesFile {
     project: PathBuf,
     dir: PathBuf,
@@ -90,8 +169,29 @@ impl RulesFile {
         let dir = ambient
             .personal_rules()
             .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+        Ok(RulesFile::new(project, dir))
+    }
+
+    fn new(project: PathBuf, dir: PathBuf) -> Self {
         let name = PersonalRules::file_name(&project);
-        Ok(RulesFile { project, dir, name })
+        RulesFile { project, dir, name }
+    }
+
+    /// Returns the present text, and the text with further rules.
+    fn addition(&self, wanted: &[String]) -> Result<(String, String), CliError> {
+        let rules = self.read()?;
+        let new = rules.with(&self.project, wanted)?;
+        Ok((rules.text().to_owned(), new))
+    }
+
+    /// Writes exactly the text that was shown. Returns `false` if the file has changed since.
+    fn replace(&self, old: &str, new: &str) -> Result<bool, CliError> {
+        let _held = self.lock()?;
+        if self.read()?.text() != old {
+            return Ok(false);
+        }
+        self.write(new)?;
+        Ok(true)
     }
 
     fn path(&self) -> PathBuf {

@@ -243,9 +243,13 @@ impl Approver for PushPrompt {
             let answer = match asked {
                 Ok(Ok(PromptAnswer::Once)) => ApprovalAnswer::AllowOnce { by },
                 Ok(Ok(PromptAnswer::No { reason })) => ApprovalAnswer::Deny { by, reason },
-                Ok(Ok(PromptAnswer::Run | PromptAnswer::All | PromptAnswer::HungUp)) => {
-                    ApprovalAnswer::Deny { by, reason: None }
-                }
+                Ok(Ok(
+                    PromptAnswer::Run
+                    | PromptAnswer::All
+                    | PromptAnswer::Always
+                    | PromptAnswer::HungUp
+                    | PromptAnswer::Withdrawn,
+                )) => ApprovalAnswer::Deny { by, reason: None },
                 Ok(Ok(PromptAnswer::Nothing)) => ApprovalAnswer::Unanswered {
                     reason: format!(
                         "nobody answered within {} minutes",

@@ -585,7 +585,7 @@ fn a_worker_is_told_which_connection_was_refused() {
 }
 
 /// Returns the audits of all runs.
-fn audit(servers: &Servers) -> String {
+pub(super) fn audit(servers: &Servers) -> String {
     let runs = servers.world.outside().join("state/runs");
     let runs = std::fs::read_dir(runs).unwrap();
     let files = runs.map(|run| run.unwrap().path().join("audit.jsonl"));

@@ -1,6 +1,7 @@
 //! Named hosts, from outside: `forge exec --host`, and the shell of a worker, against servers with
 //! public addresses in a network namespace that the test makes.
 
+mod asking;
 mod decisions;
 mod programs;
 mod servers;

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use serde_json::Value;
 
 use crate::support::{Ran, World, forge_program, ran};
+use crate::terminal::pty::{Setup, Terminal, USUAL};
 
 const SERVERS: &str = include_str!("servers.py");
 /// Ends a forge that hangs.
@@ -115,10 +116,31 @@ impl Servers {
 
     /// Runs `forge ARGS` beside the servers, in the project.
     pub(super) fn forge(&self, args: &[&str]) -> Ran {
+        self.forge_by(&[], args)
+    }
+
+    /// The same, started by another program.
+    pub(super) fn forge_by(&self, starter: &[&str], args: &[&str]) -> Ran {
+        let words = self.words(starter, args);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command: Command = self.world.command("timeout".as_ref(), &words);
+        ran(command.env("PATH", &self.path).output().unwrap())
+    }
+
+    /// Runs `forge ARGS` beside the servers, with a terminal as its standard input and error.
+    pub(super) fn terminal(&self, starter: &[&str], args: &[&str]) -> Terminal {
+        let words = self.words(starter, args);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let env = [("TERM", "xterm-256color"), ("PATH", &*self.path)];
+        let setup = Setup { env: &env, ..USUAL };
+        Terminal::start_program(&self.world, setup, "timeout".as_ref(), &words)
+    }
+
+    /// The arguments of `timeout` for `forge ARGS`.
+    fn words(&self, starter: &[&str], args: &[&str]) -> Vec<String> {
         let target = self.process();
         let project = self.world.project();
         let enter = [
-            WATCHDOG_S,
             "nsenter",
             "--target",
             &target,
@@ -133,10 +155,8 @@ impl Servers {
             project.to_str().unwrap(),
             forge_program().to_str().unwrap(),
         ];
-        let mut command: Command = self
-            .world
-            .command("timeout".as_ref(), &[&enter, args].concat());
-        ran(command.env("PATH", &self.path).output().unwrap())
+        let words = [&[WATCHDOG_S][..], starter, &enter, args].concat();
+        words.into_iter().map(str::to_owned).collect()
     }
 
     /// Runs a script of bash under `forge --json exec` with these hosts.

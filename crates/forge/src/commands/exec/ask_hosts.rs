@@ -1,0 +1,118 @@
+//! `--ask-hosts`: the person at the terminal is asked about each host that no rule names, while the
+//! command waits.
+
+use std::sync::Arc;
+
+use os_sandbox::{Command, NamedHosts, Network, Plan, Policy};
+use sandbox_config::{AskableHosts, Grant, Project};
+use tokio::runtime::Runtime;
+
+use forge_tools::{HostQuestions, NamedHostProxy, with_asked_ports};
+
+use super::ExecLog;
+use crate::ambient::Ambient;
+use crate::cli::{ExecArgs, Global};
+use crate::commands::project::allow::HostRuleWriter;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::shell_word;
+use crate::output::prompt::TerminalApprover;
+use crate::output::prompt_terminal::PromptTerminal;
+use crate::setup;
+
+/// Hint about the way without questions.
+const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
+
+/// Checks that a person can be asked.
+pub(super) fn check(global: &Global, ambient: &Ambient) -> Result<(), CliError> {
+    let reason = if ambient.no_questions(global.no_input) {
+        "questions are turned off"
+    } else if !PromptTerminal::has_controlling() {
+        "there is no terminal"
+    } else {
+        return Ok(());
+    };
+    let message = format!("--ask-hosts cannot ask: {reason}");
+    Err(CliError::new(ExitKind::ExecRefused, "terminal", message).hint(NAME_HOSTS))
+}
+
+pub(super) fn not_in_container() -> CliError {
+    let message = "--ask-hosts cannot ask about hosts of a command in a container";
+    CliError::new(ExitKind::ExecRefused, "isolation.unavailable", message)
+        .hint("run it on this host: --runner local")
+}
+
+/// Returns a policy with the hosts that the project names, and listeners for those that are asked
+/// about. A network that is off or open becomes an empty list.
+pub(super) fn asking_policy(policy: Policy, askable: &AskableHosts) -> Result<Policy, CliError> {
+    if askable.is_empty() {
+        let message = "--ask-hosts cannot ask: `network` in your own file allows no host";
+        return Err(CliError::new(ExitKind::ExecRefused, "network", message));
+    }
+    let policy = match policy.network() {
+        Network::Hosts(_) => policy,
+        _ => {
+            let denied = askable.denied().iter().map(ToString::to_string);
+            let none = denied.fold(NamedHosts::default(), NamedHosts::deny);
+            policy.with_network(Network::Hosts(none)).map_err(|error| {
+                CliError::new(
+                    ExitKind::ExecRefused,
+                    "mount.unavailable",
+                    error.to_string(),
+                )
+            })?
+        }
+    };
+    Ok(with_asked_ports(policy))
+}
+
+/// The questions about the hosts of one command, and the threads on which they are asked.
+pub(super) struct CommandHostQuestions {
+    questions: HostQuestions,
+    askable: AskableHosts,
+    runtime: Runtime,
+}
+
+impl CommandHostQuestions {
+    pub(super) fn new(
+        args: &ExecArgs,
+        project: &Project,
+        grant: &Grant,
+        ambient: &Ambient,
+        log: &ExecLog,
+    ) -> Result<Self, CliError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|error| CliError::new(ExitKind::ExecRefused, "runtime", error.to_string()))?;
+        let approver = TerminalApprover::new(
+            setup::approval_timeout(project),
+            ambient.colour,
+            None,
+            HostRuleWriter::new(project, ambient),
+        );
+        let approver = Arc::new(approver.on_controlling_terminal());
+        let words = args.command.iter().map(|word| word.to_string_lossy());
+        let command: Vec<String> = words.map(|word| shell_word(&word)).collect();
+        let questions = HostQuestions::new(
+            super::exec_log::TOOL,
+            &command.join(" "),
+            approver,
+            log.recorder(),
+        );
+        Ok(CommandHostQuestions {
+            questions,
+            askable: grant.askable_hosts().clone(),
+            runtime,
+        })
+    }
+
+    /// Lets a command ask.
+    pub(super) fn attach(&self, command: Command, plan: &Plan) -> Command {
+        let asker = self.questions.asker(&self.askable, self.runtime.handle());
+        match NamedHostProxy::new(plan) {
+            Some(proxy) => command.host_proxy(proxy.asking(asker)),
+            None => command,
+        }
+    }
+}

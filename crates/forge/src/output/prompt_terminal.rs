@@ -1,0 +1,234 @@
+//! The terminal of a question: standard input and error, or the controlling terminal while a command
+//! has those. The question waits for one line, in time, and can be withdrawn meanwhile.
+
+use std::fs::File;
+use std::io::{BufRead as _, PipeReader, PipeWriter, Read as _, Write as _};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal as ProcessSignal, getpgrp, kill_process_group};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, tcflush,
+    tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr, tcsetpgrp,
+};
+
+use crate::output::stderr;
+
+/// The path of the controlling terminal.
+const TTY: &str = "/dev/tty";
+
+/// Bound on a line from the controlling terminal. The kernel keeps no longer one (termios(3)).
+const MAX_LINE_BYTES: usize = 4096;
+
+/// The terminal of a question.
+#[derive(Debug)]
+pub(crate) enum PromptTerminal {
+    /// Standard input and standard error.
+    Standard,
+    /// The controlling terminal.
+    Controlling(ControllingTerminal),
+}
+
+/// Dropping it withdraws the question that has the other end.
+#[derive(Debug)]
+pub(crate) struct QuestionHold(#[expect(dead_code, reason = "its end is the message")] PipeWriter);
+
+/// The end of a question that tells its withdrawal.
+#[derive(Debug)]
+pub(crate) struct Withdrawal(PipeReader);
+
+/// Returns both ends of a question that can be withdrawn.
+pub(crate) fn withdrawable() -> std::io::Result<(QuestionHold, Withdrawal)> {
+    let (reader, writer) = std::io::pipe()?;
+    Ok((QuestionHold(writer), Withdrawal(reader)))
+}
+
+/// A line of a person, or the reason why it is missing.
+#[derive(Debug)]
+pub(crate) enum InputLine {
+    Text(String),
+    /// It did not arrive in time.
+    Silence,
+    /// The end of the input.
+    End,
+    /// The question is withdrawn.
+    Withdrawn,
+}
+
+impl PromptTerminal {
+    /// Takes the controlling terminal from the command that has it, until the value is dropped.
+    pub(crate) fn controlling() -> std::io::Result<PromptTerminal> {
+        Ok(PromptTerminal::Controlling(ControllingTerminal::open()?))
+    }
+
+    /// `true` if this process has a controlling terminal.
+    pub(crate) fn has_controlling() -> bool {
+        open_tty().is_ok()
+    }
+
+    /// Writes at once. The screen is not held, so that a message about the end of forge can appear.
+    pub(crate) fn write(&mut self, text: &str) -> std::io::Result<()> {
+        match self {
+            PromptTerminal::Standard => {
+                let mut screen = std::io::stderr().lock();
+                screen.write_all(text.as_bytes())?;
+                screen.flush()
+            }
+            PromptTerminal::Controlling(terminal) => terminal.file.write_all(text.as_bytes()),
+        }
+    }
+
+    /// Columns and rows.
+    pub(crate) fn size(&self) -> (u16, u16) {
+        match self {
+            PromptTerminal::Standard => stderr::size(),
+            PromptTerminal::Controlling(terminal) => {
+                let size = tcgetwinsize(&terminal.file).ok();
+                let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+                size.map_or((80, 24), |size| (size.ws_col, size.ws_row))
+            }
+        }
+    }
+
+    /// Discards the lines that were typed before the question.
+    pub(crate) fn discard_input(&self) {
+        let _not_a_terminal = match self {
+            PromptTerminal::Standard => tcflush(std::io::stdin(), QueueSelector::IFlush),
+            PromptTerminal::Controlling(terminal) => tcflush(&terminal.file, QueueSelector::IFlush),
+        };
+    }
+
+    /// Reads one line, in time.
+    pub(crate) fn read_line(
+        &mut self,
+        until: Option<Instant>,
+        withdrawal: Option<&Withdrawal>,
+    ) -> std::io::Result<InputLine> {
+        let stdin = std::io::stdin();
+        let input = match self {
+            PromptTerminal::Standard => stdin.as_fd(),
+            PromptTerminal::Controlling(terminal) => terminal.file.as_fd(),
+        };
+        // A terminal is ready when a line is complete; an earlier read would consume the next answer
+        // too.
+        match ready(input, until, withdrawal)? {
+            Readiness::Input => {}
+            Readiness::Late => return Ok(InputLine::Silence),
+            Readiness::Withdrawn => return Ok(InputLine::Withdrawn),
+        }
+        let mut line = Vec::new();
+        match self {
+            PromptTerminal::Standard => {
+                stdin.lock().read_until(b'\n', &mut line)?;
+            }
+            PromptTerminal::Controlling(terminal) => {
+                line.resize(MAX_LINE_BYTES, 0);
+                let read = terminal.file.read(&mut line)?;
+                line.truncate(read);
+            }
+        }
+        if line.is_empty() {
+            return Ok(InputLine::End);
+        }
+        // Invalid text is an unknown answer, and so a no.
+        Ok(InputLine::Text(String::from_utf8_lossy(&line).into_owned()))
+    }
+}
+
+enum Readiness {
+    Input,
+    Late,
+    Withdrawn,
+}
+
+/// Waits for input. Signals do not prolong the wait.
+fn ready(
+    input: BorrowedFd<'_>,
+    until: Option<Instant>,
+    withdrawal: Option<&Withdrawal>,
+) -> std::io::Result<Readiness> {
+    loop {
+        let left = until.map_or(Duration::MAX, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        // poll(2) counts milliseconds in an int.
+        let step = left.min(Duration::from_secs(3600));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(step.as_secs()).unwrap_or(0),
+            tv_nsec: i64::from(step.subsec_nanos()),
+        };
+        let mut fds = vec![PollFd::from_borrowed_fd(input, PollFlags::IN)];
+        fds.extend(withdrawal.map(|end| PollFd::new(&end.0, PollFlags::IN)));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) if left <= step => return Ok(Readiness::Late),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            // An answer to a question that is withdrawn is none.
+            Ok(_) if fds.get(1).is_some_and(|end| !end.revents().is_empty()) => {
+                return Ok(Readiness::Withdrawn);
+            }
+            Ok(_) => return Ok(Readiness::Input),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The controlling terminal, taken from a command: with line input and echo, and with this process
+/// in the foreground. The drop gives it back as it was.
+#[derive(Debug)]
+pub(crate) struct ControllingTerminal {
+    file: File,
+    modes: Termios,
+    /// The process group that had the terminal, if it is another one.
+    foreground: Option<Pid>,
+    /// The signals that were blocked in this thread.
+    mask: SigSet,
+    /// Why: the mask is of one thread, so the value stays there.
+    _of_thread: PhantomData<*const ()>,
+}
+
+impl ControllingTerminal {
+    fn open() -> std::io::Result<Self> {
+        let file = open_tty()?;
+        let modes = tcgetattr(&file)?;
+        // Why: a process in the background that changes its terminal would be stopped.
+        let stops = SigSet::from_iter([Signal::SIGTTOU, Signal::SIGTTIN]);
+        let mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let foreground = tcgetpgrp(&file).ok().filter(|group| *group != getpgrp());
+        let terminal = ControllingTerminal {
+            file,
+            modes,
+            foreground,
+            mask,
+            _of_thread: PhantomData,
+        };
+        if foreground.is_some() {
+            tcsetpgrp(&terminal.file, getpgrp())?;
+        }
+        let mut lines = terminal.modes.clone();
+        lines.local_modes |= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        lines.input_modes |= InputModes::ICRNL;
+        lines.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+        tcsetattr(&terminal.file, OptionalActions::Flush, &lines)?;
+        Ok(terminal)
+    }
+}
+
+impl Drop for ControllingTerminal {
+    fn drop(&mut self) {
+        // A terminal that has gone needs nothing.
+        let _gone = tcsetattr(&self.file, OptionalActions::Drain, &self.modes);
+        if let Some(group) = self.foreground {
+            let _gone = tcsetpgrp(&self.file, group);
+            // It was stopped if it read the terminal meanwhile.
+            let _gone = kill_process_group(group, ProcessSignal::CONT);
+        }
+        let _unchanged = self.mask.thread_set_mask();
+    }
+}
+
+fn open_tty() -> std::io::Result<File> {
+    File::options().read(true).write(true).open(TTY)
+}
