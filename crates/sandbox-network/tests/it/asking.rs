@@ -1,17 +1,15 @@
 //! Questions about hosts that no rule names.
 
 use std::future::Future;
-use std::net::{SocketAddr, TcpListener};
+use std::io::Read as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use sandbox_network::{
-    AskHost, AskableHosts, BrokerService, Host, HostAnswer, HostPattern, Listeners, Refusal,
-};
+use sandbox_network::{AskHost, AskableHosts, Host, HostAnswer, HostPattern, Refusal};
 use tokio::sync::Semaphore;
 
 use crate::resolver::question;
-use crate::world::{World, assert_echoes, echo_server, tunnel_by, wait_until};
+use crate::world::{World, ask_for_tunnel, assert_echoes, echo_server, tunnel_by, wait_until};
 
 /// Answers by the name of the host, once the test lets it.
 #[derive(Debug)]
@@ -81,17 +79,6 @@ fn world(asker: &Arc<Asker>) -> World {
     })
 }
 
-/// One more command of the same broker.
-fn second(world: &World) -> (BrokerService, SocketAddr) {
-    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = proxy.local_addr().unwrap();
-    let service = world.broker.serve(Listeners {
-        proxy: vec![proxy],
-        ..Listeners::default()
-    });
-    (service.unwrap(), at)
-}
-
 #[test]
 fn an_answer_counts_for_the_command_or_for_the_run() {
     let asker = Asker::new(100);
@@ -114,7 +101,7 @@ fn an_answer_counts_for_the_command_or_for_the_run() {
     let at = |host: &str| format!("{host}:{port}");
     let of_first = ["once.test", "run.test", "no.test", "silent.test"].map(at);
     assert_eq!(asker.asked(), of_first);
-    let (service, proxy) = second(&world);
+    let (service, proxy) = world.another_service();
     for host in ["once.test", "run.test"] {
         assert_echoes(&mut tunnel_by(proxy, host, port).unwrap(), b"hello");
     }
@@ -187,7 +174,7 @@ fn a_command_asks_a_bounded_number_of_questions() {
         );
     }
     // Another command may ask.
-    let (_service, proxy) = second(&world);
+    let (_service, proxy) = world.another_service();
     tunnel_by(proxy, "no.more.test", 443).unwrap_err();
     assert_eq!(asker.asked().len(), 21);
 }
@@ -197,23 +184,17 @@ fn waiting_connections_leave_the_broker_to_others() {
     let asker = Asker::new(0);
     let port = echo_server();
     let world = world(&asker);
-    let mut waiting: Vec<_> = (0..64).map(|_| world.client()).collect();
-    for client in &mut waiting {
-        let request =
-            format!("CONNECT once.test:{port} HTTP/1.1\r\nHost: once.test:{port}\r\n\r\n");
-        std::io::Write::write_all(client, request.as_bytes()).unwrap();
-    }
+    let _waiting: Vec<_> = (0..64)
+        .map(|_| ask_for_tunnel(world.proxy, "once.test", port))
+        .collect();
     wait_until("the question", || asker.asked().len() == 1);
     // Sooner or later all of them wait, and no more do.
     wait_until("a refusal", || {
-        let mut tunnel = world.client();
-        let request =
-            format!("CONNECT other.test:{port} HTTP/1.1\r\nHost: other.test:{port}\r\n\r\n");
-        std::io::Write::write_all(&mut tunnel, request.as_bytes()).unwrap();
+        let mut tunnel = ask_for_tunnel(world.proxy, "other.test", port);
         let short = std::time::Duration::from_millis(50);
         tunnel.set_read_timeout(Some(short)).unwrap();
         let mut answer = [0; 12];
-        std::io::Read::read_exact(&mut tunnel, &mut answer).is_ok() && &answer == b"HTTP/1.1 403"
+        tunnel.read_exact(&mut answer).is_ok() && &answer == b"HTTP/1.1 403"
     });
     assert_echoes(&mut world.tunnel("ok.test", port).unwrap(), b"hello");
 }
