@@ -57,6 +57,22 @@ impl HostError {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(Box<str>);
 
+/// Domains of private networks: RFC 6761, 6762 and 8375, `internal` (ICANN, 2024), RFC 6762, appendix
+/// G, and names that ICANN gives nobody (2018).
+const PRIVATE_DOMAINS: [&str; 11] = [
+    "corp",
+    "home",
+    "home.arpa",
+    "internal",
+    "intranet",
+    "lan",
+    "local",
+    "localdomain",
+    "localhost",
+    "mail",
+    "private",
+];
+
 impl HostName {
     /// Parses a name.
     ///
@@ -84,6 +100,20 @@ impl HostName {
     #[must_use]
     pub fn is_localhost(&self) -> bool {
         *self.0 == *"localhost" || is_below(&self.0, "localhost")
+    }
+
+    /// `true` for names that are common in private networks: those without a dot, and those below
+    /// domains that the public name system does not have. Other names can lead there too.
+    ///
+    /// ```
+    /// use sandbox_network::HostName;
+    /// assert!(HostName::parse("intranet").unwrap().is_private());
+    /// assert!(HostName::parse("metadata.google.internal").unwrap().is_private());
+    /// assert!(!HostName::parse("local.example.com").unwrap().is_private());
+    /// ```
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        !self.0.contains('.') || PRIVATE_DOMAINS.iter().any(|above| is_below(&self.0, above))
     }
 }
 

@@ -17,7 +17,7 @@ use super::admission::Admission;
 use super::context::{ServiceContext, TrackedConnection};
 use super::record::{ConnectionRecord, Protocol, Refusal, shown};
 use super::resolve::resolve;
-use crate::host::Host;
+use crate::host::{Host, HostName};
 use crate::pattern::LOOPBACK;
 
 pub(super) use own_address::class_of;
@@ -78,6 +78,9 @@ async fn reach(
     if let Some(parent) = &shared.options.parent
         && parent.carries(host, port)
     {
+        if host.as_name().is_some_and(HostName::is_private) {
+            return Err(Refusal::PrivateName);
+        }
         record.through_parent = true;
         let (stream, early) = parent::connect(state, parent, host, port).await?;
         record.address = peer(&stream);

@@ -85,6 +85,11 @@ pub enum Refusal {
         /// The pattern of the deny list.
         rule: HostPattern,
     },
+    /// The name is one of private networks, and a parent proxy would resolve it.
+    #[error(
+        "it is a name of a private network, whose address cannot be checked behind the parent proxy"
+    )]
+    PrivateName,
     /// The name cannot be resolved.
     #[error("cannot resolve the name: {0}")]
     Unresolved(String),

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use sandbox_network::{ConnectionVerdict, HostPattern, ParentProxy, TlsName};
+use sandbox_network::{
+    ConnectionRecord, ConnectionVerdict, HostPattern, ParentProxy, Refusal, TlsName,
+};
 
 use crate::world::{World, assert_echoes, echo, echo_server, http_server, read_answer, read_head};
 
@@ -124,4 +126,29 @@ fn requests_for_urls_go_through_a_tunnel_of_the_parent() {
         *heads.lock().unwrap(),
         ["CONNECT a.example:80 HTTP/1.1\r\nHost: a.example:80\r\n\r\n"]
     );
+}
+
+#[test]
+fn names_of_private_networks_do_not_go_to_the_parent() {
+    let (parent, heads) = parent("HTTP/1.1 200 OK\r\n\r\n");
+    let named = [
+        "intranet",
+        "*.internal",
+        "printer.local",
+        "169.254.169.254:80",
+    ];
+    let world = World::with(&named, &[], |options| options.parent = Some(parent));
+    for host in ["intranet", "metadata.google.internal", "PRINTER.local."] {
+        let answer = world.tunnel(host, 443).unwrap_err();
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+        assert!(answer.contains("a name of a private network"), "{answer}");
+    }
+    // An address that no rule names is not reached either.
+    world.tunnel("10.0.0.1", 80).unwrap_err();
+    assert!(heads.lock().unwrap().is_empty(), "the parent saw nothing");
+    assert!(world.names.asked().is_empty());
+    let report = world.finish();
+    let refused = |one: &ConnectionRecord| one.verdict == ConnectionVerdict::Refused;
+    assert!(report.connections.iter().all(refused));
+    assert_eq!(report.connections[0].reason, Some(Refusal::PrivateName));
 }

@@ -1,5 +1,7 @@
 //! A parent proxy, such as a company's: hosts are reached through it, and it resolves their names.
 
+mod variables;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,8 +25,10 @@ const MAX_ANSWER: usize = 32 * 1024;
 
 /// An HTTP proxy through which hosts are reached.
 ///
-/// Private networks cannot be told from public ones then, because the parent resolves the names.
-/// Addresses and the loopback are always connected directly.
+/// The rules decide by name as without one. Private networks cannot be told from public ones then,
+/// because the parent resolves the names: only names that are common in private networks are refused
+/// ([`HostName::is_private`](crate::HostName::is_private)). Addresses and the loopback are always
+/// connected directly.
 ///
 /// ```
 /// use sandbox_network::ParentProxy;
@@ -32,6 +36,11 @@ const MAX_ANSWER: usize = 32 * 1024;
 /// assert!(ParentProxy::parse("http://user:secret@proxy.example.com:3128").is_err());
 /// let parent = parent.with_credentials("user", "secret");
 /// assert!(!format!("{parent:?}").contains("secret"));
+///
+/// // As environments write it.
+/// let written = "http://user:secret@proxy.example.com:3128";
+/// let parent = ParentProxy::from_variables(written, "localhost,.example.org").unwrap();
+/// assert_eq!(parent.address(), "proxy.example.com:3128");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParentProxy {
@@ -81,6 +90,12 @@ impl ParentProxy {
         self
     }
 
+    /// Returns the host and port, for a person.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.host.with_port(self.port)
+    }
+
     /// `true` if the host is reached through this parent.
     pub(super) fn carries(&self, host: &Host, port: u16) -> bool {
         let named = host.as_name().is_some_and(|name| !name.is_localhost());
@@ -101,7 +116,7 @@ impl ParentProxy {
 impl fmt::Debug for ParentProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ParentProxy")
-            .field("at", &self.host.with_port(self.port))
+            .field("at", &self.address())
             .field("authenticates", &self.authorization.is_some())
             .field("direct", &self.direct)
             .finish()
