@@ -355,6 +355,11 @@ const REFUSED: &[Row] = &[
     .proxied(
         &["its Host header is not its target"],
         &["refused one.example:0 (invalid request: its Host header is not its target)"],
+    )
+    .direct(
+        &["one.example:80 is refused: HTTP asks for `evil.example`"],
+        &["refused one.example:80 at 93.184.215.14 by one.example (HTTP asks for `evil.example` on \
+           a connection to another host)"],
     ),
     row(
         "a host that cannot be reached",
