@@ -3,12 +3,13 @@
 
 use os_sandbox::{
     Contact, ContactKind, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network,
-    Plan, Policy, ProxySession, ProxySockets, Sandbox,
+    ParentProxySetting, Plan, Policy, ProxySession, ProxySockets, Sandbox,
 };
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     AskHost, Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict,
-    DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules, Listeners, Protocol, Refusal,
+    DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules, Listeners, ParentProxy, Protocol,
+    Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -19,6 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_RECORDS: usize = 1000;
 /// Bound on the lines about refused hosts.
 const MAX_LINES: usize = 5;
+
+/// Remark about a connection whose address the broker does not know.
+const UNCHECKED_ADDRESS: &str = "the parent proxy resolved the name; the address is the proxy's";
 
 /// Opens a plan. If its policy names hosts, commands reach exactly those, by a broker in this
 /// process.
@@ -136,6 +140,10 @@ impl BrokerProxy {
                 host.with_port(port)
             )
         });
+        options.parent = match self.hosts.parent() {
+            Some(parent) => Some(parent_proxy(parent)?),
+            None => None,
+        };
         Broker::new(rules, options)
     }
 }
@@ -179,6 +187,14 @@ fn descriptors_for_connections() -> usize {
     usize::try_from(left).unwrap_or(usize::MAX)
 }
 
+/// Returns the proxy outside of a policy. The error does not repeat its URL.
+fn parent_proxy(parent: &ParentProxySetting) -> io::Result<ParentProxy> {
+    ParentProxy::from_variables(parent.url(), parent.exceptions()).map_err(|error| {
+        let text = format!("the parent proxy {}: {error}", parent.address());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
 /// Returns the rules of a policy's lists.
 fn rules(hosts: &NamedHosts) -> io::Result<HostRules> {
     let parse = |text: &String| {
@@ -213,7 +229,7 @@ fn contact(record: ConnectionRecord) -> Contact {
         },
         reason: match &record.reason {
             Some(reason) => Some(reason.to_string()),
-            None => record.answer.and_then(answered),
+            None => remark(&record),
         },
         host: record.host,
         port: record.port,
@@ -222,6 +238,14 @@ fn contact(record: ConnectionRecord) -> Contact {
         received: record.received,
         rule: record.rule.map(|rule| rule.to_string()),
     }
+}
+
+/// Returns the remark about a connection: the answer that allowed it, and the check that it lacks.
+fn remark(record: &ConnectionRecord) -> Option<String> {
+    let answer = record.answer.and_then(answered);
+    let unchecked = record.through_parent.then(|| UNCHECKED_ADDRESS.to_owned());
+    let parts: Vec<String> = answer.into_iter().chain(unchecked).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Returns the reason of a connection that a person's answer allowed.

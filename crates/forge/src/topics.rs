@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes of errors that are not in a project or worker file.
-const CODES: [(&str, &str); 78] = [
+const CODES: [(&str, &str); 79] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     (
         "approve.answered",
@@ -143,6 +143,10 @@ const CODES: [(&str, &str); 78] = [
     (
         "mount.unavailable",
         "a directory of the project cannot be opened",
+    ),
+    (
+        "network.parent_proxy",
+        "the environment names no proxy that named hosts can be reached through",
     ),
     (
         "node",

@@ -135,8 +135,8 @@ pub use host_proxy::{
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Git, Limits, Mount, NamedHosts, Network, Policy, PolicyBuilder, ProgramDir,
-    Survivors, System, UnixSockets,
+    Environment, Git, Limits, Mount, NamedHosts, Network, ParentProxySetting, Policy,
+    PolicyBuilder, ProgramDir, Survivors, System, UnixSockets,
 };
 pub use process::Killer;
 pub use promise::{Enforcer, Entry, Promise, PromiseState, Rank};

@@ -36,6 +36,10 @@ pub(crate) struct ExecArgs {
     /// command, or always, by a rule of yours for this project. Denied hosts are not asked about.
     #[arg(long, conflicts_with = "no_os_sandbox")]
     pub(crate) ask_hosts: bool,
+    /// Reach named hosts through the proxy of HTTPS_PROXY, ALL_PROXY or HTTP_PROXY, except those in
+    /// NO_PROXY. It resolves their names, so private addresses behind them are not refused.
+    #[arg(long, conflicts_with = "no_os_sandbox")]
+    pub(crate) parent_proxy: bool,
     /// Use this mechanism, or fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<MechanismName>,

@@ -6,6 +6,7 @@ mod container;
 mod exec_log;
 mod identity;
 mod missing;
+mod parent_proxy;
 mod receipt;
 
 use std::ffi::{OsStr, OsString};
@@ -186,6 +187,10 @@ fn prepare(
         .map_err(|error| unavailable(error.to_string()))?;
     let policy = match args.ask_hosts {
         true => ask_hosts::asking_policy(policy, grant.askable_hosts())?,
+        false => policy,
+    };
+    let policy = match args.parent_proxy {
+        true => parent_proxy::through_parent(policy, ambient)?,
         false => policy,
     };
     let directory = directory_inside(&policy, here)?;
@@ -415,6 +420,9 @@ fn run_it(
     .map_err(|error| start_error(&error, program, &here, plan.policy(), ambient))?;
     let quiet = global.quiet || global.json;
     if !quiet {
+        parent_proxy::note(plan.policy())
+            .into_iter()
+            .for_each(stderr::print);
         notes(plan.entries(), child.enforcement());
     }
     if let Some(receipt) = &mut receipt {
@@ -448,6 +456,9 @@ fn run_it(
         report(&exit, exceeded, &printed, enforcement)?;
     } else {
         print_limits(&exit, &child, plan.policy(), quiet);
+        let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
+        let hint = hint.filter(|_| !exit.success() && !quiet);
+        hint.into_iter().for_each(stderr::print);
     }
     if args.fail_on_quarantine && !child.quarantined().is_empty() {
         return Ok(ExitKind::Quarantined);

@@ -11,6 +11,7 @@ pub(crate) struct World {
 }
 
 /// What the program did.
+#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) stdout: String,

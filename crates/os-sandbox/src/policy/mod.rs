@@ -21,7 +21,7 @@ pub use guards::Pattern;
 pub use limits::Limits;
 pub(crate) use mounts::{LinkPolicy, check_not_kernel, covered};
 pub use mounts::{Mount, MountPlacement};
-pub use network::{NamedHosts, Network};
+pub use network::{NamedHosts, Network, ParentProxySetting};
 pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
 pub(crate) use sockets::refuse_writable;

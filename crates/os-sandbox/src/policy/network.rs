@@ -1,7 +1,9 @@
 //! The hosts that a command may reach.
 
+use super::Policy;
 use crate::error::{Error, ErrorKind};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 /// The network of a command. A stricter value is always the safe choice.
@@ -51,6 +53,87 @@ pub struct NamedHosts {
     denied: Vec<String>,
     ports: BTreeSet<u16>,
     addresses: BTreeSet<SocketAddr>,
+    parent: Option<ParentProxySetting>,
+}
+
+/// A proxy outside, such as a company's, through which the hosts' proxy reaches names. It resolves
+/// them, so nothing here knows their addresses.
+///
+/// ```
+/// use os_sandbox::ParentProxySetting;
+/// let url = "http://me:secret@proxy.example.com:3128";
+/// let parent = ParentProxySetting::new("proxy.example.com:3128", url, "localhost");
+/// assert!(!format!("{parent:?}").contains("secret"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct ParentProxySetting {
+    address: String,
+    url: String,
+    exceptions: String,
+}
+
+impl ParentProxySetting {
+    /// Returns a setting: the address that plans and receipts show, the URL, which may contain
+    /// credentials, and the hosts that are reached directly, as in `NO_PROXY`.
+    pub fn new(
+        address: impl Into<String>,
+        url: impl Into<String>,
+        exceptions: impl Into<String>,
+    ) -> ParentProxySetting {
+        ParentProxySetting {
+            address: address.into(),
+            url: url.into(),
+            exceptions: exceptions.into(),
+        }
+    }
+
+    /// Returns the address without credentials.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Returns the URL, with its credentials.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the hosts that are reached directly.
+    #[must_use]
+    pub fn exceptions(&self) -> &str {
+        &self.exceptions
+    }
+}
+
+impl Policy {
+    /// Returns this policy with a proxy outside for its named hosts. A policy without named hosts
+    /// stays as it is.
+    ///
+    /// ```
+    /// use os_sandbox::{NamedHosts, Network, ParentProxySetting, Policy};
+    /// let hosts = NamedHosts::new(["example.com"]).port(443);
+    /// let policy = Policy::builder().network(Network::Hosts(hosts)).build()?;
+    /// let parent = ParentProxySetting::new("proxy.example.com:3128", "proxy.example.com:3128", "");
+    /// let policy = policy.with_parent_proxy(parent);
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_parent_proxy(mut self, parent: ParentProxySetting) -> Policy {
+        if let Network::Hosts(hosts) = &mut self.network {
+            hosts.parent = Some(parent);
+        }
+        self
+    }
+}
+
+impl fmt::Debug for ParentProxySetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParentProxySetting")
+            .field("address", &self.address)
+            .field("exceptions", &self.exceptions)
+            .finish_non_exhaustive()
+    }
 }
 
 impl NamedHosts {
@@ -97,6 +180,20 @@ impl NamedHosts {
         self
     }
 
+    /// Reaches names through a proxy outside. Addresses behind names are not checked then, and plans
+    /// and receipts say so.
+    #[must_use]
+    pub fn parent_proxy(mut self, parent: ParentProxySetting) -> NamedHosts {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// Returns the proxy outside.
+    #[must_use]
+    pub fn parent(&self) -> Option<&ParentProxySetting> {
+        self.parent.as_ref()
+    }
+
     /// Returns the patterns that plans and receipts show.
     #[must_use]
     pub fn patterns(&self) -> &[String] {
@@ -121,10 +218,17 @@ impl NamedHosts {
 
     /// Describes the list, for the remark of a plan.
     pub(crate) fn describe(&self) -> String {
-        let list = self.patterns.join(", ");
-        match self.denied.is_empty() {
-            true => list,
-            false => format!("{list}, without {}", self.denied.join(", ")),
+        let mut list = self.patterns.join(", ");
+        if !self.denied.is_empty() {
+            list = format!("{list}, without {}", self.denied.join(", "));
+        }
+        match &self.parent {
+            None => list,
+            Some(parent) => format!(
+                "{list}; through the parent proxy {}, which resolves names, so private addresses \
+                 behind them are not refused",
+                parent.address
+            ),
         }
     }
 

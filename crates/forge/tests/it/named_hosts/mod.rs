@@ -3,6 +3,7 @@
 
 mod asking;
 mod decisions;
+mod parent_proxy;
 mod programs;
 mod servers;
 

@@ -22,6 +22,7 @@ ADDRESSES = {
     "93.184.215.14/32": ["one.example", "www.one.example", "deep.www.one.example", "dual.example"],
     "93.184.215.15/32": ["two.example"],
     "93.184.215.66/32": ["evil.example"],
+    "93.184.215.77/32": ["parent.example"],
     "2a00:1450::5/128": ["six.example", "dual.example"],
     "10.0.0.5/32": ["private.example"],
     "169.254.169.254/32": ["metadata.example"],
@@ -36,6 +37,7 @@ TLS = 443
 SPEAKS_FIRST = 2200
 ECHO = 9000
 POSTGRES = 5432
+PARENT = 3129
 BANNER = b"SSH-2.0-own\r\n"
 
 
@@ -233,6 +235,45 @@ def echo(stream):
             stream.sendall(bytes_)
 
 
+def parent_proxy(heads):
+    """A proxy that wants a password and connects every name to the first address."""
+
+    def handle(stream):
+        with stream:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                byte = stream.recv(1)
+                if not byte:
+                    return
+                head += byte
+            target = head.split()[1].decode()
+            # The credentials me:s3cret.
+            allowed = b"Proxy-Authorization: Basic bWU6czNjcmV0\r\n" in head
+            with open(heads, "a") as file:
+                file.write("%s %s\n" % (target, allowed))
+            if not allowed:
+                return stream.sendall(b"HTTP/1.1 407 Password\r\n\r\n")
+            port = int(target.rsplit(":", 1)[1])
+            with socket.create_connection(("93.184.215.14", port)) as server:
+                stream.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                start(pass_on, server, stream)
+                pass_on(stream, server)
+
+    return handle
+
+
+def pass_on(source, to):
+    try:
+        while True:
+            bytes_ = source.recv(65536)
+            if not bytes_:
+                break
+            to.sendall(bytes_)
+        to.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
 def refuse_as_postgres(stream):
     """Refuses TLS and every user, with an own text."""
     with stream:
@@ -277,6 +318,7 @@ def serve(own, files, context):
     accept(SPEAKS_FIRST, speak_first)
     accept(ECHO, echo)
     accept(POSTGRES, refuse_as_postgres)
+    accept(PARENT, parent_proxy(os.path.join(own, "heads")))
     for port in [53, 443]:
         note_datagrams(port, os.path.join(own, "datagrams"))
 

@@ -136,6 +136,16 @@ impl Servers {
         Terminal::start_program(&self.world, setup, "timeout".as_ref(), &words)
     }
 
+    /// Runs `forge ARGS` with further variables.
+    pub(super) fn forge_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Ran {
+        let set = variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let words: Vec<String> = std::iter::once("env".to_owned()).chain(set).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.forge_by(&words, args)
+    }
+
     /// The arguments of `timeout` for `forge ARGS`.
     fn words(&self, starter: &[&str], args: &[&str]) -> Vec<String> {
         let target = self.process();
@@ -157,6 +167,11 @@ impl Servers {
         ];
         let words = [&[WATCHDOG_S][..], starter, &enter, args].concat();
         words.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Returns the targets that the parent proxy was asked for, and whether the password was right.
+    pub(super) fn parent_targets(&self) -> String {
+        std::fs::read_to_string(self.world.outside().join("own/heads")).unwrap_or_default()
     }
 
     /// Runs a script of bash under `forge --json exec` with these hosts.
