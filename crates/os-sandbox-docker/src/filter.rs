@@ -12,7 +12,7 @@
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
 use os_sandbox::mechanism::seccomp::{
-    Action, Arch, ENOSYS, EPERM, FilterSpec, Rule, Table, Test, UnixSocketRule, table,
+    Action, Arch, ENOSYS, EPERM, FilterSpec, ObservedCalls, Rule, Table, Test, UnixSocketRule, table,
 };
 use std::fmt::Write as _;
 
@@ -73,6 +73,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: 
         shared_group: false,
         tracing: false,
         ask_modes: false,
+        observed: ObservedCalls::default(),
     });
     let mut out = SeccompProfile::new(arch);
     let mut plain: Vec<&str> = PLAIN.split_whitespace().collect();
@@ -259,6 +260,7 @@ mod tests {
             shared_group: false,
             tracing: false,
             ask_modes: false,
+            observed: ObservedCalls::default(),
         })
     }
 

@@ -14,8 +14,9 @@
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
-use crate::job::Strings;
+use crate::job::{Observed, Strings};
 use crate::modes::Modes;
+use crate::observe::{Observer, Verdict};
 use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request, TextBuffer};
 use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, Errno, PollFd};
 use crate::wire;
@@ -45,10 +46,11 @@ pub struct Connect<'a> {
     internet: bool,
     names: Strings<'a>,
     places: Strings<'a>,
+    observed: Option<Observed<'a>>,
 }
 
 impl<'a> Connect<'a> {
-    pub fn parse(body: &'a [u8]) -> Option<Self> {
+    pub fn parse(body: &'a [u8], fds: &[i32]) -> Option<Self> {
         let flags = u32::from_ne_bytes(body.get(0..4)?.try_into().ok()?);
         let count = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as usize;
         let places = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?) as usize;
@@ -58,11 +60,21 @@ impl<'a> Connect<'a> {
         let mut rest = body.get(12..)?;
         let names = Strings::take(&mut rest, count * 2)?;
         let places = Strings::take(&mut rest, places)?;
+        let observed = match flags & wire::CONNECT_OBSERVE {
+            0 => None,
+            _ => Some(Observed::take(&mut rest, *fds.get(1)?)?),
+        };
         Some(Connect {
             internet: flags & wire::CONNECT_INTERNET != 0,
             names,
             places,
+            observed,
         })
+    }
+
+    /// Returns `true` if the filter asks about modes, which a run without places does not.
+    fn changes_modes(&self) -> bool {
+        { self.places }.next().is_some()
     }
 
     /// Returns the real path of a named address. It reads the address as the kernel does: the
@@ -86,7 +98,7 @@ impl<'a> Connect<'a> {
 
 /// Splits the process: returns in the child, which continues the job. The parent serves until that
 /// child has ended.
-pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
+pub fn split(connect: Connect<'_>, channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_CONNECT);
     // The connector opens the places before the target starts, which could put something else
     // there.
@@ -96,6 +108,9 @@ pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
             // The job's descriptors take the numbers that they have without a connector.
             modes.close();
             sys::close(channel);
+            if let Some(observed) = connect.observed {
+                sys::close(observed.file);
+            }
             Ok(())
         }
         child => serve(connect, modes, channel, child),
@@ -104,7 +119,7 @@ pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
 
 /// Serves the target's calls. It never sends the broker anything, because the broker's socket
 /// belongs to the supervisor. The supervisor sees an end of this process, for whatever reason.
-fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
+fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     // The end of the control socket means the end of the tree, so the connector must not hold it
     // open.
     for number in 0..3 {
@@ -122,6 +137,7 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
         sys::exit(125)
     }
     let mut state = ConnectorState {
+        observer: connect.observed.map(Observer::new),
         connect,
         modes,
         me: sys::getpid(),
@@ -182,7 +198,8 @@ fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
 }
 
 struct ConnectorState<'a> {
-    connect: &'a Connect<'a>,
+    connect: Connect<'a>,
+    observer: Option<Observer<'a>>,
     modes: Modes,
     me: i32,
     /// The process of the rest of the run; `done` is `true` if it has ended.
@@ -227,8 +244,7 @@ impl ConnectorState<'_> {
         // result is not needed any more.
         self.stop(|worker| worker.thread == request.thread);
         if request.number != sys::nr::CONNECT as u32 {
-            let result = self.modes.change(self.listener, &request);
-            let _ = notify::answer(self.listener, request.id, result);
+            self.serve_other(&request);
             return;
         }
         let result = match self.decide(&request) {
@@ -236,10 +252,31 @@ impl ConnectorState<'_> {
                 Some(result) => result,
                 None => return,
             },
-            Err(errno) => Err(errno),
+            Err(errno) => {
+                if let (EACCES, Some(observer)) = (errno, &mut self.observer) {
+                    observer.refused_connect(&request);
+                }
+                Err(errno)
+            }
         };
         // Fails if the thread does not wait any more.
         let _ = notify::answer(self.listener, request.id, result);
+    }
+
+    /// Answers a call that is no connect: one that changes a mode, or one that is reported.
+    fn serve_other(&mut self, request: &Request) {
+        let observer = self.observer.as_mut();
+        let verdict = observer.and_then(|observer| observer.observe(request));
+        // Each fails if the thread does not wait any more.
+        let _ = match verdict {
+            _ if self.connect.changes_modes() && Modes::decides(request.number) => {
+                let result = self.modes.change(self.listener, request);
+                notify::answer(self.listener, request.id, result)
+            }
+            Some(Verdict::Continue) => notify::go_on(self.listener, request.id),
+            Some(Verdict::Refuse(errno)) => notify::answer(self.listener, request.id, Err(errno)),
+            None => notify::answer(self.listener, request.id, Err(sys::ENOSYS)),
+        };
     }
 
     /// Connects in this process if that takes no time. Otherwise it starts a child, which answers

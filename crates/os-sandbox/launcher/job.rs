@@ -43,6 +43,41 @@ pub struct Run<'a> {
     pub watch_threads: u64,
     /// Directories below which the supervisor changes modes; `None` if the filter does not ask it.
     pub places: Option<Strings<'a>>,
+    /// Calls that the supervisor reports; `None` if the filter does not ask it about any.
+    pub observed: Option<Observed<'a>>,
+}
+
+/// Calls that are reported, and what is needed to tell which of them.
+#[derive(Clone, Copy)]
+pub struct Observed<'a> {
+    calls: &'a [u8],
+    addresses: &'a [u8],
+    /// Paths below which the target may write.
+    pub writable: Strings<'a>,
+    /// The target has another root directory than the observer.
+    pub is_foreign: bool,
+    /// The target may write nothing in `/proc`.
+    pub proc_is_closed: bool,
+    /// Where the reports go.
+    pub file: i32,
+}
+
+/// One observed call: what it does, and the indices of its arguments.
+#[derive(Clone, Copy)]
+pub struct ObservedCall {
+    /// One of `wire::CALL_…`.
+    pub operation: u32,
+    paths: [u8; 2],
+    /// The argument with the flags.
+    pub flags: Option<usize>,
+}
+
+/// The arguments that name one file.
+#[derive(Clone, Copy)]
+pub struct CallPaths {
+    /// The descriptor from which a relative path starts; `None` for the working directory.
+    pub at: Option<usize>,
+    pub path: usize,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -129,6 +164,13 @@ impl<'a> Run<'a> {
             0 => None,
             _ => Some(*fds.get(after_channel)?),
         };
+        let observed = match flags & wire::FLAG_OBSERVE {
+            0 => None,
+            _ => {
+                let file = *fds.get(after_channel + usize::from(namespace_channel.is_some()))?;
+                Some(Observed::take(&mut rest, file)?)
+            }
+        };
         Some(Run {
             flags,
             wall_ms: word(wire::WORD_WALL_MS)?,
@@ -153,6 +195,7 @@ impl<'a> Run<'a> {
             watch_bytes: word(wire::WORD_WATCH_BYTES)?,
             watch_threads: word(wire::WORD_WATCH_THREADS)?,
             places,
+            observed,
         })
     }
 
@@ -195,6 +238,70 @@ impl<'a> Run<'a> {
     pub fn rules(&self) -> impl Iterator<Item = (u64, CStr<'a>)> {
         self.rules.chunks_exact(8).map(number).zip(self.rule_paths)
     }
+}
+
+impl<'a> Observed<'a> {
+    pub fn take(rest: &mut &'a [u8], file: i32) -> Option<Self> {
+        let head = take(rest, wire::OBSERVED_WORDS * 4)?;
+        let word = |index: usize| {
+            let bytes = head.get(index * 4..index * 4 + 4)?;
+            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+        };
+        let flags = word(3)?;
+        Some(Observed {
+            calls: take(
+                rest,
+                (word(0)? as usize).checked_mul(wire::OBSERVED_CALL_BYTES)?,
+            )?,
+            addresses: take(rest, (word(1)? as usize).checked_mul(wire::ADDRESS_BYTES)?)?,
+            writable: Strings::take(rest, word(2)? as usize)?,
+            is_foreign: flags & wire::OBSERVED_FOREIGN != 0,
+            proc_is_closed: flags & wire::OBSERVED_PROC_CLOSED != 0,
+            file,
+        })
+    }
+
+    pub fn call(&self, number: u32) -> Option<ObservedCall> {
+        let mut rows = self.calls.chunks_exact(wire::OBSERVED_CALL_BYTES);
+        let row = rows.find(|row| row[0..4] == number.to_ne_bytes())?;
+        Some(ObservedCall {
+            operation: row[4].into(),
+            paths: [row[5], row[6]],
+            flags: index(row[7]),
+        })
+    }
+
+    /// Returns `true` if an address of the internet is one that the target may connect: a row says
+    /// so. `address` has the bytes of IPv4 first, as in a row.
+    pub fn allows(&self, is_v6: bool, address: &[u8; 16], port: u16) -> bool {
+        let mut rows = self.addresses.chunks_exact(wire::ADDRESS_BYTES);
+        rows.any(|row| {
+            let wanted = u16::from_ne_bytes([row[2], row[3]]);
+            let bits = usize::from(row[1]).min(128);
+            let (whole, rest) = (bits / 8, bits % 8);
+            let mask = !(0xffu8 >> rest);
+            (row[0] != 0) == is_v6
+                && (wanted == 0 || wanted == port)
+                && row[4..4 + whole] == address[..whole]
+                && (rest == 0 || (row[4 + whole] ^ address[whole]) & mask == 0)
+        })
+    }
+}
+
+impl ObservedCall {
+    pub fn paths(self) -> impl Iterator<Item = CallPaths> {
+        self.paths.into_iter().filter_map(|both| {
+            Some(CallPaths {
+                at: index(both >> 4),
+                path: index(both & 0xf)?,
+            })
+        })
+    }
+}
+
+/// The index of an argument; larger numbers mean none.
+fn index(number: u8) -> Option<usize> {
+    (number < 6).then_some(number.into())
 }
 
 impl<'a> Strings<'a> {

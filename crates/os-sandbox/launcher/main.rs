@@ -26,6 +26,7 @@ mod listing;
 mod memory;
 mod modes;
 mod namespace_sockets;
+mod observe;
 mod pins;
 mod probe;
 mod routes;
@@ -119,9 +120,9 @@ fn one() -> Result<Next, Failure> {
     }
     match word(1) {
         wire::KIND_CONNECT => {
-            let connect = Connect::parse(body).ok_or(protocol(EPROTO))?;
+            let connect = Connect::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
             let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
-            connect::split(&connect, *channel)?;
+            connect::split(connect, *channel)?;
             return Ok(Next::Another);
         }
         wire::KIND_EXEC => become_other(body, count)?,

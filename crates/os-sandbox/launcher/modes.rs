@@ -7,14 +7,12 @@
 //!
 //! Entry point: [`Modes::change`].
 
-use crate::sys::notify::{self, OwnedDescriptor, Request, TextBuffer};
+use crate::sys::notify::{self, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer};
 use crate::sys::{
     self, AT_FDCWD, CStr, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, EPERM, Errno, nr,
 };
 use crate::wire;
 
-/// `PATH_MAX`, with the NUL.
-const MAX_PATH_BYTES: usize = 4096;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const SET_ID: u32 = 0o6000;
@@ -59,6 +57,11 @@ impl Modes {
         }
     }
 
+    /// Returns `true` if a call changes a mode.
+    pub fn decides(number: u32) -> bool {
+        [nr::CHMOD, nr::FCHMOD, nr::FCHMODAT, nr::FCHMODAT2].contains(&(number as usize))
+    }
+
     /// Makes the call for the target, or returns why not.
     pub fn change(&self, listener: i32, request: &Request) -> Result<(), Errno> {
         let call = ModeCall::parse(request)?;
@@ -73,7 +76,9 @@ impl Modes {
         let take = |number: i32| notify::take_descriptor(&thread, number).map_err(refused);
         let mut text = [0u8; MAX_PATH_BYTES];
         let path = match call.path {
-            Some(address) => Some(read_path(request.thread, address, &mut text).map_err(refused)?),
+            Some(address) => {
+                Some(notify::read_path(request.thread, address, &mut text).map_err(refused)?)
+            }
             None => None,
         };
         let empty = path.is_some_and(|path| path.bytes().is_empty());
@@ -193,23 +198,6 @@ fn below<'a>(name: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
         [b'/', rest @ ..] => Some(rest),
         _ => None,
     }
-}
-
-/// A path of the target. Read page by page: behind its end there may be nothing.
-fn read_path(thread: i32, address: u64, buffer: &mut [u8]) -> Result<CStr<'_>, Errno> {
-    const PAGE: usize = 4096;
-    let mut have = 0;
-    while have < buffer.len() {
-        let at = address.checked_add(have as u64).ok_or(EFAULT)?;
-        let page = PAGE - at as usize % PAGE;
-        let end = buffer.len().min(have + page);
-        notify::read_memory(thread, at, &mut buffer[have..end])?;
-        if let Some(nul) = buffer[have..end].iter().position(|byte| *byte == 0) {
-            return CStr::new(&buffer[..=have + nul]).ok_or(EINVAL);
-        }
-        have = end;
-    }
-    Err(ENAMETOOLONG)
 }
 
 fn working_directory(thread: i32) -> Result<OwnedDescriptor, Errno> {

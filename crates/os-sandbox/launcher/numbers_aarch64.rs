@@ -7,6 +7,7 @@ pub const UNLINKAT: usize = 35;
 pub const SYMLINKAT: usize = 36;
 pub const MOUNT: usize = 40;
 pub const STATFS: usize = 43;
+pub const FSTATFS: usize = 44;
 pub const TRUNCATE: usize = 45;
 pub const CHDIR: usize = 49;
 pub const FCHMOD: usize = 52;

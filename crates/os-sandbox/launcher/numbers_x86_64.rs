@@ -34,6 +34,7 @@ pub const SETSID: usize = 112;
 pub const CAPGET: usize = 125;
 pub const CAPSET: usize = 126;
 pub const STATFS: usize = 137;
+pub const FSTATFS: usize = 138;
 pub const PRCTL: usize = 157;
 pub const MOUNT: usize = 165;
 pub const GETDENTS64: usize = 217;

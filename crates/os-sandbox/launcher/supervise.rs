@@ -3,9 +3,10 @@
 //! over a limit, and when the broker is gone or asks for it (end of the control socket): the same
 //! path every time.
 
-use crate::job::{Run, Strings};
+use crate::job::Run;
 use crate::modes::Modes;
 use crate::namespace_sockets;
+use crate::observe::{Observer, Verdict};
 use crate::pins;
 use crate::probe;
 use crate::routes;
@@ -88,9 +89,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     if mounts >= 0 && pins::is_part_lost(run) {
         return Err((wire::STAGE_PIN, sys::ESTALE));
     }
-    let mut asks = match run.places {
-        Some(places) => Some(Asks::open(places).map_err(&forking)?),
-        None => None,
+    let mut asks = match (run.places, run.observed) {
+        (None, None) => None,
+        _ => Some(Asks::open(run).map_err(&forking)?),
     };
     let channel = asks.as_ref().map_or(run.channel, |asks| Some(asks.targets));
     let target = match sys::fork().map_err(&forking)? {
@@ -207,7 +208,7 @@ fn wait(
     mounts: i32,
     deadline: Option<u64>,
     mut watch: Option<LimitMonitor>,
-    mut asks: Option<&mut Asks>,
+    mut asks: Option<&mut Asks<'_>>,
 ) -> WaitOutcome {
     let mut errors = errors;
     let mut waiting = false;
@@ -306,9 +307,11 @@ fn wait(
     }
 }
 
-/// The target's questions about modes.
-struct Asks {
-    modes: Modes,
+/// The target's questions: the modes that it may not change itself, and the calls that are
+/// reported.
+struct Asks<'a> {
+    modes: Option<Modes>,
+    observer: Option<Observer<'a>>,
     /// The target's end of the channel on which its listener comes.
     targets: i32,
     /// Our end of it, until the listener has come.
@@ -317,13 +320,14 @@ struct Asks {
     listener: i32,
 }
 
-impl Asks {
-    fn open(places: Strings<'_>) -> sys::Result<Asks> {
+impl<'a> Asks<'a> {
+    fn open(run: &Run<'a>) -> sys::Result<Asks<'a>> {
         // Before there is a target that could put something else there.
-        let modes = Modes::open(places)?;
+        let modes = run.places.map(Modes::open).transpose()?;
         let [ours, targets] = sys::attempts::socket_pair(SOCK_STREAM | sys::O_CLOEXEC)?;
         Ok(Asks {
             modes,
+            observer: run.observed.map(Observer::new),
             targets,
             channel: ours,
             listener: -1,
@@ -360,8 +364,23 @@ impl Asks {
         } else if events & sys::POLLIN == 0 {
             self.listener = -1;
         } else if let Ok(request) = notify::receive(self.listener) {
-            let result = self.modes.change(self.listener, &request);
-            // Fails if the caller has been interrupted or has ended.
+            let verdict = self
+                .observer
+                .as_mut()
+                .and_then(|observer| observer.observe(&request));
+            let result = match (&self.modes, verdict) {
+                (Some(modes), _) if Modes::decides(request.number) => {
+                    modes.change(self.listener, &request)
+                }
+                (_, Some(Verdict::Continue)) => {
+                    // Fails if the caller has been interrupted or has ended.
+                    let _ = notify::go_on(self.listener, request.id);
+                    return;
+                }
+                (_, Some(Verdict::Refuse(errno))) => Err(errno),
+                (_, None) => Err(sys::ENOSYS),
+            };
+            // As above.
             let _ = notify::answer(self.listener, request.id, result);
         }
     }

@@ -64,6 +64,8 @@ pub const ENAMETOOLONG: Errno = 36;
 pub const ENOSYS: Errno = 38;
 pub const ELOOP: Errno = 40;
 pub const EPROTO: Errno = 71;
+pub const EAFNOSUPPORT: Errno = 97;
+pub const ENETUNREACH: Errno = 101;
 pub const ETIMEDOUT: Errno = 110;
 pub const ESTALE: Errno = 116;
 
@@ -414,6 +416,16 @@ pub fn memory_used(path: CStr<'_>) -> Result<Option<u64>> {
         .saturating_mul(block_bytes);
     let names = files.saturating_sub(free_files).saturating_mul(FILE_BYTES);
     Ok((kind == TMPFS).then_some(content.saturating_add(names)))
+}
+
+/// Returns `true` if nothing in the mount of an open file can be written.
+pub fn is_read_only(number: i32) -> Result<bool> {
+    const ST_RDONLY: u64 = 1;
+    // struct statfs, whose eleventh word has the flags.
+    let mut about = [0u64; 15];
+    let to = about.as_mut_ptr() as usize;
+    raw(nr::FSTATFS, [fd(number), to, 0, 0, 0, 0])?;
+    Ok(about[10] & ST_RDONLY != 0)
 }
 
 pub fn unlink(path: CStr<'_>) -> Result<()> {
@@ -778,13 +790,38 @@ pub fn landlock_allow(ruleset: i32, parent: i32, rights: u64) -> Result<()> {
     .map(drop)
 }
 
+/// The attribute of a file at which a mount begins.
+const MOUNT_ROOT: u64 = 0x2000;
+
 /// What `statx` says of an open descriptor: device, inode, and whether it is the root of a mount.
 pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
-    const MOUNT_ROOT: u64 = 0x2000;
     let data = statx(number)?;
     // struct statx: mask and blksize (0), attributes (1), nlink and uid (2), … inode (4), …
     // attributes_mask (7), … rdev (16), dev_major and dev_minor (17).
     Ok((data[17], data[4], data[1] & data[7] & MOUNT_ROOT != 0))
+}
+
+/// The kind of an open file.
+pub struct FileKind {
+    pub is_directory: bool,
+    /// A device, a FIFO or a socket.
+    pub is_special: bool,
+    pub is_mount_root: bool,
+}
+
+pub fn about(number: i32) -> Result<FileKind> {
+    const S_IFMT: u64 = 0o170_000;
+    const S_IFDIR: u64 = 0o040_000;
+    const S_IFREG: u64 = 0o100_000;
+    const S_IFLNK: u64 = 0o120_000;
+    let data = statx(number)?;
+    // gid and mode (3).
+    let kind = data[3] >> 32 & S_IFMT;
+    Ok(FileKind {
+        is_directory: kind == S_IFDIR,
+        is_special: !matches!(kind, S_IFDIR | S_IFREG | S_IFLNK),
+        is_mount_root: data[1] & data[7] & MOUNT_ROOT != 0,
+    })
 }
 
 /// Returns the number of hard links of an open file.

@@ -1,4 +1,4 @@
-//! System calls of the connector: answering for a filter, and acting on another process's behalf.
+//! System calls that answer for a filter, and act on another process's behalf.
 //! All of them go through `raw`; the unsafe code is there.
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
@@ -16,6 +16,8 @@ impl Drop for OwnedDescriptor {
     }
 }
 
+/// `PATH_MAX`, with the NUL.
+pub const MAX_PATH_BYTES: usize = 4096;
 /// Largest address that the kernel takes (`struct sockaddr_storage`).
 pub const MAX_ADDRESS_BYTES: usize = 128;
 
@@ -49,12 +51,23 @@ pub fn receive(listener: i32) -> Result<Request> {
     })
 }
 
-/// Lets the call return 0 or this error. `ENOENT` if nobody waits for it any more. It is never
-/// told to go on: then the kernel would look again at memory that could have changed.
+/// Lets the call return 0 or this error. `ENOENT` if nobody waits for it any more.
 pub fn answer(listener: i32, id: u64, result: Result<()>) -> Result<()> {
-    const SEND: usize = 0xc018_2101;
     let error = result.err().map_or(0, |errno| -errno);
-    let response = [id, 0, u64::from(error as u32)];
+    respond(listener, id, u64::from(error as u32))
+}
+
+/// Lets the kernel go on with the call (Linux 5.5). Only for calls that are observed: the kernel
+/// looks again at memory that could have changed.
+pub fn go_on(listener: i32, id: u64) -> Result<()> {
+    const CONTINUE: u64 = 1;
+    respond(listener, id, CONTINUE << 32)
+}
+
+/// `last`: the error, and the flags above it.
+fn respond(listener: i32, id: u64, last: u64) -> Result<()> {
+    const SEND: usize = 0xc018_2101;
+    let response = [id, 0, last];
     loop {
         let sent = raw(
             nr::IOCTL,
@@ -132,6 +145,23 @@ pub fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> Result<()> {
     }
 }
 
+/// A path of a thread's memory. Read page by page: behind its end there may be nothing.
+pub fn read_path(thread: i32, address: u64, buffer: &mut [u8]) -> Result<CStr<'_>> {
+    const PAGE: usize = 4096;
+    let mut have = 0;
+    while have < buffer.len() {
+        let at = address.checked_add(have as u64).ok_or(EFAULT)?;
+        let page = PAGE - at as usize % PAGE;
+        let end = buffer.len().min(have + page);
+        read_memory(thread, at, &mut buffer[have..end])?;
+        if let Some(nul) = buffer[have..end].iter().position(|byte| *byte == 0) {
+            return CStr::new(&buffer[..=have + nul]).ok_or(EINVAL);
+        }
+        have = end;
+    }
+    Err(super::ENAMETOOLONG)
+}
+
 /// A number that the kernel knows about a socket (`SOL_SOCKET`).
 pub fn option(socket: i32, name: i32) -> Result<u64> {
     const SOL_SOCKET: i32 = 1;
@@ -207,6 +237,7 @@ pub fn connect(socket: i32, address: &[u8]) -> Result<()> {
 pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
 pub const RESOLVE_NO_SYMLINKS: u64 = 4;
 pub const RESOLVE_BENEATH: u64 = 8;
+pub const RESOLVE_IN_ROOT: u64 = 16;
 
 /// A place, not opened for anything, through no link at all.
 pub fn place(path: CStr<'_>) -> Result<OwnedDescriptor> {
@@ -246,6 +277,13 @@ pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     text.push_number(number);
     text.push(b"\0");
     let path = text.c_str().ok_or(EINVAL)?;
+    let bytes = read_link(path, buffer)?.len();
+    buffer[bytes] = 0;
+    Ok(&buffer[..=bytes])
+}
+
+/// Returns the text of a link, without NUL, for which the buffer has room.
+pub fn read_link<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     let room = buffer.len() - 1;
     let bytes = raw(
         nr::READLINKAT,
@@ -261,8 +299,7 @@ pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     if bytes >= room {
         return Err(super::ENAMETOOLONG);
     }
-    buffer[bytes] = 0;
-    Ok(&buffer[..=bytes])
+    Ok(&buffer[..bytes])
 }
 
 /// Returns `true` if a descriptor was opened with `O_PATH`.
@@ -330,6 +367,11 @@ impl<'a> TextBuffer<'a> {
         TextBuffer { bytes, len: 0 }
     }
 
+    /// Goes on after the first bytes of the memory.
+    pub fn after(bytes: &'a mut [u8], len: usize) -> Self {
+        TextBuffer { bytes, len }
+    }
+
     pub fn push(&mut self, more: &[u8]) {
         for byte in more {
             if let Some(slot) = self.bytes.get_mut(self.len) {
@@ -360,5 +402,9 @@ impl<'a> TextBuffer<'a> {
 
     pub fn c_str(&self) -> Option<CStr<'_>> {
         CStr::new(self.as_bytes())
+    }
+
+    pub fn into_c_str(self) -> Option<CStr<'a>> {
+        CStr::new(&self.bytes[..self.len])
     }
 }

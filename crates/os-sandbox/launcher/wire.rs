@@ -9,7 +9,7 @@
 
 /// First word of every message. A launcher of another build refuses a message that starts with
 /// another word.
-pub const MAGIC: u32 = 0x4f53_4c39;
+pub const MAGIC: u32 = 0x4f53_4c3a;
 
 /// Header: magic, kind, body bytes, descriptors.
 pub const HEADER_BYTES: usize = 16;
@@ -34,10 +34,13 @@ pub const KIND_REPORT: u32 = 3;
 /// target (`connect.rs`), the other takes the next message. Body: flags, count of sockets and count
 /// of places (u32 each), then strings, each ended by NUL: for every socket the name that the target
 /// uses and the path of the real socket, then the places below which modes may be changed
-/// (`modes.rs`). One descriptor: the end of the channel on which the target's listener arrives.
+/// (`modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
+/// channel on which the target's listener arrives, then the file of reports.
 pub const KIND_CONNECT: u32 = 4;
 /// The connector may connect internet sockets too.
 pub const CONNECT_INTERNET: u32 = 1;
+/// The connector reports calls (`observe.rs`).
+pub const CONNECT_OBSERVE: u32 = 2;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
 /// Bound on the places below which modes may be changed.
@@ -127,6 +130,64 @@ pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 /// ([`KIND_SOCKETS`]): the supervisor sends it the network namespace, and starts the target after
 /// its answer.
 pub const FLAG_SOCKETS: u64 = 2048;
+
+/// The supervisor reports calls (`observe.rs`). The descriptor after the ones named before is the
+/// file of reports, and the body ends with the observed calls.
+pub const FLAG_OBSERVE: u64 = 4096;
+
+/// Observed calls: these u32 words (count of calls, of addresses and of strings, then flags), the
+/// calls, the addresses, and the paths below which the target may write, each ended by NUL.
+pub const OBSERVED_WORDS: usize = 4;
+/// The target has a root directory of its own, which the observer reaches by `/proc/PID/root`.
+pub const OBSERVED_FOREIGN: u32 = 1;
+/// Nothing in `/proc` may be written.
+pub const OBSERVED_PROC_CLOSED: u32 = 2;
+/// A call: its number (u32), one of `CALL_…`, two paths and the index of the flags (u8 each). A path
+/// is the index of the argument with the directory's descriptor, times 16, and the index of the
+/// path; 15 for none.
+pub const OBSERVED_CALL_BYTES: usize = 8;
+/// An address that the target may connect: 1 for IPv6 (u8), length of the prefix (u8), port (u16; 0
+/// for all), address (16 bytes, of which IPv4 uses the first four).
+pub const ADDRESS_BYTES: usize = 20;
+/// Opens a file, and perhaps makes it.
+pub const CALL_OPEN: u32 = 1;
+/// Makes a file, or empties it.
+pub const CALL_CREAT: u32 = 2;
+/// Changes the content of a file.
+pub const CALL_WRITE: u32 = 3;
+/// Makes a name.
+pub const CALL_CREATE: u32 = 4;
+/// Removes a name.
+pub const CALL_REMOVE: u32 = 5;
+/// Moves the first path to the second.
+pub const CALL_MOVE: u32 = 6;
+/// Changes a mode.
+pub const CALL_MODE: u32 = 7;
+/// Binds a local socket to a path.
+pub const CALL_BIND: u32 = 8;
+/// Connects an internet socket.
+pub const CALL_CONNECT: u32 = 9;
+/// Makes a socket of a family that the filter refuses.
+pub const CALL_SOCKET: u32 = 10;
+/// Connects a local socket, which the connector refused.
+pub const CALL_CONNECT_LOCAL: u32 = 12;
+/// In a report: the bound was reached, and no further call is reported.
+pub const CALLS_OMITTED: u32 = 11;
+
+/// A report: one of `CALL_…`, `STATE_…` and the length of the object (u32 each), the name of the
+/// program (16 bytes, padded with NUL), then the object: a path, an address of [`ADDRESS_BYTES`], or the
+/// number of a family (u32).
+pub const REPORT_HEAD_BYTES: usize = 28;
+/// Bound on the reports of one run; each object is reported once.
+pub const MAX_REPORTS: usize = 256;
+/// The path exists. Without it, its directory does.
+pub const STATE_EXISTS: u32 = 1;
+/// The path is in a mount that cannot be written.
+pub const STATE_READ_ONLY: u32 = 2;
+/// A mount begins at the path.
+pub const STATE_MOUNT: u32 = 4;
+/// Neither the path nor its directory exists inside.
+pub const STATE_ABSENT: u32 = 8;
 
 /// A pin that bubblewrap has made: verify that the mount exists.
 pub const PIN_LOOK: u64 = 0;

@@ -65,6 +65,11 @@ impl Backend {
         self.properties().loopback
     }
 
+    /// Returns `true` if the launcher of a command observes its calls.
+    pub(crate) fn reports_denials(self) -> bool {
+        matches!(self, Backend::Bubblewrap | Backend::Landlock)
+    }
+
     pub(crate) fn shows_sandbox_paths(self) -> bool {
         self.properties().sandbox_paths
     }

@@ -2,6 +2,7 @@
 
 use crate::captured::Captured;
 use crate::command::Command;
+use crate::denials::Denial;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::exceeded::{EffectiveLimits, Exceeded};
@@ -115,6 +116,14 @@ impl Child {
     #[must_use]
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.enforcement.quarantined
+    }
+
+    /// Returns the attempts that the policy refused, each once, in their order; Linux reports those
+    /// that would have changed something or reached another host. Empty before [`Child::wait`] or
+    /// one of its kind has returned, and without [`Command::report_denials`].
+    #[must_use]
+    pub fn denials(&self) -> &[Denial] {
+        &self.enforcement.denials
     }
 
     /// Returns the receipt. After the end, it includes the findings from then.

@@ -46,6 +46,7 @@ pub struct Command {
     pub(crate) timeout: Option<Duration>,
     pub(crate) session: Session,
     pub(crate) host_proxy: Option<Arc<dyn HostProxy>>,
+    pub(crate) reports_denials: bool,
 }
 
 /// The terminal session of a command.
@@ -76,7 +77,17 @@ impl Command {
             timeout: None,
             session: Session::New,
             host_proxy: None,
+            reports_denials: true,
         }
+    }
+
+    /// Sets whether refused attempts are reported ([`Child::denials`](crate::Child::denials));
+    /// `true` by default. With reports, a call that changes a file by its path takes some
+    /// microseconds longer, and programs that install a listener of their own
+    /// (`SECCOMP_FILTER_FLAG_NEW_LISTENER`, seccomp_unotify(2)) fail with `EBUSY`.
+    pub fn report_denials(mut self, yes: bool) -> Self {
+        self.reports_denials = yes;
+        self
     }
 
     /// Adds an argument.

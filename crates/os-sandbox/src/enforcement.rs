@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::backend::Backend;
+use crate::denials::Denial;
 use crate::exceeded::size;
 use crate::findings::Findings;
 use crate::host_proxy::Contact;
@@ -63,6 +64,13 @@ pub struct Enforcement {
     /// The number of attempts that are not listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub more_contacts: u64,
+    /// The attempts that the policy refused, of which the first are listed, each once. Empty where
+    /// no mechanism reports them.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub denials: Vec<Denial>,
+    /// `true` if there were attempts that were not looked at any more.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    pub more_denials: bool,
 }
 
 #[cfg(feature = "serde")]
@@ -219,6 +227,8 @@ impl Enforcement {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            denials: Vec::new(),
+            more_denials: false,
         }
     }
 }
@@ -232,6 +242,8 @@ impl Enforcement {
         self.unreachable += findings.unreachable;
         self.contacts.extend(findings.contacts.listed);
         self.more_contacts += findings.contacts.more;
+        self.denials.extend(findings.denials.listed);
+        self.more_denials |= findings.denials.more;
     }
 
     /// Marks promises that the start found to be kept in part only as degraded.

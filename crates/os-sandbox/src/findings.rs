@@ -1,6 +1,7 @@
 //! Facts about one command that its mechanism learns after planning: at the start, and after the
 //! end.
 
+use crate::denials::Denials;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::Contacts;
 use crate::plan::Plan;
@@ -29,6 +30,8 @@ pub struct Findings {
     pub unreachable: u64,
     /// Attempts to reach hosts by a proxy.
     pub contacts: Contacts,
+    /// Attempts that the policy refused.
+    pub denials: Denials,
     /// The reason why the command's result cannot be trusted.
     pub failed: Option<String>,
 }

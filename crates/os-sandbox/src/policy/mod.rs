@@ -479,6 +479,20 @@ impl Policy {
         })
     }
 
+    /// Returns the pattern that protects or hides a path of the host.
+    pub(crate) fn protecting(&self, path: &Path) -> Option<&str> {
+        let mount = self.mount_of(path)?;
+        self.outward(mount).find_map(|(_, mount)| {
+            let below = path.strip_prefix(mount.host()).ok()?;
+            let own = self.own_guards.get(mount.shown_at());
+            let own = own
+                .into_iter()
+                .flat_map(|own| own.protect.iter().chain(&own.hide));
+            let mut all = self.protect.iter().chain(&self.hide).chain(own);
+            all.find(|one| one.covers(below)).map(Pattern::text)
+        })
+    }
+
     fn mount_of(&self, path: &Path) -> Option<&Mount> {
         self.mounts
             .iter()

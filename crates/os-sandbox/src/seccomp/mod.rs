@@ -8,6 +8,7 @@ mod compile;
 #[cfg(test)]
 mod interpret;
 mod numbers;
+mod observed;
 mod rules;
 mod table;
 #[cfg(test)]
@@ -15,5 +16,7 @@ mod tests;
 
 pub(crate) use compile::{bytes, compile};
 pub use numbers::Arch;
+pub use observed::ObservedCalls;
+pub(crate) use observed::{CallKind, CallRow};
 pub use rules::{FilterSpec, UnixSocketRule, table};
 pub use table::{Action, Clause, ENOSYS, EPERM, Range, Rule, Table, Test};

@@ -77,7 +77,7 @@ impl Arch {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 113] = [
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 125] = [
     ("open", Some(2), None),
     ("ioctl", Some(16), Some(29)),
     ("shmget", Some(29), Some(194)),
@@ -85,6 +85,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 113] = [
     ("shmctl", Some(31), Some(195)),
     ("socket", Some(41), Some(198)),
     ("connect", Some(42), Some(203)),
+    ("bind", Some(49), Some(200)),
     ("socketpair", Some(53), Some(199)),
     ("clone", Some(56), Some(220)),
     ("semget", Some(64), Some(190)),
@@ -95,8 +96,14 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 113] = [
     ("msgsnd", Some(69), Some(189)),
     ("msgrcv", Some(70), Some(188)),
     ("msgctl", Some(71), Some(187)),
+    ("truncate", Some(76), Some(45)),
+    ("rename", Some(82), None),
     ("mkdir", Some(83), None),
+    ("rmdir", Some(84), None),
     ("creat", Some(85), None),
+    ("link", Some(86), None),
+    ("unlink", Some(87), None),
+    ("symlink", Some(88), None),
     ("chmod", Some(90), None),
     ("fchmod", Some(91), Some(52)),
     ("chown", Some(92), None),
@@ -149,6 +156,10 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 113] = [
     ("mkdirat", Some(258), Some(34)),
     ("mknodat", Some(259), Some(33)),
     ("fchownat", Some(260), Some(54)),
+    ("unlinkat", Some(263), Some(35)),
+    ("renameat", Some(264), Some(38)),
+    ("linkat", Some(265), Some(37)),
+    ("symlinkat", Some(266), Some(36)),
     ("fchmodat", Some(268), Some(53)),
     ("unshare", Some(272), Some(97)),
     ("move_pages", Some(279), Some(239)),
@@ -164,6 +175,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 113] = [
     ("kcmp", Some(312), Some(272)),
     ("finit_module", Some(313), Some(273)),
     ("sched_setattr", Some(314), Some(274)),
+    ("renameat2", Some(316), Some(276)),
     ("kexec_file_load", Some(320), Some(294)),
     ("bpf", Some(321), Some(280)),
     ("userfaultfd", Some(323), Some(282)),

@@ -3,6 +3,7 @@
 //! files and processes. The filter closes the interfaces that those do not see.
 
 use super::numbers::Arch;
+use super::observed::{CallKind, ObservedCalls};
 use super::table::{
     Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
     EPROTONOSUPPORT, Rule, Table, Test,
@@ -32,6 +33,9 @@ pub struct FilterSpec {
     pub tracing: bool,
     /// `true` if the filter notifies the supervisor or the connector of every change of a mode.
     pub ask_modes: bool,
+    /// The calls that the filter reports. Each goes on, or returns the error that it has without the
+    /// report.
+    pub observed: ObservedCalls,
 }
 
 /// The rule for local sockets.
@@ -50,6 +54,8 @@ const SET_ID: u32 = 0o6000;
 /// `O_CREAT`, and the bit that makes `O_TMPFILE` more than `O_DIRECTORY`. Only with one of them
 /// does an open have a mode at all.
 const CREATES: u32 = 0o100 | 0o20_000_000;
+/// `O_ACCMODE`, `O_CREAT` and `O_TRUNC`: without any of them an open changes nothing.
+const CHANGES: u32 = 0o3 | 0o100 | 0o1000;
 /// `CLONE_NEW*` as `clone` takes them; the time namespace shares its bit with the exit signal.
 const NAMESPACES: u32 = 0x7e02_0000;
 const NEW_TIME: u32 = 0x80;
@@ -184,18 +190,24 @@ pub fn table(wanted: FilterSpec) -> Table {
     rules.rule("ioctl", ioctls(wanted));
 
     // A set-id file in a writable mount outlives the sandbox and works outside.
-    rules.when(&["creat", "mkdir", "mknod"], 1, SET_ID, EPERM);
-    rules.when(&["mkdirat", "mknodat"], 2, SET_ID, EPERM);
-    let else_modes = match wanted.ask_modes {
+    let reported = |kind: CallKind| match wanted.observed.includes(kind) {
         true => Action::UserNotify,
         false => Action::Allow,
     };
-    for (name, mode) in [
-        ("chmod", 1),
-        ("fchmod", 1),
-        ("fchmodat", 2),
-        ("fchmodat2", 2),
+    let creates = reported(CallKind::Create);
+    rules.unless(&["creat", "mkdir", "mknod"], 1, SET_ID, creates);
+    rules.unless(&["mkdirat", "mknodat"], 2, SET_ID, creates);
+    for (name, mode, by_path) in [
+        ("chmod", 1, true),
+        ("fchmod", 1, false),
+        ("fchmodat", 2, true),
+        ("fchmodat2", 2, true),
     ] {
+        let else_modes = match wanted.ask_modes {
+            true => Action::UserNotify,
+            false if by_path => reported(CallKind::Mode),
+            false => Action::Allow,
+        };
         let refused = Clause {
             tests: vec![Test::Any {
                 arg: mode,
@@ -211,8 +223,13 @@ pub fn table(wanted: FilterSpec) -> Table {
             },
         );
     }
-    rules.creating("open", 1, 2);
-    rules.creating("openat", 2, 3);
+    rules.opening("open", 1, 2, reported(CallKind::Open));
+    rules.opening("openat", 2, 3, reported(CallKind::Open));
+    for (number, row) in wanted.observed.rows(wanted.arch) {
+        if rules.out.iter().all(|(known, _)| *known != number) && row.kind != CallKind::Socket {
+            rules.out.push((number, Rule::always(Action::UserNotify)));
+        }
+    }
 
     if wanted.freeze_metadata {
         rules.always(
@@ -404,8 +421,12 @@ fn streams() -> Vec<Clause> {
 /// Returns the rule for families, an allow-list: VSOCK, packet, AF_ALG, TIPC and all future ones
 /// stay closed.
 fn sockets(wanted: FilterSpec) -> Rule {
+    let refused = |errno: u16| match wanted.observed.includes(CallKind::Socket) {
+        true => Action::UserNotify,
+        false => Action::Errno(errno),
+    };
     let mut clauses = match wanted.unix {
-        UnixSocketRule::Deny => vec![local(Action::Errno(EACCES))],
+        UnixSocketRule::Deny => vec![local(refused(EACCES))],
         UnixSocketRule::Notify => streams(),
         UnixSocketRule::Allow => vec![local(Action::Allow)],
     };
@@ -413,7 +434,7 @@ fn sockets(wanted: FilterSpec) -> Rule {
         if !wanted.internet {
             clauses.push(Clause {
                 tests: vec![family(internet)],
-                action: Action::Errno(ENETUNREACH),
+                action: refused(ENETUNREACH),
             });
             continue;
         }
@@ -470,6 +491,17 @@ fn family(family: u32) -> Test {
     }
 }
 
+fn refusing(arg: u8, mask: u32, errno: u16, otherwise: Action) -> Rule {
+    let refused = Clause {
+        tests: vec![Test::Any { arg, mask }],
+        action: Action::Errno(errno),
+    };
+    Rule {
+        clauses: vec![refused],
+        otherwise,
+    }
+}
+
 struct RuleBuilder {
     arch: Arch,
     out: Vec<(u32, Rule)>,
@@ -492,17 +524,14 @@ impl RuleBuilder {
     /// Refuses calls with any bit of `mask` in the argument.
     fn when(&mut self, names: &[&str], arg: u8, mask: u32, errno: u16) {
         for name in names {
-            let refused = Clause {
-                tests: vec![Test::Any { arg, mask }],
-                action: Action::Errno(errno),
-            };
-            self.rule(
-                name,
-                Rule {
-                    clauses: vec![refused],
-                    otherwise: Action::Allow,
-                },
-            );
+            self.rule(name, refusing(arg, mask, errno, Action::Allow));
+        }
+    }
+
+    /// Refuses calls with any bit of `mask` in the argument; `otherwise` is the action for all others.
+    fn unless(&mut self, names: &[&str], arg: u8, mask: u32, otherwise: Action) {
+        for name in names {
+            self.rule(name, refusing(arg, mask, EPERM, otherwise));
         }
     }
 
@@ -570,8 +599,16 @@ impl RuleBuilder {
         );
     }
 
-    /// Refuses an open that creates a file with a set-id bit.
-    fn creating(&mut self, name: &str, flags: u8, mode: u8) {
+    /// Refuses an open that creates a file with a set-id bit. `changing` is the action for every
+    /// other open that can change something.
+    fn opening(&mut self, name: &str, flags: u8, mode: u8, changing: Action) {
+        let changes = Clause {
+            tests: vec![Test::Any {
+                arg: flags,
+                mask: CHANGES,
+            }],
+            action: changing,
+        };
         let refused = Clause {
             tests: vec![
                 Test::Any {
@@ -585,10 +622,14 @@ impl RuleBuilder {
             ],
             action: Action::Errno(EPERM),
         };
+        let clauses = match changing {
+            Action::Allow => vec![refused],
+            _ => vec![refused, changes],
+        };
         self.rule(
             name,
             Rule {
-                clauses: vec![refused],
+                clauses,
                 otherwise: Action::Allow,
             },
         );

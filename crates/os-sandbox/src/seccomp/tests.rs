@@ -3,6 +3,7 @@
 use super::compile::compile;
 use super::interpret;
 use super::numbers::{Arch, NUMBERS};
+use super::observed::{OBSERVED, ObservedCalls};
 use super::rules::{FilterSpec, TIOCSTI, UnixSocketRule, table};
 use super::table::{
     Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 fn all_wanted() -> Vec<FilterSpec> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        for bits in 0..256 {
+        for bits in 0..2048 {
             all.push(FilterSpec {
                 arch,
                 internet: bits & 1 != 0,
@@ -27,6 +28,11 @@ fn all_wanted() -> Vec<FilterSpec> {
                 shared_group: bits & 16 != 0,
                 tracing: bits & 64 != 0,
                 ask_modes: bits & 128 != 0,
+                observed: ObservedCalls {
+                    changes: bits & 256 != 0,
+                    modes: bits & 512 != 0,
+                    connects: bits & 1024 != 0,
+                },
             });
         }
     }
@@ -38,6 +44,11 @@ fn decide(wanted: FilterSpec, name: &str, args: [u64; 6]) -> Action {
     table(wanted).decide(wanted.arch.audit(), number, &args)
 }
 
+const NOTHING: ObservedCalls = ObservedCalls {
+    changes: false,
+    modes: false,
+    connects: false,
+};
 const CLOSED: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
     internet: false,
@@ -47,6 +58,7 @@ const CLOSED: FilterSpec = FilterSpec {
     shared_group: true,
     tracing: false,
     ask_modes: false,
+    observed: NOTHING,
 };
 const OPEN: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
@@ -57,6 +69,7 @@ const OPEN: FilterSpec = FilterSpec {
     shared_group: false,
     tracing: true,
     ask_modes: false,
+    observed: NOTHING,
 };
 const NAMED: FilterSpec = FilterSpec {
     unix: UnixSocketRule::Notify,

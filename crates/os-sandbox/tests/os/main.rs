@@ -21,6 +21,8 @@ mod commands;
 #[cfg(target_os = "linux")]
 mod connects;
 #[cfg(target_os = "linux")]
+mod denials;
+#[cfg(target_os = "linux")]
 mod emulated;
 #[cfg(target_os = "linux")]
 mod fixture;
@@ -240,6 +242,7 @@ fn tests() -> Vec<Test> {
             ("guards", guards::all),
             ("limits", limits::all),
             ("tracing", tracing::all),
+            ("denials", denials::all),
             ("modes", modes::all),
             ("git", git::all),
             ("git_files", git_files::all),

@@ -94,6 +94,7 @@ fn run(words: &[&str]) -> io::Result<String> {
             let output = std::process::Command::new(path).output()?;
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
+        ["reach", address] => TcpStream::connect(address).map(|_| String::new()),
         ["tcp", port] => TcpStream::connect(("127.0.0.1", parse(port)?)).map(|_| String::new()),
         ["tcp6", port] => TcpStream::connect(("::1", parse(port)?)).map(|_| String::new()),
         ["listen"] => std::net::TcpListener::bind(("127.0.0.1", 0)).map(|_| String::new()),

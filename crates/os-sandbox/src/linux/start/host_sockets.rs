@@ -230,6 +230,11 @@ fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
     steps
 }
 
+/// Returns `true` if a forwarder listens on a port that a policy names.
+pub(super) fn takes_connections(port: u16) -> bool {
+    !is_taken(port)
+}
+
 /// Returns `true` for the ports of the resolver and the proxy. On those, hosts are reached by the
 /// proxy only.
 fn is_taken(port: u16) -> bool {

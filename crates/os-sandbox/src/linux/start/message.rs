@@ -2,8 +2,9 @@
 //! `launcher/job.rs`.
 
 use super::super::wire;
+use super::observe::Reports;
 use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -38,6 +39,8 @@ pub(crate) struct Run {
     pub(crate) watch_threads: u64,
     /// Directories below which the supervisor changes modes; empty if the filter does not ask it.
     pub(crate) places: Vec<PathBuf>,
+    /// The observed calls; empty if the filter reports none to the supervisor.
+    pub(crate) observed: Vec<u8>,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -83,8 +86,12 @@ pub(crate) fn connect<'a>(
     internet: bool,
     places: &[PathBuf],
     channel: BorrowedFd<'a>,
+    reports: Option<&'a Reports>,
 ) -> LauncherMessage<'a> {
-    let flags = if internet { wire::CONNECT_INTERNET } else { 0 };
+    let mut flags = if internet { wire::CONNECT_INTERNET } else { 0 };
+    if reports.is_some() {
+        flags |= wire::CONNECT_OBSERVE;
+    }
     let mut body = Vec::new();
     body.extend_from_slice(&flags.to_ne_bytes());
     body.extend_from_slice(&(sockets.len() as u32).to_ne_bytes());
@@ -96,10 +103,14 @@ pub(crate) fn connect<'a>(
     for place in places {
         string(&mut body, place.as_os_str().as_bytes());
     }
+    body.extend(reports.into_iter().flat_map(Reports::observed));
     LauncherMessage {
         kind: wire::KIND_CONNECT,
         body,
-        fds: vec![channel],
+        fds: [channel]
+            .into_iter()
+            .chain(reports.map(AsFd::as_fd))
+            .collect(),
     }
 }
 
@@ -165,6 +176,7 @@ impl Run {
         for place in &self.places {
             string(&mut body, place.as_os_str().as_bytes());
         }
+        body.extend_from_slice(&self.observed);
         LauncherMessage {
             kind: wire::KIND_RUN,
             body,

@@ -7,6 +7,7 @@ mod host_sockets;
 pub(super) mod launch;
 mod limits;
 pub(super) mod message;
+pub(super) mod observe;
 pub(super) mod running;
 pub(super) mod sockets;
 mod view;
@@ -38,7 +39,7 @@ use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
 use crate::promise::Promise;
 use crate::sandbox::Sandbox;
-use crate::seccomp::{self, Arch, UnixSocketRule};
+use crate::seccomp::{self, Arch, ObservedCalls, UnixSocketRule};
 use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
@@ -49,6 +50,7 @@ use limits::{limit_tree, limits};
 use message::{LauncherMessage, Run};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
+use observe::{Reports, observed_calls};
 use running::{Record, RunResources, Running};
 use sockets::ConnectorSpec;
 use std::ffi::{OsStr, OsString};
@@ -118,6 +120,7 @@ pub(crate) fn begin(
             keep: keeps_resources(command.plan()),
             sandbox: Some(command.sandbox.clone()),
             proxied: None,
+            reports: prepared.reports.take(),
         },
         wall,
     )
@@ -192,6 +195,7 @@ struct Prepared {
     connector: Option<ConnectorSpec>,
     /// On it the supervisor sends its network namespace to the maker of sockets.
     namespace_channel: Option<UnixStream>,
+    reports: Option<Reports>,
     notes: Notes,
     held: Option<PlaceholderLease>,
     sweep: Option<PostRunScan>,
@@ -291,7 +295,7 @@ impl Prepared {
             }
             Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
                 if plan.support().seccomp() {
-                    run.filter = filter(&command.sandbox, command.session)?;
+                    run.filter = filter(command)?;
                 }
                 if abi > 0 {
                     ruleset = Some(rules(plan, &mounts, private.as_deref(), links)?);
@@ -349,6 +353,14 @@ impl Prepared {
                 Some(ConnectorSpec::new(paths, &mounts, internet(plan), places)?)
             }
         };
+        let reports = match command.reports_denials {
+            true => Reports::new(plan, &mounts, private.as_deref(), connector.is_some())?,
+            false => None,
+        };
+        if let (Some(reports), None) = (&reports, &connector) {
+            run.flags |= wire::FLAG_OBSERVE;
+            run.observed = reports.observed().to_vec();
+        }
         let group = limit_tree(&command.sandbox, &mut run)?;
         let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
         let doors = doors.unwrap_or_default();
@@ -362,6 +374,7 @@ impl Prepared {
             outer: None,
             connector,
             namespace_channel: None,
+            reports,
             notes: Notes {
                 degraded: Vec::new(),
                 annotations: remarks,
@@ -490,11 +503,18 @@ impl Prepared {
         fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
         fds.extend(self.namespace_channel.as_ref().map(AsFd::as_fd));
+        let of_connector = self.reports.as_ref().filter(|_| self.connector.is_some());
+        if self.connector.is_none() {
+            fds.extend(self.reports.as_ref().map(AsFd::as_fd));
+        }
         // Last, and not read: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
-        let mut messages: Vec<LauncherMessage<'_>> =
-            self.connector.iter().map(ConnectorSpec::message).collect();
+        let mut messages: Vec<LauncherMessage<'_>> = self
+            .connector
+            .iter()
+            .map(|one| one.message(of_connector))
+            .collect();
         let run = self.run.message(fds);
         match (&self.outer, plan.backend()) {
             (Some(Outer::Birdcage { program, job }), _) => {
@@ -590,8 +610,8 @@ fn rules(
     }
 }
 
-fn filter(sandbox: &Sandbox, session: Session) -> Result<Vec<u8>, Error> {
-    let plan = sandbox.plan();
+fn filter(command: &Command) -> Result<Vec<u8>, Error> {
+    let plan = command.plan();
     let policy = plan.policy();
     let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
     let wanted = seccomp::FilterSpec {
@@ -610,11 +630,15 @@ fn filter(sandbox: &Sandbox, session: Session) -> Result<Vec<u8>, Error> {
             && geteuid().is_root()
             && !plan.support().own_container,
         shared_host: plan.backend() == Backend::Landlock,
-        shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
+        shared_group: command.session == Session::Inherit && plan.support().landlock_abi() < 6,
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),
+        observed: match command.reports_denials {
+            true => observed_calls(plan),
+            false => ObservedCalls::default(),
+        },
     };
-    sandbox.pool().filter(wanted).ok_or_else(none)
+    command.sandbox.pool().filter(wanted).ok_or_else(none)
 }
 
 /// Returns the host paths of the directories that the command may write.

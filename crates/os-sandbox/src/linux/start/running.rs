@@ -8,6 +8,7 @@ use super::super::landlock::private::ScratchDir;
 use super::super::wire;
 use super::alone::{self, Unsupervised};
 use super::launch::Launched;
+use super::observe::Reports;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
@@ -68,6 +69,8 @@ pub(crate) struct RunResources {
     pub(crate) sandbox: Option<Sandbox>,
     /// The service of the proxy for named hosts.
     pub(crate) proxied: Option<Box<dyn ProxySession>>,
+    /// The reports about refused calls.
+    pub(crate) reports: Option<Reports>,
 }
 
 impl Running {
@@ -109,6 +112,9 @@ impl Running {
         }
         if let Some(contacts) = contacts {
             self.findings.contacts = contacts;
+        }
+        if let (Some(reports), Some(sandbox)) = (self.own.reports.take(), &self.own.sandbox) {
+            self.findings.denials = reports.read(sandbox);
         }
     }
 

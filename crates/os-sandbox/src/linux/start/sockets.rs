@@ -3,6 +3,7 @@
 
 use super::super::host_mount::HostMount;
 use super::message::{self, LauncherMessage};
+use super::observe::Reports;
 use crate::access::Access;
 use crate::error::Error;
 use crate::policy::{PROGRAMS, Policy, ProgramDir, System, check_not_kernel, refuse_writable};
@@ -52,12 +53,13 @@ impl ConnectorSpec {
         })
     }
 
-    pub(crate) fn message(&self) -> LauncherMessage<'_> {
+    pub(crate) fn message<'a>(&'a self, reports: Option<&'a Reports>) -> LauncherMessage<'a> {
         message::connect(
             &self.sockets,
             self.internet,
             &self.places,
             self.ours.as_fd(),
+            reports,
         )
     }
 }

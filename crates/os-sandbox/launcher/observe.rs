@@ -1,0 +1,512 @@
+//! Observer: reports calls that the policy probably refuses, and lets them continue. The target's
+//! filter turns calls that change something into questions; whoever answers them (`supervise.rs`,
+//! `connect.rs`) asks the observer first. A report is a record in a file of the broker, which
+//! compares it with the policy after the end (`denials.rs` there).
+//!
+//! The observer decides nothing: another thread of the target can exchange the arguments after
+//! they were read, so a report can be wrong about a program that wants it to be, and the kernel
+//! decides about the call itself. The only calls that do not continue are sockets that the filter
+//! would have refused; they return the same error. The observer never waits for the broker.
+//!
+//! Entry point: [`Observer::observe`].
+
+use crate::job::{CallPaths, Observed, ObservedCall};
+use crate::sys::notify::{
+    self, MAX_ADDRESS_BYTES, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer,
+};
+use crate::sys::{self, AT_FDCWD, CStr, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOENT, Errno};
+use crate::wire;
+
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const O_ACCMODE: i32 = 3;
+const O_TRUNC: i32 = 0o1000;
+
+const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// Reports calls of one run.
+pub struct Observer<'a> {
+    observed: Observed<'a>,
+    /// Hashes of what was reported.
+    reported: [u64; wire::MAX_REPORTS],
+    count: usize,
+}
+
+/// The answer to an observed call.
+pub enum Verdict {
+    /// The kernel goes on with the call.
+    Continue,
+    /// The call returns this error, as the filter alone would have it.
+    Refuse(Errno),
+}
+
+/// How a call uses a path.
+#[derive(Clone, Copy)]
+struct PathUse {
+    operation: u32,
+    /// A link at the end is the object itself.
+    nofollow: bool,
+    /// The call makes the object if it does not exist.
+    creates: bool,
+    /// The call fails if the object exists.
+    is_new: bool,
+}
+
+/// The object of a call, found as the kernel finds it.
+struct Place<'b> {
+    /// Without a link, and without NUL.
+    path: &'b [u8],
+    state: u32,
+}
+
+impl<'a> Observer<'a> {
+    pub fn new(observed: Observed<'a>) -> Observer<'a> {
+        Observer {
+            observed,
+            reported: [0; wire::MAX_REPORTS],
+            count: 0,
+        }
+    }
+
+    /// Reports the call if it is to be, and says how to answer it. `None` if it is not one of the
+    /// observed calls.
+    pub fn observe(&mut self, request: &Request) -> Option<Verdict> {
+        let call = self.observed.call(request.number)?;
+        match call.operation {
+            wire::CALL_SOCKET => return Some(Verdict::Refuse(self.socket(request))),
+            wire::CALL_BIND | wire::CALL_CONNECT => self.address(request, call.operation),
+            _ => {
+                for (index, paths) in call.paths().enumerate() {
+                    if let Some(how) = path_use(request, call, index) {
+                        self.path(request, paths, how);
+                    }
+                }
+            }
+        }
+        Some(Verdict::Continue)
+    }
+
+    /// Reports a connect that the connector refused.
+    pub fn refused_connect(&mut self, request: &Request) {
+        self.address(request, wire::CALL_CONNECT_LOCAL);
+        self.address(request, wire::CALL_CONNECT);
+    }
+
+    /// The filter asks only about families that it refuses.
+    fn socket(&mut self, request: &Request) -> Errno {
+        let family = request.args[0] as u32;
+        self.report(request, wire::CALL_SOCKET, 0, &family.to_ne_bytes());
+        match family as u16 {
+            AF_UNIX => EACCES,
+            AF_INET | AF_INET6 => ENETUNREACH,
+            _ => EAFNOSUPPORT,
+        }
+    }
+
+    fn address(&mut self, request: &Request, operation: u32) {
+        let mut address = [0u8; MAX_ADDRESS_BYTES];
+        let Some(bytes) = usize::try_from(request.args[2] as i32)
+            .ok()
+            .and_then(|bytes| address.get_mut(..bytes))
+        else {
+            return;
+        };
+        if notify::read_memory(request.thread, request.args[1], bytes).is_err() {
+            return;
+        }
+        let Some((family, rest)) = bytes.split_first_chunk::<2>() else {
+            return;
+        };
+        match (operation, u16::from_ne_bytes(*family)) {
+            (wire::CALL_BIND, AF_UNIX) => {
+                let end = rest.iter().position(|byte| *byte == 0);
+                let path = &rest[..end.unwrap_or(rest.len())];
+                let how = PathUse {
+                    operation: wire::CALL_BIND,
+                    nofollow: true,
+                    creates: true,
+                    is_new: true,
+                };
+                if !path.is_empty() {
+                    self.located(request, AT_FDCWD, path, how);
+                }
+            }
+            (wire::CALL_CONNECT_LOCAL, AF_UNIX) => {
+                let end = rest.iter().position(|byte| *byte == 0);
+                let path = &rest[..end.unwrap_or(rest.len())];
+                self.report(request, wire::CALL_CONNECT_LOCAL, 0, path);
+            }
+            (wire::CALL_CONNECT, AF_INET) => self.connect(request, bytes, 4),
+            (wire::CALL_CONNECT, AF_INET6) => self.connect(request, bytes, 8),
+            _ => {}
+        }
+    }
+
+    /// Reports an address that the target may not connect. `at`: where it begins in the bytes, after
+    /// the port.
+    fn connect(&mut self, request: &Request, bytes: &[u8], at: usize) {
+        const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        let is_v6 = at == 8;
+        let length = if is_v6 { 16 } else { 4 };
+        let (Some(port), Some(ip)) = (bytes.get(2..4), bytes.get(at..at + length)) else {
+            return;
+        };
+        let mut address = [0u8; 16];
+        let is_v6 = match ip.strip_prefix(&MAPPED) {
+            Some(four) => {
+                address[..4].copy_from_slice(four);
+                false
+            }
+            None => {
+                address[..length].copy_from_slice(ip);
+                is_v6
+            }
+        };
+        let port = u16::from_be_bytes([port[0], port[1]]);
+        if port == 0 || self.observed.allows(is_v6, &address, port) {
+            return;
+        }
+        let mut object = [0u8; wire::ADDRESS_BYTES];
+        object[0] = is_v6.into();
+        object[2..4].copy_from_slice(&port.to_ne_bytes());
+        object[4..].copy_from_slice(&address);
+        self.report(request, wire::CALL_CONNECT, 0, &object);
+    }
+
+    fn path(&mut self, request: &Request, paths: CallPaths, how: PathUse) {
+        let at = match paths.at {
+            Some(index) => request.args[index] as i32,
+            None => AT_FDCWD,
+        };
+        let mut text = [0u8; MAX_PATH_BYTES];
+        let Ok(path) = notify::read_path(request.thread, request.args[paths.path], &mut text)
+        else {
+            return;
+        };
+        self.located(request, at, path.bytes(), how);
+    }
+
+    fn located(&mut self, request: &Request, at: i32, path: &[u8], how: PathUse) {
+        let mut absolute = [0u8; MAX_PATH_BYTES];
+        let Some(absolute) = self.absolute(request.thread, at, path, &mut absolute) else {
+            return;
+        };
+        let mut name = [0u8; MAX_PATH_BYTES];
+        let Some(place) = self.place(request.thread, absolute, how, &mut name) else {
+            return;
+        };
+        if !self.is_writable(place.path)
+            || place.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0
+        {
+            self.report(request, how.operation, place.state, place.path);
+        }
+    }
+
+    /// Returns `true` for a path below one that the target may write.
+    fn is_writable(&self, path: &[u8]) -> bool {
+        let mut writable = self.observed.writable;
+        writable.any(|root| is_below(path, root.bytes()))
+    }
+
+    /// Joins a path with the directory that it starts from. Returned with its NUL.
+    fn absolute<'b>(
+        &self,
+        thread: i32,
+        at: i32,
+        path: &[u8],
+        buffer: &'b mut [u8],
+    ) -> Option<CStr<'b>> {
+        let mut text = TextBuffer::new(buffer);
+        if path.first() != Some(&b'/') {
+            let mut link = [0u8; 40];
+            let link = link_of(thread, at, &mut link)?;
+            let mut start = [0u8; MAX_PATH_BYTES];
+            let start = notify::read_link(link, &mut start).ok()?;
+            // Pipes and sockets are no directories.
+            start.first().filter(|first| **first == b'/')?;
+            text.push(start);
+            text.push(b"/");
+        }
+        text.push(path);
+        text.push(b"\0");
+        text.into_c_str()
+    }
+
+    /// Finds the object of a call. `None` if the call fails without any policy, or if the object
+    /// cannot be known.
+    fn place<'b>(
+        &self,
+        thread: i32,
+        path: CStr<'_>,
+        how: PathUse,
+        name: &'b mut [u8],
+    ) -> Option<Place<'b>> {
+        if path.bytes().starts_with(b"/proc/") {
+            // Why: links there lead this process to other files than the target.
+            let links: [&[u8]; 4] = [b"fd", b"cwd", b"root", b"exe"];
+            if path
+                .bytes()
+                .split(|byte| *byte == b'/')
+                .any(|part| links.contains(&part))
+            {
+                return None;
+            }
+            return match self.observed.proc_is_closed {
+                true => copied(path.bytes(), name),
+                false => None,
+            };
+        }
+        let root = self.root(thread)?;
+        match self.open(&root, path, how.nofollow) {
+            // The kernel's answer is EEXIST.
+            Ok(_) if how.is_new => None,
+            Ok(object) => {
+                let mut place = self.named(&object, b"", wire::STATE_EXISTS, name)?;
+                let moves = matches!(how.operation, wire::CALL_REMOVE | wire::CALL_MOVE);
+                let suspect =
+                    place.state & wire::STATE_READ_ONLY != 0 || !self.is_writable(place.path);
+                if moves || suspect {
+                    let about = sys::about(object.0).ok()?;
+                    if moves && about.is_mount_root {
+                        place.state |= wire::STATE_MOUNT;
+                    }
+                    // The kernel's answer is EISDIR.
+                    if about.is_directory && how.operation == wire::CALL_OPEN {
+                        return None;
+                    }
+                    // The content of a device is not in the mount.
+                    if about.is_special && how.operation == wire::CALL_OPEN {
+                        place.state &= !wire::STATE_READ_ONLY;
+                    }
+                }
+                Some(place)
+            }
+            Err(ENOENT) => {
+                let (parent, last) = split(path.bytes())?;
+                let mut text = [0u8; MAX_PATH_BYTES];
+                let mut parent_path = TextBuffer::new(&mut text);
+                parent_path.push(parent);
+                parent_path.push(b"\0");
+                match self.open(&root, parent_path.c_str()?, false) {
+                    // The kernel's answer is ENOENT.
+                    Ok(_) if !how.creates => None,
+                    Ok(parent) => self.named(&parent, last, 0, name),
+                    Err(ENOENT) => absent(path.bytes(), name),
+                    Err(_) => None,
+                }
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The root directory of the target; -1 if it is this process's own.
+    fn root(&self, thread: i32) -> Option<Root> {
+        if !self.observed.is_foreign {
+            return Some(Root(None));
+        }
+        let mut link = [0u8; 40];
+        let mut text = TextBuffer::new(&mut link);
+        text.push(b"/proc/");
+        text.push_number(thread);
+        text.push(b"/root\0");
+        let root = sys::open(text.c_str()?, sys::O_PATH | sys::O_CLOEXEC, 0).ok()?;
+        Some(Root(Some(OwnedDescriptor(root))))
+    }
+
+    fn open(&self, root: &Root, path: CStr<'_>, nofollow: bool) -> sys::Result<OwnedDescriptor> {
+        match &root.0 {
+            None => notify::open_place(AT_FDCWD, path, nofollow, notify::RESOLVE_NO_MAGICLINKS),
+            Some(root) => {
+                let resolve = notify::RESOLVE_NO_MAGICLINKS | notify::RESOLVE_IN_ROOT;
+                notify::open_place(root.0, path, nofollow, resolve)
+            }
+        }
+    }
+
+    /// The path of an open file, or of a name in an open directory.
+    fn named<'b>(
+        &self,
+        object: &OwnedDescriptor,
+        last: &[u8],
+        state: u32,
+        name: &'b mut [u8],
+    ) -> Option<Place<'b>> {
+        let mut state = state;
+        if sys::is_read_only(object.0).ok()? {
+            state |= wire::STATE_READ_ONLY;
+        }
+        let bytes = {
+            let found = notify::name_of(object.0, name).ok()?;
+            found.len() - 1
+        };
+        let mut text = TextBuffer::after(name, bytes);
+        if !last.is_empty() {
+            if bytes > 1 {
+                text.push(b"/");
+            }
+            text.push(last);
+        }
+        let end = text.as_bytes().len();
+        (end < MAX_PATH_BYTES).then(|| Place {
+            path: &name[..end],
+            state,
+        })
+    }
+
+    /// Adds a record, once for each object. What does not fit any more is told by a mark.
+    fn report(&mut self, request: &Request, operation: u32, state: u32, object: &[u8]) {
+        let hash = hash(operation, object);
+        if self.reported[..self.count].contains(&hash) {
+            return;
+        }
+        let Some(slot) = self.reported.get_mut(self.count) else {
+            return;
+        };
+        *slot = hash;
+        self.count += 1;
+        let operation = match self.count == wire::MAX_REPORTS {
+            true => wire::CALLS_OMITTED,
+            false => operation,
+        };
+        let mut record = [0u8; wire::REPORT_HEAD_BYTES + MAX_PATH_BYTES];
+        record[0..4].copy_from_slice(&operation.to_ne_bytes());
+        record[4..8].copy_from_slice(&state.to_ne_bytes());
+        record[8..12].copy_from_slice(&(object.len() as u32).to_ne_bytes());
+        program(request.thread, &mut record[12..wire::REPORT_HEAD_BYTES]);
+        let end = wire::REPORT_HEAD_BYTES + object.len();
+        if let Some(room) = record.get_mut(wire::REPORT_HEAD_BYTES..end) {
+            room.copy_from_slice(object);
+            // A file in memory takes all of it, or the broker sees a short last record.
+            let _ = sys::write(self.observed.file, &record[..end]);
+        }
+    }
+}
+
+/// A root directory; `None` for this process's own.
+struct Root(Option<OwnedDescriptor>);
+
+/// How the call uses its path of this index. `None` if it does not change the object.
+fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathUse> {
+    let flags = call.flags.map_or(0, |index| request.args[index]);
+    let changes = |nofollow, creates, is_new| PathUse {
+        operation: call.operation,
+        nofollow,
+        creates,
+        is_new,
+    };
+    Some(match call.operation {
+        wire::CALL_OPEN => {
+            let flags = flags as i32;
+            let path_only = flags & sys::O_PATH != 0;
+            if path_only || flags & (O_ACCMODE | sys::O_CREAT | O_TRUNC) == 0 {
+                return None;
+            }
+            let creates = flags & sys::O_CREAT != 0;
+            let is_new = creates && flags & sys::O_EXCL != 0;
+            let reads = flags & (O_ACCMODE | O_TRUNC) == 0;
+            let nofollow = is_new || flags & sys::O_NOFOLLOW != 0;
+            PathUse {
+                // Without an access mode it only creates.
+                is_new: is_new || reads,
+                // A file without a name is made in the directory.
+                operation: match flags & sys::O_TMPFILE == sys::O_TMPFILE {
+                    true => wire::CALL_CREATE,
+                    false => wire::CALL_OPEN,
+                },
+                nofollow,
+                creates,
+            }
+        }
+        wire::CALL_CREAT => PathUse {
+            operation: wire::CALL_OPEN,
+            ..changes(false, true, false)
+        },
+        wire::CALL_CREATE => changes(true, true, true),
+        wire::CALL_WRITE => changes(false, false, false),
+        wire::CALL_MODE => changes(flags & AT_SYMLINK_NOFOLLOW != 0, false, false),
+        wire::CALL_REMOVE => changes(true, false, false),
+        // The destination need not exist.
+        wire::CALL_MOVE => changes(true, index > 0, false),
+        _ => return None,
+    })
+}
+
+/// The link in `/proc` that leads to the start of a relative path.
+fn link_of(thread: i32, at: i32, buffer: &mut [u8]) -> Option<CStr<'_>> {
+    let mut text = TextBuffer::new(buffer);
+    text.push(b"/proc/");
+    text.push_number(thread);
+    match at {
+        AT_FDCWD => text.push(b"/cwd"),
+        number if number >= 0 => {
+            text.push(b"/fd/");
+            text.push_number(number);
+        }
+        _ => return None,
+    }
+    text.push(b"\0");
+    text.into_c_str()
+}
+
+/// The name of a thread's program, as the kernel keeps it (15 bytes).
+fn program(thread: i32, into: &mut [u8]) {
+    let mut path = [0u8; 40];
+    let mut text = TextBuffer::new(&mut path);
+    text.push(b"/proc/");
+    text.push_number(thread);
+    text.push(b"/comm\0");
+    let opened = text
+        .c_str()
+        .and_then(|path| sys::open(path, sys::O_CLOEXEC, 0).ok());
+    if let Some(file) = opened.map(OwnedDescriptor) {
+        // A program that has ended has no name any more.
+        let _ = sys::read(file.0, into);
+    }
+}
+
+/// The directory and the last name of a path. `None` if the last name is none.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = path.iter().rposition(|byte| *byte != b'/')? + 1;
+    let path = &path[..end];
+    let slash = path.iter().rposition(|byte| *byte == b'/')?;
+    let last = &path[slash + 1..];
+    (last != b"." && last != b"..").then_some((&path[..slash + 1], last))
+}
+
+/// A path that leads through a directory that does not exist inside. Only one without `..` means
+/// the same outside.
+fn absent<'b>(path: &[u8], name: &'b mut [u8]) -> Option<Place<'b>> {
+    let climbs = path.split(|byte| *byte == b'/').any(|part| part == b"..");
+    if climbs {
+        return None;
+    }
+    let mut place = copied(path, name)?;
+    place.state = wire::STATE_ABSENT;
+    Some(place)
+}
+
+fn copied<'b>(path: &[u8], name: &'b mut [u8]) -> Option<Place<'b>> {
+    let room = name.get_mut(..path.len())?;
+    room.copy_from_slice(path);
+    Some(Place {
+        path: &name[..path.len()],
+        state: wire::STATE_EXISTS,
+    })
+}
+
+fn is_below(path: &[u8], root: &[u8]) -> bool {
+    match path.strip_prefix(root) {
+        Some(rest) => rest.is_empty() || rest[0] == b'/' || root == b"/",
+        None => false,
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn hash(operation: u32, object: &[u8]) -> u64 {
+    let operation = operation.to_ne_bytes();
+    let bytes = operation.iter().chain(object);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

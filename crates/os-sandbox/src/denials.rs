@@ -1,0 +1,265 @@
+//! Attempts of a command that its policy refused. Linux reports them ([`Command::report_denials`]).
+//!
+//! [`Command::report_denials`]: crate::Command::report_denials
+
+use crate::access::Access;
+use crate::escape::visible;
+use crate::policy::{Network, Policy};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// One attempt of a command that its policy refused. It is a report: the system refused the call, and
+/// another process compared the arguments of the call with the policy. A program that wants to
+/// mislead can exchange its arguments meanwhile.
+///
+/// ```
+/// use os_sandbox::{Denial, DenialReason, DeniedOperation};
+///
+/// let denial = Denial {
+///     operation: DeniedOperation::Write,
+///     object: "/etc/hosts".into(),
+///     reason: DenialReason::Outside,
+///     program: "sh".into(),
+/// };
+/// assert_eq!(denial.to_string(), "write /etc/hosts (outside)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Denial {
+    /// The operation.
+    pub operation: DeniedOperation,
+    /// The path as the policy shows it, `ADDRESS:PORT`, or the family of a socket. Invisible
+    /// characters are escaped.
+    pub object: String,
+    /// The reason.
+    pub reason: DenialReason,
+    /// The name of the program, which the kernel cuts after 15 bytes. Empty if the program had ended.
+    pub program: String,
+}
+
+/// The operation of a [`Denial`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum DeniedOperation {
+    /// Opening for writing, or changing the length.
+    Write,
+    /// Making a file, directory, link or other name.
+    Create,
+    /// Removing a name.
+    Remove,
+    /// Moving a name away, or over another one.
+    Move,
+    /// Changing a mode.
+    ChangeMode,
+    /// Binding a local socket to a path.
+    Bind,
+    /// Connecting a socket.
+    Connect,
+    /// Making a socket.
+    MakeSocket,
+}
+
+/// The reason of a [`Denial`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum DenialReason {
+    /// No mount shows the path.
+    Outside,
+    /// The mount of the path cannot be written: its name in the policy.
+    ReadOnly(String),
+    /// A pattern protects the path.
+    Protected(String),
+    /// git obeys the file, and the policy's [`Git`](crate::Git) does not let commands change it; or
+    /// another part of the mount that is not writable.
+    ProtectedPart,
+    /// The policy lets the command reach no other host.
+    NetworkOff,
+    /// The policy names hosts, and neither a name nor this address and port is among them.
+    NotNamed,
+    /// The policy closes local sockets.
+    LocalSocketsClosed,
+    /// The policy names local sockets, and this one is not among them.
+    SocketNotNamed,
+}
+
+/// The denials of one command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Denials {
+    /// The first denials, each once, in the order of the attempts.
+    pub listed: Vec<Denial>,
+    /// `true` if the bound on reports was reached, and later attempts are not listed.
+    pub more: bool,
+}
+
+impl fmt::Display for DeniedOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeniedOperation::Write => "write",
+            DeniedOperation::Create => "create",
+            DeniedOperation::Remove => "remove",
+            DeniedOperation::Move => "move",
+            DeniedOperation::ChangeMode => "change the mode of",
+            DeniedOperation::Bind => "bind",
+            DeniedOperation::Connect => "connect",
+            DeniedOperation::MakeSocket => "make",
+        })
+    }
+}
+
+impl fmt::Display for DenialReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DenialReason::Outside => f.write_str("outside"),
+            DenialReason::ReadOnly(mount) => write!(f, "{mount} is read-only"),
+            DenialReason::Protected(pattern) => write!(f, "protected name {pattern}"),
+            DenialReason::ProtectedPart => f.write_str("a protected part"),
+            DenialReason::NetworkOff => f.write_str("the network is off"),
+            DenialReason::NotNamed => f.write_str("no rule names it"),
+            DenialReason::LocalSocketsClosed => f.write_str("local sockets are closed"),
+            DenialReason::SocketNotNamed => f.write_str("not a named socket"),
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.operation, self.object, self.reason)
+    }
+}
+
+/// A path that a command could not change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefusedPath<'a> {
+    /// As the command sees it, without links.
+    pub(crate) path: &'a Path,
+    /// `true` if the system has a mount there that cannot be written or moved.
+    pub(crate) is_fixed: bool,
+    /// `true` if neither the path nor its directory exists where the command looked.
+    pub(crate) is_absent: bool,
+}
+
+/// Returns the path as the policy shows it, and the reason for which a change is refused. `None` if
+/// the policy allows it, or if the change fails without a policy. `maps_paths`: the command sees
+/// mounts at their paths in the sandbox, as under a mount layer; elsewhere it sees paths of the
+/// host, protected names are not enforced, and an absent path is absent for everyone.
+pub(crate) fn judge_path(
+    policy: &Policy,
+    refused: RefusedPath<'_>,
+    maps_paths: bool,
+) -> Option<(String, DenialReason)> {
+    let path = refused.path;
+    if refused.is_absent && !maps_paths {
+        return None;
+    }
+    let of = |at: &Path| path.strip_prefix(at).ok().map(Path::to_owned);
+    let mounts = policy.mounts().iter();
+    let found = mounts
+        .filter_map(|mount| {
+            let at: &Path = match maps_paths {
+                true => Path::new(mount.inside()),
+                false => mount.host(),
+            };
+            Some((mount, at, of(at)?))
+        })
+        .max_by_key(|(_, at, _)| at.as_os_str().len());
+    let Some((mount, _, below)) = found else {
+        return Some((text(path), DenialReason::Outside));
+    };
+    // Missing in a mount, so missing for everyone.
+    if refused.is_absent {
+        return None;
+    }
+    let shown = match maps_paths {
+        true => path.to_owned(),
+        false => join(mount.shown_at(), &below),
+    };
+    if !mount.access().contains(Access::WRITE) {
+        let name = mount.shown_at().to_owned();
+        return Some((text(&shown), DenialReason::ReadOnly(name)));
+    }
+    // A mount layer alone keeps the rest.
+    if !maps_paths || !refused.is_fixed {
+        return None;
+    }
+    let reason = match policy.protecting(&join_host(mount.host(), &below)) {
+        Some(pattern) => DenialReason::Protected(pattern.to_owned()),
+        None => DenialReason::ProtectedPart,
+    };
+    Some((text(&shown), reason))
+}
+
+/// Returns the reason for which an address of another host is refused. `None` if the policy lets a
+/// command reach every host.
+pub(crate) fn judge_address(policy: &Policy) -> Option<DenialReason> {
+    match policy.network() {
+        Network::Denied | Network::Loopback => Some(DenialReason::NetworkOff),
+        Network::Hosts(_) => Some(DenialReason::NotNamed),
+        Network::Unrestricted => None,
+    }
+}
+
+fn join(mount: &str, below: &Path) -> PathBuf {
+    join_host(Path::new(mount), below)
+}
+
+/// Joins without a slash at the end.
+fn join_host(mount: &Path, below: &Path) -> PathBuf {
+    match below.as_os_str().is_empty() {
+        true => mount.to_owned(),
+        false => mount.join(below),
+    }
+}
+
+fn text(path: &Path) -> String {
+    visible(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> Policy {
+        let builder = Policy::builder()
+            .mount("/", "/data", Access::READ)
+            .protect(".envrc");
+        builder.build().expect("a policy")
+    }
+
+    #[test]
+    fn paths_of_the_host_are_shown_as_mounts() {
+        let refused = |path| RefusedPath {
+            path: Path::new(path),
+            is_fixed: false,
+            is_absent: false,
+        };
+        let (shown, reason) = judge_path(&policy(), refused("/etc/hosts"), false).expect("refused");
+        assert_eq!(shown, "/data/etc/hosts");
+        assert_eq!(reason, DenialReason::ReadOnly("/data".to_owned()));
+        let (shown, reason) = judge_path(&policy(), refused("/etc/hosts"), true).expect("refused");
+        assert_eq!(
+            (shown.as_str(), reason),
+            ("/etc/hosts", DenialReason::Outside)
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_forge_a_line() {
+        let refused = RefusedPath {
+            path: Path::new("/x\nrefused: write /y"),
+            is_fixed: false,
+            is_absent: false,
+        };
+        let (shown, _) = judge_path(&policy(), refused, true).expect("refused");
+        assert_eq!(shown, "/x\\nrefused: write /y");
+    }
+}

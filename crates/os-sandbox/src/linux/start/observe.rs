@@ -1,0 +1,343 @@
+//! Reports of refused calls: what the launcher's observer needs (`launcher/observe.rs`), and what its
+//! records mean. The observer writes into a file in memory, which is read after the end, so a slow
+//! broker never delays a command.
+
+use super::super::host_mount::HostMount;
+use super::super::landlock::private::ScratchDir;
+use super::super::mount_layer::inside_paths;
+use super::super::wire;
+use super::host_sockets::takes_connections;
+use crate::access::Access;
+use crate::denials::{
+    Denial, DenialReason, Denials, DeniedOperation, RefusedPath, judge_address, judge_path,
+};
+use crate::error::Error;
+use crate::escape::visible;
+use crate::plan::Plan;
+use crate::policy::{DEVICES, NamedHosts, Network};
+use crate::sandbox::Sandbox;
+use crate::seccomp::{Arch, CallKind, CallRow, ObservedCalls};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Bound on the file of reports: each has at most a path of 4096 bytes.
+const MAX_BYTES: u64 = wire::MAX_REPORTS as u64 * (4096 + wire::REPORT_HEAD_BYTES as u64);
+
+/// The reports of one command.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    file: File,
+    /// The observed calls, as the launcher reads them.
+    observed: Vec<u8>,
+    /// The command's paths are those of the policy, and not of the host.
+    maps_paths: bool,
+}
+
+/// Returns the calls that a filter reports for a plan.
+pub(crate) fn observed_calls(plan: &Plan) -> ObservedCalls {
+    let backend = plan.backend();
+    if plan.policy().leaves() || !plan.support().seccomp() || !can_continue() {
+        return ObservedCalls::default();
+    }
+    let observes = backend.reports_denials();
+    ObservedCalls {
+        changes: observes,
+        // Landlock does not control modes.
+        modes: observes && (backend.has_mount_layer() || plan.judges_modes()),
+        connects: observes && judge_address(plan.policy()).is_some() && plan.has_loopback(),
+    }
+}
+
+/// Returns `true` if a listener can let a call go on: Linux 5.5 (seccomp_unotify(2)).
+fn can_continue() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let release = nix::sys::utsname::uname().ok();
+        let release = release.as_ref().and_then(|uname| uname.release().to_str());
+        let mut numbers = release.unwrap_or_default().split(['.', '-']);
+        let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+        (next(), next()) >= (Some(5), Some(5))
+    })
+}
+
+impl Reports {
+    /// Prepares the reports of one command. `None` if its filter reports nothing.
+    pub(crate) fn new(
+        plan: &Plan,
+        mounts: &[HostMount],
+        private: Option<&ScratchDir>,
+        foreign: bool,
+    ) -> Result<Option<Reports>, Error> {
+        let calls = observed_calls(plan);
+        let (Some(arch), true) = (Arch::native(), calls.any()) else {
+            return Ok(None);
+        };
+        let file = memfd_create("os-sandbox-reports", MFdFlags::MFD_CLOEXEC)
+            .map_err(|errno| Error::io("could not make a file in memory", errno.into()))?;
+        let maps_paths = plan.backend().has_mount_layer();
+        let mut flags = 0;
+        if foreign && maps_paths {
+            flags |= wire::OBSERVED_FOREIGN;
+        }
+        if plan.support().landlock_abi() > 0 {
+            flags |= wire::OBSERVED_PROC_CLOSED;
+        }
+        let rows: Vec<_> = calls.rows(arch).collect();
+        let addresses = reachable(plan.policy().network());
+        let writable = writable(plan, mounts, private);
+        let mut observed = Vec::new();
+        for count in [rows.len(), addresses.len(), writable.len()] {
+            observed.extend_from_slice(&(count as u32).to_ne_bytes());
+        }
+        observed.extend_from_slice(&flags.to_ne_bytes());
+        for (number, row) in rows {
+            observed.extend_from_slice(&encode_call(number, &row));
+        }
+        for (address, length) in addresses {
+            observed.extend_from_slice(&encode_address(address, length));
+        }
+        for path in writable {
+            observed.extend_from_slice(path.as_os_str().as_bytes());
+            observed.push(0);
+        }
+        Ok(Some(Reports {
+            file: file.into(),
+            observed,
+            maps_paths,
+        }))
+    }
+
+    /// The end of the message to the observer.
+    pub(crate) fn observed(&self) -> &[u8] {
+        &self.observed
+    }
+
+    /// Reads the reports and compares them with the policy.
+    pub(crate) fn read(&self, sandbox: &Sandbox) -> Denials {
+        let mut bytes = Vec::new();
+        let mut start = &self.file;
+        // The observer shares the position, which is at the end.
+        let rewound = std::io::Seek::rewind(&mut start);
+        let read = rewound.and_then(|()| start.take(MAX_BYTES).read_to_end(&mut bytes));
+        let mut denials = Denials::default();
+        if read.is_err() {
+            denials.more = true;
+            return denials;
+        }
+        let mut rest = &bytes[..];
+        while let Some((report, after)) = Report::split(rest) {
+            rest = after;
+            if report.operation == wire::CALLS_OMITTED {
+                denials.more = true;
+                continue;
+            }
+            if let Some(denial) = report.judge(sandbox.plan(), self.maps_paths)
+                && !denials.listed.contains(&denial)
+            {
+                denials.listed.push(denial);
+            }
+        }
+        denials
+    }
+}
+
+impl AsFd for Reports {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Returns the paths below which the command may write, as the command sees them.
+fn writable(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<PathBuf> {
+    let maps_paths = plan.backend().has_mount_layer();
+    let of_mounts = mounts
+        .iter()
+        .filter(|mount| mount.access.contains(Access::WRITE))
+        .map(|mount| match maps_paths {
+            true => PathBuf::from(&mount.inside),
+            false => mount.host.clone(),
+        });
+    let mut paths: Vec<PathBuf> = of_mounts.collect();
+    paths.extend(DEVICES.map(PathBuf::from));
+    match private {
+        Some(private) => paths.extend([private.home(), private.tmp()]),
+        None => {
+            let own = [
+                inside_paths::HOME,
+                inside_paths::TMP,
+                "/dev/shm",
+                "/dev/pts",
+            ];
+            paths.extend(own.map(PathBuf::from));
+        }
+    }
+    paths
+}
+
+/// Returns the addresses that a command may connect, with the length of their prefix; port 0 means
+/// every port.
+fn reachable(network: &Network) -> Vec<(SocketAddr, u8)> {
+    let any = |address: IpAddr, length| (SocketAddr::new(address, 0), length);
+    let mut out = vec![
+        any(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
+        any(Ipv4Addr::UNSPECIFIED.into(), 32),
+        any(Ipv6Addr::LOCALHOST.into(), 128),
+        any(Ipv6Addr::UNSPECIFIED.into(), 128),
+    ];
+    let Network::Hosts(hosts) = network else {
+        return out;
+    };
+    let ((v4, v4_length), (v6, v6_length)) = (NamedHosts::NAMES_V4, NamedHosts::NAMES_V6);
+    for port in hosts.ports().filter(|port| takes_connections(*port)) {
+        out.push((SocketAddr::new(v4.into(), port), v4_length));
+        out.push((SocketAddr::new(v6.into(), port), v6_length));
+    }
+    for address in hosts.addresses() {
+        out.push((address, if address.is_ipv4() { 32 } else { 128 }));
+    }
+    out
+}
+
+fn encode_call(number: u32, row: &CallRow) -> [u8; wire::OBSERVED_CALL_BYTES] {
+    const NONE: u8 = 15;
+    let operation = match row.kind {
+        CallKind::Open => wire::CALL_OPEN,
+        CallKind::Creat => wire::CALL_CREAT,
+        CallKind::Write => wire::CALL_WRITE,
+        CallKind::Create => wire::CALL_CREATE,
+        CallKind::Remove => wire::CALL_REMOVE,
+        CallKind::Move => wire::CALL_MOVE,
+        CallKind::Mode => wire::CALL_MODE,
+        CallKind::Bind => wire::CALL_BIND,
+        CallKind::Connect => wire::CALL_CONNECT,
+        CallKind::Socket => wire::CALL_SOCKET,
+    };
+    let mut bytes = [NONE; wire::OBSERVED_CALL_BYTES];
+    bytes[0..4].copy_from_slice(&number.to_ne_bytes());
+    bytes[4] = operation as u8;
+    for (slot, paths) in bytes[5..7].iter_mut().zip(row.paths) {
+        *slot = match paths {
+            Some((at, path)) => at.unwrap_or(NONE) << 4 | path,
+            None => NONE,
+        };
+    }
+    bytes[7] = row.flags.unwrap_or(NONE);
+    bytes
+}
+
+fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDRESS_BYTES] {
+    let mut bytes = [0; wire::ADDRESS_BYTES];
+    bytes[1] = length;
+    bytes[2..4].copy_from_slice(&address.port().to_ne_bytes());
+    match address.ip() {
+        IpAddr::V4(ip) => bytes[4..8].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => {
+            bytes[0] = 1;
+            bytes[4..20].copy_from_slice(&ip.octets());
+        }
+    }
+    bytes
+}
+
+/// One record of the observer.
+struct Report<'a> {
+    operation: u32,
+    state: u32,
+    program: &'a [u8],
+    object: &'a [u8],
+}
+
+impl<'a> Report<'a> {
+    /// Takes the next record. `None` at the end, and at a record that is cut off.
+    fn split(bytes: &'a [u8]) -> Option<(Report<'a>, &'a [u8])> {
+        let (head, rest) = bytes.split_at_checked(wire::REPORT_HEAD_BYTES)?;
+        let word =
+            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (object, rest) = rest.split_at_checked(word(8) as usize)?;
+        let report = Report {
+            operation: word(0),
+            state: word(4),
+            program: &head[12..],
+            object,
+        };
+        Some((report, rest))
+    }
+
+    /// Returns the denial, or `None` if the policy allows the call.
+    fn judge(&self, plan: &Plan, maps_paths: bool) -> Option<Denial> {
+        let (object, reason) = match self.operation {
+            wire::CALL_CONNECT => (self.address()?.to_string(), judge_address(plan.policy())?),
+            wire::CALL_CONNECT_LOCAL => {
+                let path = visible(&String::from_utf8_lossy(self.object));
+                (path, DenialReason::SocketNotNamed)
+            }
+            wire::CALL_SOCKET => self.family()?,
+            _ => {
+                let refused = RefusedPath {
+                    path: Path::new(OsStr::from_bytes(self.object)),
+                    is_fixed: self.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0,
+                    is_absent: self.state & wire::STATE_ABSENT != 0,
+                };
+                judge_path(plan.policy(), refused, maps_paths)?
+            }
+        };
+        let program = self
+            .program
+            .split(|byte| *byte == 0 || *byte == b'\n')
+            .next();
+        Some(Denial {
+            operation: self.denied()?,
+            object,
+            reason,
+            program: visible(&String::from_utf8_lossy(program.unwrap_or_default())),
+        })
+    }
+
+    fn denied(&self) -> Option<DeniedOperation> {
+        let exists = self.state & wire::STATE_EXISTS != 0;
+        Some(match self.operation {
+            wire::CALL_OPEN if !exists => DeniedOperation::Create,
+            wire::CALL_OPEN | wire::CALL_WRITE => DeniedOperation::Write,
+            wire::CALL_CREATE => DeniedOperation::Create,
+            wire::CALL_REMOVE => DeniedOperation::Remove,
+            wire::CALL_MOVE => DeniedOperation::Move,
+            wire::CALL_MODE => DeniedOperation::ChangeMode,
+            wire::CALL_BIND => DeniedOperation::Bind,
+            wire::CALL_CONNECT | wire::CALL_CONNECT_LOCAL => DeniedOperation::Connect,
+            wire::CALL_SOCKET => DeniedOperation::MakeSocket,
+            _ => return None,
+        })
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        let bytes: &[u8; wire::ADDRESS_BYTES] = self.object.try_into().ok()?;
+        let port = u16::from_ne_bytes([bytes[2], bytes[3]]);
+        let v6: [u8; 16] = bytes[4..].try_into().ok()?;
+        let ip = match bytes[0] {
+            0 => IpAddr::from([v6[0], v6[1], v6[2], v6[3]]),
+            _ => IpAddr::from(v6),
+        };
+        Some(SocketAddr::new(ip, port))
+    }
+
+    fn family(&self) -> Option<(String, DenialReason)> {
+        const AF_UNIX: u32 = 1;
+        const AF_INET: u32 = 2;
+        const AF_INET6: u32 = 10;
+        let family = u32::from_ne_bytes(self.object.try_into().ok()?);
+        let (name, reason) = match family {
+            AF_UNIX => ("a local socket", DenialReason::LocalSocketsClosed),
+            AF_INET => ("an IPv4 socket", DenialReason::NetworkOff),
+            AF_INET6 => ("an IPv6 socket", DenialReason::NetworkOff),
+            _ => return None,
+        };
+        Some((name.to_owned(), reason))
+    }
+}
