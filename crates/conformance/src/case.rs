@@ -108,6 +108,11 @@ pub(crate) enum Cell {
 }
 
 impl Case {
+    /// `true` if the attempt fails without a policy.
+    pub(crate) fn fails_by_nature(&self) -> bool {
+        self.shape
+    }
+
     pub(crate) fn new(text: CaseText, fixtures: &Fixtures) -> Result<Case, String> {
         let known = |what: &str, name: Option<String>, names: Vec<&str>| -> Result<usize, String> {
             let name = name.ok_or_else(|| format!("no {what}"))?;

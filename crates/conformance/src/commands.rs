@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::column::Column;
 use crate::verdict::Seen;
 use crate::world::{World, say};
-use os_sandbox::{Backend, Command, Exit, Plan, Requirement, Support};
+use os_sandbox::{Backend, Command, Denial, Exit, Plan, Requirement, Support};
 use std::sync::OnceLock;
 
 /// Asked once: each world asks for a plan.
@@ -20,13 +20,22 @@ pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
     Plan::with_mechanism(&world.policy, &support, best, backend).map_err(say)
 }
 
-/// Tries cases one after the other in one process. Only bubblewrap and containers show mounts at
-/// their names.
+/// Tries cases one after the other in one process.
 pub(crate) fn attempt(
     plan: &Plan,
     world: &World<'_>,
     cases: &[&Case],
 ) -> Result<Vec<Seen>, String> {
+    attempt_reported(plan, world, cases).map(|(seen, _)| seen)
+}
+
+/// Tries cases, and returns the reports about refused attempts too. Only bubblewrap and containers
+/// show mounts at their names.
+pub(crate) fn attempt_reported(
+    plan: &Plan,
+    world: &World<'_>,
+    cases: &[&Case],
+) -> Result<(Vec<Seen>, Vec<Denial>), String> {
     let moved = matches!(plan.backend(), Backend::Bubblewrap | Backend::Docker);
     let sandbox = crate::engine::open(plan.clone());
     let mut command = Command::new(&sandbox, world.probe(moved)).arg("--probe");
@@ -42,5 +51,6 @@ pub(crate) fn attempt(
     if output.exit != Exit::Code(0) {
         return Err(format!("{:?}: {}", output.exit, output.stderr.text()));
     }
-    crate::probe::answers(&output.stdout.text(), cases.len())
+    let seen = crate::probe::answers(&output.stdout.text(), cases.len())?;
+    Ok((seen, output.enforcement.denials))
 }

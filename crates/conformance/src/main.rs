@@ -25,6 +25,7 @@ mod commands;
 mod files;
 mod memory;
 mod reference;
+mod reports;
 mod seatbelt;
 
 mod page;
@@ -176,6 +177,10 @@ fn work(asked: &Asked) -> Result<bool, String> {
         print!("{}", page::summary(&done));
         here = done.columns.iter().all(run::Done::was_here);
         complaints.extend(done.complaints());
+        for accuracy in reports::all(&fixtures, asked.filter.as_deref())? {
+            println!("{accuracy}");
+            complaints.extend(accuracy.complaints());
+        }
     }
     for line in &complaints {
         println!("WRONG {line}");

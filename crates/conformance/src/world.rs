@@ -53,7 +53,16 @@ impl Drop for Around {
 
 impl<'a> World<'a> {
     pub(crate) fn new(tree: &'a Tree, spec: &'a PolicySpec) -> Result<World<'a>, String> {
-        let dir = tempfile::tempdir().map_err(say)?;
+        World::below(&std::env::temp_dir(), tree, spec)
+    }
+
+    /// Makes the tree in a temporary directory below this one.
+    pub(crate) fn below(
+        place: &Path,
+        tree: &'a Tree,
+        spec: &'a PolicySpec,
+    ) -> Result<World<'a>, String> {
+        let dir = tempfile::tempdir_in(place).map_err(say)?;
         // Temporary directories may be reached through a link.
         let top = dir.path().canonicalize().map_err(say)?;
         let sockets = tree.make(&top)?;

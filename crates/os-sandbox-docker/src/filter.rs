@@ -12,7 +12,8 @@
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
 use os_sandbox::mechanism::seccomp::{
-    Action, Arch, ENOSYS, EPERM, FilterSpec, ObservedCalls, Rule, Table, Test, UnixSocketRule, table,
+    Action, Arch, ENOSYS, EPERM, FilterSpec, ObservedCalls, Rule, Table, Test, UnixSocketRule,
+    table,
 };
 use std::fmt::Write as _;
 

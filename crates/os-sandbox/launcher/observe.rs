@@ -14,9 +14,11 @@ use crate::job::{CallPaths, Observed, ObservedCall};
 use crate::sys::notify::{
     self, MAX_ADDRESS_BYTES, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer,
 };
-use crate::sys::{self, AT_FDCWD, CStr, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOENT, Errno};
+use crate::sys::{self, AT_FDCWD, CStr, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOENT, ENOTDIR, Errno};
 use crate::wire;
 
+/// Links that the kernel follows in one path.
+const MAX_LINKS: usize = 40;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const O_ACCMODE: i32 = 3;
 const O_TRUNC: i32 = 0o1000;
@@ -196,7 +198,12 @@ impl<'a> Observer<'a> {
         let Some(place) = self.place(request.thread, absolute, how, &mut name) else {
             return;
         };
-        if !self.is_writable(place.path)
+        // Whoever changes a name changes its directory.
+        let changed = match is_of_name(how.operation) {
+            true => directory(place.path),
+            false => place.path,
+        };
+        if !self.is_writable(changed)
             || place.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0
         {
             self.report(request, how.operation, place.state, place.path);
@@ -242,7 +249,7 @@ impl<'a> Observer<'a> {
         how: PathUse,
         name: &'b mut [u8],
     ) -> Option<Place<'b>> {
-        if path.bytes().starts_with(b"/proc/") {
+        if path.bytes().starts_with(b"/proc/") && !path.bytes().starts_with(b"/proc/sys/") {
             // Why: links there lead this process to other files than the target.
             let links: [&[u8]; 4] = [b"fd", b"cwd", b"root", b"exe"];
             if path
@@ -275,29 +282,108 @@ impl<'a> Observer<'a> {
                     if about.is_directory && how.operation == wire::CALL_OPEN {
                         return None;
                     }
-                    // The content of a device is not in the mount.
+                    // The content of a device is not in the mount. Only hidden files have one mounted
+                    // over them.
                     if about.is_special && how.operation == wire::CALL_OPEN {
                         place.state &= !wire::STATE_READ_ONLY;
+                        if about.is_mount_root && !is_below(place.path, b"/dev") {
+                            place.state |= wire::STATE_MOUNT;
+                        }
                     }
                 }
                 Some(place)
             }
-            Err(ENOENT) => {
-                let (parent, last) = split(path.bytes())?;
-                let mut text = [0u8; MAX_PATH_BYTES];
-                let mut parent_path = TextBuffer::new(&mut text);
-                parent_path.push(parent);
-                parent_path.push(b"\0");
-                match self.open(&root, parent_path.c_str()?, false) {
-                    // The kernel's answer is ENOENT.
-                    Ok(_) if !how.creates => None,
-                    Ok(parent) => self.named(&parent, last, 0, name),
-                    Err(ENOENT) => absent(path.bytes(), name),
-                    Err(_) => None,
-                }
-            }
+            Err(ENOENT | ENOTDIR | EACCES) => self.unreached(&root, path, how, name),
             Err(_) => None,
         }
+    }
+
+    /// Finds the place of a path that leads nowhere, through links whose target does not exist: a
+    /// new name, a path through a directory that does not exist, or one through a closed directory.
+    fn unreached<'b>(
+        &self,
+        root: &Root,
+        path: CStr<'_>,
+        how: PathUse,
+        name: &'b mut [u8],
+    ) -> Option<Place<'b>> {
+        let mut current = [0u8; MAX_PATH_BYTES];
+        let mut length = path.bytes().len();
+        current.get_mut(..length)?.copy_from_slice(path.bytes());
+        for _ in 0..MAX_LINKS {
+            let text = current[..length]
+                .strip_suffix(b"/")
+                .unwrap_or(&current[..length]);
+            let (start, reached, error) = self.longest(root, text)?;
+            let rest = text.get(reached..)?;
+            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+            let (first, more) = match rest.iter().position(|byte| *byte == b'/') {
+                Some(slash) => (&rest[..slash], &rest[slash..]),
+                None => (rest, &[][..]),
+            };
+            // Only without `..` the rest means the same, wherever it is.
+            if first.is_empty() || rest.split(|byte| *byte == b'/').any(|part| part == b"..") {
+                return None;
+            }
+            if error == EACCES {
+                return self.named(&start, rest, wire::STATE_EXISTS | wire::STATE_MOUNT, name);
+            }
+            let mut link = [0u8; MAX_PATH_BYTES];
+            let Some(target) = self.link(root, &text[..text.len() - more.len()], &mut link) else {
+                return match (more.is_empty(), how.creates) {
+                    (true, true) => self.named(&start, first, 0, name),
+                    // The kernel's answer is ENOENT, and most programs that remove or move expect
+                    // that.
+                    (true, false) if is_of_name(how.operation) => None,
+                    (..) => self.named(&start, rest, wire::STATE_ABSENT, name),
+                };
+            };
+            let mut next = [0u8; MAX_PATH_BYTES];
+            let mut joined = TextBuffer::new(&mut next);
+            if target.first() != Some(&b'/') {
+                let mut base = [0u8; MAX_PATH_BYTES];
+                let base = notify::name_of(start.0, &mut base).ok()?;
+                joined.push(&base[..base.len() - 1]);
+                joined.push(b"/");
+            }
+            joined.push(target);
+            joined.push(more);
+            length = joined.as_bytes().len();
+            if length == MAX_PATH_BYTES {
+                return None;
+            }
+            current = next;
+        }
+        None
+    }
+
+    /// Opens the longest beginning of a path that exists. Returns it with its length, and the error
+    /// of the next longer one.
+    fn longest(&self, root: &Root, text: &[u8]) -> Option<(OwnedDescriptor, usize, Errno)> {
+        let mut end = text.len();
+        let mut error = ENOENT;
+        loop {
+            let mut bytes = [0u8; MAX_PATH_BYTES];
+            let mut prefix = TextBuffer::new(&mut bytes);
+            prefix.push(if end == 0 { b"/" } else { &text[..end] });
+            prefix.push(b"\0");
+            match self.open(root, prefix.c_str()?, false) {
+                Ok(start) => return Some((start, end, error)),
+                Err(_) if end == 0 => return None,
+                Err(errno) => error = errno,
+            }
+            end = text[..end].iter().rposition(|byte| *byte == b'/')?;
+        }
+    }
+
+    /// The text of a link, which is not followed. `None` if the path is no link.
+    fn link<'b>(&self, root: &Root, text: &[u8], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let mut bytes = [0u8; MAX_PATH_BYTES];
+        let mut path = TextBuffer::new(&mut bytes);
+        path.push(text);
+        path.push(b"\0");
+        let link = self.open(root, path.c_str()?, true).ok()?;
+        notify::read_open_link(link.0, buffer).ok()
     }
 
     /// The root directory of the target; -1 if it is this process's own.
@@ -465,25 +551,20 @@ fn program(thread: i32, into: &mut [u8]) {
     }
 }
 
-/// The directory and the last name of a path. `None` if the last name is none.
-fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = path.iter().rposition(|byte| *byte != b'/')? + 1;
-    let path = &path[..end];
-    let slash = path.iter().rposition(|byte| *byte == b'/')?;
-    let last = &path[slash + 1..];
-    (last != b"." && last != b"..").then_some((&path[..slash + 1], last))
+/// Returns `true` for a call that changes a name, and not a file.
+fn is_of_name(operation: u32) -> bool {
+    !matches!(
+        operation,
+        wire::CALL_OPEN | wire::CALL_WRITE | wire::CALL_MODE
+    )
 }
 
-/// A path that leads through a directory that does not exist inside. Only one without `..` means
-/// the same outside.
-fn absent<'b>(path: &[u8], name: &'b mut [u8]) -> Option<Place<'b>> {
-    let climbs = path.split(|byte| *byte == b'/').any(|part| part == b"..");
-    if climbs {
-        return None;
+/// The path of the directory of a name.
+fn directory(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(0) | None => b"/",
+        Some(slash) => &path[..slash],
     }
-    let mut place = copied(path, name)?;
-    place.state = wire::STATE_ABSENT;
-    Some(place)
 }
 
 fn copied<'b>(path: &[u8], name: &'b mut [u8]) -> Option<Place<'b>> {

@@ -284,11 +284,21 @@ pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
 
 /// Returns the text of a link, without NUL, for which the buffer has room.
 pub fn read_link<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    read_link_at(AT_FDCWD, path, buffer)
+}
+
+/// The same of a link that is open.
+pub fn read_open_link(link: i32, buffer: &mut [u8]) -> Result<&[u8]> {
+    let itself = CStr::new(b"\0").ok_or(EINVAL)?;
+    read_link_at(link, itself, buffer)
+}
+
+fn read_link_at<'a>(start: i32, path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     let room = buffer.len() - 1;
     let bytes = raw(
         nr::READLINKAT,
         [
-            fd(AT_FDCWD),
+            fd(start),
             path.pointer(),
             buffer.as_mut_ptr() as usize,
             room,

@@ -77,8 +77,14 @@ pub enum DenialReason {
     Outside,
     /// The mount of the path cannot be written: its name in the policy.
     ReadOnly(String),
+    /// The path is a mount of the policy, which cannot be removed or replaced.
+    Mount,
+    /// A mount that the command can neither read nor write covers the path: its name in the policy.
+    Closed(String),
     /// A pattern protects the path.
     Protected(String),
+    /// A pattern hides the path.
+    Hidden(String),
     /// git obeys the file, and the policy's [`Git`](crate::Git) does not let commands change it; or
     /// another part of the mount that is not writable.
     ProtectedPart,
@@ -121,6 +127,9 @@ impl fmt::Display for DenialReason {
         match self {
             DenialReason::Outside => f.write_str("outside"),
             DenialReason::ReadOnly(mount) => write!(f, "{mount} is read-only"),
+            DenialReason::Mount => f.write_str("it is a mount"),
+            DenialReason::Closed(mount) => write!(f, "{mount} is closed"),
+            DenialReason::Hidden(pattern) => write!(f, "hidden name {pattern}"),
             DenialReason::Protected(pattern) => write!(f, "protected name {pattern}"),
             DenialReason::ProtectedPart => f.write_str("a protected part"),
             DenialReason::NetworkOff => f.write_str("the network is off"),
@@ -144,8 +153,10 @@ pub(crate) struct RefusedPath<'a> {
     pub(crate) path: &'a Path,
     /// `true` if the system has a mount there that cannot be written or moved.
     pub(crate) is_fixed: bool,
-    /// `true` if neither the path nor its directory exists where the command looked.
+    /// `true` if the path does not exist where the command looked.
     pub(crate) is_absent: bool,
+    /// `true` if the name was to be changed, and not the file.
+    pub(crate) is_name: bool,
 }
 
 /// Returns the path as the policy shows it, and the reason for which a change is refused. `None` if
@@ -185,16 +196,22 @@ pub(crate) fn judge_path(
     };
     if !mount.access().contains(Access::WRITE) {
         let name = mount.shown_at().to_owned();
-        return Some((text(&shown), DenialReason::ReadOnly(name)));
+        let reason = match mount.access().is_none() {
+            true => DenialReason::Closed(name),
+            false => DenialReason::ReadOnly(name),
+        };
+        return Some((text(&shown), reason));
+    }
+    if refused.is_name && below.as_os_str().is_empty() {
+        return Some((text(&shown), DenialReason::Mount));
     }
     // A mount layer alone keeps the rest.
     if !maps_paths || !refused.is_fixed {
         return None;
     }
-    let reason = match policy.protecting(&join_host(mount.host(), &below)) {
-        Some(pattern) => DenialReason::Protected(pattern.to_owned()),
-        None => DenialReason::ProtectedPart,
-    };
+    let reason = policy
+        .guard_of(&join_host(mount.host(), &below))
+        .unwrap_or(DenialReason::ProtectedPart);
     Some((text(&shown), reason))
 }
 
@@ -230,7 +247,7 @@ mod tests {
 
     fn policy() -> Policy {
         let builder = Policy::builder()
-            .mount("/", "/data", Access::READ)
+            .mount("/usr", "/data", Access::READ)
             .protect(".envrc");
         builder.build().expect("a policy")
     }
@@ -241,14 +258,15 @@ mod tests {
             path: Path::new(path),
             is_fixed: false,
             is_absent: false,
+            is_name: false,
         };
-        let (shown, reason) = judge_path(&policy(), refused("/etc/hosts"), false).expect("refused");
-        assert_eq!(shown, "/data/etc/hosts");
+        let (shown, reason) = judge_path(&policy(), refused("/usr/lib/a"), false).expect("refused");
+        assert_eq!(shown, "/data/lib/a");
         assert_eq!(reason, DenialReason::ReadOnly("/data".to_owned()));
-        let (shown, reason) = judge_path(&policy(), refused("/etc/hosts"), true).expect("refused");
+        let (shown, reason) = judge_path(&policy(), refused("/usr/lib/a"), true).expect("refused");
         assert_eq!(
             (shown.as_str(), reason),
-            ("/etc/hosts", DenialReason::Outside)
+            ("/usr/lib/a", DenialReason::Outside)
         );
     }
 
@@ -258,6 +276,7 @@ mod tests {
             path: Path::new("/x\nrefused: write /y"),
             is_fixed: false,
             is_absent: false,
+            is_name: false,
         };
         let (shown, _) = judge_path(&policy(), refused, true).expect("refused");
         assert_eq!(shown, "/x\\nrefused: write /y");

@@ -30,6 +30,7 @@ pub use system::System;
 pub(crate) use system::{BROAD, DEVICES, ETC, PROGRAMS};
 
 use crate::access::Access;
+use crate::denials::DenialReason;
 use crate::error::Error;
 use crate::promise::Promise;
 use sha2::{Digest, Sha256};
@@ -479,17 +480,19 @@ impl Policy {
         })
     }
 
-    /// Returns the pattern that protects or hides a path of the host.
-    pub(crate) fn protecting(&self, path: &Path) -> Option<&str> {
+    /// Returns the pattern that hides or protects a path of the host, as a reason.
+    pub(crate) fn guard_of(&self, path: &Path) -> Option<DenialReason> {
         let mount = self.mount_of(path)?;
-        self.outward(mount).find_map(|(_, mount)| {
+        self.outward(mount).find_map(|(index, mount)| {
             let below = path.strip_prefix(mount.host()).ok()?;
-            let own = self.own_guards.get(mount.shown_at());
-            let own = own
-                .into_iter()
-                .flat_map(|own| own.protect.iter().chain(&own.hide));
-            let mut all = self.protect.iter().chain(&self.hide).chain(own);
-            all.find(|one| one.covers(below)).map(Pattern::text)
+            let MountGuards { protect, hide } = self.guards_of(index);
+            let covering = |list: Vec<Pattern>| list.into_iter().find(|one| one.covers(below));
+            let hidden = covering(hide).map(|one| DenialReason::Hidden(one.text().to_owned()));
+            hidden.or_else(|| {
+                Some(DenialReason::Protected(
+                    covering(protect)?.text().to_owned(),
+                ))
+            })
         })
     }
 

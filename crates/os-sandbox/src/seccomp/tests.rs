@@ -277,6 +277,83 @@ fn the_program_means_the_table_at_every_number() {
     }
 }
 
+/// Reports change no decision: a call has the action that it has without them, or a question that the
+/// launcher answers with it.
+#[test]
+fn reports_decide_nothing() {
+    let every = ObservedCalls {
+        changes: true,
+        modes: true,
+        connects: true,
+    };
+    let mut reported = 0;
+    for plain in all_wanted().into_iter().filter(|one| !one.observed.any()) {
+        let with = FilterSpec {
+            observed: every,
+            ..plain
+        };
+        let (plain_table, table) = (table(plain), table(with));
+        let rows: Vec<u32> = every.rows(plain.arch).map(|(number, _)| number).collect();
+        for number in 0..500 {
+            for args in [
+                [0u64; 6],
+                [u64::MAX; 6],
+                [1, 1, 0, 0, 0, 0],
+                [2, 1, 6, 0, 0, 0],
+                [1, 0o4755, 0o101, 0o4755, 0, 0],
+                [1, 0o101, 0o101, 0o644, 0, 0],
+            ] {
+                let audit = plain.arch.audit();
+                let before = plain_table.decide(audit, number, &args);
+                let after = table.decide(audit, number, &args);
+                if before == after {
+                    continue;
+                }
+                reported += 1;
+                assert!(rows.contains(&number), "{number} {args:?} {plain:?}");
+                assert_eq!(after, Action::UserNotify, "{number} {args:?} {plain:?}");
+                // The launcher itself refuses these sockets.
+                let is_socket = Some(number) == plain.arch.number("socket");
+                let is_refused = matches!(before, Action::Errno(EACCES | ENETUNREACH));
+                assert!(
+                    before == Action::Allow || is_socket && is_refused,
+                    "{before:?}"
+                );
+            }
+        }
+    }
+    assert!(reported > 1000, "{reported}");
+}
+
+#[test]
+fn each_call_that_changes_a_file_by_its_path_is_observed() {
+    const CHANGES: [&str; 10] = [
+        "open", "creat", "mkdir", "mknod", "link", "unlink", "rmdir", "rename", "truncate",
+        "symlink",
+    ];
+    const ALSO: [&str; 6] = [
+        "chmod",
+        "fchmodat",
+        "fchmodat2",
+        "bind",
+        "connect",
+        "socket",
+    ];
+    // Refused everywhere.
+    const REFUSED: [&str; 4] = [
+        "open_tree",
+        "open_tree_attr",
+        "open_by_handle_at",
+        "openat2",
+    ];
+    for (name, ..) in NUMBERS {
+        let changes = CHANGES.iter().any(|start| name.starts_with(start));
+        let wanted = changes && !REFUSED.contains(&name) || ALSO.contains(&name);
+        let observed = OBSERVED.iter().any(|row| row.name == name);
+        assert_eq!(observed, wanted, "{name}");
+    }
+}
+
 #[test]
 fn a_program_is_short() {
     let program = compile(&table(CLOSED)).expect("a program the kernel takes");

@@ -284,6 +284,10 @@ impl<'a> Report<'a> {
                     path: Path::new(OsStr::from_bytes(self.object)),
                     is_fixed: self.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0,
                     is_absent: self.state & wire::STATE_ABSENT != 0,
+                    is_name: !matches!(
+                        self.operation,
+                        wire::CALL_OPEN | wire::CALL_WRITE | wire::CALL_MODE
+                    ),
                 };
                 judge_path(plan.policy(), refused, maps_paths)?
             }
