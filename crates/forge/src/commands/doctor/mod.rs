@@ -432,6 +432,8 @@ mod tests {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            denials: Vec::new(),
+            more_denials: false,
         };
         SelfTest {
             backend: Backend::Landlock,
