@@ -66,6 +66,8 @@ mod command_result;
 #[cfg(feature = "process")]
 mod command_runner;
 mod deadline;
+#[cfg(feature = "process")]
+mod denials;
 mod escape;
 #[cfg(feature = "process")]
 mod file_changes;
@@ -128,6 +130,8 @@ pub use command_runner::{
     describe_exceeded,
 };
 pub use deadline::{Elapsed, within};
+#[cfg(feature = "process")]
+pub use denials::{describe_denials, explaining};
 pub use escape::{escape_controls, escape_exactly};
 pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,

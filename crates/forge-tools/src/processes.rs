@@ -169,6 +169,11 @@ impl Processes {
         &self.policy
     }
 
+    /// Returns the paths that commands can write, as the notes after a failed command name them.
+    pub(crate) fn writable(&self) -> &[String] {
+        &self.writable
+    }
+
     pub(crate) fn starter(&self) -> &dyn CommandRunner {
         &*self.starter
     }

@@ -190,12 +190,15 @@ pub(crate) fn judge_path(
     if refused.is_absent {
         return None;
     }
-    let shown = match maps_paths {
+    let shown = match maps_paths || mount.is_at_host_path() {
         true => path.to_owned(),
         false => join(mount.shown_at(), &below),
     };
     if !mount.access().contains(Access::WRITE) {
-        let name = mount.shown_at().to_owned();
+        let name = match mount.is_at_host_path() {
+            true => mount.inside().to_owned(),
+            false => mount.shown_at().to_owned(),
+        };
         let reason = match mount.access().is_none() {
             true => DenialReason::Closed(name),
             false => DenialReason::ReadOnly(name),

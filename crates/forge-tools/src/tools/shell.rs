@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Captured, Contact, Exit, Network};
+use os_sandbox::{Captured, Contact, Denial, Exit, Network};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -18,6 +18,7 @@ use crate::change::FileChange;
 use crate::command_line::CommandLine;
 use crate::command_result::CommandResult;
 use crate::command_runner::{CommandSpec, CommandStdin, ExitReport, RunningCommand};
+use crate::denials::{describe_denials, explaining};
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
 use crate::host_questions::{CommandDeadline, MAX_ASKING};
@@ -214,7 +215,14 @@ fn execute(
         let contacts = receipt.and_then(|receipt| receipt.get("contacts")).cloned();
         let contacts: Option<Vec<Contact>> =
             contacts.and_then(|contacts| serde_json::from_value(contacts).ok());
-        let refused = describe_refused_hosts(&contacts.unwrap_or_default());
+        let mut refused = describe_refused_hosts(&contacts.unwrap_or_default());
+        let denials = receipt.and_then(|receipt| receipt.get("denials")).cloned();
+        let denials: Option<Vec<Denial>> =
+            denials.and_then(|denials| serde_json::from_value(denials).ok());
+        refused.extend(describe_denials(
+            &explaining(&denials.unwrap_or_default(), Some(finished.stderr.whole())),
+            processes.writable(),
+        ));
         if !refused.is_empty() {
             finished.notes.push(refused.join("\n"));
         }

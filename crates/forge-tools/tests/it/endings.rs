@@ -271,6 +271,52 @@ fn notes_follow_what_failed_here() {
     }
 }
 
+#[test]
+fn refused_attempts_are_named_after_the_notes() {
+    everywhere(refused_attempts_are_named_after_the_notes_here);
+}
+
+fn refused_attempts_are_named_after_the_notes_here() {
+    let note = "Note: This worker's writable paths are: /portfolio";
+    let dir = tempfile::tempdir().unwrap();
+    let policy = Policy::builder()
+        .mount(dir.path(), "/portfolio", Access::ALL)
+        .build()
+        .unwrap();
+    let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap();
+    let toolbox = Toolbox::builder()
+        .processes(place::processes(plan).notes(vec!["/portfolio".to_owned()], false))
+        .gate(Always(Verdict::Allow))
+        .build()
+        .unwrap();
+    let outside = "refused: create /etc/made (outside; writable: /portfolio)";
+    for (command, refused) in [
+        ("touch /etc/made", Some(outside)),
+        // The one that the output names, and not the other.
+        (
+            "sh -c 'mkdir /usr/other 2>&-; touch /etc/made'",
+            Some(outside),
+        ),
+        // Without any output it could be any of them.
+        ("sh -c 'touch /etc/made 2>&-'", Some(outside)),
+        // About something else.
+        (
+            "sh -c 'touch /etc/made 2>&-; echo 1 test failed >&2; exit 1'",
+            None,
+        ),
+        // Got over.
+        ("sh -c 'touch /etc/made; true'", None),
+    ] {
+        let result = call(&toolbox, "shell", json!({"command": command}));
+        let text = result.content;
+        let found = text.lines().filter(|line| line.starts_with("refused: "));
+        let found: Vec<&str> = found.collect();
+        assert_eq!(found, Vec::from_iter(refused), "{command}: {text}");
+        let noted = text.find(note).zip(text.find("refused: "));
+        assert!(noted.is_none_or(|(note, line)| note < line), "{text}");
+    }
+}
+
 /// F004-43: what a command finds in its working directory is what list_files("/") shows.
 #[test]
 fn the_working_directory_shows_what_the_file_tools_list() {

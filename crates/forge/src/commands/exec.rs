@@ -3,6 +3,7 @@
 
 mod ask_hosts;
 mod container;
+mod denials;
 mod exec_log;
 mod identity;
 mod missing;
@@ -488,7 +489,8 @@ fn print_limits(exit: &os_sandbox::Exit, child: &Child, policy: &Policy, quiet: 
     {
         stderr::print(ALLOW_HOST_HINT);
     }
-    if child.enforcement().unreachable > 0 {
+    denials::print(child.enforcement());
+    if denials::is_network_off(child.enforcement()) {
         let by_name = matches!(policy.network(), Network::Hosts(_));
         stderr::print(if by_name {
             UNNAMED_ADDRESS

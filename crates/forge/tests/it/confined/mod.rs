@@ -3,6 +3,7 @@
 
 mod calls;
 mod crash;
+mod denials;
 mod doctor_mcp;
 mod durable;
 mod everyday;

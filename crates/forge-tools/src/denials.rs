@@ -1,0 +1,124 @@
+//! Lines about refused attempts of a command that failed: those that explain the failure.
+
+use os_sandbox::{Denial, DenialReason};
+
+/// Bound on the lines.
+const MAX_LINES: usize = 5;
+/// A shorter name occurs in too many texts.
+const MIN_NAME_BYTES: usize = 3;
+/// Words of programs that were refused a file or a local socket.
+const NOT_PERMITTED: [&str; 8] = [
+    "Permission denied",
+    "Read-only file system",
+    "Operation not permitted",
+    "Device or resource busy",
+    "EACCES",
+    "EPERM",
+    "EROFS",
+    "EBUSY",
+];
+/// Words of programs that did not reach a host.
+const NOT_REACHED: [&str; 4] = [
+    "Network is unreachable",
+    "ENETUNREACH",
+    "Connection refused",
+    "ECONNREFUSED",
+];
+
+/// Returns the denials that explain why a command failed. `said` is the end of its error output, if
+/// that is known: denials of objects that it names; without any, those of the kind that it speaks of,
+/// and all if it says nothing. A denial that a program expected and got over explains nothing.
+///
+/// ```
+/// use os_sandbox::{Denial, DenialReason, DeniedOperation};
+///
+/// let denial = |object: &str| Denial {
+///     operation: DeniedOperation::Create,
+///     object: object.into(),
+///     reason: DenialReason::Outside,
+///     program: "python3".into(),
+/// };
+/// let denials = [denial("/usr/lib/__pycache__"), denial("/etc/app.conf")];
+/// let said = "cannot create /etc/app.conf: Permission denied";
+/// assert_eq!(forge_tools::explaining(&denials, Some(said)), [&denials[1]]);
+/// assert!(forge_tools::explaining(&denials, Some("1 test failed")).is_empty());
+/// ```
+#[must_use]
+pub fn explaining<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'a Denial> {
+    // Name resolution asks a local daemon before it asks the network (nscd(8)).
+    let is_of_network = |denial: &Denial| {
+        let same = |one: &&Denial| one.program == denial.program;
+        let mut others = denials.iter().filter(same);
+        others.any(|one| one.reason == DenialReason::NetworkOff)
+    };
+    let is_expected = |denial: &Denial| {
+        denial.reason == DenialReason::LocalSocketsClosed && is_of_network(denial)
+    };
+    let denials = denials.iter().filter(|denial| !is_expected(denial));
+    let Some(said) = said.filter(|said| !said.trim().is_empty()) else {
+        return denials.collect();
+    };
+    let is_named = |denial: &&Denial| {
+        let object = denial.object.as_str();
+        let last = object.rsplit('/').next().unwrap_or(object);
+        said.contains(object) || last.len() >= MIN_NAME_BYTES && said.contains(last)
+    };
+    let named: Vec<&Denial> = denials.clone().filter(is_named).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let speaks = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    let (not_permitted, not_reached) = (speaks(&NOT_PERMITTED), speaks(&NOT_REACHED));
+    denials
+        .filter(|denial| match denial.reason {
+            DenialReason::NetworkOff | DenialReason::NotNamed => not_reached,
+            _ => not_permitted,
+        })
+        .collect()
+}
+
+/// Returns a line for each of a few denials, and one about further ones. `writable`: the paths that
+/// the command can write, which the first line about another path names.
+///
+/// ```
+/// use os_sandbox::{Denial, DenialReason, DeniedOperation};
+///
+/// let denial = Denial {
+///     operation: DeniedOperation::Write,
+///     object: "/etc/hosts".into(),
+///     reason: DenialReason::Outside,
+///     program: "sh".into(),
+/// };
+/// let lines = forge_tools::describe_denials(&[&denial], &["/work".to_owned()]);
+/// assert_eq!(lines, ["refused: write /etc/hosts (outside; writable: /work)"]);
+/// ```
+#[must_use]
+pub fn describe_denials(denials: &[&Denial], writable: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut has_listed = false;
+    for denial in denials.iter().take(MAX_LINES) {
+        let Denial {
+            operation,
+            object,
+            reason,
+            ..
+        } = denial;
+        let line = match reason {
+            DenialReason::Outside if !has_listed => {
+                has_listed = true;
+                let writable = match writable {
+                    [] => "none".to_owned(),
+                    paths => paths.join(", "),
+                };
+                format!("refused: {operation} {object} (outside; writable: {writable})")
+            }
+            _ => format!("refused: {denial}"),
+        };
+        lines.push(line);
+    }
+    let more = denials.len().saturating_sub(MAX_LINES);
+    if more > 0 {
+        lines.push(format!("refused: {more} more"));
+    }
+    lines
+}

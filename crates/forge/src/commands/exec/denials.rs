@@ -1,0 +1,77 @@
+//! What a command was refused, for the person at its end: lines, and the keys that would allow it.
+
+use forge_tools::{describe_denials, explaining};
+use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
+
+use crate::output::stderr;
+
+/// Prints the denials of a command that failed, and one hint for each kind of them.
+pub(super) fn print(receipt: &Enforcement) {
+    // Its output went to the terminal.
+    let denials = explaining(&receipt.denials, None);
+    let writable: Vec<String> = receipt
+        .mounts
+        .iter()
+        .filter(|mount| mount.access.contains(Access::WRITE))
+        .map(|mount| mount.inside.clone())
+        .collect();
+    for line in describe_denials(&denials, &writable) {
+        stderr::print(line);
+    }
+    let mut hints: Vec<String> = Vec::new();
+    for hint in denials.iter().filter_map(|denial| hint(denial)) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    for hint in hints {
+        stderr::print(hint);
+    }
+}
+
+/// Returns `true` if the network was refused as a whole.
+pub(super) fn is_network_off(receipt: &Enforcement) -> bool {
+    receipt.unreachable > 0
+        || receipt
+            .denials
+            .iter()
+            .any(|denial| is_connect(denial) && denial.reason == DenialReason::NetworkOff)
+}
+
+fn is_connect(denial: &Denial) -> bool {
+    denial.operation == DeniedOperation::Connect
+}
+
+/// Returns the key that would allow it. `None` if another line says it, or nothing would.
+fn hint(denial: &Denial) -> Option<String> {
+    let text = match &denial.reason {
+        DenialReason::Outside | DenialReason::ReadOnly(_) => {
+            "to let it write there: a mount of that directory in `sandbox.mounts`".to_owned()
+        }
+        DenialReason::Protected(pattern) => {
+            format!(
+                "to let it change that name: `sandbox.unprotect: [{pattern:?}]`, if it is a built-in one"
+            )
+        }
+        DenialReason::Hidden(pattern) => {
+            format!("to show that name: `sandbox.show: [{pattern:?}]`, if it is a built-in one")
+        }
+        DenialReason::ProtectedPart => {
+            "to let it change files of git: `git.mode`, `sandbox.unprotect: [.git/config]`"
+                .to_owned()
+        }
+        DenialReason::LocalSocketsClosed => {
+            "to let it use local sockets: for once, -c sandbox.unix_sockets=open".to_owned()
+        }
+        DenialReason::NetworkOff if !is_connect(denial) => {
+            "under Landlock alone a command has no network, not even for servers of its own; \
+             bubblewrap gives it one: forge doctor"
+                .to_owned()
+        }
+        DenialReason::SocketNotNamed => {
+            "to let it connect: the socket's path in `sandbox.unix_sockets`".to_owned()
+        }
+        _ => return None,
+    };
+    Some(format!("hint: {text}"))
+}

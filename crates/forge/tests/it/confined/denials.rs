@@ -1,0 +1,78 @@
+//! What `forge exec` says at the end about attempts that were refused.
+
+use super::exec::mechanisms;
+use crate::support::World;
+
+/// Returns the lines of forge about refusals, without the command's own.
+fn told(stderr: &str) -> Vec<&str> {
+    let lines = stderr.lines();
+    lines
+        .filter(|line| line.starts_with("refused: ") || line.starts_with("hint: "))
+        .collect()
+}
+
+#[test]
+fn a_failed_command_ends_with_its_refusals() {
+    let world = World::new(&[("a.txt", "alpha\n")]);
+    let project = world.project().display().to_string();
+    let write = "hint: to let it write there: a mount of that directory in `sandbox.mounts`";
+    let outside = format!("refused: create /etc/made (outside; writable: {project})");
+    let read_only = format!("refused: write {project}/a.txt ({project} is read-only)");
+    for mechanism in mechanisms(&world) {
+        let rows: [(&[&str], &str, &[&str]); 4] = [
+            (&[], "touch /etc/made", &[&outside, write]),
+            (&["--read-only"], "echo x >> a.txt", &[&read_only, write]),
+            (&[], "touch /etc/made; echo made > b.txt", &[]),
+            (&["--quiet"], "touch /etc/made", &[]),
+        ];
+        for (flags, line, wanted) in rows {
+            let command = ["--mechanism", mechanism, "--", "sh", "-c", line];
+            let arguments = [&["exec"], flags, &command].concat();
+            let ran = world.forge(&arguments);
+            assert_eq!(
+                told(&ran.stderr),
+                wanted,
+                "{mechanism}: {line}: {}",
+                ran.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn the_receipt_lists_them_whatever_came_of_the_command() {
+    let world = World::new(&[("a.txt", "alpha\n")]);
+    for mechanism in mechanisms(&world) {
+        let line = ["--", "sh", "-c", "touch /etc/made; true"];
+        let arguments = [&["exec", "--json", "--mechanism", mechanism][..], &line].concat();
+        let ran = world.forge(&arguments);
+        ran.code(0);
+        let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let wanted = serde_json::json!([{
+            "operation": "create",
+            "object": "/etc/made",
+            "reason": "outside",
+            "program": "touch",
+        }]);
+        assert_eq!(object["enforcement"]["denials"], wanted, "{}", ran.stdout);
+    }
+}
+
+/// Without a network namespace the socket is refused and not the connect.
+#[test]
+fn a_refused_socket_is_named_with_its_key() {
+    let world = World::new(&[]);
+    let script = "import socket; socket.socket(socket.AF_UNIX)";
+    let command = ["python3", "-c", script];
+    let arguments = [&["exec", "--mechanism", "landlock", "--"][..], &command].concat();
+    let ran = world.forge(&arguments);
+    if ran.stderr.contains("mechanism") && !mechanisms(&world).contains(&"landlock") {
+        eprintln!("skipped: this host has no Landlock");
+        return;
+    }
+    let wanted = [
+        "refused: make a local socket (local sockets are closed)",
+        "hint: to let it use local sockets: for once, -c sandbox.unix_sockets=open",
+    ];
+    assert_eq!(told(&ran.stderr), wanted, "{}", ran.stderr);
+}
