@@ -43,9 +43,6 @@ pub(super) struct FairPermit {
     service: u64,
 }
 
-/// A permit, or the receiver of a later one.
-type Turn = Result<FairPermit, oneshot::Receiver<FairPermit>>;
-
 impl FairSemaphore {
     /// Returns a semaphore with a limit for all services, and one for each. Both are at least 1.
     pub(super) fn new(limit: usize, service_limit: usize) -> Arc<FairSemaphore> {
@@ -83,7 +80,11 @@ impl FairSemaphore {
         }
     }
 
-    fn enqueue(self: &Arc<Self>, service: u64) -> Turn {
+    /// Returns a permit, or the receiver of a later one.
+    fn enqueue(
+        self: &Arc<Self>,
+        service: u64,
+    ) -> Result<FairPermit, oneshot::Receiver<FairPermit>> {
         let mut state = lock(&self.state);
         if state.take(service, self.service_limit) {
             return Ok(self.permit(service));

@@ -22,13 +22,13 @@ pub(super) enum HostHeaderError {
 #[derive(Debug)]
 pub(super) struct HostHeaderCheck<'a> {
     host: &'a HostName,
-    state: CheckState,
+    state: HostHeaderState,
     /// The bytes of the line that is not complete.
     line: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CheckState {
+enum HostHeaderState {
     /// The first line, which tells whether it is HTTP/1.
     RequestLine,
     Headers {
@@ -43,14 +43,14 @@ impl HostHeaderCheck<'_> {
     pub(super) fn new(host: &HostName) -> HostHeaderCheck<'_> {
         HostHeaderCheck {
             host,
-            state: CheckState::RequestLine,
+            state: HostHeaderState::RequestLine,
             line: Vec::new(),
         }
     }
 
     /// `true` if further bytes are not looked at.
     pub(super) fn is_done(&self) -> bool {
-        self.state == CheckState::Done
+        self.state == HostHeaderState::Done
     }
 
     /// Checks further bytes, before they are passed on.
@@ -58,9 +58,9 @@ impl HostHeaderCheck<'_> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
             self.state = match self.state {
-                CheckState::RequestLine => self.check_first_line()?,
-                CheckState::Headers { has_host } => self.check_header(has_host)?,
-                CheckState::Done => CheckState::Done,
+                HostHeaderState::RequestLine => self.check_first_line()?,
+                HostHeaderState::Headers { has_host } => self.check_header(has_host)?,
+                HostHeaderState::Done => HostHeaderState::Done,
             };
             if self.is_done() {
                 self.line = Vec::new();
@@ -73,26 +73,26 @@ impl HostHeaderCheck<'_> {
         Ok(())
     }
 
-    fn check_first_line(&self) -> Result<CheckState, HostHeaderError> {
+    fn check_first_line(&self) -> Result<HostHeaderState, HostHeaderError> {
         // Servers skip empty lines, and some skip spaces too.
         let line = self.line.trim_ascii_start();
         let Some(first) = line.first() else {
             return Ok(match self.line.len() > MAX_LINE {
-                true => CheckState::Done,
-                false => CheckState::RequestLine,
+                true => HostHeaderState::Done,
+                false => HostHeaderState::RequestLine,
             });
         };
         if !is_token_byte(*first) {
-            return Ok(CheckState::Done);
+            return Ok(HostHeaderState::Done);
         }
         if line.len() > MAX_LINE {
             return match is_like_a_request(line) {
                 true => Err(invalid("its first line is too long")),
-                false => Ok(CheckState::Done),
+                false => Ok(HostHeaderState::Done),
             };
         }
         if !line.ends_with(b"\n") {
-            return Ok(CheckState::RequestLine);
+            return Ok(HostHeaderState::RequestLine);
         }
         let last = line.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next();
         let has_version = last
@@ -100,10 +100,10 @@ impl HostHeaderCheck<'_> {
             .is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/"));
         // HTTP/2 begins with words of HTTP/1 (RFC 9113, section 3.4), and its names are compressed.
         if !has_version || self.line == b"PRI * HTTP/2.0\r\n" {
-            return Ok(CheckState::Done);
+            return Ok(HostHeaderState::Done);
         }
         self.check_request_line()?;
-        Ok(CheckState::Headers { has_host: false })
+        Ok(HostHeaderState::Headers { has_host: false })
     }
 
     fn check_request_line(&self) -> Result<(), HostHeaderError> {
@@ -131,16 +131,16 @@ impl HostHeaderCheck<'_> {
         self.compare(authority)
     }
 
-    fn check_header(&self, has_host: bool) -> Result<CheckState, HostHeaderError> {
+    fn check_header(&self, has_host: bool) -> Result<HostHeaderState, HostHeaderError> {
         if self.line.len() > MAX_LINE {
             return Err(invalid("a line of its head is too long"));
         }
         if !self.line.ends_with(b"\n") {
-            return Ok(CheckState::Headers { has_host });
+            return Ok(HostHeaderState::Headers { has_host });
         }
         let line = line_content(&self.line)?;
         if line.is_empty() {
-            return Ok(CheckState::Done);
+            return Ok(HostHeaderState::Done);
         }
         let mut parts = line.splitn(2, |byte| *byte == b':');
         let (name, value) = (parts.next().unwrap_or_default(), parts.next());
@@ -149,7 +149,7 @@ impl HostHeaderCheck<'_> {
             return Err(invalid("a line of its head is not a header"));
         };
         if !name.eq_ignore_ascii_case(b"host") {
-            return Ok(CheckState::Headers { has_host });
+            return Ok(HostHeaderState::Headers { has_host });
         }
         if has_host {
             return Err(invalid("it has several Host headers"));
@@ -158,7 +158,7 @@ impl HostHeaderCheck<'_> {
         if !value.is_empty() {
             self.compare(value)?;
         }
-        Ok(CheckState::Headers { has_host: true })
+        Ok(HostHeaderState::Headers { has_host: true })
     }
 
     /// Compares a host with an optional port. The port is not compared: the connection has one.
