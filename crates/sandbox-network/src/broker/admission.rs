@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::connect::Admission;
 use super::context::ServiceContext;
 use super::fair_semaphore::FairPermit;
 use super::record::{Protocol, Refusal};
@@ -22,15 +23,6 @@ pub(super) enum ListenerRole {
     Resolver,
     Proxy,
     Forwarder,
-}
-
-/// Permission to connect to a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// The client has a place.
-    Granted,
-    /// Every request of the client is refused.
-    Refused,
 }
 
 /// Serves a client in a task of its own, or refuses it.

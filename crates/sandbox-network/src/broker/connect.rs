@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::admission::Admission;
 use super::context::{ServiceContext, TrackedConnection};
 use super::record::{ConnectionRecord, Protocol, Refusal, shown};
 use super::resolve::resolve;
@@ -27,6 +26,15 @@ pub use parent::ParentProxy;
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Idle time of a connection after which the system asks whether the server is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Permission to connect to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The client has a place.
+    Granted,
+    /// Every request of the client is refused.
+    Refused,
+}
 
 /// A connection to a host that the rules allow.
 #[derive(Debug)]

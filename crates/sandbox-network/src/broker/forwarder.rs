@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-use super::admission::Admission;
-use super::connect::connect;
+use super::connect::{Admission, connect};
 use super::context::ServiceContext;
 use super::names::AddressMeaning;
 use super::record::{Protocol, Refusal};

@@ -13,8 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::admission::Admission;
-use super::connect::connect;
+use super::connect::{Admission, connect};
 use super::context::ServiceContext;
 use super::record::{Protocol, Refusal, escape, shown};
 use super::tunnel;

@@ -16,8 +16,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
-use super::super::admission::Admission;
-use super::super::connect::{Upstream, connect};
+use super::super::connect::{Admission, Upstream, connect};
 use super::super::context::ServiceContext;
 use super::super::lock;
 use super::super::record::{Protocol, Refusal, escape, shown};

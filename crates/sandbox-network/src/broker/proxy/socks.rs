@@ -10,8 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::super::admission::Admission;
-use super::super::connect::connect;
+use super::super::connect::{Admission, connect};
 use super::super::context::ServiceContext;
 use super::super::record::{Protocol, Refusal, escape, shown};
 use super::super::tunnel;
