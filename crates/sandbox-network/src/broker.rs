@@ -93,6 +93,7 @@ impl Broker {
             connections: FairSemaphore::new(limits.connections, limits.service_connections),
             waiting: FairSemaphore::new(limits.waiting, limits.service_waiting),
             refusing: FairSemaphore::new(limits.waiting, limits.service_waiting),
+            attempts: FairSemaphore::new(limits.attempts, limits.attempts),
             resolutions: FairSemaphore::new(limits.resolutions, limits.service_resolutions),
             services: AtomicU64::new(0),
             options,
@@ -160,6 +161,8 @@ struct Shared {
     waiting: Arc<FairSemaphore>,
     /// Clients that are being refused because too many wait.
     refusing: Arc<FairSemaphore>,
+    /// Attempts to connect beside another one of the same connection.
+    attempts: Arc<FairSemaphore>,
     resolutions: Arc<FairSemaphore>,
     services: AtomicU64,
     options: BrokerOptions,

@@ -95,7 +95,7 @@ async fn reach(
         return Ok((stream, early));
     }
     let addresses = checked_addresses(state, host, port).await?;
-    let stream = connect_any(&shared.options.limits, &addresses)
+    let stream = connect_any(state, &addresses)
         .await
         .map_err(|error| Refusal::Unreachable(error.to_string()))?;
     record.address = peer(&stream);
@@ -146,10 +146,11 @@ async fn checked_addresses(
 /// An attempt that does not answer soon does not hold up the next one (RFC 8305), so that a host with
 /// a broken address is reached by its others.
 pub(super) async fn connect_any(
-    limits: &super::BrokerLimits,
+    state: &ServiceContext,
     addresses: &[SocketAddr],
 ) -> io::Result<TcpStream> {
-    let attempts = attempt_in_turn(limits.connect_timeout, addresses);
+    let limits = &state.shared.options.limits;
+    let attempts = attempt_in_turn(state, limits.connect_timeout, addresses);
     match timeout(limits.connect_total_timeout, attempts).await {
         Ok(connected) => connected,
         Err(_) => Err(timed_out("none of its addresses answers".to_owned())),
@@ -157,15 +158,29 @@ pub(super) async fn connect_any(
 }
 
 /// Begins an attempt when the one before fails or [`ATTEMPT_DELAY`] has passed. The first success
-/// ends the others; without one, the error is the first.
-async fn attempt_in_turn(limit: Duration, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+/// ends the others; without one, the error is the first. An attempt beside others needs a permit;
+/// without one, it waits for another to fail or for the next delay.
+async fn attempt_in_turn(
+    state: &ServiceContext,
+    limit: Duration,
+    addresses: &[SocketAddr],
+) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut waiting = addresses.iter();
     let mut first_error = None;
     loop {
-        if let Some(address) = waiting.next() {
-            attempts.spawn(attempt(limit, *address));
-        } else if attempts.is_empty() {
+        let beside = match attempts.is_empty() {
+            true => None,
+            false => state.shared.attempts.try_acquire(state.id),
+        };
+        if waiting.len() > 0 && (attempts.is_empty() || beside.is_some()) {
+            if let Some(address) = waiting.next().copied() {
+                attempts.spawn(async move {
+                    let _beside = beside;
+                    attempt(limit, address).await
+                });
+            }
+        } else if waiting.len() == 0 && attempts.is_empty() {
             return Err(first_error.unwrap_or_else(|| io::Error::other("it has no address")));
         }
         tokio::select! {

@@ -96,6 +96,9 @@ pub struct BrokerLimits {
     pub service_waiting: usize,
     /// Time after which a client that waits is refused. 10 s.
     pub place_timeout: Duration,
+    /// Attempts to connect beside another one of the same connection, where a host has several
+    /// addresses. Without a free one, the addresses are tried one after the other. 1 024.
+    pub attempts: usize,
     /// Names of one service that have an address of their own. All services together have four times
     /// as many. 65 536, which is also the most.
     pub names: usize,
@@ -127,13 +130,14 @@ impl BrokerLimits {
     /// ```
     /// use sandbox_network::BrokerLimits;
     /// let limits = BrokerLimits::default().within_descriptors(624);
-    /// assert_eq!((limits.connections, limits.waiting), (234, 78));
+    /// assert_eq!((limits.connections, limits.waiting, limits.attempts), (195, 78, 78));
     /// ```
     #[must_use]
     pub fn within_descriptors(mut self, descriptors: usize) -> BrokerLimits {
         self.waiting = self.waiting.min(descriptors / 8).max(1);
+        self.attempts = self.attempts.min(descriptors / 8).max(1);
         // As many clients can be refused while others wait, and a connection has two descriptors.
-        let left = descriptors.saturating_sub(2 * self.waiting);
+        let left = descriptors.saturating_sub(2 * self.waiting + self.attempts);
         self.connections = self.connections.min(left / 2).max(1);
         self
     }
@@ -147,6 +151,7 @@ impl Default for BrokerLimits {
             waiting: 256,
             service_waiting: 64,
             place_timeout: Duration::from_secs(10),
+            attempts: 1024,
             names: super::names::MAX_NAMES,
             records: 10_000,
             resolutions: 64,

@@ -112,6 +112,55 @@ fn an_address_that_does_not_answer_does_not_hold_up_the_next() {
     assert_eq!(record.address, Some([127, 0, 0, 1].into()));
 }
 
+/// Connects of this machine to a port that are not answered, by the table of the system.
+#[cfg(target_os = "linux")]
+fn unanswered_connects(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let remote = format!(":{port:04X}");
+    let is_unanswered = |line: &&str| {
+        let mut words = line.split_whitespace().skip(2);
+        words.next().is_some_and(|to| to.ends_with(&remote)) && words.next() == Some("02")
+    };
+    table.lines().filter(is_unanswered).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn attempts_beside_others_are_bounded() {
+    let addresses = [11, 12, 13, 14, 15, 16].map(|last| format!("127.0.0.{last}"));
+    let mut silent = crate::world::silent_listener(([127, 0, 0, 11], 0).into());
+    let last = silent.last().unwrap().local_addr().unwrap();
+    let port = last.as_socket().unwrap().port();
+    for address in &addresses[1..] {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        silent.extend(crate::world::silent_listener((address, port).into()));
+    }
+    let named = addresses
+        .each_ref()
+        .map(|address| format!("{address}:{port}"));
+    let mut allow: Vec<&str> = named.iter().map(String::as_str).collect();
+    allow.push("six.example");
+    let world = World::with(&allow, &[], |options| {
+        options.limits.attempts = 2;
+        options.limits.connect_timeout = std::time::Duration::from_secs(2);
+        options.limits.connect_total_timeout = std::time::Duration::from_secs(3);
+    });
+    let list = addresses.each_ref().map(String::as_str);
+    world.names.set("six.example", &[&list]);
+    let before = unanswered_connects(port);
+    let proxy = world.proxy;
+    let client = std::thread::spawn(move || crate::world::tunnel_by(proxy, "six.example", port));
+    let mut most = 0;
+    while !client.is_finished() {
+        most = most.max(unanswered_connects(port) - before);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let answer = client.join().unwrap().unwrap_err();
+    assert!(answer.contains("none of its addresses answers"), "{answer}");
+    // The connection's own, and two beside it.
+    assert_eq!(most, 3);
+}
+
 // Other systems have 127.0.0.1 alone.
 #[cfg(target_os = "linux")]
 #[test]

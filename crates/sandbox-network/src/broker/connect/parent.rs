@@ -140,7 +140,7 @@ pub(super) async fn connect(
         .map(|address| SocketAddr::new(address, parent.port))
         .collect();
     let limits = &state.shared.options.limits;
-    let mut stream = connect_any(limits, &addresses)
+    let mut stream = connect_any(state, &addresses)
         .await
         .map_err(|error| failed(format!("cannot be connected: {error}")))?;
     let request = parent.request(host, port);
