@@ -2,6 +2,7 @@
 
 pub(crate) mod private_dirs;
 pub(crate) mod remove_contents;
+pub(crate) mod rules_file;
 pub(crate) mod run_dir;
 pub(crate) mod staging;
 pub(crate) mod stored_runs;

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
-use std::path::PathBuf;
 
 use sandbox_config::{Diagnostic, Grant, PersonalRules, Project, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
@@ -13,12 +12,12 @@ use crate::ambient::Ambient;
 use crate::cli::{AllowArgs, Global};
 use crate::commands::log::refused::unlisted_hosts;
 use crate::exit::{CliError, ExitKind};
-use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
 use crate::output::escape::{escape, escape_lines, escape_path};
 use crate::output::prompt::Prompt;
 use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
+use crate::state::rules_file::RulesFile;
 
 pub(crate) fn run(
     global: &Global,
@@ -155,14 +154,6 @@ impl HostRuleWriter {
     }
 }
 
-/// The file of the person's rules for the project.
-#[derive(Debug)]
-struct RulesFile {
-    project: PathBuf,
-    dir: PathBuf,
-    name: String,
-}
-
 impl RulesFile {
     fn of_project(global: &Global, ambient: &Ambient) -> Result<Self, CliError> {
         let project = setup::project_dir(global, ambient)?;
@@ -170,70 +161,6 @@ impl RulesFile {
             .personal_rules()
             .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
         Ok(RulesFile::new(project, dir))
-    }
-
-    fn new(project: PathBuf, dir: PathBuf) -> Self {
-        let name = PersonalRules::file_name(&project);
-        RulesFile { project, dir, name }
-    }
-
-    /// Returns the present text, and the text with further rules.
-    fn addition(&self, wanted: &[String]) -> Result<(String, String), CliError> {
-        let rules = self.read()?;
-        let new = rules.with(&self.project, wanted)?;
-        Ok((rules.text().to_owned(), new))
-    }
-
-    /// Writes exactly the text that was shown. Returns `false` if the file has changed since.
-    fn replace(&self, old: &str, new: &str) -> Result<bool, CliError> {
-        let _held = self.lock()?;
-        if self.read()?.text() != old {
-            return Ok(false);
-        }
-        self.write(new)?;
-        Ok(true)
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.join(&self.name)
-    }
-
-    fn shown(&self) -> String {
-        escape_path(&self.path())
-    }
-
-    fn read(&self) -> Result<PersonalRules, CliError> {
-        Ok(PersonalRules::read(
-            &self.path(),
-            &self.path().to_string_lossy(),
-        )?)
-    }
-
-    fn lock(&self) -> Result<std::fs::File, CliError> {
-        crate::state::private_dirs::lock(&self.dir, &self.dir.join(".lock"))
-            .map_err(|error| self.failed(&error))
-    }
-
-    fn write(&self, text: &str) -> Result<(), CliError> {
-        let place = SettingsPath {
-            base: self.dir.clone(),
-            below: PathBuf::from(&self.name),
-        };
-        let target = SettingsFile::new(place, Scope::User);
-        let target = target.ok_or_else(|| self.failed(&"it has no name"))?;
-        let written = target
-            .read()
-            .and_then(|found| target.write(found.as_ref(), text));
-        written.map_err(|error| match error {
-            SettingsFileError::Link { .. } => self.failed(&"it is a link"),
-            SettingsFileError::Changed => self.failed(&"it changed meanwhile"),
-            SettingsFileError::Io(error) => self.failed(&error),
-        })
-    }
-
-    fn failed(&self, why: &dyn std::fmt::Display) -> CliError {
-        let message = format!("cannot use {}: {why}", self.shown());
-        CliError::new(ExitKind::Negative, "state", message)
     }
 
     /// Returns warnings about the new rules: that they run anything, that the project blocks the
@@ -266,15 +193,6 @@ impl RulesFile {
             );
         }
         Ok(notes)
-    }
-
-    fn diff(&self, old: &str, new: &str) -> String {
-        let path = self.path();
-        let path = path.to_string_lossy();
-        let from = if old.is_empty() { "(new file)" } else { &*path };
-        let diff = similar::TextDiff::from_lines(old, new);
-        let diff = diff.unified_diff().header(from, &path).to_string();
-        escape_lines(&diff)
     }
 
     /// Returns the rules for the hosts that the last run was refused and the person picks. Without a
