@@ -4,9 +4,8 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbox_network::{AskHost, AskableHosts, Host, HostAnswer, HostPattern};
 use serde_json::{Value, json};
@@ -17,19 +16,15 @@ use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
 use crate::audit::{CallRecord, DecisionRecord, EventKind, PolicyEvent, Recorder};
 use crate::call_result::{Caller, FailureCode};
 use crate::gate::{Verdict, VerdictReason};
+use crate::question_clock::QuestionClock;
 use crate::redact::Redactor;
 use crate::run_answers::{ApprovalKey, RunAnswers};
-use crate::spec::Spec;
-use crate::toolbox_inner::ToolboxInner;
 
 /// The tool of the record of an answer.
 const CONNECT: &str = "connect";
 
 /// The reason for a question.
 const NO_RULE: &str = "no rule of `network` names it";
-
-/// Bound on the time that the questions of one command take.
-pub(crate) const MAX_ASKING: Duration = Duration::from_secs(60 * 60);
 
 /// Asks an approver about the hosts that a running command wants to reach, and records the answers.
 ///
@@ -93,25 +88,30 @@ impl HostQuestions {
         }
     }
 
-    /// Returns the questions of a call's command; `None` if no person can answer now.
-    pub(crate) fn of_call(
-        inner: &ToolboxInner,
-        approver: &Arc<dyn Approver>,
-        spec: &Spec,
-        arguments: Value,
-    ) -> Option<HostQuestions> {
-        approver.is_attended().then(|| HostQuestions {
-            caller: inner.context.caller.clone(),
-            tool: spec.name.clone(),
+    /// Returns the questions of a command that a worker's call runs.
+    pub(crate) fn of_worker(
+        self,
+        caller: Caller,
+        redactor: Arc<Redactor>,
+        answers: Arc<RunAnswers>,
+        turn: Arc<tokio::sync::Mutex<()>>,
+    ) -> HostQuestions {
+        HostQuestions {
+            caller,
+            redactor,
+            answers,
+            turn,
+            ..self
+        }
+    }
+
+    /// Returns the questions with the arguments of their call, and where it runs.
+    pub(crate) fn of_call(self, arguments: Value, runner: &'static str) -> HostQuestions {
+        HostQuestions {
             arguments,
-            runner: inner.place(spec),
-            approver: Arc::clone(approver),
-            recorder: Arc::clone(&inner.recorder),
-            redactor: Arc::clone(&inner.redactor),
-            answers: Arc::clone(&inner.allowed_for_run),
-            turn: Arc::clone(&inner.asking),
-            clock: Arc::default(),
-        })
+            runner,
+            ..self
+        }
     }
 
     /// Returns the clock that stands still during questions.
@@ -291,162 +291,148 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The clock of a command, which stands still while a person is asked.
-#[derive(Debug, Default)]
-pub(crate) struct QuestionClock {
-    state: Mutex<ClockState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct ClockState {
-    /// Open questions.
-    open: usize,
-    /// The begin of the oldest open question.
-    since: Option<Instant>,
-    /// The time of questions that are closed.
-    closed: Duration,
-    has_ended: bool,
-    timed_out: bool,
-}
-
-/// An open question.
-struct Pause<'a>(&'a QuestionClock);
-
-impl Drop for Pause<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.open -= 1;
-        if state.open == 0
-            && let Some(since) = state.since.take()
-        {
-            state.closed += since.elapsed();
-        }
-        self.0.changed.notify_all();
-    }
-}
-
-impl QuestionClock {
-    fn lock(&self) -> MutexGuard<'_, ClockState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pause(&self) -> Pause<'_> {
-        let mut state = self.lock();
-        state.open += 1;
-        state.since.get_or_insert_with(Instant::now);
-        Pause(self)
-    }
-
-    /// Waits until the command has ended, or ends it at its limit. Returns at the end.
-    fn watch(&self, begun: Instant, limit: Duration, kill: impl FnOnce()) {
-        let mut state = self.lock();
-        while !state.has_ended {
-            let left = (limit + state.closed).saturating_sub(begun.elapsed());
-            if state.open > 0 {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-            } else if left.is_zero() {
-                state.timed_out = true;
-                drop(state);
-                return kill();
-            } else {
-                let waited = self.changed.wait_timeout(state, left);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
-    }
-}
-
-/// Ends a command at its time limit, in which questions do not count.
-pub(crate) struct CommandDeadline {
-    clock: Arc<QuestionClock>,
-    watch: Option<JoinHandle<()>>,
-}
-
-impl CommandDeadline {
-    /// Starts the watch.
-    ///
-    /// # Errors
-    /// The system is out of threads.
-    pub(crate) fn start(
-        clock: &Arc<QuestionClock>,
-        limit: Duration,
-        kill: impl FnOnce() + Send + 'static,
-    ) -> std::io::Result<CommandDeadline> {
-        let (begun, own) = (Instant::now(), Arc::clone(clock));
-        let watch = std::thread::Builder::new().spawn(move || own.watch(begun, limit, kill))?;
-        Ok(CommandDeadline {
-            clock: Arc::clone(clock),
-            watch: Some(watch),
-        })
-    }
-
-    /// Ends the watch; `true` if it has ended the command.
-    pub(crate) fn end(mut self) -> bool {
-        self.stop();
-        self.clock.lock().timed_out
-    }
-
-    fn stop(&mut self) {
-        self.clock.lock().has_ended = true;
-        self.clock.changed.notify_all();
-        if let Some(watch) = self.watch.take() {
-            let _panicked = watch.join();
-        }
-    }
-}
-
-impl Drop for CommandDeadline {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::Mutex;
 
     use super::*;
+    use crate::approval::{AutoApprove, HostApprover, NoApprover};
+    use crate::audit::{DecisionEntry, MemoryRecorder};
+    use crate::tool::BoxFuture;
 
-    /// A watchdog: nothing here takes that long.
-    const WATCHDOG: Duration = Duration::from_secs(120);
+    /// Gives one answer after the other, and counts the questions.
+    struct Answers(Mutex<Vec<ApprovalAnswer>>, Mutex<Vec<String>>);
 
-    #[test]
-    fn a_command_is_ended_at_its_limit() {
-        let clock = Arc::default();
-        let (kill, killed) = mpsc::channel();
-        let limit = Duration::from_millis(1);
-        let deadline =
-            CommandDeadline::start(&clock, limit, move || kill.send(()).unwrap()).unwrap();
-        killed.recv_timeout(WATCHDOG).unwrap();
-        assert!(deadline.end());
+    impl Approver for Answers {
+        fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+            self.1.lock().unwrap().push(request.host.clone().unwrap());
+            let answer = self.0.lock().unwrap().remove(0);
+            Box::pin(async { answer })
+        }
+    }
+
+    fn answers(list: impl IntoIterator<Item = ApprovalAnswer>) -> Arc<Answers> {
+        Arc::new(Answers(
+            Mutex::new(list.into_iter().collect()),
+            Mutex::default(),
+        ))
+    }
+
+    fn by() -> String {
+        "a person".to_owned()
+    }
+
+    fn questions(approver: Arc<dyn Approver>, recorder: Arc<dyn Recorder>) -> HostQuestions {
+        HostQuestions::new("shell", "curl", approver, recorder)
+    }
+
+    fn ask(questions: &HostQuestions, host: &str) -> HostAnswer {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let asker = questions.asker(&AskableHosts::default(), runtime.handle());
+        let (host, port) = Host::parse_with_port(host).unwrap();
+        runtime.block_on(asker.ask(&host, port))
     }
 
     #[test]
-    fn a_question_does_not_count() {
-        let clock: Arc<QuestionClock> = Arc::default();
-        let (kill, killed) = mpsc::channel();
-        let pause = clock.pause();
-        let limit = Duration::from_millis(1);
-        let kill = move || kill.send(()).unwrap();
-        let deadline = CommandDeadline::start(&clock, limit, kill).unwrap();
-        let inner = clock.pause();
-        drop(pause);
-        std::thread::sleep(Duration::from_millis(100));
-        killed.try_recv().unwrap_err();
-        drop(inner);
-        killed.recv_timeout(WATCHDOG).unwrap();
-        assert!(deadline.end());
+    fn answers_are_recorded_and_count_for_their_worker() {
+        let said = [
+            ApprovalAnswer::AllowForRun { by: by() },
+            ApprovalAnswer::AllowOnce { by: by() },
+            ApprovalAnswer::Deny {
+                by: by(),
+                reason: None,
+            },
+            ApprovalAnswer::Pending {
+                reason: "later".to_owned(),
+                hint: String::new(),
+            },
+            ApprovalAnswer::AllowOnce { by: by() },
+        ];
+        let (approver, recorder) = (answers(said), Arc::new(MemoryRecorder::default()));
+        let main = questions(approver.clone(), recorder.clone());
+        let child = HostQuestions {
+            caller: main.caller.child("child"),
+            ..main.clone()
+        };
+        assert_eq!(ask(&main, "run.org:443"), HostAnswer::Run);
+        assert_eq!(ask(&main, "run.org:443"), HostAnswer::Run);
+        assert_eq!(ask(&main, "run.org:80"), HostAnswer::Once);
+        assert_eq!(ask(&main, "no.org:443"), HostAnswer::No);
+        assert_eq!(ask(&main, "late.org:443"), HostAnswer::Unanswered);
+        // The answer for the run is not one for a worker that it calls.
+        assert_eq!(ask(&child, "run.org:443"), HostAnswer::Once);
+        let asked = approver.1.lock().unwrap().clone();
+        let expected = [
+            "run.org:443",
+            "run.org:80",
+            "no.org:443",
+            "late.org:443",
+            "run.org:443",
+        ];
+        assert_eq!(asked, expected);
+        let records = recorder.records();
+        let recorded: Vec<_> = records
+            .iter()
+            .map(|one| {
+                let decision = &one.decision;
+                (
+                    one.ok,
+                    decision.answer.unwrap(),
+                    decision.by.clone().unwrap(),
+                )
+            })
+            .collect();
+        let expected = [
+            (true, "allowed", by()),
+            (true, "allowed", "allowed for this run".to_owned()),
+            (true, "allowed", by()),
+            (false, "denied", by()),
+            (false, "unanswered", "later".to_owned()),
+            (true, "allowed", by()),
+        ];
+        assert_eq!(recorded, expected);
+        assert!(records.iter().all(|one| one.ok != one.is_denied()));
+        assert_eq!(records[5].workers.last().unwrap(), "child");
     }
 
     #[test]
-    fn the_end_of_a_command_ends_its_watch() {
-        let clock = Arc::default();
-        let kill = || panic!("it has ended");
-        let deadline = CommandDeadline::start(&clock, Duration::from_secs(3600), kill).unwrap();
-        assert!(!deadline.end());
+    fn no_flag_answers() {
+        let approvers: [Arc<dyn Approver>; 4] = [
+            Arc::new(AutoApprove::confined()),
+            Arc::new(AutoApprove::even_unconfined()),
+            Arc::new(HostApprover),
+            Arc::new(NoApprover::because("nobody")),
+        ];
+        for approver in approvers {
+            assert!(!approver.is_attended());
+            let recorder = Arc::new(MemoryRecorder::default());
+            let answer = ask(&questions(approver, recorder), "a.org:443");
+            assert_eq!(answer, HostAnswer::Unanswered);
+        }
+    }
+
+    /// Records nothing.
+    struct Full;
+
+    impl Recorder for Full {
+        fn decided(&self, _: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+
+        fn record(&self, _: &CallRecord) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_recorded_does_not_count() {
+        let approver = answers([
+            ApprovalAnswer::AllowForRun { by: by() },
+            ApprovalAnswer::AllowForRun { by: by() },
+        ]);
+        let questions = questions(approver, Arc::new(Full));
+        for _ in 0..2 {
+            assert_eq!(ask(&questions, "a.org:443"), HostAnswer::Unanswered);
+        }
     }
 }

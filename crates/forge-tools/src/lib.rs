@@ -86,6 +86,8 @@ mod processes;
 #[cfg(feature = "process")]
 mod programs;
 mod progress;
+#[cfg(feature = "process")]
+mod question_clock;
 mod redact;
 mod remote_file_tools;
 mod result_quota;

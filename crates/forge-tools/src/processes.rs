@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use os_sandbox::{Plan, Policy};
+use os_sandbox::{Network, Plan, Policy};
 use sandbox_network::AskableHosts;
 
 use crate::call_result::CallFailure;
@@ -120,6 +120,11 @@ impl Processes {
     pub fn askable_hosts(mut self, hosts: AskableHosts) -> Self {
         self.askable_hosts = hosts;
         self
+    }
+
+    /// `true` if commands of this worker reach hosts by a list of names.
+    pub(crate) fn names_hosts(&self) -> bool {
+        matches!(self.policy.network(), Network::Hosts(_))
     }
 
     pub(crate) fn askable(&self) -> &AskableHosts {

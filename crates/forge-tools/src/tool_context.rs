@@ -503,9 +503,9 @@ pub struct ToolContext {
     whole: Option<FileSandbox>,
     #[cfg(feature = "process")]
     pub(crate) processes: Option<Processes>,
-    /// Asks about the hosts that the command of this call wants to reach.
+    /// The questions about hosts that the command of this call wants to reach.
     #[cfg(feature = "process")]
-    pub(crate) host_questions: Option<crate::host_questions::HostQuestions>,
+    pub(crate) host_questions: Option<crate::question_clock::AskingCommand>,
     pub(crate) max_write_bytes: Option<u64>,
     pub(crate) caller: crate::call_result::Caller,
     /// Results that were too long to be shown whole.

@@ -44,17 +44,38 @@ impl ApprovedCall {
         &self.context
     }
 
-    /// Lets the command of the call ask this approver about hosts.
+    /// Lets the command of the call ask this approver about hosts, if a person can answer now.
     #[cfg(feature = "process")]
     pub(super) fn asking(mut self, approver: &Arc<dyn Approver>) -> Self {
-        if self.intents.iter().any(super::judged::is_execution) {
-            self.context.host_questions = crate::host_questions::HostQuestions::of_call(
-                &self.inner,
-                approver,
-                self.tool.spec(),
-                self.asked.to_json(),
-            );
+        use crate::host_questions::HostQuestions;
+        use crate::question_clock::AskingCommand;
+
+        let inner = &self.inner;
+        let processes = self.context.processes.as_ref();
+        let Some(processes) = processes.filter(|one| one.names_hosts()) else {
+            return self;
+        };
+        let is_command = self.intents.iter().any(super::judged::is_execution);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return self;
+        };
+        if !is_command || !approver.is_attended() {
+            return self;
         }
+        let spec = self.tool.spec();
+        let recorder = Arc::clone(&inner.recorder);
+        let questions = HostQuestions::new(&spec.name, "", Arc::clone(approver), recorder)
+            .of_worker(
+                inner.context.caller.clone(),
+                Arc::clone(&inner.redactor),
+                Arc::clone(&inner.allowed_for_run),
+                Arc::clone(&inner.asking),
+            )
+            .of_call(self.asked.to_json(), inner.place(spec));
+        self.context.host_questions = Some(AskingCommand {
+            asker: questions.asker(processes.askable(), &runtime),
+            clock: Arc::clone(questions.clock()),
+        });
         self
     }
 

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Captured, Contact, Denial, Exit, Network};
+use os_sandbox::{Captured, Contact, Denial, Exit};
 use serde::Deserialize;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -21,11 +20,11 @@ use crate::command_runner::{CommandSpec, CommandStdin, ExitReport, RunningComman
 use crate::denials::{describe_denials, explaining};
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
-use crate::host_questions::{CommandDeadline, MAX_ASKING};
 use crate::hosts::describe_refused_hosts;
 use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Param, Params};
 use crate::processes::{MAX_TIMEOUT, Processes};
+use crate::question_clock::{CommandDeadline, MAX_ASKING};
 use crate::shell_session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
@@ -267,19 +266,14 @@ fn start(
     line: &CommandLine,
     timeout: Duration,
 ) -> Result<(Box<dyn RunningCommand>, Option<CommandDeadline>), CallFailure> {
-    let names_hosts = matches!(processes.policy().network(), Network::Hosts(_));
-    let questions = context.host_questions.as_ref().filter(|_| names_hosts);
-    let Some((questions, asker)) = questions.and_then(|one| {
-        let runtime = Handle::try_current().ok()?;
-        let asker = one.asker(processes.askable(), &runtime);
-        Some((one, asker))
-    }) else {
+    let Some(questions) = &context.host_questions else {
         let spec = command_spec(line, timeout);
         return Ok((processes.starter().start(spec)?, None));
     };
     let spec = command_spec(line, timeout.saturating_add(MAX_ASKING));
+    let asker = Arc::clone(&questions.asker);
     let running = processes.starter().start_asking(spec, asker)?;
-    let deadline = CommandDeadline::start(questions.clock(), timeout, running.killer()?);
+    let deadline = CommandDeadline::start(&questions.clock, timeout, running.killer()?);
     match deadline {
         Ok(deadline) => Ok((running, Some(deadline))),
         Err(_) => Err(CallFailure::new(
