@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
-use crate::commands::project::allow::HostRuleWriter;
 use crate::output::escape::shell_word;
 use crate::output::prompt_terminal::{InputLine, PromptTerminal, Withdrawal, withdrawable};
 use crate::output::stderr;
@@ -105,6 +104,22 @@ n         no; Enter and anything unknown mean the same
 n REASON  no, and the model is told why
 ";
 
+/// Writes rules for a person who answers "always".
+pub(crate) trait RuleWriter: std::fmt::Debug + Send + Sync {
+    /// Shows the change for these workers and asks. Returns `false` if nothing is written, which it
+    /// tells.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    fn write(
+        &self,
+        rules: &[String],
+        workers: &[String],
+        prompt: &Prompt<'_>,
+        terminal: &mut PromptTerminal,
+    ) -> std::io::Result<bool>;
+}
+
 /// A person at the terminal that forge was started from.
 #[derive(Debug)]
 pub(crate) struct TerminalApprover {
@@ -113,7 +128,7 @@ pub(crate) struct TerminalApprover {
     /// The command that keeps a yes as a rule; `None` if it is not to be named.
     allow_command: Option<String>,
     /// Writes a rule about a host; `None` if rules cannot be written.
-    rules: Option<Arc<HostRuleWriter>>,
+    rules: Option<Arc<dyn RuleWriter>>,
     terminal: TerminalChoice,
     /// Serialises the questions. `true` if the person has agreed to everything that asks.
     turn: tokio::sync::Mutex<bool>,
@@ -125,13 +140,13 @@ impl TerminalApprover {
         approval_timeout: Duration,
         colour: bool,
         allow_command: Option<String>,
-        rules: Option<HostRuleWriter>,
+        rules: Option<Arc<dyn RuleWriter>>,
     ) -> Self {
         TerminalApprover {
             approval_timeout,
             colour,
             allow_command,
-            rules: rules.map(Arc::new),
+            rules,
             terminal: TerminalChoice::Standard,
             turn: tokio::sync::Mutex::new(false),
         }
@@ -183,7 +198,7 @@ struct TerminalQuestion {
     /// The rules about the host; `None` of a question about a call.
     host_rules: Option<Vec<String>>,
     workers: Vec<String>,
-    writer: Option<Arc<HostRuleWriter>>,
+    writer: Option<Arc<dyn RuleWriter>>,
     terminal: TerminalChoice,
     withdrawal: Withdrawal,
 }

@@ -438,3 +438,47 @@ async fn what_cannot_be_shown_whole_is_not_asked() {
     let answer = queue.ask(&request("/more")).await;
     assert!(matches!(answer, ApprovalAnswer::Unanswered { .. }));
 }
+
+/// The command of a question about a host does not wait for an answer of another time, so none is
+/// kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_about_a_host_is_asked_while_somebody_watches() {
+    let about_host = || ApprovalRequest {
+        host: Some("a.org:443".to_owned()),
+        ..request("/a")
+    };
+    let world = World::new();
+    let waits = world.queue(WhenUnattended::Wait);
+    let keeps = world.patient(WhenUnattended::Keep, Duration::from_millis(50));
+    assert!(waits.is_attended() && !keeps.is_attended());
+    let answer = keeps.ask(&about_host()).await;
+    assert!(
+        matches!(answer, ApprovalAnswer::Unanswered { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(client::list(&world.place()).await.0.len(), 0);
+    let _watching = world.place().watch().unwrap();
+    assert!(keeps.is_attended());
+    let answer = keeps.ask(&about_host()).await;
+    assert!(
+        matches!(answer, ApprovalAnswer::Unanswered { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(client::list(&world.place()).await.0.len(), 0);
+    // A call that is not about a host stays open.
+    let answer = keeps.ask(&request("/a")).await;
+    assert!(
+        matches!(answer, ApprovalAnswer::Pending { .. }),
+        "{answer:?}"
+    );
+    let open = world.open(1).await.remove(0);
+    assert_eq!(open.request.host, None);
+    let asked = Arc::clone(&waits);
+    let call = tokio::spawn(async move { asked.ask(&about_host()).await });
+    let mut found = world.open(2).await;
+    found.retain(|one| one.request.host.as_deref() == Some("a.org:443"));
+    call.abort();
+    let _aborted = call.await;
+    assert_eq!(found.len(), 1);
+    world.open(1).await;
+}

@@ -2,6 +2,7 @@
 //! and its grant, the approver.
 
 pub(crate) mod engine;
+pub(crate) mod host_rules;
 pub(crate) mod keys;
 pub(crate) mod program_dirs;
 pub(crate) mod provider_client;
@@ -30,13 +31,13 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{ApprovalFlags, ApproveAll, ApproverName, Global};
-use crate::commands::project::allow::HostRuleWriter;
 use crate::commands::project::trust;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::shell_word;
 use crate::output::prompt::TerminalApprover;
 use crate::output::stderr;
 use crate::queue::{Queue, WhenUnattended};
+use crate::setup::host_rules::host_rule_writer;
 use crate::signals::stop_signal;
 use crate::state::trust_store::TrustStore;
 
@@ -381,7 +382,7 @@ pub(crate) fn approver(
                 approval_timeout,
                 ambient.colour,
                 command,
-                HostRuleWriter::new(project, ambient),
+                host_rule_writer(project, ambient),
             ))
         }
     }

@@ -121,6 +121,20 @@ impl Declaration {
         self
     }
 
+    /// Returns `true` if the worker has a list of hosts of its own, which further hosts of the
+    /// project do not change.
+    ///
+    /// ```
+    /// use sandbox_config::{Declaration, NetworkAccess};
+    /// assert!(!Declaration::inherit().declares_network());
+    /// let off = Declaration::inherit().with_network(NetworkAccess::Denied);
+    /// assert!(off.declares_network());
+    /// ```
+    #[must_use]
+    pub fn declares_network(&self) -> bool {
+        self.network.is_some()
+    }
+
     /// Ask for local sockets.
     #[must_use]
     pub fn with_unix_sockets(mut self, sockets: UnixSockets) -> Declaration {

@@ -12,12 +12,12 @@ use forge_tools::{HostQuestions, NamedHostProxy, with_asked_ports};
 use super::ExecLog;
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global};
-use crate::commands::project::allow::HostRuleWriter;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::shell_word;
 use crate::output::prompt::TerminalApprover;
 use crate::output::prompt_terminal::PromptTerminal;
 use crate::setup;
+use crate::setup::host_rules::host_rule_writer;
 
 /// Hint about the way without questions.
 const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
@@ -89,7 +89,7 @@ impl CommandHostQuestions {
             setup::approval_timeout(project),
             ambient.colour,
             None,
-            HostRuleWriter::new(project, ambient),
+            host_rule_writer(project, ambient),
         );
         let approver = Arc::new(approver.on_controlling_terminal());
         let words = args.command.iter().map(|word| word.to_string_lossy());

@@ -2,19 +2,16 @@
 //! and name hosts that its commands reach.
 //! The change is shown before it is written; the file is replaced whole, under a lock.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 
-use sandbox_config::{Diagnostic, Grant, PersonalRules, Project, TrustedSettings, WithoutFile};
+use sandbox_config::{Diagnostic, PersonalRules, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{AllowArgs, Global};
 use crate::commands::log::refused::unlisted_hosts;
 use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_lines, escape_path};
-use crate::output::prompt::Prompt;
-use crate::output::prompt_terminal::PromptTerminal;
+use crate::output::escape::{escape, escape_path};
 use crate::output::stderr;
 use crate::setup;
 use crate::state::rules_file::RulesFile;
@@ -74,82 +71,6 @@ pub(crate) fn run(
                 false => (None, &[][..]),
             };
             return file.done(global, "written", diff, notes);
-        }
-    }
-}
-
-/// Writes the rule of a person who answers a question about a host with "always": the same line as
-/// `forge allow host:NAME`, shown as a difference before.
-#[derive(Debug)]
-pub(crate) struct HostRuleWriter {
-    file: RulesFile,
-    /// The workers that keep to a list of hosts of their own, whatever the person's rules name.
-    listed_workers: BTreeSet<String>,
-}
-
-impl HostRuleWriter {
-    /// Returns the writer for a project; `None` without a home directory.
-    pub(crate) fn new(project: &Project, ambient: &Ambient) -> Option<HostRuleWriter> {
-        let dir = project.dir().to_owned();
-        let file = RulesFile::new(dir, ambient.personal_rules()?);
-        let ceiling = project.ceiling().network();
-        let workers = project.workers().unwrap_or_default();
-        let is_listed = |grant: &Grant| !ceiling.is_within(grant.network());
-        let listed = workers.iter().filter(|worker| {
-            project
-                .entry_grant(worker)
-                .is_ok_and(|grant| is_listed(&grant))
-        });
-        Some(HostRuleWriter {
-            file,
-            listed_workers: listed.map(|worker| worker.name().to_owned()).collect(),
-        })
-    }
-
-    /// Shows the change and asks. Returns `false` if nothing is written, which it tells.
-    ///
-    /// # Errors
-    /// The terminal is gone.
-    pub(crate) fn write(
-        &self,
-        rules: &[String],
-        workers: &[String],
-        prompt: &Prompt<'_>,
-        terminal: &mut PromptTerminal,
-    ) -> std::io::Result<bool> {
-        let failed = |terminal: &mut PromptTerminal, error: &CliError| {
-            let text = format!("{}\n", escape_lines(error.message()));
-            terminal.write(&text).map(|()| false)
-        };
-        loop {
-            let (old, new) = match self.file.addition(rules) {
-                Ok(change) => change,
-                Err(error) => return failed(terminal, &error),
-            };
-            if new != old {
-                if !prompt.confirm(&self.file.diff(&old, &new), terminal)? {
-                    terminal.write("nothing is written\n")?;
-                    return Ok(false);
-                }
-                match self.file.replace(&old, &new) {
-                    Ok(true) => {}
-                    // Another program has changed it, so the change is shown again.
-                    Ok(false) => continue,
-                    Err(error) => return failed(terminal, &error),
-                }
-            }
-            terminal.write(&format!("written: {}\n", self.file.shown()))?;
-            if let Some(worker) = workers
-                .iter()
-                .find(|one| self.listed_workers.contains(*one))
-            {
-                terminal.write(&format!(
-                    "note: worker {} keeps to its own `network.allow`, so it asks again in the \
-                     next run\n",
-                    escape(worker)
-                ))?;
-            }
-            return Ok(true);
         }
     }
 }
