@@ -75,9 +75,7 @@ fn a_yes_for_once_counts_for_one_command() {
     terminal.type_text("y\r");
     // The second command, without the proxy, asks again.
     terminal.until("Allow `curl -sS --fail-with-body --noproxy * http://two.example/` to reach");
-    while terminal.screen().matches(KEYS).count() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(&terminal, KEYS, 2);
     terminal.type_text("n\r");
     let texts = [
         "hello of two.example",
@@ -131,9 +129,7 @@ fn always_writes_the_line_of_forge_allow() {
     // Not confirmed, so it is asked once more.
     terminal.type_text("\r");
     terminal.until("nothing is written");
-    while terminal.screen().matches(KEYS).count() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(&terminal, KEYS, 2);
     assert_eq!(
         servers
             .forge(&["allow", "--list"])
@@ -143,9 +139,7 @@ fn always_writes_the_line_of_forge_allow() {
         0
     );
     terminal.type_text("w\r");
-    while terminal.screen().matches("Write this? [y/N]").count() < 2 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(&terminal, "Write this? [y/N]", 2);
     terminal.type_text("y\r");
     terminal.until("written: ");
     check(&terminal.end(), 0, &["hello of two.example"]);
@@ -239,6 +233,73 @@ fn the_time_of_a_question_is_not_the_command_s() {
     std::thread::sleep(std::time::Duration::from_secs(3));
     terminal.type_text("y\r");
     check(&terminal.end(), 0, &["hello of two.example"]);
+}
+
+/// An answer for a worker is none for the worker that it calls, and each question names its worker.
+#[test]
+fn a_called_worker_asks_for_itself() {
+    let Some(servers) = servers() else { return };
+    let world = &servers.world;
+    world.write("forge.yaml", PROJECT);
+    let front = "shell: {}\nnetwork: { allow: [one.example] }\n";
+    world.write(
+        "workers/main.worker",
+        &format!("---\nname: main\n{front}workers: [helper]\n---\nGo.\n"),
+    );
+    world.write(
+        "workers/helper.worker",
+        &format!("---\nname: helper\n{front}---\nGo.\n"),
+    );
+    let call = serde_json::json!({ "tool": "shell", "args": { "command": CURL }, "as": "r" });
+    let say = "say: \"{{ results.r.content }}\"";
+    world.write(
+        "play.yaml",
+        &format!(
+            "version: 1\nworkers:\n  main:\n    - calls: [{call}]\n    - calls: \
+             [{{ tool: helper, args: {{ input: go }}, as: h }}]\n    - say: \
+             \"{{{{ results.r.content }}}} {{{{ results.h.content }}}}\"\n  helper:\n    \
+             - calls: [{call}]\n    - {say}\n"
+        ),
+    );
+    let terminal = run(&servers);
+    terminal.until(KEYS);
+    // The list of the worker is its own, and a rule of the person's does not widen it.
+    terminal.type_text("w\r");
+    terminal.until("Write this? [y/N]");
+    terminal.type_text("y\r");
+    terminal.until("note: worker main keeps to its own `network.allow`");
+    terminal.until("worker    main > helper");
+    wait_for(&terminal, KEYS, 2);
+    terminal.type_text("n\r");
+    let texts = ["hello of two.example", "(access was declined)"];
+    check(&terminal.end(), 0, &texts);
+}
+
+/// Waits until a text is on the screen this often.
+fn wait_for(terminal: &Terminal, text: &str, times: usize) {
+    let begun = std::time::Instant::now();
+    while terminal.screen().matches(text).count() < times {
+        assert!(begun.elapsed().as_secs() < 300, "{}", terminal.screen());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn another_terminal_answers_too() {
+    let Some(servers) = servers() else { return };
+    worker(&servers, &[CURL]);
+    let terminal = servers.terminal(&[], &["--trust", "run", "--approver", "queue"]);
+    terminal.until("waiting for approval: forge approve ");
+    let list = servers.forge(&["approve", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let request = &list["pending"][0];
+    assert_eq!(request["host"], "two.example:80", "{list}");
+    let id = request["id"].as_str().unwrap();
+    let told = servers.forge(&["approve", id, "--allow"]);
+    told.code(0).says(&["forge allow host:two.example:80"]);
+    check(&terminal.end(), 0, &["hello of two.example"]);
+    let audit = audit(&servers);
+    assert!(audit.contains("a person at forge approve"), "{audit}");
 }
 
 #[test]
