@@ -276,16 +276,16 @@ impl AskHost for HostAsker {
             return Box::pin(async { HostAnswer::Unanswered });
         };
         let answer = self.questions.clone().answer(pattern.to_string());
-        let mut asked = AbortOnDrop(self.runtime.spawn(answer));
+        let mut asked = WithdrawOnDrop(self.runtime.spawn(answer));
         // A panic of the approver is no agreement.
         Box::pin(async move { (&mut asked.0).await.unwrap_or(HostAnswer::Unanswered) })
     }
 }
 
 /// A question that is withdrawn when it is dropped.
-struct AbortOnDrop(tokio::task::JoinHandle<HostAnswer>);
+struct WithdrawOnDrop(tokio::task::JoinHandle<HostAnswer>);
 
-impl Drop for AbortOnDrop {
+impl Drop for WithdrawOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -138,7 +138,7 @@ impl Toolbox {
         };
         match asked.await {
             Ok(seen) => {
-                let approved = judged.approved(seen).asking(approver);
+                let approved = judged.approved_by(approver, seen);
                 AskAheadOutcome::Ready(Box::new(approved))
             }
             Err(failure) => AskAheadOutcome::Closed(Box::new(open.lock().close(Err(failure)))),

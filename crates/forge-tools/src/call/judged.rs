@@ -11,6 +11,10 @@ use crate::call::pending::PendingCall;
 use crate::call_result::CallFailure;
 use crate::change::ReviewedState;
 use crate::gate::{Intent, Judgement, Verdict};
+#[cfg(feature = "process")]
+use crate::host_questions::HostQuestions;
+#[cfg(feature = "process")]
+use crate::question_clock::AskingCommand;
 use crate::shell_session::ShellState;
 use crate::spec::Spec;
 use crate::toolbox_inner::ToolboxInner;
@@ -86,8 +90,52 @@ impl JudgedCall {
                 self.ask(&**approver, open).await?
             }
         };
-        Ok(self.approved(seen).asking(approver))
+        Ok(self.approved_by(approver, seen))
     }
+
+    /// The call as it may be made, whose command may ask this approver about hosts.
+    pub(super) fn approved_by(
+        mut self,
+        approver: &Arc<dyn Approver>,
+        seen: Vec<(String, ReviewedState)>,
+    ) -> ApprovedCall {
+        self.let_command_ask(approver);
+        self.approved(seen)
+    }
+
+    /// Lets the command of the call ask about hosts, if it has a list of them and a person can answer
+    /// now.
+    #[cfg(feature = "process")]
+    fn let_command_ask(&mut self, approver: &Arc<dyn Approver>) {
+        let (inner, spec) = (self.inner(), self.spec());
+        let processes = self.parsed.context.processes.as_ref();
+        let Some(processes) = processes.filter(|one| one.names_hosts()) else {
+            return;
+        };
+        let is_command = self.intents.iter().any(is_execution);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if !is_command || !approver.is_attended() {
+            return;
+        }
+        let recorder = Arc::clone(&inner.recorder);
+        let questions = HostQuestions::new(&spec.name, "", Arc::clone(approver), recorder)
+            .of_worker(
+                inner.context.caller.clone(),
+                Arc::clone(&inner.redactor),
+                Arc::clone(&inner.allowed_for_run),
+                Arc::clone(&inner.asking),
+            )
+            .of_call(self.parsed.asked.to_json(), inner.place(spec));
+        self.parsed.context.host_questions = Some(AskingCommand {
+            asker: questions.asker(processes.askable(), &runtime),
+            clock: Arc::clone(questions.clock()),
+        });
+    }
+
+    #[cfg(not(feature = "process"))]
+    fn let_command_ask(&mut self, _: &Arc<dyn Approver>) {}
 
     /// The call as it may be made, with the files as a person was shown them.
     pub(super) fn approved(self, seen: Vec<(String, ReviewedState)>) -> ApprovedCall {
@@ -105,8 +153,6 @@ impl JudgedCall {
             invocation,
             intents: self.intents,
             context,
-            inner: self.parsed.inner,
-            asked: self.parsed.asked,
         }
     }
 

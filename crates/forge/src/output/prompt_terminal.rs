@@ -115,9 +115,9 @@ impl PromptTerminal {
         // A terminal is ready when a line is complete; an earlier read would consume the next answer
         // too.
         match ready(input, until, withdrawal)? {
-            Readiness::Input => {}
-            Readiness::Late => return Ok(InputLine::Silence),
-            Readiness::Withdrawn => return Ok(InputLine::Withdrawn),
+            InputReadiness::Input => {}
+            InputReadiness::Late => return Ok(InputLine::Silence),
+            InputReadiness::Withdrawn => return Ok(InputLine::Withdrawn),
         }
         let mut line = Vec::new();
         match self {
@@ -138,7 +138,7 @@ impl PromptTerminal {
     }
 }
 
-enum Readiness {
+enum InputReadiness {
     Input,
     Late,
     Withdrawn,
@@ -149,7 +149,7 @@ fn ready(
     input: BorrowedFd<'_>,
     until: Option<Instant>,
     withdrawal: Option<&Withdrawal>,
-) -> std::io::Result<Readiness> {
+) -> std::io::Result<InputReadiness> {
     loop {
         let left = until.map_or(Duration::MAX, |until| {
             until.saturating_duration_since(Instant::now())
@@ -163,13 +163,13 @@ fn ready(
         let mut fds = vec![PollFd::from_borrowed_fd(input, PollFlags::IN)];
         fds.extend(withdrawal.map(|end| PollFd::new(&end.0, PollFlags::IN)));
         match poll(&mut fds, Some(&timeout)) {
-            Ok(0) if left <= step => return Ok(Readiness::Late),
+            Ok(0) if left <= step => return Ok(InputReadiness::Late),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             // An answer to a question that is withdrawn is none.
             Ok(_) if fds.get(1).is_some_and(|end| !end.revents().is_empty()) => {
-                return Ok(Readiness::Withdrawn);
+                return Ok(InputReadiness::Withdrawn);
             }
-            Ok(_) => return Ok(Readiness::Input),
+            Ok(_) => return Ok(InputReadiness::Input),
             Err(error) => return Err(error.into()),
         }
     }
