@@ -239,7 +239,6 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     front: FrontEnd::Zones,
                     mounts: mounts.into(),
                     network,
-                    askable_hosts: Arc::default(),
                     shell: shell.map(|(list, personal)| ShellRules {
                         lists: vec![list],
                         personal: personal.into(),
@@ -250,9 +249,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                         session: false,
                     }),
                     limits,
-                    approval: Arc::default(),
                     require_os_sandbox,
-                    execution: Arc::default(),
                     tools: tools.map(|tools| Arc::new(tools.into_iter().collect())),
                     protect: [".git/hooks".into()].into(),
                     hide: [".env*".into()].into(),
@@ -261,8 +258,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     } else {
                         DefaultAccess::Nothing
                     },
-                    pool: None,
-                    drawn_from: MountSource::Project,
+                    ..Grant::empty()
                 }
             },
         )

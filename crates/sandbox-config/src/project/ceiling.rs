@@ -3,10 +3,13 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use sandbox_network::AskableHosts;
+
 use crate::grant::Grant;
 use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
+use crate::grant::network::denied_hosts;
 use crate::keys;
 use crate::loading::discover::PROJECT_FILES;
 use crate::loading::load_context::LoadContext;
@@ -126,6 +129,8 @@ pub(crate) fn read_project(
     confinement::read_top(context, &top, &mut ceiling);
     let git = read_git(context, &top, &mut ceiling);
     ceiling.network = network::project_network(context, top.get("network"));
+    let denied = denied_hosts(&context.network_lines);
+    ceiling.askable_hosts = AskableHosts::default().without(denied).into();
     ceiling.approval = sections::approval(context, top.get("approval")).into();
     let (shell, environment) = sections::shell(context, top.get("shell"));
     ceiling.shell = shell;

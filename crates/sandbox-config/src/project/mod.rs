@@ -14,11 +14,9 @@ pub(crate) mod user;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandbox_network::AskableHosts;
-
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
-use crate::grant::network::{HostLine, denied_hosts};
+use crate::grant::network::HostLine;
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::{ProjectLocation, locate};
@@ -89,8 +87,6 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let (root, layers) = merge_layers(&mut context, user.as_ref(), root);
     let mut read = read_project(&mut context, &root, &found);
     personal_rules::add(&mut context, &found, &mut read.ceiling);
-    let askable = AskableHosts::default().without(denied_hosts(&context.network_lines));
-    read.ceiling.askable_hosts = askable.into();
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
     }
