@@ -12,7 +12,6 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::git::Repository;
 use crate::grant::limits::{LIMITS, RunLimits};
-use crate::grant::meet::MountSource;
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::NetworkAccess;
 use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
