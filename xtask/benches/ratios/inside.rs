@@ -2,6 +2,7 @@
 //! inside, each beside the same without a sandbox. The work is timed by the process that does it,
 //! since what a start costs is told by `spawn.rs`.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fs;
 use std::io::Read;
@@ -25,6 +26,20 @@ const DIRS: usize = 100;
 const FILES_IN_EACH: usize = 100;
 /// One pass takes less than the scheduler's own unrest.
 const PASSES: usize = 5;
+
+/// Names that are made and removed.
+const CHANGES: usize = 20_000;
+
+/// Work that is timed with reports about refused attempts and without, and how much longer it may
+/// take with them.
+const REPORTED: [(&str, &str, Option<f64>); 2] = [
+    ("50 000 files read, with reports", "read", Some(1.05)),
+    (
+        "20 000 files made and removed, with reports",
+        "change",
+        None,
+    ),
+];
 
 /// How a command is confined here.
 #[derive(Clone, Copy)]
@@ -54,9 +69,17 @@ const ROWS: [(&str, &str, Layer, f64); 6] = [
     ),
 ];
 
-const BUILDS: [(&str, Layer); 2] = [
-    ("cargo build, landlock", Layer::Landlock),
-    ("cargo build, both layers", Layer::Both),
+const BUILDS: [(&str, &str, Layer); 2] = [
+    (
+        "cargo build, landlock",
+        "cargo build with reports, landlock",
+        Layer::Landlock,
+    ),
+    (
+        "cargo build, both layers",
+        "cargo build with reports, both layers",
+        Layer::Both,
+    ),
 ];
 
 pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
@@ -87,6 +110,14 @@ pub(crate) fn operate(operation: &str) -> Result<(), Box<dyn Error>> {
             for name in names.iter().cycle().take(PASSES * names.len()) {
                 text.clear();
                 fs::File::open(name)?.read_to_end(&mut text)?;
+            }
+        }
+        "change" => {
+            start = Instant::now();
+            for number in 0..CHANGES {
+                let name = format!("made{number}");
+                fs::write(&name, "a small file\n")?;
+                fs::remove_file(&name)?;
             }
         }
         "detect" => {
@@ -163,7 +194,38 @@ fn work(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>> {
         };
         measures.push(Measure { name: row, outcome });
     }
+    for (row, operation, target) in REPORTED {
+        let outcome = match plan(support, &policy, Layer::Both) {
+            Err(why) => Outcome::NotHere(why),
+            Ok(plan) => {
+                let sandbox = Sandbox::open(plan, Directories::user());
+                let time = |reports| {
+                    let output = os_sandbox::Command::new(&sandbox, format!("/tools/{name}"))
+                        .args([FLAG, operation])
+                        .cwd("/data")
+                        .report_denials(reports)
+                        .output()?;
+                    nanoseconds(&output.stdout.text(), &output.stderr.text())
+                };
+                without_reports(ratio(ROUNDS, || time(true), || time(false), 1.0)?, target)
+            }
+        };
+        measures.push(Measure { name: row, outcome });
+    }
     Ok(measures)
+}
+
+/// Names what the work was compared with.
+fn without_reports(outcome: Outcome, target: Option<f64>) -> Outcome {
+    match outcome {
+        Outcome::Ratio { ours, other, .. } => Outcome::Ratio {
+            ours,
+            other,
+            other_name: "the same without reports",
+            target,
+        },
+        outcome => outcome,
+    }
 }
 
 fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>> {
@@ -205,14 +267,15 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
     let home = dir.join("home");
     fs::create_dir(&home)?;
     let mut measures = Vec::new();
-    for (row, layer) in BUILDS {
+    for (row, reported_row, layer) in BUILDS {
         let outcome = match plan(support, &policy, layer) {
             Err(why) => Outcome::NotHere(why),
             Ok(plan) => {
                 let sandbox = Sandbox::open(plan, Directories::user());
-                let mut built = 0;
-                let mut confined = || {
-                    built += 1;
+                let built = Cell::new(0);
+                let confined_with = |reports: bool| {
+                    built.set(built.get() + 1);
+                    let built = built.get();
                     let start = Instant::now();
                     let output = os_sandbox::Command::new(&sandbox, "/toolchain/bin/cargo")
                         .args([
@@ -223,6 +286,7 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
                         ])
                         .env("PATH", path.as_str())
                         .cwd("/crate")
+                        .report_denials(reports)
                         .output()?;
                     if !output.exit.success() {
                         return Err(output.stderr.text().into());
@@ -256,6 +320,13 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
                     fs::remove_dir_all(project.join(format!("plain-{built}")))?;
                     Ok(took)
                 };
+                let mut confined = || confined_with(true);
+                let mut silent = || confined_with(false);
+                let reported = ratio(BUILD_ROUNDS, &mut confined, &mut silent, 1.05)?;
+                measures.push(Measure {
+                    name: reported_row,
+                    outcome: without_reports(reported, Some(1.05)),
+                });
                 ratio(BUILD_ROUNDS, &mut confined, &mut plain, 1.05)?
             }
         };
