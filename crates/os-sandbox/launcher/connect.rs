@@ -16,7 +16,7 @@
 
 use crate::job::{Observed, Strings};
 use crate::modes::Modes;
-use crate::observe::{Observer, Verdict};
+use crate::observe::{CallAnswer, CallObserver};
 use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request, TextBuffer};
 use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, Errno, PollFd};
 use crate::wire;
@@ -137,7 +137,7 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
         sys::exit(125)
     }
     let mut state = ConnectorState {
-        observer: connect.observed.map(Observer::new),
+        observer: connect.observed.map(CallObserver::new),
         connect,
         modes,
         me: sys::getpid(),
@@ -199,7 +199,7 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
 
 struct ConnectorState<'a> {
     connect: Connect<'a>,
-    observer: Option<Observer<'a>>,
+    observer: Option<CallObserver<'a>>,
     modes: Modes,
     me: i32,
     /// The process of the rest of the run; `done` is `true` if it has ended.
@@ -273,8 +273,10 @@ impl ConnectorState<'_> {
                 let result = self.modes.change(self.listener, request);
                 notify::answer(self.listener, request.id, result)
             }
-            Some(Verdict::Continue) => notify::go_on(self.listener, request.id),
-            Some(Verdict::Refuse(errno)) => notify::answer(self.listener, request.id, Err(errno)),
+            Some(CallAnswer::Continue) => notify::go_on(self.listener, request.id),
+            Some(CallAnswer::Refuse(errno)) => {
+                notify::answer(self.listener, request.id, Err(errno))
+            }
             None => notify::answer(self.listener, request.id, Err(sys::ENOSYS)),
         };
     }

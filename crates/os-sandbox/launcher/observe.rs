@@ -1,4 +1,4 @@
-//! Observer: reports calls that the policy probably refuses, and lets them continue. The target's
+//! CallObserver: reports calls that the policy probably refuses, and lets them continue. The target's
 //! filter turns calls that change something into questions; whoever answers them (`supervise.rs`,
 //! `connect.rs`) asks the observer first. A report is a record in a file of the broker, which
 //! compares it with the policy after the end (`denials.rs` there).
@@ -6,9 +6,9 @@
 //! The observer decides nothing: another thread of the target can exchange the arguments after
 //! they were read, so a report can be wrong about a program that wants it to be, and the kernel
 //! decides about the call itself. The only calls that do not continue are sockets that the filter
-//! would have refused; they return the same error. The observer never waits for the broker.
+//! would have refused; they return its error. The observer never waits for the broker.
 //!
-//! Entry point: [`Observer::observe`].
+//! Entry point: [`CallObserver::observe`].
 
 use crate::job::{CallPaths, Observed, ObservedCall};
 use crate::sys::notify::{
@@ -28,7 +28,7 @@ const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
 /// Reports calls of one run.
-pub struct Observer<'a> {
+pub struct CallObserver<'a> {
     observed: Observed<'a>,
     /// Hashes of what was reported.
     reported: [u64; wire::MAX_REPORTS],
@@ -36,7 +36,7 @@ pub struct Observer<'a> {
 }
 
 /// The answer to an observed call.
-pub enum Verdict {
+pub enum CallAnswer {
     /// The kernel goes on with the call.
     Continue,
     /// The call returns this error, as the filter alone would have it.
@@ -56,15 +56,15 @@ struct PathUse {
 }
 
 /// The object of a call, found as the kernel finds it.
-struct Place<'b> {
+struct CallPlace<'b> {
     /// Without a link, and without NUL.
     path: &'b [u8],
     state: u32,
 }
 
-impl<'a> Observer<'a> {
-    pub fn new(observed: Observed<'a>) -> Observer<'a> {
-        Observer {
+impl<'a> CallObserver<'a> {
+    pub fn new(observed: Observed<'a>) -> CallObserver<'a> {
+        CallObserver {
             observed,
             reported: [0; wire::MAX_REPORTS],
             count: 0,
@@ -73,10 +73,10 @@ impl<'a> Observer<'a> {
 
     /// Reports the call if it is to be, and says how to answer it. `None` if it is not one of the
     /// observed calls.
-    pub fn observe(&mut self, request: &Request) -> Option<Verdict> {
+    pub fn observe(&mut self, request: &Request) -> Option<CallAnswer> {
         let call = self.observed.call(request.number)?;
         match call.operation {
-            wire::CALL_SOCKET => return Some(Verdict::Refuse(self.socket(request))),
+            wire::CALL_SOCKET => return Some(CallAnswer::Refuse(self.socket(request))),
             wire::CALL_BIND | wire::CALL_CONNECT => self.address(request, call.operation),
             _ => {
                 for (index, paths) in call.paths().enumerate() {
@@ -86,7 +86,7 @@ impl<'a> Observer<'a> {
                 }
             }
         }
-        Some(Verdict::Continue)
+        Some(CallAnswer::Continue)
     }
 
     /// Reports a connect that the connector refused.
@@ -248,7 +248,7 @@ impl<'a> Observer<'a> {
         path: CStr<'_>,
         how: PathUse,
         name: &'b mut [u8],
-    ) -> Option<Place<'b>> {
+    ) -> Option<CallPlace<'b>> {
         if path.bytes().starts_with(b"/proc/") && !path.bytes().starts_with(b"/proc/sys/") {
             // Why: links there lead this process to other files than the target.
             let links: [&[u8]; 4] = [b"fd", b"cwd", b"root", b"exe"];
@@ -302,11 +302,11 @@ impl<'a> Observer<'a> {
     /// new name, a path through a directory that does not exist, or one through a closed directory.
     fn unreached<'b>(
         &self,
-        root: &Root,
+        root: &TargetRoot,
         path: CStr<'_>,
         how: PathUse,
         name: &'b mut [u8],
-    ) -> Option<Place<'b>> {
+    ) -> Option<CallPlace<'b>> {
         let mut current = [0u8; MAX_PATH_BYTES];
         let mut length = path.bytes().len();
         current.get_mut(..length)?.copy_from_slice(path.bytes());
@@ -321,7 +321,7 @@ impl<'a> Observer<'a> {
                 Some(slash) => (&rest[..slash], &rest[slash..]),
                 None => (rest, &[][..]),
             };
-            // Only without `..` the rest means the same, wherever it is.
+            // Only without `..` the rest has one meaning everywhere.
             if first.is_empty() || rest.split(|byte| *byte == b'/').any(|part| part == b"..") {
                 return None;
             }
@@ -359,7 +359,7 @@ impl<'a> Observer<'a> {
 
     /// Opens the longest beginning of a path that exists. Returns it with its length, and the error
     /// of the next longer one.
-    fn longest(&self, root: &Root, text: &[u8]) -> Option<(OwnedDescriptor, usize, Errno)> {
+    fn longest(&self, root: &TargetRoot, text: &[u8]) -> Option<(OwnedDescriptor, usize, Errno)> {
         let mut end = text.len();
         let mut error = ENOENT;
         loop {
@@ -377,7 +377,7 @@ impl<'a> Observer<'a> {
     }
 
     /// The text of a link, which is not followed. `None` if the path is no link.
-    fn link<'b>(&self, root: &Root, text: &[u8], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+    fn link<'b>(&self, root: &TargetRoot, text: &[u8], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut bytes = [0u8; MAX_PATH_BYTES];
         let mut path = TextBuffer::new(&mut bytes);
         path.push(text);
@@ -387,9 +387,9 @@ impl<'a> Observer<'a> {
     }
 
     /// The root directory of the target; -1 if it is this process's own.
-    fn root(&self, thread: i32) -> Option<Root> {
+    fn root(&self, thread: i32) -> Option<TargetRoot> {
         if !self.observed.is_foreign {
-            return Some(Root(None));
+            return Some(TargetRoot(None));
         }
         let mut link = [0u8; 40];
         let mut text = TextBuffer::new(&mut link);
@@ -397,10 +397,15 @@ impl<'a> Observer<'a> {
         text.push_number(thread);
         text.push(b"/root\0");
         let root = sys::open(text.c_str()?, sys::O_PATH | sys::O_CLOEXEC, 0).ok()?;
-        Some(Root(Some(OwnedDescriptor(root))))
+        Some(TargetRoot(Some(OwnedDescriptor(root))))
     }
 
-    fn open(&self, root: &Root, path: CStr<'_>, nofollow: bool) -> sys::Result<OwnedDescriptor> {
+    fn open(
+        &self,
+        root: &TargetRoot,
+        path: CStr<'_>,
+        nofollow: bool,
+    ) -> sys::Result<OwnedDescriptor> {
         match &root.0 {
             None => notify::open_place(AT_FDCWD, path, nofollow, notify::RESOLVE_NO_MAGICLINKS),
             Some(root) => {
@@ -417,7 +422,7 @@ impl<'a> Observer<'a> {
         last: &[u8],
         state: u32,
         name: &'b mut [u8],
-    ) -> Option<Place<'b>> {
+    ) -> Option<CallPlace<'b>> {
         let mut state = state;
         if sys::is_read_only(object.0).ok()? {
             state |= wire::STATE_READ_ONLY;
@@ -434,7 +439,7 @@ impl<'a> Observer<'a> {
             text.push(last);
         }
         let end = text.as_bytes().len();
-        (end < MAX_PATH_BYTES).then(|| Place {
+        (end < MAX_PATH_BYTES).then(|| CallPlace {
             path: &name[..end],
             state,
         })
@@ -470,7 +475,7 @@ impl<'a> Observer<'a> {
 }
 
 /// A root directory; `None` for this process's own.
-struct Root(Option<OwnedDescriptor>);
+struct TargetRoot(Option<OwnedDescriptor>);
 
 /// How the call uses its path of this index. `None` if it does not change the object.
 fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathUse> {
@@ -567,10 +572,10 @@ fn directory(path: &[u8]) -> &[u8] {
     }
 }
 
-fn copied<'b>(path: &[u8], name: &'b mut [u8]) -> Option<Place<'b>> {
+fn copied<'b>(path: &[u8], name: &'b mut [u8]) -> Option<CallPlace<'b>> {
     let room = name.get_mut(..path.len())?;
     room.copy_from_slice(path);
-    Some(Place {
+    Some(CallPlace {
         path: &name[..path.len()],
         state: wire::STATE_EXISTS,
     })

@@ -6,7 +6,7 @@
 use crate::job::Run;
 use crate::modes::Modes;
 use crate::namespace_sockets;
-use crate::observe::{Observer, Verdict};
+use crate::observe::{CallAnswer, CallObserver};
 use crate::pins;
 use crate::probe;
 use crate::routes;
@@ -311,7 +311,7 @@ fn wait(
 /// reported.
 struct Asks<'a> {
     modes: Option<Modes>,
-    observer: Option<Observer<'a>>,
+    observer: Option<CallObserver<'a>>,
     /// The target's end of the channel on which its listener comes.
     targets: i32,
     /// Our end of it, until the listener has come.
@@ -327,7 +327,7 @@ impl<'a> Asks<'a> {
         let [ours, targets] = sys::attempts::socket_pair(SOCK_STREAM | sys::O_CLOEXEC)?;
         Ok(Asks {
             modes,
-            observer: run.observed.map(Observer::new),
+            observer: run.observed.map(CallObserver::new),
             targets,
             channel: ours,
             listener: -1,
@@ -372,12 +372,12 @@ impl<'a> Asks<'a> {
                 (Some(modes), _) if Modes::decides(request.number) => {
                     modes.change(self.listener, &request)
                 }
-                (_, Some(Verdict::Continue)) => {
+                (_, Some(CallAnswer::Continue)) => {
                     // Fails if the caller has been interrupted or has ended.
                     let _ = notify::go_on(self.listener, request.id);
                     return;
                 }
-                (_, Some(Verdict::Refuse(errno))) => Err(errno),
+                (_, Some(CallAnswer::Refuse(errno))) => Err(errno),
                 (_, None) => Err(sys::ENOSYS),
             };
             // As above.

@@ -802,14 +802,14 @@ pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
 }
 
 /// The kind of an open file.
-pub struct FileKind {
+pub struct ObjectKind {
     pub is_directory: bool,
     /// A device, a FIFO or a socket.
     pub is_special: bool,
     pub is_mount_root: bool,
 }
 
-pub fn about(number: i32) -> Result<FileKind> {
+pub fn about(number: i32) -> Result<ObjectKind> {
     const S_IFMT: u64 = 0o170_000;
     const S_IFDIR: u64 = 0o040_000;
     const S_IFREG: u64 = 0o100_000;
@@ -817,7 +817,7 @@ pub fn about(number: i32) -> Result<FileKind> {
     let data = statx(number)?;
     // gid and mode (3).
     let kind = data[3] >> 32 & S_IFMT;
-    Ok(FileKind {
+    Ok(ObjectKind {
         is_directory: kind == S_IFDIR,
         is_special: !matches!(kind, S_IFDIR | S_IFREG | S_IFLNK),
         is_mount_root: data[1] & data[7] & MOUNT_ROOT != 0,

@@ -287,7 +287,7 @@ pub fn read_link<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     read_link_at(AT_FDCWD, path, buffer)
 }
 
-/// The same of a link that is open.
+/// Returns the text of a link that is open.
 pub fn read_open_link(link: i32, buffer: &mut [u8]) -> Result<&[u8]> {
     let itself = CStr::new(b"\0").ok_or(EINVAL)?;
     read_link_at(link, itself, buffer)

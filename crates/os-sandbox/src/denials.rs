@@ -4,7 +4,7 @@
 
 use crate::access::Access;
 use crate::escape::visible;
-use crate::policy::{Network, Policy};
+use crate::policy::{NameGuard, Network, Policy};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -212,9 +212,11 @@ pub(crate) fn judge_path(
     if !maps_paths || !refused.is_fixed {
         return None;
     }
-    let reason = policy
-        .guard_of(&join_host(mount.host(), &below))
-        .unwrap_or(DenialReason::ProtectedPart);
+    let reason = match policy.guard_of(&join_host(mount.host(), &below)) {
+        Some(NameGuard::Hidden(pattern)) => DenialReason::Hidden(pattern),
+        Some(NameGuard::Protected(pattern)) => DenialReason::Protected(pattern),
+        None => DenialReason::ProtectedPart,
+    };
     Some((text(&shown), reason))
 }
 

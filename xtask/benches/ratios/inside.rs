@@ -221,7 +221,7 @@ fn without_reports(outcome: Outcome, target: Option<f64>) -> Outcome {
         Outcome::Ratio { ours, other, .. } => Outcome::Ratio {
             ours,
             other,
-            other_name: "the same without reports",
+            other_name: "it without reports",
             target,
         },
         outcome => outcome,

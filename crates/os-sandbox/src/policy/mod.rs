@@ -30,7 +30,6 @@ pub use system::System;
 pub(crate) use system::{BROAD, DEVICES, ETC, PROGRAMS};
 
 use crate::access::Access;
-use crate::denials::DenialReason;
 use crate::error::Error;
 use crate::promise::Promise;
 use sha2::{Digest, Sha256};
@@ -480,19 +479,18 @@ impl Policy {
         })
     }
 
-    /// Returns the pattern that hides or protects a path of the host, as a reason.
-    pub(crate) fn guard_of(&self, path: &Path) -> Option<DenialReason> {
+    /// Returns the pattern that hides or protects a path of the host.
+    pub(crate) fn guard_of(&self, path: &Path) -> Option<NameGuard> {
         let mount = self.mount_of(path)?;
         self.outward(mount).find_map(|(index, mount)| {
             let below = path.strip_prefix(mount.host()).ok()?;
             let MountGuards { protect, hide } = self.guards_of(index);
-            let covering = |list: Vec<Pattern>| list.into_iter().find(|one| one.covers(below));
-            let hidden = covering(hide).map(|one| DenialReason::Hidden(one.text().to_owned()));
-            hidden.or_else(|| {
-                Some(DenialReason::Protected(
-                    covering(protect)?.text().to_owned(),
-                ))
-            })
+            let covering = |list: Vec<Pattern>| {
+                let found = list.into_iter().find(|one| one.covers(below));
+                found.map(|one| one.text().to_owned())
+            };
+            let hidden = covering(hide).map(NameGuard::Hidden);
+            hidden.or_else(|| covering(protect).map(NameGuard::Protected))
         })
     }
 
@@ -515,6 +513,13 @@ impl Policy {
         };
         std::iter::successors(index, next).map(|index| (index, &self.mounts[index]))
     }
+}
+
+/// The pattern that guards a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NameGuard {
+    Hidden(String),
+    Protected(String),
 }
 
 /// The patterns that apply to one mount.

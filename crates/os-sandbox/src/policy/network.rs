@@ -143,6 +143,8 @@ impl NamedHosts {
     pub const NAMES_V4: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
     /// As `NAMES_V4`, for IPv6: a unique local prefix (RFC 4193).
     pub const NAMES_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfd98, 0x18, 0, 0, 0, 0, 0, 0), 64);
+    /// The port of the resolver in that namespace.
+    pub(crate) const RESOLVER_PORT: u16 = 53;
     /// Bound on the ports.
     pub const MAX_PORTS: usize = 32;
     /// Bound on the addresses.
@@ -209,6 +211,17 @@ impl NamedHosts {
     /// Returns the ports.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         self.ports.iter().copied()
+    }
+
+    /// Returns the ports on which the command can connect to the addresses of names.
+    pub(crate) fn forwarded_ports(&self) -> impl Iterator<Item = u16> {
+        self.ports().filter(|port| !Self::is_taken(*port))
+    }
+
+    /// Returns `true` for the ports of the resolver and the proxy. On those, hosts are reached by
+    /// the proxy only.
+    pub(crate) fn is_taken(port: u16) -> bool {
+        port == Self::RESOLVER_PORT || port == Self::PROXY.port()
     }
 
     /// Returns the addresses.

@@ -38,6 +38,16 @@ pub struct FilterSpec {
     pub observed: ObservedCalls,
 }
 
+impl FilterSpec {
+    /// Returns the action for a socket that is refused with an error, which a report returns too.
+    fn refused_socket(self, errno: u16) -> Action {
+        match self.observed.includes(CallKind::Socket) {
+            true => Action::UserNotify,
+            false => Action::Errno(errno),
+        }
+    }
+}
+
 /// The rule for local sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnixSocketRule {
@@ -421,10 +431,7 @@ fn streams() -> Vec<Clause> {
 /// Returns the rule for families, an allow-list: VSOCK, packet, AF_ALG, TIPC and all future ones
 /// stay closed.
 fn sockets(wanted: FilterSpec) -> Rule {
-    let refused = |errno: u16| match wanted.observed.includes(CallKind::Socket) {
-        true => Action::UserNotify,
-        false => Action::Errno(errno),
-    };
+    let refused = |errno: u16| wanted.refused_socket(errno);
     let mut clauses = match wanted.unix {
         UnixSocketRule::Deny => vec![local(refused(EACCES))],
         UnixSocketRule::Notify => streams(),

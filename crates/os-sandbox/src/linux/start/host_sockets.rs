@@ -18,7 +18,6 @@ use std::os::unix::net::UnixStream;
 
 /// The addresses of the resolver. Programs without a resolv.conf ask the second one (resolver(3)).
 const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALHOST];
-const RESOLVER_PORT: u16 = 53;
 /// The command's hosts(5) and resolv.conf(5): each name but its own goes to the resolver, those of the
 /// host's hosts(5) too, which the proxy's side reads.
 pub(super) const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost\n";
@@ -200,7 +199,7 @@ fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
         route(wire::NETWORK_ROUTE, v6.into(), v6_length),
     ];
     for address in RESOLVERS.map(IpAddr::V4) {
-        let stream = listener(address, RESOLVER_PORT, Purpose::Resolver);
+        let stream = listener(address, NamedHosts::RESOLVER_PORT, Purpose::Resolver);
         steps.push(stream);
         steps.push(PlannedStep {
             what: wire::NETWORK_DATAGRAM,
@@ -209,7 +208,7 @@ fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
     }
     let proxy = NamedHosts::PROXY;
     steps.push(listener((*proxy.ip()).into(), proxy.port(), Purpose::Proxy));
-    for port in hosts.ports().filter(|port| !is_taken(*port)) {
+    for port in hosts.forwarded_ports() {
         for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
             steps.push(listener(any, port, Purpose::Forwarder));
         }
@@ -222,23 +221,12 @@ fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
     for address in hosts.addresses() {
         let (ip, port) = (address.ip(), address.port());
         // The listener for all addresses takes this one too.
-        if !is_taken(port) && !hosts.ports().any(|listened| listened == port) {
+        if !NamedHosts::is_taken(port) && !hosts.ports().any(|listened| listened == port) {
             steps.push(listener(ip, port, Purpose::Forwarder));
         }
     }
     debug_assert!(steps.len() <= wire::MAX_NETWORK_STEPS);
     steps
-}
-
-/// Returns `true` if a forwarder listens on a port that a policy names.
-pub(super) fn takes_connections(port: u16) -> bool {
-    !is_taken(port)
-}
-
-/// Returns `true` for the ports of the resolver and the proxy. On those, hosts are reached by the
-/// proxy only.
-fn is_taken(port: u16) -> bool {
-    port == RESOLVER_PORT || port == NamedHosts::PROXY.port()
 }
 
 enum SocketMessage {

@@ -2,9 +2,8 @@
 //! `launcher/job.rs`.
 
 use super::super::wire;
-use super::observe::Reports;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -86,10 +85,10 @@ pub(crate) fn connect<'a>(
     internet: bool,
     places: &[PathBuf],
     channel: BorrowedFd<'a>,
-    reports: Option<&'a Reports>,
+    observed: Option<(&[u8], BorrowedFd<'a>)>,
 ) -> LauncherMessage<'a> {
     let mut flags = if internet { wire::CONNECT_INTERNET } else { 0 };
-    if reports.is_some() {
+    if observed.is_some() {
         flags |= wire::CONNECT_OBSERVE;
     }
     let mut body = Vec::new();
@@ -103,13 +102,15 @@ pub(crate) fn connect<'a>(
     for place in places {
         string(&mut body, place.as_os_str().as_bytes());
     }
-    body.extend(reports.into_iter().flat_map(Reports::observed));
+    if let Some((calls, _)) = observed {
+        body.extend_from_slice(calls);
+    }
     LauncherMessage {
         kind: wire::KIND_CONNECT,
         body,
         fds: [channel]
             .into_iter()
-            .chain(reports.map(AsFd::as_fd))
+            .chain(observed.map(|(_, file)| file))
             .collect(),
     }
 }

@@ -50,7 +50,7 @@ use limits::{limit_tree, limits};
 use message::{LauncherMessage, Run};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
-use observe::{Reports, observed_calls};
+use observe::{DenialReports, observed_calls};
 use running::{Record, RunResources, Running};
 use sockets::ConnectorSpec;
 use std::ffi::{OsStr, OsString};
@@ -195,7 +195,7 @@ struct Prepared {
     connector: Option<ConnectorSpec>,
     /// On it the supervisor sends its network namespace to the maker of sockets.
     namespace_channel: Option<UnixStream>,
-    reports: Option<Reports>,
+    reports: Option<DenialReports>,
     notes: Notes,
     held: Option<PlaceholderLease>,
     sweep: Option<PostRunScan>,
@@ -354,7 +354,7 @@ impl Prepared {
             }
         };
         let reports = match command.reports_denials {
-            true => Reports::new(plan, &mounts, private.as_deref(), connector.is_some())?,
+            true => DenialReports::new(plan, &mounts, private.as_deref(), connector.is_some())?,
             false => None,
         };
         if let (Some(reports), None) = (&reports, &connector) {

@@ -1,4 +1,4 @@
-//! Reports of refused calls: what the launcher's observer needs (`launcher/observe.rs`), and what its
+//! DenialReports of refused calls: what the launcher's observer needs (`launcher/observe.rs`), and what its
 //! records mean. The observer writes into a file in memory, which is read after the end, so a slow
 //! broker never delays a command.
 
@@ -6,7 +6,6 @@ use super::super::host_mount::HostMount;
 use super::super::landlock::private::ScratchDir;
 use super::super::mount_layer::inside_paths;
 use super::super::wire;
-use super::host_sockets::takes_connections;
 use crate::access::Access;
 use crate::denials::{
     Denial, DenialReason, Denials, DeniedOperation, RefusedPath, judge_address, judge_path,
@@ -32,7 +31,7 @@ const MAX_BYTES: u64 = wire::MAX_REPORTS as u64 * (4096 + wire::REPORT_HEAD_BYTE
 
 /// The reports of one command.
 #[derive(Debug)]
-pub(crate) struct Reports {
+pub(crate) struct DenialReports {
     file: File,
     /// The observed calls, as the launcher reads them.
     observed: Vec<u8>,
@@ -67,14 +66,14 @@ fn can_continue() -> bool {
     })
 }
 
-impl Reports {
+impl DenialReports {
     /// Prepares the reports of one command. `None` if its filter reports nothing.
     pub(crate) fn new(
         plan: &Plan,
         mounts: &[HostMount],
         private: Option<&ScratchDir>,
         foreign: bool,
-    ) -> Result<Option<Reports>, Error> {
+    ) -> Result<Option<DenialReports>, Error> {
         let calls = observed_calls(plan);
         let (Some(arch), true) = (Arch::native(), calls.any()) else {
             return Ok(None);
@@ -107,7 +106,7 @@ impl Reports {
             observed.extend_from_slice(path.as_os_str().as_bytes());
             observed.push(0);
         }
-        Ok(Some(Reports {
+        Ok(Some(DenialReports {
             file: file.into(),
             observed,
             maps_paths,
@@ -132,7 +131,7 @@ impl Reports {
             return denials;
         }
         let mut rest = &bytes[..];
-        while let Some((report, after)) = Report::split(rest) {
+        while let Some((report, after)) = DenialRecord::split(rest) {
             rest = after;
             if report.operation == wire::CALLS_OMITTED {
                 denials.more = true;
@@ -148,7 +147,7 @@ impl Reports {
     }
 }
 
-impl AsFd for Reports {
+impl AsFd for DenialReports {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -195,7 +194,7 @@ fn reachable(network: &Network) -> Vec<(SocketAddr, u8)> {
         return out;
     };
     let ((v4, v4_length), (v6, v6_length)) = (NamedHosts::NAMES_V4, NamedHosts::NAMES_V6);
-    for port in hosts.ports().filter(|port| takes_connections(*port)) {
+    for port in hosts.forwarded_ports() {
         out.push((SocketAddr::new(v4.into(), port), v4_length));
         out.push((SocketAddr::new(v6.into(), port), v6_length));
     }
@@ -247,21 +246,21 @@ fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDRESS_BYTES] 
 }
 
 /// One record of the observer.
-struct Report<'a> {
+struct DenialRecord<'a> {
     operation: u32,
     state: u32,
     program: &'a [u8],
     object: &'a [u8],
 }
 
-impl<'a> Report<'a> {
+impl<'a> DenialRecord<'a> {
     /// Takes the next record. `None` at the end, and at a record that is cut off.
-    fn split(bytes: &'a [u8]) -> Option<(Report<'a>, &'a [u8])> {
+    fn split(bytes: &'a [u8]) -> Option<(DenialRecord<'a>, &'a [u8])> {
         let (head, rest) = bytes.split_at_checked(wire::REPORT_HEAD_BYTES)?;
         let word =
             |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (object, rest) = rest.split_at_checked(word(8) as usize)?;
-        let report = Report {
+        let report = DenialRecord {
             operation: word(0),
             state: word(4),
             program: &head[12..],

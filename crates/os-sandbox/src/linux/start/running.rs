@@ -8,7 +8,7 @@ use super::super::landlock::private::ScratchDir;
 use super::super::wire;
 use super::alone::{self, Unsupervised};
 use super::launch::Launched;
-use super::observe::Reports;
+use super::observe::DenialReports;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
@@ -70,7 +70,7 @@ pub(crate) struct RunResources {
     /// The service of the proxy for named hosts.
     pub(crate) proxied: Option<Box<dyn ProxySession>>,
     /// The reports about refused calls.
-    pub(crate) reports: Option<Reports>,
+    pub(crate) reports: Option<DenialReports>,
 }
 
 impl Running {

@@ -3,7 +3,7 @@
 
 use super::super::host_mount::HostMount;
 use super::message::{self, LauncherMessage};
-use super::observe::Reports;
+use super::observe::DenialReports;
 use crate::access::Access;
 use crate::error::Error;
 use crate::policy::{PROGRAMS, Policy, ProgramDir, System, check_not_kernel, refuse_writable};
@@ -53,13 +53,13 @@ impl ConnectorSpec {
         })
     }
 
-    pub(crate) fn message<'a>(&'a self, reports: Option<&'a Reports>) -> LauncherMessage<'a> {
+    pub(crate) fn message<'a>(&'a self, reports: Option<&'a DenialReports>) -> LauncherMessage<'a> {
         message::connect(
             &self.sockets,
             self.internet,
             &self.places,
             self.ours.as_fd(),
-            reports,
+            reports.map(|reports| (reports.observed(), reports.as_fd())),
         )
     }
 }
