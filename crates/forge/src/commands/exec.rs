@@ -7,7 +7,6 @@ mod denials;
 mod exec_log;
 mod identity;
 mod missing;
-mod parent_proxy;
 mod receipt;
 
 use std::ffi::{OsStr, OsString};
@@ -36,7 +35,7 @@ use crate::cli::{ExecArgs, Global, MechanismName};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup;
-use crate::setup::engine;
+use crate::setup::{engine, parent_proxy};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::state::run_dir::RunDir;
 use ask_hosts::CommandHostQuestions;

@@ -4,6 +4,7 @@
 pub(crate) mod engine;
 pub(crate) mod host_rules;
 pub(crate) mod keys;
+pub(crate) mod parent_proxy;
 pub(crate) mod program_dirs;
 pub(crate) mod provider_client;
 pub(crate) mod repositories;

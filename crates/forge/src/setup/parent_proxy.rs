@@ -20,7 +20,7 @@ const VARIABLES: [&str; 6] = [
 const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// Returns a policy whose named hosts are reached through the proxy of the environment.
-pub(super) fn through_parent(policy: Policy, ambient: &Ambient) -> Result<Policy, CliError> {
+pub(crate) fn through_parent(policy: Policy, ambient: &Ambient) -> Result<Policy, CliError> {
     if !matches!(policy.network(), Network::Hosts(_)) {
         return Err(error(
             "--parent-proxy has no effect: the command reaches no hosts by name",
@@ -32,7 +32,7 @@ pub(super) fn through_parent(policy: Policy, ambient: &Ambient) -> Result<Policy
 }
 
 /// Returns the note for a person about the hosts of a policy. `None` without a parent proxy.
-pub(super) fn note(policy: &Policy) -> Option<String> {
+pub(crate) fn note(policy: &Policy) -> Option<String> {
     let Network::Hosts(hosts) = policy.network() else {
         return None;
     };
@@ -45,7 +45,7 @@ pub(super) fn note(policy: &Policy) -> Option<String> {
 
 /// Returns the hint for a command that failed to reach a host directly, where the environment names a
 /// proxy.
-pub(super) fn hint(done: &Enforcement, policy: &Policy, ambient: &Ambient) -> Option<String> {
+pub(crate) fn hint(done: &Enforcement, policy: &Policy, ambient: &Ambient) -> Option<String> {
     let contacts = done.contacts.iter();
     let mut failed = contacts.filter(|one| one.outcome == ContactOutcome::Failed);
     let is_direct = matches!(policy.network(), Network::Hosts(hosts) if hosts.parent().is_none());
