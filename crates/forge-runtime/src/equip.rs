@@ -9,7 +9,10 @@ use forge_tools::{
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
     Tool, Toolbox, ToolboxBuilder, tools, with_asked_ports,
 };
-use os_sandbox::{Backend, HostSpec, Network, Plan, PlanError, Promise, Requirement, Support};
+use os_sandbox::{
+    Backend, HostSpec, Network, ParentProxySetting, Plan, PlanError, Policy, Promise, Requirement,
+    Support,
+};
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
 
 use crate::confinement::OsSandbox;
@@ -32,15 +35,19 @@ pub struct Isolation {
     pub docker: ContainerSource,
     /// Access to repositories, under this sandbox.
     pub repositories: RepositorySource,
+    /// The proxy through which commands on this host reach named hosts. A weaker promise than
+    /// without: only a person asks for it.
+    pub parent_proxy: Option<ParentProxySetting>,
 }
 
 impl From<OsSandbox> for Isolation {
-    /// Without containers and repositories.
+    /// Without containers, repositories and a parent proxy.
     fn from(os: OsSandbox) -> Self {
         Isolation {
             os,
             docker: ContainerSource::default(),
             repositories: RepositorySource::default(),
+            parent_proxy: None,
         }
     }
 }
@@ -287,7 +294,7 @@ impl ExecutionSite {
         let execution = grant.execution();
         let mode = execution.mode();
         let here = |warnings: &mut Vec<String>| match commands || grant.require_os_sandbox() {
-            true => confine(grant, &isolation.os, asks, warnings).map(Some),
+            true => confine(grant, isolation, asks, warnings).map(Some),
             false => Ok(None),
         };
         let tried = match mode {
@@ -402,9 +409,34 @@ impl CommandRunner for NoRunner {
     }
 }
 
+/// Returns the remark about hosts that are reached through a parent proxy.
+///
+/// ```
+/// use os_sandbox::{NamedHosts, Network, ParentProxySetting, Policy};
+/// let hosts = Network::Hosts(NamedHosts::new(["example.com"]).port(443));
+/// let policy = Policy::builder().network(hosts).build()?;
+/// assert_eq!(forge_runtime::describe_parent_proxy(&policy), None);
+/// let url = "http://me:secret@proxy.example.org:3128";
+/// let parent = ParentProxySetting::new("proxy.example.org:3128", url, "");
+/// let told = forge_runtime::describe_parent_proxy(&policy.with_parent_proxy(parent)).unwrap();
+/// assert!(told.contains("proxy.example.org:3128") && !told.contains("secret"));
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[must_use]
+pub fn describe_parent_proxy(policy: &Policy) -> Option<String> {
+    let Network::Hosts(hosts) = policy.network() else {
+        return None;
+    };
+    let address = hosts.parent()?.address();
+    Some(format!(
+        "hosts are reached through the parent proxy {address}, which resolves their names: private \
+         addresses behind them are not refused"
+    ))
+}
+
 fn confine(
     grant: &Grant,
-    os: &OsSandbox,
+    isolation: &Isolation,
     asks: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, EquipError> {
@@ -412,7 +444,10 @@ fn confine(
     if asks {
         policy = with_asked_ports(policy);
     }
-    let Some(support) = os.support() else {
+    if let Some(parent) = &isolation.parent_proxy {
+        policy = policy.with_parent_proxy(parent.clone());
+    }
+    let Some(support) = isolation.os.support() else {
         if grant.require_os_sandbox() {
             return Err(EquipError::Isolation {
                 reason: "the project requires it, and --no-os-sandbox turns it off".to_owned(),
@@ -426,6 +461,7 @@ fn confine(
     let missing = match planned {
         Ok(plan) => {
             warnings.extend(plan.fallback());
+            warnings.extend(describe_parent_proxy(plan.policy()));
             return Ok(plan);
         }
         Err(error) => error,

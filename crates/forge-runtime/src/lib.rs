@@ -42,7 +42,9 @@ pub use delegate::CALL_WORKER;
 pub use docker::ContainerSource;
 #[cfg(feature = "docker")]
 pub use docker::{ContainersUnavailable, NodeContainers};
-pub use equip::{EquipError, Isolation, WorkerEquipment, equip, hosts_not_kept, programs};
+pub use equip::{
+    EquipError, Isolation, WorkerEquipment, describe_parent_proxy, equip, hosts_not_kept, programs,
+};
 pub use gate::GrantGate;
 pub use model::{
     Message, Model, ModelError, ModelEvent, ModelRequest, Models, Prices, Retry, StopReason,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use forge_tools::{Approver, Recorder, Redactor};
+use os_sandbox::ParentProxySetting;
 use sandbox_config::{MountOpener, Worker};
 use serde_json::Value;
 
@@ -82,6 +83,12 @@ impl SessionBuilder {
     /// Sets the source of containers; none by default.
     pub fn docker(mut self, docker: ContainerSource) -> Self {
         self.shared.isolation.docker = docker;
+        self
+    }
+
+    /// Sets the proxy through which commands reach named hosts; none by default.
+    pub fn parent_proxy(mut self, parent: Option<ParentProxySetting>) -> Self {
+        self.shared.isolation.parent_proxy = parent;
         self
     }
 

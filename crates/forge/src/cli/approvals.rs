@@ -88,6 +88,11 @@ pub(crate) struct ApprovalFlags {
     /// Let commands run without any OS sandbox, each one asked of a person.
     #[arg(long)]
     pub(crate) no_os_sandbox: bool,
+    /// Let commands reach named hosts through the proxy of HTTPS_PROXY, ALL_PROXY or HTTP_PROXY,
+    /// except those in NO_PROXY. It resolves their names, so private addresses behind them are not
+    /// refused.
+    #[arg(long, conflicts_with = "no_os_sandbox")]
+    pub(crate) parent_proxy: bool,
 }
 
 /// What is approved without a question.

@@ -36,6 +36,11 @@ pub(crate) struct McpArgs {
     /// Unix socket (unix:PATH), to this user.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<HttpEndpoint>,
+    /// Let commands reach named hosts through the proxy of HTTPS_PROXY, ALL_PROXY or HTTP_PROXY,
+    /// except those in NO_PROXY. It resolves their names, so private addresses behind them are not
+    /// refused.
+    #[arg(long)]
+    pub(crate) parent_proxy: bool,
 }
 
 /// What to do beside serving.

@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use file_sandbox::cap_std;
-use forge_runtime::{NodeContainers, hosts_not_kept};
+use forge_runtime::{NodeContainers, describe_parent_proxy, hosts_not_kept};
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
     Backend, Captured, Child, Command, ContactOutcome, Directories, Enforcement, Entry, Error,
@@ -420,9 +420,9 @@ fn run_it(
     .map_err(|error| start_error(&error, program, &here, plan.policy(), ambient))?;
     let quiet = global.quiet || global.json;
     if !quiet {
-        parent_proxy::note(plan.policy())
-            .into_iter()
-            .for_each(stderr::print);
+        if let Some(told) = describe_parent_proxy(plan.policy()) {
+            stderr::print(format!("warning: {told}"));
+        }
         notes(plan.entries(), child.enforcement());
     }
     if let Some(receipt) = &mut receipt {

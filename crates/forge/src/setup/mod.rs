@@ -412,8 +412,12 @@ pub(crate) fn approval_timeout(project: &Project) -> Duration {
 }
 
 /// Returns the confinement of commands and the source of containers.
-pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
-    Isolation {
+pub(crate) fn isolation(
+    no_os_sandbox: bool,
+    parent_proxy: bool,
+    ambient: &Ambient,
+) -> Result<Isolation, CliError> {
+    Ok(Isolation {
         os: match no_os_sandbox {
             true => OsSandbox::Off,
             false => OsSandbox::when_needed(),
@@ -421,7 +425,11 @@ pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
         docker: engine::docker(ambient),
         // A project says which.
         repositories: RepositorySource::default(),
-    }
+        parent_proxy: match parent_proxy {
+            true => Some(parent_proxy::from_environment(ambient)?),
+            false => None,
+        },
+    })
 }
 
 /// The toolbox of `grant`, which is of `project`, alone: no workers to call.

@@ -1,5 +1,4 @@
-//! `forge exec --parent-proxy`: named hosts are reached through the proxy that the environment
-//! names.
+//! `--parent-proxy`: named hosts are reached through the proxy that the environment names.
 
 use os_sandbox::{ContactOutcome, Enforcement, Network, ParentProxySetting, Policy};
 use sandbox_network::ParentProxy;
@@ -27,20 +26,12 @@ pub(crate) fn through_parent(policy: Policy, ambient: &Ambient) -> Result<Policy
             "name them: forge exec --host HOST, or `network.allow`",
         ));
     }
-    let setting = setting(|name| ambient.var(name))?;
-    Ok(policy.with_parent_proxy(setting))
+    Ok(policy.with_parent_proxy(from_environment(ambient)?))
 }
 
-/// Returns the note for a person about the hosts of a policy. `None` without a parent proxy.
-pub(crate) fn note(policy: &Policy) -> Option<String> {
-    let Network::Hosts(hosts) = policy.network() else {
-        return None;
-    };
-    let address = hosts.parent()?.address();
-    Some(format!(
-        "note: hosts are reached through the parent proxy {address}, which resolves their names: \
-         private addresses behind them are not refused"
-    ))
+/// Returns the proxy that the environment names.
+pub(crate) fn from_environment(ambient: &Ambient) -> Result<ParentProxySetting, CliError> {
+    setting(|name| ambient.var(name))
 }
 
 /// Returns the hint for a command that failed to reach a host directly, where the environment names a
@@ -84,7 +75,7 @@ fn setting<'v>(var: impl Fn(&str) -> Option<&'v str>) -> Result<ParentProxySetti
 }
 
 fn error(text: &str, hint: &str) -> CliError {
-    CliError::new(ExitKind::ExecRefused, "network.parent_proxy", text).hint(hint)
+    CliError::new(ExitKind::Usage, "network.parent_proxy", text).hint(hint)
 }
 
 #[cfg(test)]

@@ -204,6 +204,7 @@ fn no_approval() -> ApprovalFlags {
         yes: false,
         approver: None,
         no_os_sandbox: false,
+        parent_proxy: false,
     }
 }
 
@@ -262,7 +263,7 @@ impl<'a> ToolOwner<'a> {
         models: Option<Models>,
     ) -> Result<Toolbox, CliError> {
         let grant = run.mount_in_run(self.grant.clone())?;
-        let isolation = setup::isolation(approval.no_os_sandbox, ambient);
+        let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
         let approver = setup::approver(approval, global, ambient, self.project);
         let Some(worker) = &self.worker else {
             let nobody = Caller::new("");
@@ -288,6 +289,7 @@ impl<'a> ToolOwner<'a> {
             .max_children(self.project.max_children())
             .os_sandbox(isolation.os)
             .docker(isolation.docker)
+            .parent_proxy(isolation.parent_proxy)
             .repositories(repositories::repositories(self.project, ambient)?)
             .approver(approver)
             .recorder(recorder.unwrap_or_else(|| Arc::new(NoRecord)))

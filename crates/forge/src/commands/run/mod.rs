@@ -266,7 +266,8 @@ fn session(
     models: RunModels,
 ) -> Result<SessionBuilder, CliError> {
     let project = &target.project;
-    let isolation = setup::isolation(args.approval.no_os_sandbox, ambient);
+    let approval = &args.approval;
+    let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
     let repositories = repositories::repositories(project, ambient)?;
     let mut session = Session::builder(models.others).workers(target.workers.clone());
     if let Some(own) = models.own {
@@ -277,8 +278,9 @@ fn session(
         .max_children(project.max_children())
         .os_sandbox(isolation.os)
         .docker(isolation.docker)
+        .parent_proxy(isolation.parent_proxy)
         .repositories(repositories)
-        .approver(setup::approver(&args.approval, global, ambient, project)))
+        .approver(setup::approver(approval, global, ambient, project)))
 }
 
 /// Returns the summary of the run's log.

@@ -33,7 +33,7 @@ pub(crate) fn run(
     let wire = take_standard_output().map_err(CliError::stdout)?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
-    let server = McpServer::new(global, args, ambient);
+    let server = McpServer::new(global, args, ambient)?;
     let mut places = server.places();
     let mut seen = FileSnapshot::default();
     let service = match server.toolbox(&mut places, &mut seen) {
@@ -132,15 +132,15 @@ struct ServerRun {
 }
 
 impl<'a> McpServer<'a> {
-    fn new(global: &'a Global, args: &'a McpArgs, ambient: &'a Ambient) -> Self {
-        McpServer {
+    fn new(global: &'a Global, args: &'a McpArgs, ambient: &'a Ambient) -> Result<Self, CliError> {
+        Ok(McpServer {
             global,
             args,
             ambient,
             kept: OnceLock::new(),
-            isolation: setup::isolation(false, ambient),
+            isolation: setup::isolation(false, args.parent_proxy, ambient)?,
             waits: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Returns the files that determine the grant, as far as they are known before any is read.

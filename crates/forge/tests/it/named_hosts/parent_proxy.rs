@@ -62,7 +62,7 @@ fn a_name_is_reached_through_the_proxy_that_the_environment_names() {
     let ran = exec(&servers, &variables, &options, script);
     assert!(ran.stdout.contains("hello of a.unknown.example"), "{ran:?}");
     assert!(ran.stdout.contains("hello of b.unknown.example"), "{ran:?}");
-    let note = "note: hosts are reached through the parent proxy parent.example:3129";
+    let note = "warning: hosts are reached through the parent proxy parent.example:3129";
     assert!(ran.stderr.contains(note), "{ran:?}");
     let text = std::fs::read_to_string(&receipt).unwrap();
     let through = "the parent proxy resolved the name; the address is the proxy's";
@@ -159,4 +159,58 @@ fn a_proxy_is_used_only_if_it_is_asked_for_and_can_be_used() {
         assert_eq!(ran.code, 125, "{ran:?}");
         assert!(ran.stderr.contains(said), "{ran:?}");
     }
+}
+
+const PLAYBOOK: &str = r#"
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: shell, args: { command: "curl -sS http://a.unknown.example/" }, as: reached }
+    - expect: []
+      say: "{{ results.reached.content }}"
+"#;
+
+#[test]
+fn a_worker_reaches_a_name_through_the_proxy_and_a_warning_says_so() {
+    let Some(servers) = servers() else { return };
+    let world = &servers.world;
+    world.write(
+        "forge.yaml",
+        "sandbox: { root: . }\nmodel: scripted:play.yaml\n\
+         network: { allow: [a.unknown.example] }\n\
+         shell: { rules: [{ pattern: 'curl *', approval: preApproved }] }\n",
+    );
+    world.write("play.yaml", PLAYBOOK);
+    world.write(
+        "workers/main.worker",
+        "---\nname: main\nshell: {}\n---\nGo.\n",
+    );
+    let variables = [("HTTPS_PROXY", URL)];
+    let warning = "warning: hosts are reached through the parent proxy parent.example:3129";
+    let told = |ran: &Ran| format!("{}{}", ran.stdout, ran.stderr);
+    let without = servers.forge_with(&variables, &["--trust", "run", "--yes"]);
+    assert!(!told(&without).contains("hello of"), "{without:?}");
+    assert!(!told(&without).contains(warning), "{without:?}");
+    let run = ["--trust", "run", "--yes", "--parent-proxy"];
+    let ran = servers.forge_with(&variables, &run);
+    assert!(ran.stdout.contains("hello of a.unknown.example"), "{ran:?}");
+    assert!(ran.stderr.contains(warning), "{ran:?}");
+    let call = ["--trust", "tools", "call", "shell", "--parent-proxy"];
+    let input = r#"{"command": "curl -sS http://a.unknown.example/"}"#;
+    let called = servers.forge_with(&variables, &[&call[..], &[input]].concat());
+    assert!(
+        told(&called).contains("hello of a.unknown.example"),
+        "{called:?}"
+    );
+    let audit = super::decisions::audit(&servers);
+    let through = "the parent proxy resolved the name";
+    assert!(audit.contains(through), "{audit}");
+    for text in [told(&ran), told(&called), audit] {
+        assert!(!text.contains("s3cret") && !text.contains("bWU6"), "{text}");
+    }
+    // Asked for, and not to be had.
+    let ran = servers.forge_with(&[], &run);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("missing parent proxy"), "{ran:?}");
 }
