@@ -26,6 +26,7 @@ use sandbox_config::{
     TrustedSettings, WithoutFile, Worker, load,
 };
 use sandbox_names::hex;
+use sandbox_network::Host;
 use sha2::{Digest as _, Sha256};
 
 use serde_json::json;
@@ -70,7 +71,7 @@ pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
 }
 
 /// Returns what makes a host that the grant allows by name reachable on this host, or what does not.
-/// `None` if the grant does not name it.
+/// `None` if the grant does not name it and no person may be asked about it.
 pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> {
     let NetworkAccess::Hosts(rules) = grant.network() else {
         return None;
@@ -79,7 +80,13 @@ pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> 
         return Some(refused);
     }
     if !grant.network().allows(name, port) {
-        return None;
+        let host = Host::parse(name).ok()?;
+        let is_asked = grant.askable_hosts().contains(&host, port);
+        return is_asked.then(|| {
+            "a command that reaches for it asks a person who can answer; `forge exec` does with \
+             --ask-hosts"
+                .to_owned()
+        });
     }
     let is_address = name.parse::<IpAddr>().is_ok() || name == "localhost";
     Some(match is_address || rules.ports().contains(&port) {

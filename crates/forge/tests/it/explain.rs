@@ -317,7 +317,11 @@ fn what_the_rules_cannot_know_is_noted() {
             &["host:example.com:8080"],
             of_host("only programs that use the proxy variables reach port 8080"),
         ),
-        (&["host:example.org"], of_command),
+        (
+            &["host:example.org"],
+            of_host("a command that reaches for it asks a person who can answer"),
+        ),
+        (&["host:192.0.2.1"], of_command),
         (&["--", "git", "log"], of_command),
         (&["read_file"], None),
     ] {
