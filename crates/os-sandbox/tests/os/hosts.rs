@@ -187,6 +187,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("hosts: as many as there may be", full(&world));
     report.case("hosts: own servers", own_server(&world));
     report.case("hosts: the receipt", receipt(&world));
+    report.case("hosts: a proxy of one command", own_proxy(&world));
 }
 
 fn sandbox(world: &World) -> Sandbox {
@@ -241,6 +242,19 @@ fn reached(world: &World, script: &str, end: &str) -> Done {
     let (sandbox, _) = served(world);
     let said = said(bash(&sandbox, script));
     ensure(said.contains(end), || format!("expected {end:?}: {said}"))
+}
+
+/// The other commands of the sandbox have its proxy.
+fn own_proxy(world: &World) -> Done {
+    let (sandbox, shared) = served(world);
+    let own = Answering::default();
+    let script = "exec 3<>/dev/tcp/a.test/443 && echo one >&3 && head -1 <&3";
+    let command = Command::new(&sandbox, "bash").args(["-c", script]);
+    said(command.host_proxy(Arc::new(own.clone())).output());
+    let arrived = |proxy: &Answering| proxy.arrived.lock().expect("a list").len();
+    expect((arrived(&own), arrived(&shared)), (1, 0))?;
+    said(bash(&sandbox, script));
+    expect((arrived(&own), arrived(&shared)), (1, 1))
 }
 
 fn loopback_of_the_host(world: &World) -> Done {
