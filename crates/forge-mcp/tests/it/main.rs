@@ -14,6 +14,7 @@ mod changes;
 mod commands;
 mod ending;
 #[cfg(feature = "http")]
+mod host_questions;
 mod http;
 mod interleaved;
 mod listing;
