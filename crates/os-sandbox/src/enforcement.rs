@@ -64,8 +64,9 @@ pub struct Enforcement {
     /// The number of attempts that are not listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub more_contacts: u64,
-    /// The attempts that the policy refused, of which the first are listed, each once. Empty where
-    /// no mechanism reports them.
+    /// `true` if refused attempts were reported. Known after the end.
+    pub reports_denials: bool,
+    /// The attempts that the policy refused, of which the first are listed, each once.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub denials: Vec<Denial>,
     /// `true` if there were attempts that were not looked at any more.
@@ -227,6 +228,7 @@ impl Enforcement {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            reports_denials: false,
             denials: Vec::new(),
             more_denials: false,
         }
@@ -242,8 +244,11 @@ impl Enforcement {
         self.unreachable += findings.unreachable;
         self.contacts.extend(findings.contacts.listed);
         self.more_contacts += findings.contacts.more;
-        self.denials.extend(findings.denials.listed);
-        self.more_denials |= findings.denials.more;
+        if let Some(denials) = findings.denials {
+            self.reports_denials = true;
+            self.denials.extend(denials.listed);
+            self.more_denials |= denials.more;
+        }
     }
 
     /// Marks promises that the start found to be kept in part only as degraded.

@@ -30,8 +30,8 @@ pub struct Findings {
     pub unreachable: u64,
     /// Attempts to reach hosts by a proxy.
     pub contacts: Contacts,
-    /// Attempts that the policy refused.
-    pub denials: Denials,
+    /// Attempts that the policy refused. `None` without reports.
+    pub denials: Option<Denials>,
     /// The reason why the command's result cannot be trusted.
     pub failed: Option<String>,
 }

@@ -49,6 +49,10 @@ pub(crate) struct ExecArgs {
     /// Write what was really enforced to this file, as JSON; `-` is the same as --json.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Say at the end everything that the command was refused, also if it succeeded, with the
+    /// program that tried it.
+    #[arg(long)]
+    pub(crate) trace: bool,
     /// Exit with 123 if something that the command created was moved to the quarantine.
     #[arg(long)]
     pub(crate) fail_on_quarantine: bool,

@@ -455,7 +455,7 @@ fn run_it(
         let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
         report(&exit, exceeded, &printed, enforcement)?;
     } else {
-        print_limits(&exit, &child, plan.policy(), quiet);
+        print_limits(&exit, &child, plan.policy(), quiet, args.trace);
         let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
@@ -467,13 +467,22 @@ fn run_it(
 }
 
 /// Prints the limit that ended the command, and after a failure its attempts to use the network.
-fn print_limits(exit: &os_sandbox::Exit, child: &Child, policy: &Policy, quiet: bool) {
+fn print_limits(
+    exit: &os_sandbox::Exit,
+    child: &Child,
+    policy: &Policy,
+    quiet: bool,
+    traces: bool,
+) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
         stderr::print(format!(
             "limit: the command used {}",
             describe_limit(&exceeded)
         ));
+    }
+    if traces {
+        denials::print_all(child.enforcement());
     }
     if exit.success() || quiet {
         return;
@@ -488,7 +497,9 @@ fn print_limits(exit: &os_sandbox::Exit, child: &Child, policy: &Policy, quiet: 
     {
         stderr::print(ALLOW_HOST_HINT);
     }
-    denials::print(child.enforcement());
+    if !traces {
+        denials::print(child.enforcement());
+    }
     if denials::is_network_off(child.enforcement()) {
         let by_name = matches!(policy.network(), Network::Hosts(_));
         stderr::print(if by_name {

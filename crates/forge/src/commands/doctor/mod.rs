@@ -432,6 +432,7 @@ mod tests {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            reports_denials: false,
             denials: Vec::new(),
             more_denials: false,
         };

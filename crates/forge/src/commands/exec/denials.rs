@@ -5,6 +5,27 @@ use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
 
 use crate::output::stderr;
 
+/// Prints every denial of a command, whatever came of it.
+pub(super) fn print_all(receipt: &Enforcement) {
+    for denial in &receipt.denials {
+        let program = match denial.program.as_str() {
+            "" => "a program that has ended",
+            name => name,
+        };
+        stderr::print(format!("refused: {denial}, to {program}"));
+    }
+    if receipt.more_denials {
+        stderr::print("refused: more, which are not listed");
+    }
+    if receipt.denials.is_empty() {
+        stderr::print(match receipt.reports_denials {
+            true => "refused: nothing that would have changed something",
+            false => "refused: not known, because this mechanism does not report it",
+        });
+    }
+    print_hints(&receipt.denials.iter().collect::<Vec<_>>());
+}
+
 /// Prints the denials of a command that failed, and one hint for each kind of them.
 pub(super) fn print(receipt: &Enforcement) {
     // Its output went to the terminal.
@@ -18,6 +39,10 @@ pub(super) fn print(receipt: &Enforcement) {
     for line in describe_denials(&denials, &writable) {
         stderr::print(line);
     }
+    print_hints(&denials);
+}
+
+fn print_hints(denials: &[&Denial]) {
     let mut hints: Vec<String> = Vec::new();
     for hint in denials.iter().filter_map(|denial| hint(denial)) {
         if !hints.contains(&hint) {

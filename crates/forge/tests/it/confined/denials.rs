@@ -40,6 +40,41 @@ fn a_failed_command_ends_with_its_refusals() {
 }
 
 #[test]
+fn a_trace_lists_everything_whatever_came_of_the_command() {
+    let world = World::new(&[]);
+    let touched = "refused: create /etc/made (outside), to touch";
+    let many = "i=0; while [ $i -lt 9 ]; do mkdir /usr/made$i 2>&-; i=$((i+1)); done; true";
+    for mechanism in mechanisms(&world) {
+        for (line, lines, first) in [
+            ("touch /etc/made 2>&-; true", 1, touched),
+            (many, 9, "refused: create /usr/made0 (outside), to mkdir"),
+            (
+                "true",
+                1,
+                "refused: nothing that would have changed something",
+            ),
+        ] {
+            let command = [
+                "exec",
+                "--trace",
+                "--mechanism",
+                mechanism,
+                "--",
+                "sh",
+                "-c",
+                line,
+            ];
+            let ran = world.forge(&command);
+            ran.code(0);
+            let refused = told(&ran.stderr).into_iter();
+            let refused: Vec<&str> = refused.filter(|line| line.starts_with("refused")).collect();
+            assert_eq!(refused.len(), lines, "{mechanism}: {line}: {}", ran.stderr);
+            assert_eq!(refused[0], first, "{mechanism}: {line}");
+        }
+    }
+}
+
+#[test]
 fn the_receipt_lists_them_whatever_came_of_the_command() {
     let world = World::new(&[("a.txt", "alpha\n")]);
     for mechanism in mechanisms(&world) {

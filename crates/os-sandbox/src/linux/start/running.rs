@@ -114,7 +114,7 @@ impl Running {
             self.findings.contacts = contacts;
         }
         if let (Some(reports), Some(sandbox)) = (self.own.reports.take(), &self.own.sandbox) {
-            self.findings.denials = reports.read(sandbox);
+            self.findings.denials = Some(reports.read(sandbox));
         }
     }
 
