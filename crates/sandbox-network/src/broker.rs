@@ -188,6 +188,17 @@ impl Shared {
         read(&self.rules).decide(host, port)
     }
 
+    /// Returns the parent proxy if the host is reached through it.
+    fn parent_of(&self, host: &Host, port: u16) -> Option<&ParentProxy> {
+        let parent = self.options.parent.as_ref();
+        parent.filter(|parent| parent.carries(host, port))
+    }
+
+    /// `true` for names of private networks that a parent proxy would resolve.
+    fn is_private_behind_parent(&self, host: &Host, port: u16) -> bool {
+        host.as_name().is_some_and(HostName::is_private) && self.parent_of(host, port).is_some()
+    }
+
     /// `true` if a rule denies a host whose connection was allowed.
     fn is_denied(&self, host: &Host, port: u16) -> bool {
         matches!(self.decide(host, port), Decision::Denied(_))

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::context::{ServiceContext, TrackedConnection};
 use super::record::{ConnectionRecord, Protocol, Refusal, shown};
 use super::resolve::resolve;
-use crate::host::{Host, HostName};
+use crate::host::Host;
 use crate::pattern::LOOPBACK;
 
 pub(super) use own_address::class_of;
@@ -83,12 +83,10 @@ async fn reach(
 ) -> Result<(TcpStream, Vec<u8>), Refusal> {
     let shared = &state.shared;
     state.decide(host, port, record).await?;
-    if let Some(parent) = &shared.options.parent
-        && parent.carries(host, port)
-    {
-        if host.as_name().is_some_and(HostName::is_private) {
-            return Err(Refusal::PrivateName);
-        }
+    if shared.is_private_behind_parent(host, port) {
+        return Err(Refusal::PrivateName);
+    }
+    if let Some(parent) = shared.parent_of(host, port) {
         record.through_parent = true;
         let (stream, early) = parent::connect(state, parent, host, port).await?;
         record.address = peer(&stream);

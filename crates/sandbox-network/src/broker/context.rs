@@ -127,6 +127,10 @@ impl ServiceContext {
         match self.shared.decide(host, port) {
             Decision::Allowed(pattern) => record.rule = Some(pattern),
             Decision::Denied(pattern) => return Err(Refusal::Denied(pattern)),
+            // It is refused whatever a person answers.
+            Decision::Unlisted if self.shared.is_private_behind_parent(host, port) => {
+                return Err(Refusal::Unlisted);
+            }
             Decision::Unlisted => {
                 let asked = self.questions.decide(&self.shared.answers, host, port);
                 record.answer = Some(tokio::select! {

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use sandbox_network::{AskHost, AskableHosts, Host, HostAnswer, HostPattern, Refusal};
+use sandbox_network::{AskHost, AskableHosts, Host, HostAnswer, HostPattern, ParentProxy, Refusal};
 use tokio::sync::Semaphore;
 
 use crate::resolver::question;
@@ -151,6 +151,28 @@ fn nobody_is_asked_about_addresses_and_hosts_that_may_not_be_asked() {
         assert!(answer.contains("no rule names it"), "{host}: {answer}");
     }
     assert_eq!(asker.asked(), Vec::<String>::new());
+}
+
+#[test]
+fn nobody_is_asked_about_a_private_name_that_a_parent_would_resolve() {
+    let asker = Asker::new(100);
+    let own = Arc::clone(&asker);
+    let world = World::with(&[], &[], |options| {
+        options.ask = Some(own);
+        // Nothing listens there.
+        options.parent = Some(ParentProxy::parse("http://127.0.0.1:1").unwrap());
+    });
+    for host in ["intranet", "metadata.google.internal"] {
+        let answer = world.tunnel(host, 80).unwrap_err();
+        assert!(answer.contains("no rule names it"), "{host}: {answer}");
+    }
+    assert_eq!(asker.asked(), Vec::<String>::new());
+    let answer = world.tunnel("once.test", 80).unwrap_err();
+    assert!(
+        answer.contains("the parent proxy cannot be connected"),
+        "{answer}"
+    );
+    assert_eq!(asker.asked(), ["once.test:80"]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl ParentProxy {
     }
 
     /// `true` if the host is reached through this parent.
-    pub(super) fn carries(&self, host: &Host, port: u16) -> bool {
+    pub(in crate::broker) fn carries(&self, host: &Host, port: u16) -> bool {
         let named = host.as_name().is_some_and(|name| !name.is_localhost());
         let direct = |pattern: &HostPattern| pattern.matches_host(host, port);
         named && !self.direct.iter().any(direct)
