@@ -88,17 +88,21 @@ impl HostQuestions {
         }
     }
 
+    /// Replaces secrets in the log.
+    #[must_use]
+    pub fn redacted_by(self, redactor: Arc<Redactor>) -> HostQuestions {
+        HostQuestions { redactor, ..self }
+    }
+
     /// Returns the questions of a command that a worker's call runs.
     pub(crate) fn of_worker(
         self,
         caller: Caller,
-        redactor: Arc<Redactor>,
         answers: Arc<RunAnswers>,
         turn: Arc<tokio::sync::Mutex<()>>,
     ) -> HostQuestions {
         HostQuestions {
             caller,
-            redactor,
             answers,
             turn,
             ..self
@@ -197,11 +201,13 @@ impl HostQuestions {
         by: String,
     ) -> std::io::Result<()> {
         let redactor = &self.redactor;
+        let intent = redactor.redact(&intent(host)).into_owned();
         let mut arguments = json!({ "host": host, "command": self.arguments["command"] });
         redactor.redact_json(&mut arguments);
         let mut record = CallRecord {
             workers: self.caller.chain().to_vec(),
             arguments,
+            intents: vec![intent],
             ..host_record(host, answer, word, redactor.redact(&by).into_owned())
         };
         record.runner = self.runner;
@@ -393,6 +399,24 @@ mod tests {
         assert_eq!(recorded, expected);
         assert!(records.iter().all(|one| one.ok != one.is_denied()));
         assert_eq!(records[5].workers.last().unwrap(), "child");
+    }
+
+    #[test]
+    fn secrets_are_not_recorded() {
+        let redactor = Redactor::new([("token", "sesame-sesame-sesame")]);
+        let recorder = Arc::new(MemoryRecorder::default());
+        let approver = answers([ApprovalAnswer::AllowOnce { by: by() }]);
+        let questions = HostQuestions::new(
+            "exec",
+            "curl -H sesame-sesame-sesame",
+            approver,
+            recorder.clone(),
+        )
+        .redacted_by(Arc::new(redactor));
+        ask(&questions, "sesame-sesame-sesame.org:443");
+        let recorded = serde_json::to_string(&recorder.records()).unwrap();
+        assert!(!recorded.contains("sesame"), "{recorded}");
+        assert!(recorded.contains("curl -H "), "{recorded}");
     }
 
     #[test]

@@ -123,10 +123,10 @@ impl JudgedCall {
         let questions = HostQuestions::new(&spec.name, "", Arc::clone(approver), recorder)
             .of_worker(
                 inner.context.caller.clone(),
-                Arc::clone(&inner.redactor),
                 Arc::clone(&inner.allowed_for_run),
                 Arc::clone(&inner.asking),
             )
+            .redacted_by(Arc::clone(&inner.redactor))
             .of_call(self.parsed.asked.to_json(), inner.place(spec));
         self.parsed.context.host_questions = Some(AskingCommand {
             asker: questions.asker(processes.askable(), &runtime),

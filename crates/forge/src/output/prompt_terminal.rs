@@ -64,9 +64,12 @@ impl PromptTerminal {
         Ok(PromptTerminal::Controlling(ControllingTerminal::open()?))
     }
 
-    /// `true` if this process has a controlling terminal.
-    pub(crate) fn has_controlling() -> bool {
-        open_tty().is_ok()
+    /// `true` if this process is in the foreground of its controlling terminal.
+    ///
+    /// # Errors
+    /// It has no controlling terminal.
+    pub(crate) fn has_foreground() -> std::io::Result<bool> {
+        Ok(tcgetpgrp(open_tty()?)? == getpgrp())
     }
 
     /// Writes at once. The screen is not held, so that a message about the end of forge can appear.

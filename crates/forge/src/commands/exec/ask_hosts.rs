@@ -18,6 +18,7 @@ use crate::output::prompt::TerminalApprover;
 use crate::output::prompt_terminal::PromptTerminal;
 use crate::setup;
 use crate::setup::host_rules::host_rule_writer;
+use crate::setup::repositories;
 
 /// Hint about the way without questions.
 const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
@@ -26,10 +27,12 @@ const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
 pub(super) fn check(global: &Global, ambient: &Ambient) -> Result<(), CliError> {
     let reason = if ambient.no_questions(global.no_input) {
         "questions are turned off"
-    } else if !PromptTerminal::has_controlling() {
-        "there is no terminal"
     } else {
-        return Ok(());
+        match PromptTerminal::has_foreground() {
+            Ok(true) => return Ok(()),
+            Ok(false) => "forge runs in the background",
+            Err(_) => "there is no terminal",
+        }
     };
     let message = format!("--ask-hosts cannot ask: {reason}");
     Err(CliError::new(ExitKind::ExecRefused, "terminal", message).hint(NAME_HOSTS))
@@ -99,7 +102,8 @@ impl CommandHostQuestions {
             &command.join(" "),
             approver,
             log.recorder(),
-        );
+        )
+        .redacted_by(ambient.redactor(&repositories::secrets_of(project, ambient)));
         Ok(CommandHostQuestions {
             questions,
             askable: grant.askable_hosts().clone(),

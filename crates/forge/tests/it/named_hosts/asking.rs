@@ -400,6 +400,14 @@ fn exec_needs_a_terminal_to_ask() {
         "--ask-hosts cannot ask: there is no terminal",
         "forge exec --host HOST",
     ]);
+    let job = "set -m; \"$0\" \"$@\" & wait $!";
+    let starter = [WITH_TERMINAL, &["bash", "-c", job]].concat();
+    let terminal = servers.terminal(&starter, &args);
+    check(
+        &terminal.end(),
+        125,
+        &["--ask-hosts cannot ask: forge runs in the background"],
+    );
     let quiet = [&["--no-input"][..], &args].concat();
     let told = servers.forge_by(WITHOUT_TERMINAL, &quiet);
     told.code(125)
