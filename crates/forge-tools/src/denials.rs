@@ -78,7 +78,8 @@ pub fn explaining<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'a Deni
 }
 
 /// Returns a line for each of a few denials, and one about further ones. `writable`: the paths that
-/// the command can write, which the first line about another path names.
+/// the command can write, which the first line about another path names. `omitted`: there were
+/// attempts that are not among the denials.
 ///
 /// ```
 /// use os_sandbox::{Denial, DenialReason, DeniedOperation};
@@ -89,20 +90,18 @@ pub fn explaining<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'a Deni
 ///     reason: DenialReason::Outside,
 ///     program: "sh".into(),
 /// };
-/// let lines = forge_tools::describe_denials(&[&denial], &["/work".to_owned()]);
+/// let lines = forge_tools::describe_denials(&[&denial], &["/work".to_owned()], false);
 /// assert_eq!(lines, ["refused: write /etc/hosts (outside; writable: /work)"]);
 /// ```
 #[must_use]
-pub fn describe_denials(denials: &[&Denial], writable: &[String]) -> Vec<String> {
+pub fn describe_denials(denials: &[&Denial], writable: &[String], omitted: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut has_listed = false;
     for denial in denials.iter().take(MAX_LINES) {
         let Denial {
-            operation,
-            object,
-            reason,
-            ..
+            operation, reason, ..
         } = denial;
+        let object = shortened(&denial.object);
         let line = match reason {
             DenialReason::Outside if !has_listed => {
                 has_listed = true;
@@ -112,13 +111,29 @@ pub fn describe_denials(denials: &[&Denial], writable: &[String]) -> Vec<String>
                 };
                 format!("refused: {operation} {object} (outside; writable: {writable})")
             }
-            _ => format!("refused: {denial}"),
+            _ => format!("refused: {operation} {object} ({reason})"),
         };
         lines.push(line);
     }
     let more = denials.len().saturating_sub(MAX_LINES);
-    if more > 0 {
-        lines.push(format!("refused: {more} more"));
+    match (more, omitted) {
+        (0, false) => {}
+        (0, true) => lines.push("refused: more, which are not listed".to_owned()),
+        (more, false) => lines.push(format!("refused: {more} more")),
+        (more, true) => lines.push(format!("refused: more than {more} more")),
     }
     lines
+}
+
+/// Returns the beginning and the end of a long path.
+fn shortened(object: &str) -> String {
+    const MAX_CHARS: usize = 200;
+    let length = object.chars().count();
+    if length <= MAX_CHARS {
+        return object.to_owned();
+    }
+    let half = MAX_CHARS / 2;
+    let start = object.chars().take(half);
+    let end = object.chars().skip(length - half);
+    start.chain("...".chars()).chain(end).collect()
 }

@@ -74,6 +74,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: 
         shared_group: false,
         tracing: false,
         ask_modes: false,
+        supervisor_is_first: false,
         observed: ObservedCalls::default(),
     });
     let mut out = SeccompProfile::new(arch);
@@ -261,6 +262,7 @@ mod tests {
             shared_group: false,
             tracing: false,
             ask_modes: false,
+            supervisor_is_first: false,
             observed: ObservedCalls::default(),
         })
     }

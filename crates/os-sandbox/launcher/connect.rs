@@ -44,6 +44,8 @@ const LOOK_MS: u64 = 50;
 /// Sockets that the connector may connect, and places below which it may change modes.
 pub struct Connect<'a> {
     internet: bool,
+    decides: bool,
+    changes_modes: bool,
     names: Strings<'a>,
     places: Strings<'a>,
     observed: Option<Observed<'a>>,
@@ -66,15 +68,12 @@ impl<'a> Connect<'a> {
         };
         Some(Connect {
             internet: flags & wire::CONNECT_INTERNET != 0,
+            decides: flags & wire::CONNECT_DECIDE != 0,
+            changes_modes: flags & wire::CONNECT_MODES != 0,
             names,
             places,
             observed,
         })
-    }
-
-    /// Returns `true` if the filter asks about modes, which a run without places does not.
-    fn changes_modes(&self) -> bool {
-        { self.places }.next().is_some()
     }
 
     /// Returns the real path of a named address. It reads the address as the kernel does: the
@@ -243,7 +242,7 @@ impl ConnectorState<'_> {
         // A thread makes one call at a time: an earlier connect of it was interrupted, or its
         // result is not needed any more.
         self.stop(|worker| worker.thread == request.thread);
-        if request.number != sys::nr::CONNECT as u32 {
+        if !self.connect.decides || request.number != sys::nr::CONNECT as u32 {
             self.serve_other(&request);
             return;
         }
@@ -254,7 +253,7 @@ impl ConnectorState<'_> {
             },
             Err(errno) => {
                 if let (EACCES, Some(observer)) = (errno, &mut self.observer) {
-                    observer.refused_connect(&request);
+                    observer.refused_connect(self.listener, &request);
                 }
                 Err(errno)
             }
@@ -266,10 +265,11 @@ impl ConnectorState<'_> {
     /// Answers a call that is no connect: one that changes a mode, or one that is reported.
     fn serve_other(&mut self, request: &Request) {
         let observer = self.observer.as_mut();
-        let verdict = observer.and_then(|observer| observer.observe(request));
+        let listener = self.listener;
+        let verdict = observer.and_then(|observer| observer.observe(listener, request));
         // Each fails if the thread does not wait any more.
         let _ = match verdict {
-            _ if self.connect.changes_modes() && Modes::decides(request.number) => {
+            _ if self.connect.changes_modes && Modes::decides(request.number) => {
                 let result = self.modes.change(self.listener, request);
                 notify::answer(self.listener, request.id, result)
             }

@@ -43,8 +43,6 @@ pub struct Run<'a> {
     pub watch_threads: u64,
     /// Directories below which the supervisor changes modes; `None` if the filter does not ask it.
     pub places: Option<Strings<'a>>,
-    /// Calls that the supervisor reports; `None` if the filter does not ask it about any.
-    pub observed: Option<Observed<'a>>,
 }
 
 /// Calls that are reported, and what is needed to tell which of them.
@@ -164,13 +162,6 @@ impl<'a> Run<'a> {
             0 => None,
             _ => Some(*fds.get(after_channel)?),
         };
-        let observed = match flags & wire::FLAG_OBSERVE {
-            0 => None,
-            _ => {
-                let file = *fds.get(after_channel + usize::from(namespace_channel.is_some()))?;
-                Some(Observed::take(&mut rest, file)?)
-            }
-        };
         Some(Run {
             flags,
             wall_ms: word(wire::WORD_WALL_MS)?,
@@ -195,7 +186,6 @@ impl<'a> Run<'a> {
             watch_bytes: word(wire::WORD_WATCH_BYTES)?,
             watch_threads: word(wire::WORD_WATCH_THREADS)?,
             places,
-            observed,
         })
     }
 

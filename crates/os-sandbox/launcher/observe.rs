@@ -1,12 +1,13 @@
-//! CallObserver: reports calls that the policy probably refuses, and lets them continue. The target's
-//! filter turns calls that change something into questions; whoever answers them (`supervise.rs`,
-//! `connect.rs`) asks the observer first. A report is a record in a file of the broker, which
-//! compares it with the policy after the end (`denials.rs` there).
+//! Observer: reports calls that the policy probably refuses, and lets them continue. The target's
+//! filter turns calls that change something into questions for the connector (`connect.rs`), which
+//! asks the observer. A report is a record in a file of the broker, which compares it with the
+//! policy after the end (`denials.rs` there).
 //!
 //! The observer decides nothing: another thread of the target can exchange the arguments after
 //! they were read, so a report can be wrong about a program that wants it to be, and the kernel
 //! decides about the call itself. The only calls that do not continue are sockets that the filter
-//! would have refused; they return its error. The observer never waits for the broker.
+//! would have refused; they return its error. The observer never waits for the broker. It can wait
+//! for a file system, so it has no part in the supervisor, which ends the tree.
 //!
 //! Entry point: [`CallObserver::observe`].
 
@@ -14,11 +15,16 @@ use crate::job::{CallPaths, Observed, ObservedCall};
 use crate::sys::notify::{
     self, MAX_ADDRESS_BYTES, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer,
 };
-use crate::sys::{self, AT_FDCWD, CStr, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOENT, ENOTDIR, Errno};
+use crate::sys::{
+    self, AT_FDCWD, CStr, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOENT, ENOTDIR, ETIMEDOUT, Errno,
+};
 use crate::wire;
+use core::cell::Cell;
 
 /// Links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
+/// Bound on the opens for one call.
+const MAX_OPENS: u32 = 32;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const O_ACCMODE: i32 = 3;
 const O_TRUNC: i32 = 0o1000;
@@ -30,9 +36,13 @@ const AF_INET6: u16 = 10;
 /// Reports calls of one run.
 pub struct CallObserver<'a> {
     observed: Observed<'a>,
+    listener: i32,
     /// Hashes of what was reported.
     reported: [u64; wire::MAX_REPORTS],
     count: usize,
+    /// Opens that are left for the present call: a path can have thousands of parts, each behind
+    /// forty links.
+    opens: Cell<u32>,
 }
 
 /// The answer to an observed call.
@@ -66,22 +76,32 @@ impl<'a> CallObserver<'a> {
     pub fn new(observed: Observed<'a>) -> CallObserver<'a> {
         CallObserver {
             observed,
+            listener: -1,
             reported: [0; wire::MAX_REPORTS],
             count: 0,
+            opens: Cell::new(0),
         }
     }
 
     /// Reports the call if it is to be, and says how to answer it. `None` if it is not one of the
     /// observed calls.
-    pub fn observe(&mut self, request: &Request) -> Option<CallAnswer> {
+    pub fn observe(&mut self, listener: i32, request: &Request) -> Option<CallAnswer> {
         let call = self.observed.call(request.number)?;
+        self.listener = listener;
+        self.opens.set(MAX_OPENS);
+        let is_full = self.count == wire::MAX_REPORTS;
         match call.operation {
             wire::CALL_SOCKET => return Some(CallAnswer::Refuse(self.socket(request))),
+            _ if is_full => {}
             wire::CALL_BIND | wire::CALL_CONNECT => self.address(request, call.operation),
             _ => {
                 for (index, paths) in call.paths().enumerate() {
-                    if let Some(how) = path_use(request, call, index) {
-                        self.path(request, paths, how);
+                    let Some(how) = path_use(request, call, index) else {
+                        break;
+                    };
+                    // Without a source nothing is moved.
+                    if self.path(request, paths, how).is_none() {
+                        break;
                     }
                 }
             }
@@ -90,7 +110,8 @@ impl<'a> CallObserver<'a> {
     }
 
     /// Reports a connect that the connector refused.
-    pub fn refused_connect(&mut self, request: &Request) {
+    pub fn refused_connect(&mut self, listener: i32, request: &Request) {
+        self.listener = listener;
         self.address(request, wire::CALL_CONNECT_LOCAL);
         self.address(request, wire::CALL_CONNECT);
     }
@@ -131,13 +152,23 @@ impl<'a> CallObserver<'a> {
                     is_new: true,
                 };
                 if !path.is_empty() {
-                    self.located(request, AT_FDCWD, path, how);
+                    let _ = self.located(request, AT_FDCWD, path, how);
                 }
             }
             (wire::CALL_CONNECT_LOCAL, AF_UNIX) => {
-                let end = rest.iter().position(|byte| *byte == 0);
-                let path = &rest[..end.unwrap_or(rest.len())];
-                self.report(request, wire::CALL_CONNECT_LOCAL, 0, path);
+                let mut name = [0u8; MAX_ADDRESS_BYTES];
+                let mut name = TextBuffer::new(&mut name);
+                // Abstract names begin with NUL (unix(7)).
+                let path = match rest.strip_prefix(b"\0") {
+                    Some(path) => {
+                        name.push(b"@");
+                        path
+                    }
+                    None => rest,
+                };
+                let end = path.iter().position(|byte| *byte == 0);
+                name.push(&path[..end.unwrap_or(path.len())]);
+                self.report(request, wire::CALL_CONNECT_LOCAL, 0, name.as_bytes());
             }
             (wire::CALL_CONNECT, AF_INET) => self.connect(request, bytes, 4),
             (wire::CALL_CONNECT, AF_INET6) => self.connect(request, bytes, 8),
@@ -176,28 +207,22 @@ impl<'a> CallObserver<'a> {
         self.report(request, wire::CALL_CONNECT, 0, &object);
     }
 
-    fn path(&mut self, request: &Request, paths: CallPaths, how: PathUse) {
+    fn path(&mut self, request: &Request, paths: CallPaths, how: PathUse) -> Option<()> {
         let at = match paths.at {
             Some(index) => request.args[index] as i32,
             None => AT_FDCWD,
         };
         let mut text = [0u8; MAX_PATH_BYTES];
-        let Ok(path) = notify::read_path(request.thread, request.args[paths.path], &mut text)
-        else {
-            return;
-        };
-        self.located(request, at, path.bytes(), how);
+        let path = notify::read_path(request.thread, request.args[paths.path], &mut text).ok()?;
+        self.located(request, at, path.bytes(), how)
     }
 
-    fn located(&mut self, request: &Request, at: i32, path: &[u8], how: PathUse) {
+    /// Reports the object if it is to be. `None` if the call fails without any policy.
+    fn located(&mut self, request: &Request, at: i32, path: &[u8], how: PathUse) -> Option<()> {
         let mut absolute = [0u8; MAX_PATH_BYTES];
-        let Some(absolute) = self.absolute(request.thread, at, path, &mut absolute) else {
-            return;
-        };
+        let absolute = self.absolute(request.thread, at, path, &mut absolute)?;
         let mut name = [0u8; MAX_PATH_BYTES];
-        let Some(place) = self.place(request.thread, absolute, how, &mut name) else {
-            return;
-        };
+        let place = self.place(request.thread, absolute, how, &mut name)?;
         // Whoever changes a name changes its directory.
         let changed = match is_of_name(how.operation) {
             true => directory(place.path),
@@ -208,6 +233,7 @@ impl<'a> CallObserver<'a> {
         {
             self.report(request, how.operation, place.state, place.path);
         }
+        Some(())
     }
 
     /// Returns `true` for a path below one that the target may write.
@@ -265,7 +291,22 @@ impl<'a> CallObserver<'a> {
             };
         }
         let root = self.root(thread)?;
-        match self.open(&root, path, how.nofollow) {
+        let place = self.found(&root, path, how, name)?;
+        // Reached by another spelling: links there lead this process elsewhere.
+        let is_proc = is_below(place.path, b"/proc") && !is_below(place.path, b"/proc/sys");
+        // Without a mount layer it is absent for everyone.
+        let is_missing = place.state & wire::STATE_ABSENT != 0 && !self.observed.is_foreign;
+        (!is_proc && !is_missing).then_some(place)
+    }
+
+    fn found<'b>(
+        &self,
+        root: &TargetRoot,
+        path: CStr<'_>,
+        how: PathUse,
+        name: &'b mut [u8],
+    ) -> Option<CallPlace<'b>> {
+        match self.open(root, path, how.nofollow) {
             // The kernel's answer is EEXIST.
             Ok(_) if how.is_new => None,
             Ok(object) => {
@@ -293,7 +334,7 @@ impl<'a> CallObserver<'a> {
                 }
                 Some(place)
             }
-            Err(ENOENT | ENOTDIR | EACCES) => self.unreached(&root, path, how, name),
+            Err(ENOENT | ENOTDIR | EACCES) => self.unreached(root, path, how, name),
             Err(_) => None,
         }
     }
@@ -311,9 +352,8 @@ impl<'a> CallObserver<'a> {
         let mut length = path.bytes().len();
         current.get_mut(..length)?.copy_from_slice(path.bytes());
         for _ in 0..MAX_LINKS {
-            let text = current[..length]
-                .strip_suffix(b"/")
-                .unwrap_or(&current[..length]);
+            let end = current[..length].iter().rposition(|byte| *byte != b'/')?;
+            let text = &current[..=end];
             let (start, reached, error) = self.longest(root, text)?;
             let rest = text.get(reached..)?;
             let rest = rest.strip_prefix(b"/").unwrap_or(rest);
@@ -323,6 +363,9 @@ impl<'a> CallObserver<'a> {
             };
             // Only without `..` the rest has one meaning everywhere.
             if first.is_empty() || rest.split(|byte| *byte == b'/').any(|part| part == b"..") {
+                return None;
+            }
+            if !sys::about(start.0).ok()?.is_directory {
                 return None;
             }
             if error == EACCES {
@@ -369,6 +412,7 @@ impl<'a> CallObserver<'a> {
             prefix.push(b"\0");
             match self.open(root, prefix.c_str()?, false) {
                 Ok(start) => return Some((start, end, error)),
+                Err(ETIMEDOUT) => return None,
                 Err(_) if end == 0 => return None,
                 Err(errno) => error = errno,
             }
@@ -406,6 +450,8 @@ impl<'a> CallObserver<'a> {
         path: CStr<'_>,
         nofollow: bool,
     ) -> sys::Result<OwnedDescriptor> {
+        let left = self.opens.get().checked_sub(1).ok_or(ETIMEDOUT)?;
+        self.opens.set(left);
         match &root.0 {
             None => notify::open_place(AT_FDCWD, path, nofollow, notify::RESOLVE_NO_MAGICLINKS),
             Some(root) => {
@@ -449,6 +495,10 @@ impl<'a> CallObserver<'a> {
     fn report(&mut self, request: &Request, operation: u32, state: u32, object: &[u8]) {
         let hash = hash(operation, object);
         if self.reported[..self.count].contains(&hash) {
+            return;
+        }
+        // What was read belongs to the call only if the thread still waits in it.
+        if !notify::waits(self.listener, request.id) {
             return;
         }
         let Some(slot) = self.reported.get_mut(self.count) else {

@@ -3,15 +3,14 @@
 //! over a limit, and when the broker is gone or asks for it (end of the control socket): the same
 //! path every time.
 
-use crate::job::Run;
+use crate::job::{Run, Strings};
 use crate::modes::Modes;
 use crate::namespace_sockets;
-use crate::observe::{CallAnswer, CallObserver};
 use crate::pins;
 use crate::probe;
 use crate::routes;
 use crate::sys::notify;
-use crate::sys::{self, EPERM, PollFd};
+use crate::sys::{self, EINTR, EPERM, PollFd};
 use crate::target;
 use crate::watch::LimitMonitor;
 use crate::wire;
@@ -89,9 +88,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     if mounts >= 0 && pins::is_part_lost(run) {
         return Err((wire::STAGE_PIN, sys::ESTALE));
     }
-    let mut asks = match (run.places, run.observed) {
-        (None, None) => None,
-        _ => Some(Asks::open(run).map_err(&forking)?),
+    let mut asks = match run.places {
+        Some(places) => Some(Asks::open(places).map_err(&forking)?),
+        None => None,
     };
     let channel = asks.as_ref().map_or(run.channel, |asks| Some(asks.targets));
     let target = match sys::fork().map_err(&forking)? {
@@ -208,7 +207,7 @@ fn wait(
     mounts: i32,
     deadline: Option<u64>,
     mut watch: Option<LimitMonitor>,
-    mut asks: Option<&mut Asks<'_>>,
+    mut asks: Option<&mut Asks>,
 ) -> WaitOutcome {
     let mut errors = errors;
     let mut waiting = false;
@@ -259,8 +258,11 @@ fn wait(
                 revents: 0,
             },
         ];
-        if sys::poll(&mut fds, left).is_err() {
-            continue;
+        match sys::poll(&mut fds, left) {
+            Ok(_) => {}
+            Err(EINTR) => continue,
+            // A supervisor that cannot wait ends the tree.
+            Err(_) => return WaitOutcome::BrokerGone,
         }
         // Before the death of the target is looked at: a failed start is more than an exit code.
         if fds[2].revents != 0 {
@@ -307,11 +309,9 @@ fn wait(
     }
 }
 
-/// The target's questions: the modes that it may not change itself, and the calls that are
-/// reported.
-struct Asks<'a> {
-    modes: Option<Modes>,
-    observer: Option<CallObserver<'a>>,
+/// The target's questions about modes.
+struct Asks {
+    modes: Modes,
     /// The target's end of the channel on which its listener comes.
     targets: i32,
     /// Our end of it, until the listener has come.
@@ -320,14 +320,13 @@ struct Asks<'a> {
     listener: i32,
 }
 
-impl<'a> Asks<'a> {
-    fn open(run: &Run<'a>) -> sys::Result<Asks<'a>> {
+impl Asks {
+    fn open(places: Strings<'_>) -> sys::Result<Asks> {
         // Before there is a target that could put something else there.
-        let modes = run.places.map(Modes::open).transpose()?;
+        let modes = Modes::open(places)?;
         let [ours, targets] = sys::attempts::socket_pair(SOCK_STREAM | sys::O_CLOEXEC)?;
         Ok(Asks {
             modes,
-            observer: run.observed.map(CallObserver::new),
             targets,
             channel: ours,
             listener: -1,
@@ -364,23 +363,8 @@ impl<'a> Asks<'a> {
         } else if events & sys::POLLIN == 0 {
             self.listener = -1;
         } else if let Ok(request) = notify::receive(self.listener) {
-            let verdict = self
-                .observer
-                .as_mut()
-                .and_then(|observer| observer.observe(&request));
-            let result = match (&self.modes, verdict) {
-                (Some(modes), _) if Modes::decides(request.number) => {
-                    modes.change(self.listener, &request)
-                }
-                (_, Some(CallAnswer::Continue)) => {
-                    // Fails if the caller has been interrupted or has ended.
-                    let _ = notify::go_on(self.listener, request.id);
-                    return;
-                }
-                (_, Some(CallAnswer::Refuse(errno))) => Err(errno),
-                (_, None) => Err(sys::ENOSYS),
-            };
-            // As above.
+            let result = self.modes.change(self.listener, &request);
+            // Fails if the caller has been interrupted or has ended.
             let _ = notify::answer(self.listener, request.id, result);
         }
     }

@@ -41,6 +41,10 @@ pub const KIND_CONNECT: u32 = 4;
 pub const CONNECT_INTERNET: u32 = 1;
 /// The connector reports calls (`observe.rs`).
 pub const CONNECT_OBSERVE: u32 = 2;
+/// The connector decides about connects. Without it they are only reported.
+pub const CONNECT_DECIDE: u32 = 4;
+/// The connector changes modes.
+pub const CONNECT_MODES: u32 = 8;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
 /// Bound on the places below which modes may be changed.
@@ -130,10 +134,6 @@ pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 /// ([`KIND_SOCKETS`]): the supervisor sends it the network namespace, and starts the target after
 /// its answer.
 pub const FLAG_SOCKETS: u64 = 2048;
-
-/// The supervisor reports calls (`observe.rs`). The descriptor after the ones named before is the
-/// file of reports, and the body ends with the observed calls.
-pub const FLAG_OBSERVE: u64 = 4096;
 
 /// Observed calls: these u32 words (count of calls, of addresses and of strings, then flags), the
 /// calls, the addresses, and the paths below which the target may write, each ended by NUL.

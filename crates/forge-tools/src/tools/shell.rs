@@ -218,9 +218,11 @@ fn execute(
         let denials = receipt.and_then(|receipt| receipt.get("denials")).cloned();
         let denials: Option<Vec<Denial>> =
             denials.and_then(|denials| serde_json::from_value(denials).ok());
+        let omitted = receipt.is_some_and(|receipt| receipt.get("more_denials").is_some());
         refused.extend(describe_denials(
             &explaining(&denials.unwrap_or_default(), Some(finished.stderr.whole())),
             processes.writable(),
+            omitted,
         ));
         if !refused.is_empty() {
             finished.notes.push(refused.join("\n"));

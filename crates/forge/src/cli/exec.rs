@@ -50,9 +50,10 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
     /// Say at the end everything that the command was refused, also if it succeeded, with the
-    /// program that tried it.
-    #[arg(long)]
-    pub(crate) trace: bool,
+    /// program that tried it. `off` reports nothing, which is faster for commands that make many
+    /// files, and lets the command trace its own system calls by a filter.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub(crate) trace: Option<TraceReport>,
     /// Exit with 123 if something that the command created was moved to the quarantine.
     #[arg(long)]
     pub(crate) fail_on_quarantine: bool,
@@ -65,6 +66,13 @@ pub(crate) struct ExecArgs {
     /// The command and its arguments. Options of forge stand before it; `--` in between is optional.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// The reports of `forge exec` about refused attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceReport {
+    All,
+    Off,
 }
 
 /// A mechanism that `exec` can be told to use.

@@ -31,7 +31,7 @@ use sandbox_config::{
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{ExecArgs, Global, MechanismName};
+use crate::cli::{ExecArgs, Global, MechanismName, TraceReport};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup;
@@ -472,7 +472,7 @@ fn print_limits(
     child: &Child,
     policy: &Policy,
     quiet: bool,
-    traces: bool,
+    trace: Option<TraceReport>,
 ) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
@@ -481,7 +481,7 @@ fn print_limits(
             describe_limit(&exceeded)
         ));
     }
-    if traces {
+    if trace == Some(TraceReport::All) {
         denials::print_all(child.enforcement());
     }
     if exit.success() || quiet {
@@ -497,7 +497,7 @@ fn print_limits(
     {
         stderr::print(ALLOW_HOST_HINT);
     }
-    if !traces {
+    if trace.is_none() {
         denials::print(child.enforcement());
     }
     if denials::is_network_off(child.enforcement()) {
@@ -545,6 +545,7 @@ impl CommandBuilder<'_> {
         let command = Command::new(&sandbox, self.program)
             .args(self.arguments)
             .cwd(self.directory.clone())
+            .report_denials(self.args.trace != Some(TraceReport::Off))
             .stdin(Stdio::Inherit)
             .session(Session::Inherit);
         let command = match self.global.json {

@@ -33,6 +33,8 @@ pub struct FilterSpec {
     pub tracing: bool,
     /// `true` if the filter notifies the supervisor or the connector of every change of a mode.
     pub ask_modes: bool,
+    /// `true` if process 1, as the command numbers processes, is its supervisor.
+    pub supervisor_is_first: bool,
     /// The calls that the filter reports. Each goes on, or returns the error that it has without the
     /// report.
     pub observed: ObservedCalls,
@@ -76,6 +78,15 @@ const TIOCSETD: u32 = 0x5423;
 const IOCTL_TYPE: u32 = 0xff00;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
+
+/// Calls that set limits or the schedule of the process that their first argument names.
+const OTHERS_LIMITS: [&str; 5] = [
+    "prlimit64",
+    "sched_setscheduler",
+    "sched_setparam",
+    "sched_setattr",
+    "sched_setaffinity",
+];
 
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
@@ -283,18 +294,17 @@ pub fn table(wanted: FilterSpec) -> Table {
         );
         // A limit of zero seconds is a kill. Landlock's scope does not cover scheduling either, and
         // a process that only runs when all others are idle is as good as stopped.
-        rules.when(
-            &[
-                "prlimit64",
-                "sched_setscheduler",
-                "sched_setparam",
-                "sched_setattr",
-                "sched_setaffinity",
-            ],
-            0,
-            ALL,
-            EPERM,
-        );
+        rules.when(&OTHERS_LIMITS, 0, ALL, EPERM);
+    }
+    if wanted.supervisor_is_first && !wanted.shared_host {
+        // A supervisor without descriptors or time could not end the command.
+        for name in OTHERS_LIMITS {
+            rules.each(name, 0, &[1], EPERM);
+        }
+        if !wanted.shared_group {
+            rules.first("setpriority", PRIO_PROCESS);
+            rules.first("ioprio_set", IOPRIO_WHO_PROCESS);
+        }
     }
     if wanted.shared_host || wanted.shared_group {
         // Process groups extend beyond namespaces. Without namespaces, users and other processes
@@ -580,6 +590,26 @@ impl RuleBuilder {
                     action: Action::Allow,
                 }],
                 otherwise: Action::Errno(EPERM),
+            },
+        );
+    }
+
+    /// Refuses a call whose target is process 1.
+    fn first(&mut self, name: &str, which: u32) {
+        let is = |arg: u8, value: u32| Test::Masked {
+            arg,
+            mask: ALL,
+            value,
+        };
+        let refused = Clause {
+            tests: vec![is(0, which), is(1, 1)],
+            action: Action::Errno(EPERM),
+        };
+        self.rule(
+            name,
+            Rule {
+                clauses: vec![refused],
+                otherwise: Action::Allow,
             },
         );
     }

@@ -28,6 +28,7 @@ fn all_wanted() -> Vec<FilterSpec> {
                 shared_group: bits & 16 != 0,
                 tracing: bits & 64 != 0,
                 ask_modes: bits & 128 != 0,
+                supervisor_is_first: bits & 16 == 0,
                 observed: ObservedCalls {
                     changes: bits & 256 != 0,
                     modes: bits & 512 != 0,
@@ -58,6 +59,7 @@ const CLOSED: FilterSpec = FilterSpec {
     shared_group: true,
     tracing: false,
     ask_modes: false,
+    supervisor_is_first: false,
     observed: NOTHING,
 };
 const OPEN: FilterSpec = FilterSpec {
@@ -69,7 +71,12 @@ const OPEN: FilterSpec = FilterSpec {
     shared_group: false,
     tracing: true,
     ask_modes: false,
+    supervisor_is_first: false,
     observed: NOTHING,
+};
+const FIRST: FilterSpec = FilterSpec {
+    supervisor_is_first: true,
+    ..OPEN
 };
 const NAMED: FilterSpec = FilterSpec {
     unix: UnixSocketRule::Notify,
@@ -242,6 +249,13 @@ fn what_is_refused_and_what_is_not() {
         (CLOSED, "ioctl", [0, 0x4004_9409, 0, 0, 0, 0], Allow),
         (CLOSED, "ioctl", [0, 0x5413, 0, 0, 0, 0], Allow),
         (OPEN, "ioctl", [0, 0x5000_940e, 0, 0, 0, 0], Allow),
+        (FIRST, "prlimit64", [1, 7, 0, 0, 0, 0], Errno(EPERM)),
+        (FIRST, "prlimit64", [high | 1, 7, 0, 0, 0, 0], Errno(EPERM)),
+        (FIRST, "prlimit64", [7, 7, 0, 0, 0, 0], Allow),
+        (FIRST, "sched_setaffinity", [1, 8, 0, 0, 0, 0], Errno(EPERM)),
+        (FIRST, "setpriority", [0, 1, 5, 0, 0, 0], Errno(EPERM)),
+        (FIRST, "setpriority", [0, 7, 5, 0, 0, 0], Allow),
+        (OPEN, "prlimit64", [1, 7, 0, 0, 0, 0], Allow),
     ] {
         assert_eq!(
             decide(wanted, name, args),

@@ -2,8 +2,10 @@
 
 use crate::fixture::{Mechanism, World};
 use crate::outcome::{ensure, say};
-use nix::unistd::geteuid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
 use os_sandbox::{Command, Denial, Exit, Sandbox};
+use std::time::Duration;
 
 type Done = Result<(), String>;
 
@@ -194,6 +196,9 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut crate::report::Report) {
     report.case("denials: bound", bound(&world));
     report.case("denials: off", off(&world));
     report.case("denials: the program", program(&world));
+    report.case("denials: a silent listener", silent(&world));
+    let outcome = limits(&world, report);
+    report.case("denials: limits of the supervisor", outcome);
 }
 
 fn denials(world: &World, plan: &Sandbox, line: &str) -> Result<Vec<Denial>, String> {
@@ -262,6 +267,57 @@ fn off(world: &World) -> Done {
     })?;
     let found = output.enforcement.denials;
     ensure(found.is_empty(), || format!("{found:?}"))
+}
+
+/// A stopped listener keeps a call of the command waiting, and neither the time limit nor the end of
+/// the tree.
+fn silent(world: &World) -> Done {
+    let before = children()?;
+    let plan = world.plan();
+    let line = world.fill("sleep 1; (sleep 600; :) & echo x > {rw}/late; echo done");
+    let command = Command::new(&plan, "sh").args(["-c", &line]);
+    let mut child = command
+        .timeout(Duration::from_secs(4))
+        .spawn()
+        .map_err(say)?;
+    let listeners: Vec<Pid> = children()?
+        .into_iter()
+        .filter(|pid| !before.contains(pid))
+        .collect();
+    ensure(listeners.len() == 1, || format!("{listeners:?} are new"))?;
+    kill(listeners[0], Signal::SIGSTOP).map_err(say)?;
+    let exit = child.wait().map_err(say)?;
+    ensure(exit == Exit::TimedOut, || format!("{exit:?}"))?;
+    let left = children()?.into_iter().any(|pid| !before.contains(&pid));
+    ensure(!left && !world.host("rw/late").exists(), || {
+        "something is left".to_owned()
+    })
+}
+
+/// The processes that this one started.
+fn children() -> Result<Vec<Pid>, String> {
+    let mut found = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").map_err(say)? {
+        let list = task.map_err(say)?.path().join("children");
+        let list = std::fs::read_to_string(list).map_err(say)?;
+        let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+        found.extend(pids.map(Pid::from_raw));
+    }
+    Ok(found)
+}
+
+/// A command that takes the descriptors of its supervisor would never end.
+fn limits(world: &World, report: &mut crate::report::Report) -> Done {
+    let line = "command -v prlimit >/dev/null || exit 5; prlimit --pid 1 --nofile=0:0 2>/dev/null; \
+                chrt --idle --pid 0 1 2>/dev/null; touch {rw}/made";
+    let output = world.sh(&world.plan(), line).map_err(say)?;
+    if output.exit == Exit::Code(5) {
+        report.not_posed("denials: prlimit", "not installed");
+        return Ok(());
+    }
+    ensure(output.exit == Exit::Code(0), || {
+        format!("{:?}", output.exit)
+    })
 }
 
 fn program(world: &World) -> Done {

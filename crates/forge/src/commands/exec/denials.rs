@@ -36,7 +36,7 @@ pub(super) fn print(receipt: &Enforcement) {
         .filter(|mount| mount.access.contains(Access::WRITE))
         .map(|mount| mount.inside.clone())
         .collect();
-    for line in describe_denials(&denials, &writable) {
+    for line in describe_denials(&denials, &writable, receipt.more_denials) {
         stderr::print(line);
     }
     print_hints(&denials);
@@ -63,6 +63,13 @@ pub(super) fn is_network_off(receipt: &Enforcement) -> bool {
             .any(|denial| is_connect(denial) && denial.reason == DenialReason::NetworkOff)
 }
 
+/// Devices and the kernel's own files are in no mount.
+fn is_of_kernel(object: &str) -> bool {
+    ["/dev/", "/proc/", "/sys/"]
+        .iter()
+        .any(|top| object.starts_with(top))
+}
+
 fn is_connect(denial: &Denial) -> bool {
     denial.operation == DeniedOperation::Connect
 }
@@ -70,6 +77,7 @@ fn is_connect(denial: &Denial) -> bool {
 /// Returns the key that would allow it. `None` if another line says it, or nothing would.
 fn hint(denial: &Denial) -> Option<String> {
     let text = match &denial.reason {
+        DenialReason::Outside if is_of_kernel(&denial.object) => return None,
         DenialReason::Outside | DenialReason::ReadOnly(_) => {
             "to let it write there: a mount of that directory in `sandbox.mounts`".to_owned()
         }

@@ -75,6 +75,28 @@ fn a_trace_lists_everything_whatever_came_of_the_command() {
 }
 
 #[test]
+fn without_a_trace_nothing_is_observed() {
+    let world = World::new(&[]);
+    for mechanism in mechanisms(&world) {
+        let line = ["--", "touch", "/etc/made"];
+        let flags = ["exec", "--trace=off", "--json", "--mechanism", mechanism];
+        let ran = world.forge(&[&flags[..], &line].concat());
+        let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let receipt = &object["enforcement"];
+        assert_eq!(
+            receipt["reports_denials"], false,
+            "{mechanism}: {}",
+            ran.stdout
+        );
+        assert!(
+            receipt.get("denials").is_none(),
+            "{mechanism}: {}",
+            ran.stdout
+        );
+    }
+}
+
+#[test]
 fn the_receipt_lists_them_whatever_came_of_the_command() {
     let world = World::new(&[("a.txt", "alpha\n")]);
     for mechanism in mechanisms(&world) {

@@ -47,7 +47,7 @@ pub(super) fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_DESCRIPTORS => of_ours("descriptors could not be closed (Linux 5.9 is needed)"),
         wire::STAGE_LIMITS => of_ours("a limit could not be set"),
         wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
-        wire::STAGE_CONNECT => of_ours("the process that connects named sockets is gone"),
+        wire::STAGE_CONNECT => of_ours("the process that answers for the command's system call filter is gone"),
         wire::STAGE_FILES => of_ours("a file of the system went away during the start"),
         wire::STAGE_GROUP => of_ours("the command could not enter its control group"),
         wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),

@@ -38,8 +38,6 @@ pub(crate) struct Run {
     pub(crate) watch_threads: u64,
     /// Directories below which the supervisor changes modes; empty if the filter does not ask it.
     pub(crate) places: Vec<PathBuf>,
-    /// The observed calls; empty if the filter reports none to the supervisor.
-    pub(crate) observed: Vec<u8>,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -79,17 +77,26 @@ pub(crate) fn exec<'a>(
     }
 }
 
-/// Makes the launcher split off a connector; `channel` is its end. It changes modes below `places`.
+/// Makes the launcher split off a connector; `channel` is its end. `decides`: it decides about
+/// connects, and it changes modes below `places`.
 pub(crate) fn connect<'a>(
     sockets: &[(PathBuf, PathBuf)],
     internet: bool,
     places: &[PathBuf],
+    decides: [bool; 2],
     channel: BorrowedFd<'a>,
     observed: Option<(&[u8], BorrowedFd<'a>)>,
 ) -> LauncherMessage<'a> {
     let mut flags = if internet { wire::CONNECT_INTERNET } else { 0 };
-    if observed.is_some() {
-        flags |= wire::CONNECT_OBSERVE;
+    let [connects, modes] = decides;
+    for (holds, flag) in [
+        (observed.is_some(), wire::CONNECT_OBSERVE),
+        (connects, wire::CONNECT_DECIDE),
+        (modes, wire::CONNECT_MODES),
+    ] {
+        if holds {
+            flags |= flag;
+        }
     }
     let mut body = Vec::new();
     body.extend_from_slice(&flags.to_ne_bytes());
@@ -177,7 +184,6 @@ impl Run {
         for place in &self.places {
             string(&mut body, place.as_os_str().as_bytes());
         }
-        body.extend_from_slice(&self.observed);
         LauncherMessage {
             kind: wire::KIND_RUN,
             body,

@@ -343,24 +343,20 @@ impl Prepared {
             true => writable_places(&mounts, private.as_deref()),
             false => Vec::new(),
         };
-        let connector = match plan.connects() {
-            [] => {
+        let reports = match command.reports_denials {
+            true => DenialReports::new(plan, &mounts, private.as_deref())?,
+            false => None,
+        };
+        let connector = match (plan.connects(), &reports) {
+            ([], None) => {
                 run.places = places;
                 None
             }
-            paths => {
+            (paths, _) => {
                 run.flags |= wire::FLAG_CONNECT;
                 Some(ConnectorSpec::new(paths, &mounts, internet(plan), places)?)
             }
         };
-        let reports = match command.reports_denials {
-            true => DenialReports::new(plan, &mounts, private.as_deref(), connector.is_some())?,
-            false => None,
-        };
-        if let (Some(reports), None) = (&reports, &connector) {
-            run.flags |= wire::FLAG_OBSERVE;
-            run.observed = reports.observed().to_vec();
-        }
         let group = limit_tree(&command.sandbox, &mut run)?;
         let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
         let doors = doors.unwrap_or_default();
@@ -503,17 +499,13 @@ impl Prepared {
         fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
         fds.extend(self.namespace_channel.as_ref().map(AsFd::as_fd));
-        let of_connector = self.reports.as_ref().filter(|_| self.connector.is_some());
-        if self.connector.is_none() {
-            fds.extend(self.reports.as_ref().map(AsFd::as_fd));
-        }
         // Last, and not read: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
         let mut messages: Vec<LauncherMessage<'_>> = self
             .connector
             .iter()
-            .map(|one| one.message(of_connector))
+            .map(|one| one.message(self.reports.as_ref()))
             .collect();
         let run = self.run.message(fds);
         match (&self.outer, plan.backend()) {
@@ -633,6 +625,7 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
         shared_group: command.session == Session::Inherit && plan.support().landlock_abi() < 6,
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),
+        supervisor_is_first: plan.backend() == Backend::Bubblewrap,
         observed: match command.reports_denials {
             true => observed_calls(plan),
             false => ObservedCalls::default(),

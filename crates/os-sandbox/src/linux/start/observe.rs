@@ -24,7 +24,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// Bound on the file of reports: each has at most a path of 4096 bytes.
 const MAX_BYTES: u64 = wire::MAX_REPORTS as u64 * (4096 + wire::REPORT_HEAD_BYTES as u64);
@@ -42,10 +41,11 @@ pub(crate) struct DenialReports {
 /// Returns the calls that a filter reports for a plan.
 pub(crate) fn observed_calls(plan: &Plan) -> ObservedCalls {
     let backend = plan.backend();
-    if plan.policy().leaves() || !plan.support().seccomp() || !can_continue() {
-        return ObservedCalls::default();
-    }
-    let observes = backend.reports_denials();
+    // The connector is what observes.
+    let observes = backend.reports_denials()
+        && !plan.policy().leaves()
+        && plan.support().seccomp()
+        && plan.support().named_sockets(backend);
     ObservedCalls {
         changes: observes,
         // Landlock does not control modes.
@@ -54,25 +54,12 @@ pub(crate) fn observed_calls(plan: &Plan) -> ObservedCalls {
     }
 }
 
-/// Returns `true` if a listener can let a call go on: Linux 5.5 (seccomp_unotify(2)).
-fn can_continue() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let release = nix::sys::utsname::uname().ok();
-        let release = release.as_ref().and_then(|uname| uname.release().to_str());
-        let mut numbers = release.unwrap_or_default().split(['.', '-']);
-        let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
-        (next(), next()) >= (Some(5), Some(5))
-    })
-}
-
 impl DenialReports {
     /// Prepares the reports of one command. `None` if its filter reports nothing.
     pub(crate) fn new(
         plan: &Plan,
         mounts: &[HostMount],
         private: Option<&ScratchDir>,
-        foreign: bool,
     ) -> Result<Option<DenialReports>, Error> {
         let calls = observed_calls(plan);
         let (Some(arch), true) = (Arch::native(), calls.any()) else {
@@ -82,7 +69,7 @@ impl DenialReports {
             .map_err(|errno| Error::io("could not make a file in memory", errno.into()))?;
         let maps_paths = plan.backend().has_mount_layer();
         let mut flags = 0;
-        if foreign && maps_paths {
+        if maps_paths {
             flags |= wire::OBSERVED_FOREIGN;
         }
         if plan.support().landlock_abi() > 0 {

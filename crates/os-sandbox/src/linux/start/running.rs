@@ -259,7 +259,7 @@ impl Running {
         if find(wire::RECORD_NO_CONNECTOR).is_some() {
             return Err(Error::new(
                 ErrorKind::Enforcement,
-                "the process that connects named sockets for the command was lost, so the \
+                "the process that answers for the command's system call filter was lost, so the \
                  command was ended",
             ));
         }

@@ -58,6 +58,7 @@ impl ConnectorSpec {
             &self.sockets,
             self.internet,
             &self.places,
+            [!self.sockets.is_empty(), !self.places.is_empty()],
             self.ours.as_fd(),
             reports.map(|reports| (reports.observed(), reports.as_fd())),
         )
