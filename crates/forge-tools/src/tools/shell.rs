@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use os_sandbox::{Captured, Contact, Denial, Exit};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -18,6 +19,7 @@ use crate::command_line::CommandLine;
 use crate::command_result::CommandResult;
 use crate::command_runner::{CommandSpec, CommandStdin, ExitReport, RunningCommand};
 use crate::denials::{describe_denials, explaining};
+use crate::escape::escape_controls;
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
 use crate::hosts::describe_refused_hosts;
@@ -208,25 +210,7 @@ fn execute(
     };
     finished.session = update_session(processes, &line, &said);
     if !exit.success() {
-        let receipt = enforcement.as_ref();
-        let unreachable = receipt.is_some_and(|receipt| receipt.get("unreachable").is_some());
-        finished.notes = processes.notes_after(finished.stderr.whole(), unreachable);
-        let contacts = receipt.and_then(|receipt| receipt.get("contacts")).cloned();
-        let contacts: Option<Vec<Contact>> =
-            contacts.and_then(|contacts| serde_json::from_value(contacts).ok());
-        let mut refused = describe_refused_hosts(&contacts.unwrap_or_default());
-        let denials = receipt.and_then(|receipt| receipt.get("denials")).cloned();
-        let denials: Option<Vec<Denial>> =
-            denials.and_then(|denials| serde_json::from_value(denials).ok());
-        let omitted = receipt.is_some_and(|receipt| receipt.get("more_denials").is_some());
-        refused.extend(describe_denials(
-            &explaining(&denials.unwrap_or_default(), Some(finished.stderr.whole())),
-            processes.writable(),
-            omitted,
-        ));
-        if !refused.is_empty() {
-            finished.notes.push(refused.join("\n"));
-        }
+        finished.notes = notes_of_failure(processes, finished.stderr.whole(), enforcement.as_ref());
     }
     if finished.has_more() && context.reads_outputs {
         finished.output_id = context.outputs.keep(&finished.whole(), Instant::now());
@@ -283,6 +267,35 @@ fn start(
             "Cannot run the command: its time limit cannot be watched.",
         )),
     }
+}
+
+/// Returns the notes for the model after a failed command: the documented ones, then what was refused.
+fn notes_of_failure(
+    processes: &Processes,
+    stderr: &str,
+    enforcement: Option<&Value>,
+) -> Vec<String> {
+    // The receipt of a node has that of the command inside.
+    let inside = enforcement.and_then(|receipt| receipt.get("inside"));
+    let receipt = inside.or(enforcement);
+    let field = |name: &str| receipt.and_then(|receipt| receipt.get(name)).cloned();
+    let mut notes = processes.notes_after(stderr, field("unreachable").is_some());
+    let contacts: Option<Vec<Contact>> =
+        field("contacts").and_then(|contacts| serde_json::from_value(contacts).ok());
+    let mut refused = describe_refused_hosts(&contacts.unwrap_or_default());
+    let denials: Option<Vec<Denial>> =
+        field("denials").and_then(|denials| serde_json::from_value(denials).ok());
+    refused.extend(describe_denials(
+        &explaining(&denials.unwrap_or_default(), Some(stderr)),
+        processes.writable(),
+        field("more_denials").is_some(),
+    ));
+    if !refused.is_empty() {
+        // A node's words are not ours.
+        let refused = refused.iter().map(|line| escape_controls(line));
+        notes.push(refused.collect::<Vec<_>>().join("\n"));
+    }
+    notes
 }
 
 /// Describes the process of a command line: its words, a shell, or the script of a session.

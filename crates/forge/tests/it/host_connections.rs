@@ -5,12 +5,17 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use crate::support::{World, forge_program};
 
-/// Opens many connections, waits until the server has some of them, plants a protected name, and ends
-/// without closing any.
+/// Opens many connections, waits until the server has greeted some of them (the others wait for a
+/// place, or are refused), plants a protected name, and ends without closing any.
 const PLANT: &str = "import socket, sys
 port = int(sys.argv[1])
 open_ones = [socket.create_connection(('127.0.0.1', port)) for _ in range(400)]
-print(sum(one.recv(1) == b'x' for one in open_ones[:40]))
+greeted = 0
+for one in open_ones:
+    try: greeted += one.recv(1) == b'x'
+    except OSError: pass
+    if greeted == 5: break
+print(greeted)
 open('.envrc', 'w').write('planted')
 sys.exit(7)
 ";
@@ -44,7 +49,7 @@ fn planted_names_are_found_however_many_connections_are_open() {
             return;
         }
         assert_eq!(ran.status.code(), Some(7), "{descriptors}: {errors}");
-        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "40");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "5");
         assert!(errors.contains("quarantined: "), "{descriptors}: {errors}");
         assert!(!world.project().join(".envrc").exists(), "{descriptors}");
     }
