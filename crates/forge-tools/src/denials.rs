@@ -1,4 +1,4 @@
-//! Lines about refused attempts of a command that failed: those that explain the failure.
+//! Lines about the refused attempts that explain the failure of a command.
 
 use os_sandbox::{Denial, DenialReason};
 
@@ -40,11 +40,11 @@ const NOT_REACHED: [&str; 4] = [
 /// };
 /// let denials = [denial("/usr/lib/__pycache__"), denial("/etc/app.conf")];
 /// let said = "cannot create /etc/app.conf: Permission denied";
-/// assert_eq!(forge_tools::explaining(&denials, Some(said)), [&denials[1]]);
-/// assert!(forge_tools::explaining(&denials, Some("1 test failed")).is_empty());
+/// assert_eq!(forge_tools::relevant_denials(&denials, Some(said)), [&denials[1]]);
+/// assert!(forge_tools::relevant_denials(&denials, Some("1 test failed")).is_empty());
 /// ```
 #[must_use]
-pub fn explaining<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'a Denial> {
+pub fn relevant_denials<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'a Denial> {
     // Name resolution asks a local daemon before it asks the network (nscd(8)).
     let is_of_network = |denial: &Denial| {
         let same = |one: &&Denial| one.program == denial.program;

@@ -283,7 +283,7 @@ impl AskHost for HostAsker {
         };
         let answer = self.questions.clone().answer(pattern.to_string());
         let mut asked = WithdrawOnDrop(self.runtime.spawn(answer));
-        // A panic of the approver is no agreement.
+        // An approver that panics has not agreed.
         Box::pin(async move { (&mut asked.0).await.unwrap_or(HostAnswer::Unanswered) })
     }
 }

@@ -133,7 +133,7 @@ pub use command_runner::{
 };
 pub use deadline::{Elapsed, within};
 #[cfg(feature = "process")]
-pub use denials::{describe_denials, explaining};
+pub use denials::{describe_denials, relevant_denials};
 pub use escape::{escape_controls, escape_exactly};
 pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,

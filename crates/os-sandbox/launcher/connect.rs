@@ -1,10 +1,11 @@
-//! Connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's
-//! filter turns each `connect` into a question to the connector. The connector is not confined and
-//! decides on copies of its own: a copy of the address, which another thread of the target could
+//! Connector: answers the questions of the target's filter. It makes connects for the target if the
+//! policy names local sockets, changes modes (`modes.rs`), and reports other calls (`observe.rs`).
+//!
+//! For a connect, the connector is not confined and decides on copies of its own: a copy of the address, which another thread of the target could
 //! exchange after the check, and a copy of the socket, whose number the target could give to
 //! another one. The connector connects allowed sockets by the path that the broker named, never by
-//! the target's bytes; every other connect is an error. The connector never lets a call continue in
-//! the kernel.
+//! the target's bytes; every other connect is an error. A call that it decides never continues in the
+//! kernel; calls that it only reports do.
 //!
 //! The connector is the ancestor of every other process of a run, because with Yama's restricted
 //! tracing (`ptrace_scope` 1) only an ancestor may read a process's memory and take its
@@ -41,7 +42,7 @@ const MAX_WORKERS: usize = 64;
 /// to interrupt.
 const LOOK_MS: u64 = 50;
 
-/// Sockets that the connector may connect, and places below which it may change modes.
+/// The calls that the connector decides or reports, and what it may do for the target.
 pub struct Connect<'a> {
     internet: bool,
     decides: bool,

@@ -223,8 +223,7 @@ impl<'a> CallObserver<'a> {
         let absolute = self.absolute(request.thread, at, path, &mut absolute)?;
         let mut name = [0u8; MAX_PATH_BYTES];
         let place = self.place(request.thread, absolute, how, &mut name)?;
-        // Whoever changes a name changes its directory.
-        let changed = match is_of_name(how.operation) {
+        let changed = match wire::changes_name(how.operation) {
             true => directory(place.path),
             false => place.path,
         };
@@ -377,7 +376,7 @@ impl<'a> CallObserver<'a> {
                     (true, true) => self.named(&start, first, 0, name),
                     // The kernel's answer is ENOENT, and most programs that remove or move expect
                     // that.
-                    (true, false) if is_of_name(how.operation) => None,
+                    (true, false) if wire::changes_name(how.operation) => None,
                     (..) => self.named(&start, rest, wire::STATE_ABSENT, name),
                 };
             };
@@ -420,7 +419,7 @@ impl<'a> CallObserver<'a> {
         }
     }
 
-    /// The text of a link, which is not followed. `None` if the path is no link.
+    /// Reads the text of a link, which is not followed. `None` if the path is no link.
     fn link<'b>(&self, root: &TargetRoot, text: &[u8], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut bytes = [0u8; MAX_PATH_BYTES];
         let mut path = TextBuffer::new(&mut bytes);
@@ -430,7 +429,7 @@ impl<'a> CallObserver<'a> {
         notify::read_open_link(link.0, buffer).ok()
     }
 
-    /// The root directory of the target; -1 if it is this process's own.
+    /// Opens the root directory of the target, if it is not this process's own.
     fn root(&self, thread: i32) -> Option<TargetRoot> {
         if !self.observed.is_foreign {
             return Some(TargetRoot(None));
@@ -461,7 +460,7 @@ impl<'a> CallObserver<'a> {
         }
     }
 
-    /// The path of an open file, or of a name in an open directory.
+    /// Names an open file, or a name in an open directory, by its path.
     fn named<'b>(
         &self,
         object: &OwnedDescriptor,
@@ -491,7 +490,7 @@ impl<'a> CallObserver<'a> {
         })
     }
 
-    /// Adds a record, once for each object. What does not fit any more is told by a mark.
+    /// Adds a record, once for each object. The last record that fits says that more were omitted.
     fn report(&mut self, request: &Request, operation: u32, state: u32, object: &[u8]) {
         let hash = hash(operation, object);
         if self.reported[..self.count].contains(&hash) {
@@ -527,7 +526,7 @@ impl<'a> CallObserver<'a> {
 /// A root directory; `None` for this process's own.
 struct TargetRoot(Option<OwnedDescriptor>);
 
-/// How the call uses its path of this index. `None` if it does not change the object.
+/// Returns how a call uses its path of this index. `None` if it does not change the object.
 fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathUse> {
     let flags = call.flags.map_or(0, |index| request.args[index]);
     let changes = |nofollow, creates, is_new| PathUse {
@@ -573,7 +572,7 @@ fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathU
     })
 }
 
-/// The link in `/proc` that leads to the start of a relative path.
+/// Returns the link in `/proc` that leads to the start of a relative path.
 fn link_of(thread: i32, at: i32, buffer: &mut [u8]) -> Option<CStr<'_>> {
     let mut text = TextBuffer::new(buffer);
     text.push(b"/proc/");
@@ -590,7 +589,7 @@ fn link_of(thread: i32, at: i32, buffer: &mut [u8]) -> Option<CStr<'_>> {
     text.into_c_str()
 }
 
-/// The name of a thread's program, as the kernel keeps it (15 bytes).
+/// Reads the name of a thread's program, of which the kernel has 15 bytes (proc_pid_comm(5)).
 fn program(thread: i32, into: &mut [u8]) {
     let mut path = [0u8; 40];
     let mut text = TextBuffer::new(&mut path);
@@ -606,15 +605,7 @@ fn program(thread: i32, into: &mut [u8]) {
     }
 }
 
-/// Returns `true` for a call that changes a name, and not a file.
-fn is_of_name(operation: u32) -> bool {
-    !matches!(
-        operation,
-        wire::CALL_OPEN | wire::CALL_WRITE | wire::CALL_MODE
-    )
-}
-
-/// The path of the directory of a name.
+/// Returns the path of the directory of a name.
 fn directory(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(0) | None => b"/",

@@ -174,6 +174,11 @@ pub const CALL_CONNECT_LOCAL: u32 = 12;
 /// In a report: the bound was reached, and no further call is reported.
 pub const CALLS_OMITTED: u32 = 11;
 
+/// Returns `true` for a call that changes a name, and not a file: it needs the directory.
+pub const fn changes_name(operation: u32) -> bool {
+    !matches!(operation, CALL_OPEN | CALL_WRITE | CALL_MODE)
+}
+
 /// A report: one of `CALL_…`, `STATE_…` and the length of the object (u32 each), the name of the
 /// program (16 bytes, padded with NUL), then the object: a path, an address of [`ADDRESS_BYTES`], or the
 /// number of a family (u32).

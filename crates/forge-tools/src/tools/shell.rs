@@ -18,7 +18,7 @@ use crate::change::FileChange;
 use crate::command_line::CommandLine;
 use crate::command_result::CommandResult;
 use crate::command_runner::{CommandSpec, CommandStdin, ExitReport, RunningCommand};
-use crate::denials::{describe_denials, explaining};
+use crate::denials::{describe_denials, relevant_denials};
 use crate::escape::escape_controls;
 use crate::file_changes::FileChangeTracker;
 use crate::gate::Intent;
@@ -286,7 +286,7 @@ fn notes_of_failure(
     let denials: Option<Vec<Denial>> =
         field("denials").and_then(|denials| serde_json::from_value(denials).ok());
     refused.extend(describe_denials(
-        &explaining(&denials.unwrap_or_default(), Some(stderr)),
+        &relevant_denials(&denials.unwrap_or_default(), Some(stderr)),
         processes.writable(),
         field("more_denials").is_some(),
     ));

@@ -32,7 +32,7 @@ pub(crate) enum PromptKind {
     Push,
     /// A host that a running command wants to reach; with `true`, also by a rule from now on.
     Host(bool),
-    /// The same of another process.
+    /// A host that a command of another process wants to reach.
     QueuedHost,
 }
 

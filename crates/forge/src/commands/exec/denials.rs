@@ -1,6 +1,6 @@
-//! What a command was refused, for the person at its end: lines, and the keys that would allow it.
+//! Denials of a command as lines for a person, with the keys that would allow them.
 
-use forge_tools::{describe_denials, explaining};
+use forge_tools::{describe_denials, relevant_denials};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
 
 use crate::output::stderr;
@@ -29,7 +29,7 @@ pub(super) fn print_all(receipt: &Enforcement) {
 /// Prints the denials of a command that failed, and one hint for each kind of them.
 pub(super) fn print(receipt: &Enforcement) {
     // Its output went to the terminal.
-    let denials = explaining(&receipt.denials, None);
+    let denials = relevant_denials(&receipt.denials, None);
     let writable: Vec<String> = receipt
         .mounts
         .iter()

@@ -1,4 +1,4 @@
-//! What `forge exec` says at the end about attempts that were refused.
+//! Lines at the end of `forge exec` about refused attempts.
 
 use super::exec::mechanisms;
 use crate::support::World;

@@ -149,7 +149,7 @@ fn always_writes_the_line_of_forge_allow() {
         "{}",
         list.stdout
     );
-    // Nobody is asked from now on.
+    // The rule answers from now on.
     let ran = servers.forge(&["--trust", "run", "--no-input"]);
     ran.code(0);
     assert!(
@@ -164,8 +164,8 @@ fn always_writes_the_line_of_forge_allow() {
     );
 }
 
-/// Without a person, and for hosts that may not be asked about, there is no question and today's
-/// refusal.
+/// A host is refused at once, without a question, if no person can answer and if the host may not be
+/// asked about.
 #[test]
 fn nobody_is_asked_where_an_answer_may_not_come_or_count() {
     let Some(servers) = servers() else { return };

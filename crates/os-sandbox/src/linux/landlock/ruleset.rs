@@ -210,6 +210,13 @@ fn own_places(policy: &Policy) -> impl Iterator<Item = (BitFlags<AccessFs>, &'st
     places.into_iter().chain(root(policy))
 }
 
+/// Returns the directories among them that the command may write.
+pub(crate) fn own_writable_places(policy: &Policy) -> impl Iterator<Item = &'static str> {
+    own_places(policy)
+        .filter(|(rights, _)| rights.contains(AccessFs::WriteFile))
+        .map(|(_, path)| path)
+}
+
 /// Returns the rights for paths that exist only inside the namespaces, as the kernel's bits.
 pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64, Vec<u8>)> {
     let abi = abi(abi_number);

@@ -29,7 +29,6 @@ use super::{
     mount_layer::bwrap::{self, NestedMountMethod},
     wire,
 };
-use crate::access::Access;
 use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
@@ -60,7 +59,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use view::MountView;
+use view::{MountView, writable_places};
 
 /// Time limit of a start: bubblewrap on a loaded machine, a program on a slow disk.
 const START_WITHIN: Duration = Duration::from_secs(60);
@@ -339,17 +338,15 @@ impl Prepared {
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
             Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
         }
-        let places = match plan.judges_modes() {
-            true => writable_places(&mounts, private.as_deref()),
-            false => Vec::new(),
-        };
+        let judges = plan.judges_modes();
+        let places = judges.then(|| writable_places(&mounts, private.as_deref()));
         let reports = match command.reports_denials {
             true => DenialReports::new(plan, &mounts, private.as_deref())?,
             false => None,
         };
         let connector = match (plan.connects(), &reports) {
             ([], None) => {
-                run.places = places;
+                run.places = places.unwrap_or_default();
                 None
             }
             (paths, _) => {
@@ -632,17 +629,6 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
         },
     };
     command.sandbox.pool().filter(wanted).ok_or_else(none)
-}
-
-/// Returns the host paths of the directories that the command may write.
-fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<PathBuf> {
-    let own = private.map(|private| [private.home(), private.tmp()]);
-    mounts
-        .iter()
-        .filter(|mount| mount.access.contains(Access::WRITE))
-        .map(|mount| mount.host.clone())
-        .chain(own.into_iter().flatten())
-        .collect()
 }
 
 /// Returns `true` if internet sockets can be made.

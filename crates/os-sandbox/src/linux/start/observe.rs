@@ -1,11 +1,12 @@
-//! DenialReports of refused calls: what the launcher's observer needs (`launcher/observe.rs`), and what its
-//! records mean. The observer writes into a file in memory, which is read after the end, so a slow
+//! Reports of refused calls: the inputs of the launcher's observer (`launcher/observe.rs`), and the
+//! meaning of its records. The observer writes into a file in memory, which is read after the end, so a slow
 //! broker never delays a command.
 
 use super::super::host_mount::HostMount;
 use super::super::landlock::private::ScratchDir;
-use super::super::mount_layer::inside_paths;
+use super::super::landlock::ruleset::own_writable_places;
 use super::super::wire;
+use super::view::writable_places;
 use crate::access::Access;
 use crate::denials::{
     Denial, DenialReason, Denials, DeniedOperation, RefusedPath, judge_address, judge_path,
@@ -100,7 +101,7 @@ impl DenialReports {
         }))
     }
 
-    /// The end of the message to the observer.
+    /// Returns the end of the message to the observer.
     pub(crate) fn observed(&self) -> &[u8] {
         &self.observed
     }
@@ -142,28 +143,18 @@ impl AsFd for DenialReports {
 
 /// Returns the paths below which the command may write, as the command sees them.
 fn writable(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<PathBuf> {
-    let maps_paths = plan.backend().has_mount_layer();
-    let of_mounts = mounts
-        .iter()
-        .filter(|mount| mount.access.contains(Access::WRITE))
-        .map(|mount| match maps_paths {
-            true => PathBuf::from(&mount.inside),
-            false => mount.host.clone(),
-        });
-    let mut paths: Vec<PathBuf> = of_mounts.collect();
-    paths.extend(DEVICES.map(PathBuf::from));
-    match private {
-        Some(private) => paths.extend([private.home(), private.tmp()]),
-        None => {
-            let own = [
-                inside_paths::HOME,
-                inside_paths::TMP,
-                "/dev/shm",
-                "/dev/pts",
-            ];
-            paths.extend(own.map(PathBuf::from));
-        }
+    let mut paths = match plan.backend().has_mount_layer() {
+        true => mounts
+            .iter()
+            .filter(|mount| mount.access.contains(Access::WRITE))
+            .map(|mount| PathBuf::from(&mount.inside))
+            .collect(),
+        false => writable_places(mounts, private),
+    };
+    if private.is_none() {
+        paths.extend(own_writable_places(plan.policy()).map(PathBuf::from));
     }
+    paths.extend(DEVICES.map(PathBuf::from));
     paths
 }
 
@@ -270,10 +261,7 @@ impl<'a> DenialRecord<'a> {
                     path: Path::new(OsStr::from_bytes(self.object)),
                     is_fixed: self.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0,
                     is_absent: self.state & wire::STATE_ABSENT != 0,
-                    is_name: !matches!(
-                        self.operation,
-                        wire::CALL_OPEN | wire::CALL_WRITE | wire::CALL_MODE
-                    ),
+                    is_name: wire::changes_name(self.operation),
                 };
                 judge_path(plan.policy(), refused, maps_paths)?
             }

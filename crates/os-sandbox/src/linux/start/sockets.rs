@@ -22,8 +22,8 @@ pub(crate) struct ConnectorSpec {
     /// The name that the target uses, and its resolved path without links.
     sockets: Vec<(PathBuf, PathBuf)>,
     internet: bool,
-    /// Directories below which the connector changes modes.
-    places: Vec<PathBuf>,
+    /// Directories below which the connector changes modes; `None` if the filter does not ask it.
+    places: Option<Vec<PathBuf>>,
     /// Carries the target's listener; its end tells the supervisor that the connector is gone.
     ours: UnixStream,
     pub(crate) targets: UnixStream,
@@ -36,7 +36,7 @@ impl ConnectorSpec {
         paths: &[PathBuf],
         mounts: &[HostMount],
         internet: bool,
-        places: Vec<PathBuf>,
+        places: Option<Vec<PathBuf>>,
     ) -> Result<ConnectorSpec, Error> {
         let mut sockets = Vec::with_capacity(paths.len());
         for path in paths {
@@ -57,8 +57,8 @@ impl ConnectorSpec {
         message::connect(
             &self.sockets,
             self.internet,
-            &self.places,
-            [!self.sockets.is_empty(), !self.places.is_empty()],
+            self.places.as_deref().unwrap_or_default(),
+            [!self.sockets.is_empty(), self.places.is_some()],
             self.ours.as_fd(),
             reports.map(|reports| (reports.observed(), reports.as_fd())),
         )

@@ -3,6 +3,7 @@
 
 use super::super::host_mount::{HostMount, join};
 use super::super::landlock::private::ScratchDir;
+use crate::access::Access;
 use crate::policy::{Mount, MountPlacement, Policy};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -108,4 +109,15 @@ impl MountView<'_> {
             }
         }
     }
+}
+
+/// Returns the host paths of the directories that the command may write.
+pub(super) fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<PathBuf> {
+    let own = private.map(|private| [private.home(), private.tmp()]);
+    mounts
+        .iter()
+        .filter(|mount| mount.access.contains(Access::WRITE))
+        .map(|mount| mount.host.clone())
+        .chain(own.into_iter().flatten())
+        .collect()
 }
