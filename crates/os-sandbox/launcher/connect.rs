@@ -248,10 +248,15 @@ impl ConnectorState<'_> {
             return;
         }
         let result = match self.decide(&request) {
-            Ok(decided) => match self.connect(&request, &decided) {
-                Some(result) => result,
-                None => return,
-            },
+            Ok(decided) => {
+                if let Some(observer) = &mut self.observer {
+                    observer.allowed_connect(self.listener, &request);
+                }
+                match self.connect(&request, &decided) {
+                    Some(result) => result,
+                    None => return,
+                }
+            }
             Err(errno) => {
                 if let (EACCES, Some(observer)) = (errno, &mut self.observer) {
                     observer.refused_connect(self.listener, &request);

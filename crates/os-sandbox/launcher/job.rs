@@ -52,6 +52,10 @@ pub struct Observed<'a> {
     addresses: &'a [u8],
     /// Paths below which the target may write.
     pub writable: Strings<'a>,
+    /// Places with the rights below them; see [`wire::PLACE`].
+    places: Strings<'a>,
+    /// Reads, executions and touched objects are reported too.
+    pub is_full: bool,
     /// The target has another root directory than the observer.
     pub is_foreign: bool,
     /// The target may write nothing in `/proc`.
@@ -245,9 +249,57 @@ impl<'a> Observed<'a> {
             )?,
             addresses: take(rest, (word(1)? as usize).checked_mul(wire::ADDRESS_BYTES)?)?,
             writable: Strings::take(rest, word(2)? as usize)?,
+            places: Strings::take(rest, word(4)? as usize)?,
+            is_full: flags & wire::OBSERVED_FULL != 0,
             is_foreign: flags & wire::OBSERVED_FOREIGN != 0,
             proc_is_closed: flags & wire::OBSERVED_PROC_CLOSED != 0,
             file,
+        })
+    }
+
+    /// Returns the rights of the target for a path. In a root directory of its own, mounts cover
+    /// each other, and the deepest place decides. Elsewhere the rights of all places around it add
+    /// up, as Landlock's do.
+    pub fn rights(&self, path: &[u8]) -> u8 {
+        let mut rights = 0;
+        let mut deepest = 0;
+        for (given, place) in self.places() {
+            if !is_below(path, place) {
+                continue;
+            }
+            if !self.is_foreign {
+                rights |= given;
+            } else if place.len() >= deepest {
+                rights = given;
+                deepest = place.len();
+            }
+        }
+        rights
+    }
+
+    /// Returns `true` if a path that is missing for the target can exist outside. `directory`: its
+    /// directory, if that exists.
+    pub fn can_exist_outside(&self, path: &[u8], directory: Option<&[u8]>) -> bool {
+        let around = self.places().filter(|(_, place)| is_below(path, place));
+        let (rights, deepest) = around
+            .max_by_key(|(_, place)| place.len())
+            .unwrap_or((0, b"/"));
+        if rights & wire::PLACE_WHOLE != 0 {
+            return false;
+        }
+        match directory {
+            // Any other directory there was made by the target.
+            Some(directory) if rights & wire::PLACE_OWN != 0 => {
+                directory == deepest || self.places().any(|(_, place)| is_below(place, directory))
+            }
+            _ => true,
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
+        self.places.filter_map(|place| {
+            let (rights, path) = place.bytes().split_first()?;
+            Some((rights.wrapping_sub(wire::PLACE), path))
         })
     }
 
@@ -311,6 +363,14 @@ impl<'a> Iterator for Strings<'a> {
 
     fn next(&mut self) -> Option<CStr<'a>> {
         one(&mut self.bytes)
+    }
+}
+
+/// Returns `true` for a path at or below another one.
+pub fn is_below(path: &[u8], root: &[u8]) -> bool {
+    match path.strip_prefix(root) {
+        Some(rest) => rest.is_empty() || rest[0] == b'/' || root == b"/",
+        None => false,
     }
 }
 

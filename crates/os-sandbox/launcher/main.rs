@@ -23,6 +23,7 @@
 mod connect;
 mod job;
 mod listing;
+mod lookups;
 mod memory;
 mod modes;
 mod namespace_sockets;

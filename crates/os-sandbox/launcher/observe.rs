@@ -9,9 +9,14 @@
 //! would have refused; they return its error. The observer never waits for the broker. It can wait
 //! for a file system, so it has no part in the supervisor, which ends the tree.
 //!
+//! A full report has reads, executions and the objects that the target opened too. A lookup that
+//! fails because no mount shows the path is reported without a look at the host: the broker looks
+//! after the end, so that neither an answer nor its time can tell the target anything.
+//!
 //! Entry point: [`CallObserver::observe`].
 
-use crate::job::{CallPaths, Observed, ObservedCall};
+use crate::job::{CallPaths, Observed, ObservedCall, is_below};
+use crate::lookups::{Addition, Lookups, Spelling};
 use crate::sys::notify::{
     self, MAX_ADDRESS_BYTES, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer,
 };
@@ -19,13 +24,14 @@ use crate::sys::{
     self, AT_FDCWD, CStr, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOENT, ENOTDIR, ETIMEDOUT, Errno,
 };
 use crate::wire;
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 
 /// Links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 /// Bound on the opens for one call.
 const MAX_OPENS: u32 = 32;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EMPTY_PATH: u64 = 0x1000;
 const O_ACCMODE: i32 = 3;
 const O_TRUNC: i32 = 0o1000;
 
@@ -40,6 +46,10 @@ pub struct CallObserver<'a> {
     /// Hashes of what was reported.
     reported: [u64; wire::MAX_REPORTS],
     count: usize,
+    /// Only with full reports.
+    lookups: Option<Lookups>,
+    /// The root directory of every thread of the target, which none of them can change.
+    root: OnceCell<TargetRoot>,
     /// Opens that are left for the present call: a path can have thousands of parts, each behind
     /// forty links.
     opens: Cell<u32>,
@@ -79,6 +89,8 @@ impl<'a> CallObserver<'a> {
             listener: -1,
             reported: [0; wire::MAX_REPORTS],
             count: 0,
+            lookups: observed.is_full.then(Lookups::new).flatten(),
+            root: OnceCell::new(),
             opens: Cell::new(0),
         }
     }
@@ -89,16 +101,16 @@ impl<'a> CallObserver<'a> {
         let call = self.observed.call(request.number)?;
         self.listener = listener;
         self.opens.set(MAX_OPENS);
-        let is_full = self.count == wire::MAX_REPORTS;
+        let is_full = self.count == wire::MAX_REPORTS && self.lookups.is_none();
         match call.operation {
             wire::CALL_SOCKET => return Some(CallAnswer::Refuse(self.socket(request))),
             _ if is_full => {}
             wire::CALL_BIND | wire::CALL_CONNECT => self.address(request, call.operation),
             _ => {
                 for (index, paths) in call.paths().enumerate() {
-                    let Some(how) = path_use(request, call, index) else {
-                        break;
-                    };
+                    let how = path_use(request, call, index)
+                        .filter(|how| self.lookups.is_some() || !how.finds());
+                    let Some(how) = how else { break };
                     // Without a source nothing is moved.
                     if self.path(request, paths, how).is_none() {
                         break;
@@ -114,6 +126,14 @@ impl<'a> CallObserver<'a> {
         self.listener = listener;
         self.address(request, wire::CALL_CONNECT_LOCAL);
         self.address(request, wire::CALL_CONNECT);
+    }
+
+    /// Reports a local socket to which the connector connects the target.
+    pub fn allowed_connect(&mut self, listener: i32, request: &Request) {
+        self.listener = listener;
+        if self.lookups.is_some() {
+            self.address(request, wire::TOUCHED_CONNECT);
+        }
     }
 
     /// The filter asks only about families that it refuses.
@@ -155,7 +175,7 @@ impl<'a> CallObserver<'a> {
                     let _ = self.located(request, AT_FDCWD, path, how);
                 }
             }
-            (wire::CALL_CONNECT_LOCAL, AF_UNIX) => {
+            (wire::CALL_CONNECT_LOCAL | wire::TOUCHED_CONNECT, AF_UNIX) => {
                 let mut name = [0u8; MAX_ADDRESS_BYTES];
                 let mut name = TextBuffer::new(&mut name);
                 // Abstract names begin with NUL (unix(7)).
@@ -168,10 +188,21 @@ impl<'a> CallObserver<'a> {
                 };
                 let end = path.iter().position(|byte| *byte == 0);
                 name.push(&path[..end.unwrap_or(path.len())]);
-                self.report(request, wire::CALL_CONNECT_LOCAL, 0, name.as_bytes());
+                match operation {
+                    wire::TOUCHED_CONNECT => self.touch(request, operation, name.as_bytes()),
+                    _ => self.report(request, operation, 0, name.as_bytes()),
+                }
             }
-            (wire::CALL_CONNECT, AF_INET) => self.connect(request, bytes, 4),
-            (wire::CALL_CONNECT, AF_INET6) => self.connect(request, bytes, 8),
+            (wire::CALL_CONNECT | wire::TOUCHED_CONNECT, AF_INET) => {
+                self.connect(request, bytes, 4);
+            }
+            (wire::CALL_CONNECT | wire::TOUCHED_CONNECT, AF_INET6) => {
+                self.connect(request, bytes, 8);
+            }
+            // The target's own local sockets: nothing decides about them.
+            (wire::CALL_CONNECT, AF_UNIX) if self.lookups.is_some() => {
+                self.address(request, wire::TOUCHED_CONNECT);
+            }
             _ => {}
         }
     }
@@ -197,14 +228,17 @@ impl<'a> CallObserver<'a> {
             }
         };
         let port = u16::from_be_bytes([port[0], port[1]]);
-        if port == 0 || self.observed.allows(is_v6, &address, port) {
+        if port == 0 {
             return;
         }
         let mut object = [0u8; wire::ADDRESS_BYTES];
         object[0] = is_v6.into();
         object[2..4].copy_from_slice(&port.to_ne_bytes());
         object[4..].copy_from_slice(&address);
-        self.report(request, wire::CALL_CONNECT, 0, &object);
+        match self.observed.allows(is_v6, &address, port) {
+            true => self.touch(request, wire::TOUCHED_CONNECT, &object),
+            false => self.report(request, wire::CALL_CONNECT, 0, &object),
+        }
     }
 
     fn path(&mut self, request: &Request, paths: CallPaths, how: PathUse) -> Option<()> {
@@ -221,6 +255,10 @@ impl<'a> CallObserver<'a> {
     fn located(&mut self, request: &Request, at: i32, path: &[u8], how: PathUse) -> Option<()> {
         let mut absolute = [0u8; MAX_PATH_BYTES];
         let absolute = self.absolute(request.thread, at, path, &mut absolute)?;
+        if how.finds() {
+            self.lookup(request, absolute, how);
+            return Some(());
+        }
         let mut name = [0u8; MAX_PATH_BYTES];
         let place = self.place(request.thread, absolute, how, &mut name)?;
         let changed = match wire::changes_name(how.operation) {
@@ -231,8 +269,97 @@ impl<'a> CallObserver<'a> {
             || place.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0
         {
             self.report(request, how.operation, place.state, place.path);
+        } else {
+            self.touch(request, wire::TOUCHED_WRITE, place.path);
         }
         Some(())
+    }
+
+    /// Reports a read or an execution: a touched object, or a failed lookup.
+    fn lookup(&mut self, request: &Request, path: CStr<'_>, how: PathUse) {
+        let spelling = spelling(how.operation, path.bytes());
+        let Some(lookups) = &self.lookups else { return };
+        if lookups.is_known(spelling.text) {
+            self.found_elsewhere(request, spelling.last);
+            return;
+        }
+        let mut name = [0u8; MAX_PATH_BYTES];
+        let Some(place) = self.place(request.thread, path, how, &mut name) else {
+            return;
+        };
+        let exists = place.state & wire::STATE_EXISTS != 0;
+        let (touched, right) = match how.operation {
+            wire::CALL_EXECUTE => (wire::TOUCHED_EXECUTE, wire::PLACE_EXECUTE),
+            _ => (wire::TOUCHED_READ, wire::PLACE_READ),
+        };
+        let is_refused = match exists {
+            true => {
+                place.state & wire::STATE_MOUNT != 0
+                    || self.observed.rights(place.path) & right == 0
+            }
+            false => {
+                let directory = directory(place.path);
+                let exists = place.state & wire::STATE_ABSENT == 0;
+                let directory = exists.then_some(directory);
+                self.observed.can_exist_outside(place.path, directory)
+            }
+        };
+        let state = place.state;
+        if is_refused {
+            self.fail(request, how.operation, state, place.path, spelling.last);
+            return;
+        }
+        if exists {
+            self.found_elsewhere(request, spelling.last);
+            self.touch(request, touched, place.path);
+        }
+        if let Some(lookups) = &mut self.lookups {
+            match (exists, state & wire::STATE_ABSENT) {
+                (true, _) => lookups.remember(spelling.text),
+                (false, 0) => lookups.remember_directory(spelling.directory),
+                (false, _) => {}
+            }
+        }
+    }
+
+    /// Reports a lookup that failed because of the policy, or perhaps because of it.
+    fn fail(&mut self, request: &Request, operation: u32, state: u32, path: &[u8], last: u64) {
+        let Some(lookups) = &mut self.lookups else {
+            return;
+        };
+        let (added, slot) = lookups.fail(request.thread, hash(operation, path), last);
+        match added {
+            Addition::New => {
+                let state = state | (slot as u32) << wire::STATE_SLOT_SHIFT;
+                self.write(request, operation, state, path);
+            }
+            Addition::Omitted => self.write(request, wire::LOOKUPS_OMITTED, 0, b""),
+            Addition::Known => {}
+        }
+    }
+
+    /// Takes back the failed lookups that were a part of a search by this thread.
+    fn found_elsewhere(&mut self, request: &Request, last: u64) {
+        while let Some(slot) = self
+            .lookups
+            .as_mut()
+            .and_then(|lookups| lookups.find(request.thread, last))
+        {
+            let state = (slot as u32) << wire::STATE_SLOT_SHIFT;
+            self.write(request, wire::CALL_FOUND, state, b"");
+        }
+    }
+
+    /// Reports a touched object, once for each operation.
+    fn touch(&mut self, request: &Request, operation: u32, object: &[u8]) {
+        let Some(lookups) = &mut self.lookups else {
+            return;
+        };
+        match lookups.touch(hash(operation, object)) {
+            Addition::New => self.write(request, operation, 0, object),
+            Addition::Omitted => self.write(request, wire::TOUCHED_OMITTED, 0, b""),
+            Addition::Known => {}
+        }
     }
 
     /// Returns `true` for a path below one that the target may write.
@@ -284,13 +411,13 @@ impl<'a> CallObserver<'a> {
             {
                 return None;
             }
-            return match self.observed.proc_is_closed {
+            return match self.observed.proc_is_closed && !how.finds() {
                 true => copied(path.bytes(), name),
                 false => None,
             };
         }
         let root = self.root(thread)?;
-        let place = self.found(&root, path, how, name)?;
+        let place = self.found(root, path, how, name)?;
         // Reached by another spelling: links there lead this process elsewhere.
         let is_proc = is_below(place.path, b"/proc") && !is_below(place.path, b"/proc/sys");
         // Without a mount layer it is absent for everyone.
@@ -308,6 +435,7 @@ impl<'a> CallObserver<'a> {
         match self.open(root, path, how.nofollow) {
             // The kernel's answer is EEXIST.
             Ok(_) if how.is_new => None,
+            Ok(object) if how.finds() => self.found_object(&object, how, name),
             Ok(object) => {
                 let mut place = self.named(&object, b"", wire::STATE_EXISTS, name)?;
                 let moves = matches!(how.operation, wire::CALL_REMOVE | wire::CALL_MOVE);
@@ -333,9 +461,55 @@ impl<'a> CallObserver<'a> {
                 }
                 Some(place)
             }
-            Err(ENOENT | ENOTDIR | EACCES) => self.unreached(root, path, how, name),
+            Err(errno @ (ENOENT | ENOTDIR | EACCES)) => {
+                if how.finds() && self.is_plain_miss(root, path, errno) {
+                    return None;
+                }
+                self.unreached(root, path, how, name)
+            }
             Err(_) => None,
         }
+    }
+
+    /// Names an object that a call reads or executes. `None` if the call fails without any policy.
+    fn found_object<'b>(
+        &self,
+        object: &OwnedDescriptor,
+        how: PathUse,
+        name: &'b mut [u8],
+    ) -> Option<CallPlace<'b>> {
+        let bytes = notify::name_of(object.0, name).ok()?.len() - 1;
+        let mut state = wire::STATE_EXISTS;
+        if self.observed.is_foreign || how.operation == wire::CALL_EXECUTE {
+            let about = sys::about(object.0).ok()?;
+            if about.is_directory && how.operation == wire::CALL_EXECUTE {
+                return None;
+            }
+            // A hidden name has a mount over it that cannot be used.
+            let is_device = about.is_special && !is_below(&name[..bytes], b"/dev");
+            if about.is_mount_root && (about.is_closed || is_device) {
+                state |= wire::STATE_MOUNT;
+            }
+        }
+        Some(CallPlace {
+            path: &name[..bytes],
+            state,
+        })
+    }
+
+    /// Returns `true` if a path is missing whatever the policy is, as far as that is cheap to know.
+    fn is_plain_miss(&self, root: &TargetRoot, path: CStr<'_>, errno: Errno) -> bool {
+        if !self.observed.is_foreign {
+            return true;
+        }
+        let directory = hash(0, directory(path.bytes()));
+        errno == ENOENT
+            && self
+                .lookups
+                .as_ref()
+                .is_some_and(|lookups| lookups.is_shown_directory(directory))
+            // A link at the end can lead out of the directory.
+            && self.open(root, path, true).is_err()
     }
 
     /// Finds the place of a path that leads nowhere, through links whose target does not exist: a
@@ -429,8 +603,17 @@ impl<'a> CallObserver<'a> {
         notify::read_open_link(link.0, buffer).ok()
     }
 
+    /// Returns the root directory of the target.
+    fn root(&self, thread: i32) -> Option<&TargetRoot> {
+        if let Some(root) = self.root.get() {
+            return Some(root);
+        }
+        let root = self.open_root(thread)?;
+        Some(self.root.get_or_init(|| root))
+    }
+
     /// Opens the root directory of the target, if it is not this process's own.
-    fn root(&self, thread: i32) -> Option<TargetRoot> {
+    fn open_root(&self, thread: i32) -> Option<TargetRoot> {
         if !self.observed.is_foreign {
             return Some(TargetRoot(None));
         }
@@ -496,10 +679,6 @@ impl<'a> CallObserver<'a> {
         if self.reported[..self.count].contains(&hash) {
             return;
         }
-        // What was read belongs to the call only if the thread still waits in it.
-        if !notify::waits(self.listener, request.id) {
-            return;
-        }
         let Some(slot) = self.reported.get_mut(self.count) else {
             return;
         };
@@ -509,11 +688,22 @@ impl<'a> CallObserver<'a> {
             true => wire::CALLS_OMITTED,
             false => operation,
         };
+        self.write(request, operation, state, object);
+    }
+
+    /// Writes a record.
+    fn write(&self, request: &Request, operation: u32, state: u32, object: &[u8]) {
+        // What was read belongs to the call only if the thread still waits in it.
+        if !notify::waits(self.listener, request.id) {
+            return;
+        }
         let mut record = [0u8; wire::REPORT_HEAD_BYTES + MAX_PATH_BYTES];
         record[0..4].copy_from_slice(&operation.to_ne_bytes());
         record[4..8].copy_from_slice(&state.to_ne_bytes());
         record[8..12].copy_from_slice(&(object.len() as u32).to_ne_bytes());
-        program(request.thread, &mut record[12..wire::REPORT_HEAD_BYTES]);
+        if operation < wire::CALL_FOUND {
+            program(request.thread, &mut record[12..wire::REPORT_HEAD_BYTES]);
+        }
         let end = wire::REPORT_HEAD_BYTES + object.len();
         if let Some(room) = record.get_mut(wire::REPORT_HEAD_BYTES..end) {
             room.copy_from_slice(object);
@@ -526,7 +716,14 @@ impl<'a> CallObserver<'a> {
 /// A root directory; `None` for this process's own.
 struct TargetRoot(Option<OwnedDescriptor>);
 
-/// Returns how a call uses its path of this index. `None` if it does not change the object.
+impl PathUse {
+    /// Returns `true` for a call that neither makes nor changes its object.
+    fn finds(&self) -> bool {
+        wire::finds_object(self.operation)
+    }
+}
+
+/// Returns how a call uses its path of this index. `None` if it does not touch the object.
 fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathUse> {
     let flags = call.flags.map_or(0, |index| request.args[index]);
     let changes = |nofollow, creates, is_new| PathUse {
@@ -539,8 +736,14 @@ fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathU
         wire::CALL_OPEN => {
             let flags = flags as i32;
             let path_only = flags & sys::O_PATH != 0;
-            if path_only || flags & (O_ACCMODE | sys::O_CREAT | O_TRUNC) == 0 {
+            if path_only {
                 return None;
+            }
+            if flags & (O_ACCMODE | sys::O_CREAT | O_TRUNC) == 0 {
+                return Some(PathUse {
+                    operation: wire::CALL_READ,
+                    ..changes(flags & sys::O_NOFOLLOW != 0, true, false)
+                });
             }
             let creates = flags & sys::O_CREAT != 0;
             let is_new = creates && flags & sys::O_EXCL != 0;
@@ -562,6 +765,9 @@ fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathU
             operation: wire::CALL_OPEN,
             ..changes(false, true, false)
         },
+        // Without a path it executes an open file.
+        wire::CALL_EXECUTE if flags & AT_EMPTY_PATH != 0 => return None,
+        wire::CALL_EXECUTE => changes(flags & AT_SYMLINK_NOFOLLOW != 0, true, false),
         wire::CALL_CREATE => changes(true, true, true),
         wire::CALL_WRITE => changes(false, false, false),
         wire::CALL_MODE => changes(flags & AT_SYMLINK_NOFOLLOW != 0, false, false),
@@ -622,10 +828,13 @@ fn copied<'b>(path: &[u8], name: &'b mut [u8]) -> Option<CallPlace<'b>> {
     })
 }
 
-fn is_below(path: &[u8], root: &[u8]) -> bool {
-    match path.strip_prefix(root) {
-        Some(rest) => rest.is_empty() || rest[0] == b'/' || root == b"/",
-        None => false,
+/// Returns the hashes of an absolute path, as one operation uses it.
+fn spelling(operation: u32, path: &[u8]) -> Spelling {
+    let last = path.rsplit(|byte| *byte == b'/').next();
+    Spelling {
+        text: hash(operation, path),
+        directory: hash(0, directory(path)),
+        last: hash(0, last.unwrap_or(path)),
     }
 }
 

@@ -807,6 +807,8 @@ pub struct ObjectKind {
     /// A device, a FIFO or a socket.
     pub is_special: bool,
     pub is_mount_root: bool,
+    /// Its mode lets nobody use it.
+    pub is_closed: bool,
 }
 
 pub fn about(number: i32) -> Result<ObjectKind> {
@@ -816,11 +818,13 @@ pub fn about(number: i32) -> Result<ObjectKind> {
     const S_IFLNK: u64 = 0o120_000;
     let data = statx(number)?;
     // gid and mode (3).
-    let kind = data[3] >> 32 & S_IFMT;
+    let mode = data[3] >> 32;
+    let kind = mode & S_IFMT;
     Ok(ObjectKind {
         is_directory: kind == S_IFDIR,
         is_special: !matches!(kind, S_IFDIR | S_IFREG | S_IFLNK),
         is_mount_root: data[1] & data[7] & MOUNT_ROOT != 0,
+        is_closed: mode & 0o777 == 0,
     })
 }
 

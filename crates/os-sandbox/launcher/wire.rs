@@ -135,13 +135,26 @@ pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 /// its answer.
 pub const FLAG_SOCKETS: u64 = 2048;
 
-/// Observed calls: these u32 words (count of calls, of addresses and of strings, then flags), the
-/// calls, the addresses, and the paths below which the target may write, each ended by NUL.
-pub const OBSERVED_WORDS: usize = 4;
+/// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
+/// places), the calls, the addresses, the paths below which the target may write, and the places,
+/// each ended by NUL. A place is a byte of `PLACE_…` and a path.
+pub const OBSERVED_WORDS: usize = 5;
+/// Base of the byte before a place, which is no NUL.
+pub const PLACE: u8 = b'0';
+/// Files below the place can be read.
+pub const PLACE_READ: u8 = 1;
+/// Programs below the place can be executed.
+pub const PLACE_EXECUTE: u8 = 2;
+/// The target sees everything below the place, so that a missing path is missing for everyone.
+pub const PLACE_WHOLE: u8 = 4;
+/// The place is the target's own, and the host can have others below it.
+pub const PLACE_OWN: u8 = 8;
 /// The target has a root directory of its own, which the observer reaches by `/proc/PID/root`.
 pub const OBSERVED_FOREIGN: u32 = 1;
 /// Nothing in `/proc` may be written.
 pub const OBSERVED_PROC_CLOSED: u32 = 2;
+/// Reads and executions are reported too, and the objects that the target opened.
+pub const OBSERVED_FULL: u32 = 4;
 /// A call: its number (u32), one of `CALL_…`, two paths and the index of the flags (u8 each). A path
 /// is the index of the argument with the directory's descriptor, times 16, and the index of the
 /// path; 15 for none.
@@ -173,10 +186,34 @@ pub const CALL_SOCKET: u32 = 10;
 pub const CALL_CONNECT_LOCAL: u32 = 12;
 /// In a report: the bound was reached, and no further call is reported.
 pub const CALLS_OMITTED: u32 = 11;
+/// Opens a file for reading, or lists a directory.
+pub const CALL_READ: u32 = 13;
+/// Executes a program.
+pub const CALL_EXECUTE: u32 = 14;
+/// In a report: the thread of a failed lookup found the same last name in another directory, so
+/// the lookup was a part of a search. The state has the slot of the lookup.
+pub const CALL_FOUND: u32 = 15;
+/// In a report: the bound on failed lookups was reached.
+pub const LOOKUPS_OMITTED: u32 = 16;
+/// In a report: an object that the target opened to read it.
+pub const TOUCHED_READ: u32 = 20;
+/// In a report: an object that the target made, changed or removed.
+pub const TOUCHED_WRITE: u32 = 21;
+/// In a report: a program that the target executed.
+pub const TOUCHED_EXECUTE: u32 = 22;
+/// In a report: an address or a local socket that the target connected to.
+pub const TOUCHED_CONNECT: u32 = 23;
+/// In a report: the bound on touched objects was reached.
+pub const TOUCHED_OMITTED: u32 = 24;
 
 /// Returns `true` for a call that changes a name, and not a file: it needs the directory.
 pub const fn changes_name(operation: u32) -> bool {
-    !matches!(operation, CALL_OPEN | CALL_WRITE | CALL_MODE)
+    !matches!(operation, CALL_OPEN | CALL_WRITE | CALL_MODE) && !finds_object(operation)
+}
+
+/// Returns `true` for a call that neither makes nor changes its object.
+pub const fn finds_object(operation: u32) -> bool {
+    matches!(operation, CALL_READ | CALL_EXECUTE)
 }
 
 /// A report: one of `CALL_…`, `STATE_…` and the length of the object (u32 each), the name of the
@@ -185,6 +222,14 @@ pub const fn changes_name(operation: u32) -> bool {
 pub const REPORT_HEAD_BYTES: usize = 28;
 /// Bound on the reports of one run; each object is reported once.
 pub const MAX_REPORTS: usize = 256;
+/// Bound on the failed lookups of one run; each object has one slot.
+pub const MAX_LOOKUPS: usize = 256;
+/// Bound on the reports about failed lookups: an object can fail, be found and fail again.
+pub const MAX_LOOKUP_REPORTS: usize = 1024;
+/// Bound on the touched objects of one run; each is reported once for each operation.
+pub const MAX_TOUCHED: usize = 4096;
+/// In the state of a failed lookup: the slot begins at this bit.
+pub const STATE_SLOT_SHIFT: u32 = 8;
 /// The path exists. Without it, its directory does.
 pub const STATE_EXISTS: u32 = 1;
 /// The path is in a mount that cannot be written.

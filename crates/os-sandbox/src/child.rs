@@ -120,7 +120,7 @@ impl Child {
 
     /// Returns the attempts that the policy refused, each once, in their order; Linux reports those
     /// that would have changed something or reached another host. Empty before [`Child::wait`] or
-    /// one of its kind has returned, and without [`Command::report_denials`].
+    /// one of its kind has returned, and without [`Command::reports`].
     #[must_use]
     pub fn denials(&self) -> &[Denial] {
         &self.enforcement.denials

@@ -5,6 +5,7 @@ use crate::host_proxy::HostProxy;
 use crate::plan::Plan;
 use crate::policy::NamedHosts;
 use crate::policy::check_variable;
+use crate::reports::ReportLevel;
 use crate::sandbox::Sandbox;
 use crate::streams::Stdio;
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ pub struct Command {
     pub(crate) timeout: Option<Duration>,
     pub(crate) session: Session,
     pub(crate) host_proxy: Option<Arc<dyn HostProxy>>,
-    pub(crate) reports_denials: bool,
+    pub(crate) reports: ReportLevel,
 }
 
 /// The terminal session of a command.
@@ -77,16 +78,16 @@ impl Command {
             timeout: None,
             session: Session::New,
             host_proxy: None,
-            reports_denials: true,
+            reports: ReportLevel::Refused,
         }
     }
 
-    /// Sets whether refused attempts are reported ([`Child::denials`](crate::Child::denials));
-    /// `true` by default. With reports, a call that changes a file by its path takes some
+    /// Sets the attempts that are reported ([`Child::denials`](crate::Child::denials));
+    /// [`ReportLevel::Refused`] by default. With reports, a call that changes a file by its path takes some
     /// microseconds longer, and programs that install a listener of their own
     /// (`SECCOMP_FILTER_FLAG_NEW_LISTENER`, seccomp_unotify(2)) fail with `EBUSY`.
-    pub fn report_denials(mut self, yes: bool) -> Self {
-        self.reports_denials = yes;
+    pub fn reports(mut self, level: ReportLevel) -> Self {
+        self.reports = level;
         self
     }
 

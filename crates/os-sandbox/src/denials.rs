@@ -1,10 +1,11 @@
-//! Attempts of a command that its policy refused. Linux reports them ([`Command::report_denials`]).
+//! Attempts of a command that its policy refused. Linux reports them ([`Command::reports`]).
 //!
-//! [`Command::report_denials`]: crate::Command::report_denials
+//! [`Command::reports`]: crate::Command::reports
 
 use crate::access::Access;
 use crate::escape::visible;
-use crate::policy::{NameGuard, Network, Policy};
+use crate::policy::{Mount, NameGuard, Network, Policy};
+use crate::reports::Touched;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,10 @@ pub struct Denial {
 )]
 #[non_exhaustive]
 pub enum DeniedOperation {
+    /// Opening for reading, or listing a directory.
+    Read,
+    /// Starting a program.
+    Execute,
     /// Opening for writing, or changing the length.
     Write,
     /// Making a file, directory, link or other name.
@@ -75,6 +80,12 @@ pub enum DeniedOperation {
 pub enum DenialReason {
     /// No mount shows the path.
     Outside,
+    /// No mount shows the path, so that it is missing for the command, and it exists outside.
+    NotShown,
+    /// The mount of the path cannot be read: its name in the policy.
+    NotReadable(String),
+    /// Programs in the mount of the path cannot be executed: its name in the policy.
+    NotExecutable(String),
     /// The mount of the path cannot be written: its name in the policy.
     ReadOnly(String),
     /// The path is a mount of the policy, which cannot be removed or replaced.
@@ -105,11 +116,15 @@ pub struct Denials {
     pub listed: Vec<Denial>,
     /// `true` if the bound on reports was reached, and later attempts are not listed.
     pub more: bool,
+    /// The objects that the command touched, with full reports.
+    pub touched: Option<Touched>,
 }
 
 impl fmt::Display for DeniedOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            DeniedOperation::Read => "read",
+            DeniedOperation::Execute => "execute",
             DeniedOperation::Write => "write",
             DeniedOperation::Create => "create",
             DeniedOperation::Remove => "remove",
@@ -126,6 +141,9 @@ impl fmt::Display for DenialReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DenialReason::Outside => f.write_str("outside"),
+            DenialReason::NotShown => f.write_str("no mount shows it"),
+            DenialReason::NotReadable(mount) => write!(f, "{mount} is not readable"),
+            DenialReason::NotExecutable(mount) => write!(f, "{mount} is not executable"),
             DenialReason::ReadOnly(mount) => write!(f, "{mount} is read-only"),
             DenialReason::Mount => f.write_str("it is a mount"),
             DenialReason::Closed(mount) => write!(f, "{mount} is closed"),
@@ -172,33 +190,16 @@ pub(crate) fn judge_path(
     if refused.is_absent && !maps_paths {
         return None;
     }
-    let of = |at: &Path| path.strip_prefix(at).ok().map(Path::to_owned);
-    let mounts = policy.mounts().iter();
-    let found = mounts
-        .filter_map(|mount| {
-            let at: &Path = match maps_paths {
-                true => Path::new(mount.inside()),
-                false => mount.host(),
-            };
-            Some((mount, at, of(at)?))
-        })
-        .max_by_key(|(_, at, _)| at.as_os_str().len());
-    let Some((mount, _, below)) = found else {
+    let Some((mount, below)) = mount_of(policy, path, maps_paths) else {
         return Some((text(path), DenialReason::Outside));
     };
     // Missing in a mount, so missing for everyone.
     if refused.is_absent {
         return None;
     }
-    let shown = match maps_paths || mount.is_at_host_path() {
-        true => path.to_owned(),
-        false => join(mount.shown_at(), &below),
-    };
+    let shown = shown_below(mount, &below, path, maps_paths);
     if !mount.access().contains(Access::WRITE) {
-        let name = match mount.is_at_host_path() {
-            true => mount.inside().to_owned(),
-            false => mount.shown_at().to_owned(),
-        };
+        let name = policy_name(mount);
         let reason = match mount.access().is_none() {
             true => DenialReason::Closed(name),
             false => DenialReason::ReadOnly(name),
@@ -218,6 +219,95 @@ pub(crate) fn judge_path(
         None => DenialReason::ProtectedPart,
     };
     Some((text(&shown), reason))
+}
+
+/// A path that a command could not read or execute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefusedLookup<'a> {
+    /// As the command sees it, without links.
+    pub(crate) path: &'a Path,
+    /// [`Access::READ`] or [`Access::EXECUTE`].
+    pub(crate) access: Access,
+    /// `true` if a mount covers the path that cannot be used.
+    pub(crate) is_closed: bool,
+}
+
+/// Returns the path of an existing object as the policy shows it, and the reason for which it cannot
+/// be read or executed. `None` if the policy allows it. `maps_paths`: as in [`judge_path`].
+pub(crate) fn judge_lookup(
+    policy: &Policy,
+    refused: RefusedLookup<'_>,
+    maps_paths: bool,
+) -> Option<(String, DenialReason)> {
+    let RefusedLookup {
+        path,
+        access,
+        is_closed,
+    } = refused;
+    let Some((mount, below)) = mount_of(policy, path, maps_paths) else {
+        // A mount layer shows nothing outside that cannot be read.
+        let is_allowed =
+            policy.system_access(path).contains(access) || maps_paths && access == Access::READ;
+        return (!is_allowed).then(|| (text(path), DenialReason::Outside));
+    };
+    let name = policy_name(mount);
+    let reason = match mount.access() {
+        none if none.is_none() => DenialReason::Closed(name),
+        given if !given.contains(access) && access == Access::READ => {
+            DenialReason::NotReadable(name)
+        }
+        given if !given.contains(access) => DenialReason::NotExecutable(name),
+        _ if maps_paths && is_closed => {
+            match policy.guard_of(&join_host(mount.host(), &below)) {
+                Some(NameGuard::Hidden(pattern)) => DenialReason::Hidden(pattern),
+                // The mode of the file is the reason.
+                Some(NameGuard::Protected(_)) | None => return None,
+            }
+        }
+        _ => return None,
+    };
+    Some((text(&shown_below(mount, &below, path, maps_paths)), reason))
+}
+
+/// Returns `true` if a path that is missing for a command can be one that no mount shows.
+pub(crate) fn is_outside(policy: &Policy, path: &Path) -> bool {
+    mount_of(policy, path, true).is_none() && policy.system_access(path).is_none()
+}
+
+/// Returns a path as the policy shows it.
+pub(crate) fn shown_path(policy: &Policy, path: &Path, maps_paths: bool) -> String {
+    match mount_of(policy, path, maps_paths) {
+        Some((mount, below)) => text(&shown_below(mount, &below, path, maps_paths)),
+        None => text(path),
+    }
+}
+
+/// Returns the mount of a path, and the path below it.
+fn mount_of<'a>(policy: &'a Policy, path: &Path, maps_paths: bool) -> Option<(&'a Mount, PathBuf)> {
+    let mounts = policy.mounts().iter();
+    let found = mounts.filter_map(|mount| {
+        let at: &Path = match maps_paths {
+            true => Path::new(mount.inside()),
+            false => mount.host(),
+        };
+        Some((mount, at, path.strip_prefix(at).ok()?.to_owned()))
+    });
+    let (mount, _, below) = found.max_by_key(|(_, at, _)| at.as_os_str().len())?;
+    Some((mount, below))
+}
+
+fn shown_below(mount: &Mount, below: &Path, path: &Path, maps_paths: bool) -> PathBuf {
+    match maps_paths || mount.is_at_host_path() {
+        true => path.to_owned(),
+        false => join(mount.shown_at(), below),
+    }
+}
+
+fn policy_name(mount: &Mount) -> String {
+    match mount.is_at_host_path() {
+        true => mount.inside().to_owned(),
+        false => mount.shown_at().to_owned(),
+    }
 }
 
 /// Returns the reason for which an address of another host is refused. `None` if the policy lets a

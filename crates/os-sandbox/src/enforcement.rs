@@ -9,6 +9,7 @@ use crate::host_proxy::Contact;
 use crate::plan::Plan;
 use crate::promise::{Entry, Promise, PromiseState};
 use crate::quarantine::Quarantined;
+use crate::reports::Touched;
 use std::fmt;
 
 /// The restrictions that were applied to one command; serialisable under the feature `serde`.
@@ -72,6 +73,9 @@ pub struct Enforcement {
     /// `true` if there were attempts that were not looked at any more.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
     pub more_denials: bool,
+    /// The objects that the command touched, with [`ReportLevel::Full`](crate::ReportLevel::Full).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub touched: Option<Touched>,
 }
 
 #[cfg(feature = "serde")]
@@ -231,6 +235,7 @@ impl Enforcement {
             reports_denials: false,
             denials: Vec::new(),
             more_denials: false,
+            touched: None,
         }
     }
 }
@@ -248,6 +253,7 @@ impl Enforcement {
             self.reports_denials = true;
             self.denials.extend(denials.listed);
             self.more_denials |= denials.more;
+            self.touched = denials.touched;
         }
     }
 

@@ -11,7 +11,8 @@ use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
 use os_sandbox::{
-    Access, Backend, Directories, Environment, Limits, Plan, Policy, Requirement, Sandbox, Support,
+    Access, Backend, Directories, Environment, Limits, Plan, Policy, ReportLevel, Requirement,
+    Sandbox, Support,
 };
 
 use crate::compare::{Measure, Outcome, median};
@@ -30,16 +31,38 @@ const PASSES: usize = 5;
 /// Names that are made and removed.
 const CHANGES: usize = 20_000;
 
-/// Work that is timed with reports about refused attempts and without, and how much longer it may
-/// take with them.
-const REPORTED: [(&str, &str, Option<f64>); 2] = [
-    ("50 000 files read, with reports", "read", Some(1.05)),
+/// Work that is timed with reports and without, and how much longer it may take with them.
+const REPORTED: [(&str, &str, ReportLevel, Option<f64>); 4] = [
+    (
+        "50 000 files read, with reports",
+        "read",
+        ReportLevel::Refused,
+        Some(1.05),
+    ),
     (
         "20 000 files made and removed, with reports",
         "change",
+        ReportLevel::Refused,
+        None,
+    ),
+    // The time of one call is the target: see `PER_CALL`.
+    (
+        "50 000 files read, full reports",
+        "read",
+        ReportLevel::Full,
+        None,
+    ),
+    (
+        "20 000 files made and removed, full reports",
+        "change",
+        ReportLevel::Full,
         None,
     ),
 ];
+
+/// Name of the row about one reported call, in nanoseconds beside the target.
+const PER_CALL: &str = "one read with full reports, added";
+const MAX_PER_CALL: Duration = Duration::from_micros(12);
 
 /// How a command is confined here.
 #[derive(Clone, Copy)]
@@ -69,15 +92,22 @@ const ROWS: [(&str, &str, Layer, f64); 6] = [
     ),
 ];
 
-const BUILDS: [(&str, &str, Layer); 2] = [
+/// Names of a build: without reports, with those about refusals, and with full ones.
+const BUILDS: [([&str; 3], Layer); 2] = [
     (
-        "cargo build, landlock",
-        "cargo build with reports, landlock",
+        [
+            "cargo build, landlock",
+            "cargo build with reports, landlock",
+            "cargo build with full reports, landlock",
+        ],
         Layer::Landlock,
     ),
     (
-        "cargo build, both layers",
-        "cargo build with reports, both layers",
+        [
+            "cargo build, both layers",
+            "cargo build with reports, both layers",
+            "cargo build with full reports, both layers",
+        ],
         Layer::Both,
     ),
 ];
@@ -194,25 +224,47 @@ fn work(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>> {
         };
         measures.push(Measure { name: row, outcome });
     }
-    for (row, operation, target) in REPORTED {
+    for (row, operation, level, target) in REPORTED {
         let outcome = match plan(support, &policy, Layer::Both) {
             Err(why) => Outcome::NotHere(why),
             Ok(plan) => {
                 let sandbox = Sandbox::open(plan, Directories::user());
-                let time = |reports| {
+                let time = |level| {
                     let output = os_sandbox::Command::new(&sandbox, format!("/tools/{name}"))
                         .args([FLAG, operation])
                         .cwd("/data")
-                        .report_denials(reports)
+                        .reports(level)
                         .output()?;
                     nanoseconds(&output.stdout.text(), &output.stderr.text())
                 };
-                without_reports(ratio(ROUNDS, || time(true), || time(false), 1.0)?, target)
+                let silent = || time(ReportLevel::Off);
+                let outcome = ratio(ROUNDS, || time(level), silent, 1.0)?;
+                if (operation, level) == ("read", ReportLevel::Full) {
+                    measures.extend(per_call(&outcome));
+                }
+                without_reports(outcome, target)
             }
         };
         measures.push(Measure { name: row, outcome });
     }
     Ok(measures)
+}
+
+/// The time that full reports add to one read, beside the target.
+fn per_call(outcome: &Outcome) -> Option<Measure> {
+    let Outcome::Ratio { ours, other, .. } = outcome else {
+        return None;
+    };
+    let reads = u32::try_from(PASSES * DIRS * FILES_IN_EACH).ok()?;
+    Some(Measure {
+        name: PER_CALL,
+        outcome: Outcome::Ratio {
+            ours: ours.saturating_sub(*other) / reads,
+            other: MAX_PER_CALL,
+            other_name: "the bound of 12 µs",
+            target: Some(1.0),
+        },
+    })
 }
 
 /// Names what the work was compared with.
@@ -267,13 +319,13 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
     let home = dir.join("home");
     fs::create_dir(&home)?;
     let mut measures = Vec::new();
-    for (row, reported_row, layer) in BUILDS {
+    for ([row, reported_row, full_row], layer) in BUILDS {
         let outcome = match plan(support, &policy, layer) {
             Err(why) => Outcome::NotHere(why),
             Ok(plan) => {
                 let sandbox = Sandbox::open(plan, Directories::user());
                 let built = Cell::new(0);
-                let confined_with = |reports: bool| {
+                let confined_with = |level: ReportLevel| {
                     built.set(built.get() + 1);
                     let built = built.get();
                     let start = Instant::now();
@@ -286,7 +338,7 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
                         ])
                         .env("PATH", path.as_str())
                         .cwd("/crate")
-                        .report_denials(reports)
+                        .reports(level)
                         .output()?;
                     if !output.exit.success() {
                         return Err(output.stderr.text().into());
@@ -320,8 +372,14 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
                     fs::remove_dir_all(project.join(format!("plain-{built}")))?;
                     Ok(took)
                 };
-                let mut confined = || confined_with(true);
-                let mut silent = || confined_with(false);
+                let mut confined = || confined_with(ReportLevel::Refused);
+                let mut silent = || confined_with(ReportLevel::Off);
+                let full = || confined_with(ReportLevel::Full);
+                let traced = ratio(BUILD_ROUNDS, full, &mut silent, 2.0)?;
+                measures.push(Measure {
+                    name: full_row,
+                    outcome: without_reports(traced, Some(2.0)),
+                });
                 let reported = ratio(BUILD_ROUNDS, &mut confined, &mut silent, 1.05)?;
                 measures.push(Measure {
                     name: reported_row,

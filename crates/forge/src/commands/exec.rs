@@ -21,8 +21,8 @@ use forge_runtime::{NodeContainers, describe_parent_proxy, hosts_not_kept};
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
     Backend, Captured, Child, Command, ContactOutcome, Directories, Enforcement, Entry, Error,
-    ErrorKind, Exceeded, HostSpec, Limits, Network, Plan, PlanError, Policy, Rank, Requirement,
-    Session, Stdio, Stream, Support,
+    ErrorKind, Exceeded, HostSpec, Limits, Network, Plan, PlanError, Policy, Rank, ReportLevel,
+    Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -545,7 +545,7 @@ impl CommandBuilder<'_> {
         let command = Command::new(&sandbox, self.program)
             .args(self.arguments)
             .cwd(self.directory.clone())
-            .report_denials(self.args.trace != Some(TraceReport::Off))
+            .reports(report_level(self.args))
             .stdin(Stdio::Inherit)
             .session(Session::Inherit);
         let command = match self.global.json {
@@ -565,6 +565,14 @@ impl CommandBuilder<'_> {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
             None => command,
         }
+    }
+}
+
+/// Returns the degree of the reports about the command.
+fn report_level(args: &ExecArgs) -> ReportLevel {
+    match args.trace {
+        Some(TraceReport::Off) => ReportLevel::Off,
+        None | Some(TraceReport::All) => ReportLevel::Refused,
     }
 }
 

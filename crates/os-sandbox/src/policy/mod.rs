@@ -148,6 +148,15 @@ impl Policy {
         self.leaves() && promise == Promise::Survivors
     }
 
+    /// Returns the access that the system profile and the programs give to a path as commands see it.
+    pub(crate) fn system_access(&self, path: &Path) -> Access {
+        let mut programs = self.programs.iter();
+        match programs.any(|one| path.starts_with(one.shown_at())) {
+            true => Access::READ.union(Access::EXECUTE),
+            false => system::allows(self.system, path),
+        }
+    }
+
     /// Returns the programs of the host outside its system directories, sorted by the path that
     /// commands see.
     #[must_use]

@@ -77,7 +77,7 @@ impl Arch {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 125] = [
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 127] = [
     ("open", Some(2), None),
     ("ioctl", Some(16), Some(29)),
     ("shmget", Some(29), Some(194)),
@@ -190,6 +190,8 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 125] = [
     ("fspick", Some(433), Some(433)),
     ("clone3", Some(435), Some(435)),
     ("openat2", Some(437), Some(437)),
+    ("execve", Some(59), Some(221)),
+    ("execveat", Some(322), Some(281)),
     ("pidfd_getfd", Some(438), Some(438)),
     ("process_madvise", Some(440), Some(440)),
     ("mount_setattr", Some(442), Some(442)),

@@ -12,6 +12,8 @@ pub struct ObservedCalls {
     pub modes: bool,
     /// `connect`.
     pub connects: bool,
+    /// Opens for reading, and executions.
+    pub reads: bool,
 }
 
 /// What an observed call does.
@@ -19,6 +21,7 @@ pub struct ObservedCalls {
 pub(crate) enum CallKind {
     Open,
     Creat,
+    Execute,
     Write,
     Create,
     Remove,
@@ -74,10 +77,12 @@ const fn flagged(
 }
 
 /// Every call that can be observed. Indices as in the manual page of each call.
-pub(crate) const OBSERVED: [CallRow; 24] = [
+pub(crate) const OBSERVED: [CallRow; 26] = [
     flagged("open", CallKind::Open, path(0), 1),
     flagged("openat", CallKind::Open, at(1), 2),
     row("creat", CallKind::Creat, path(0)),
+    row("execve", CallKind::Execute, path(0)),
+    flagged("execveat", CallKind::Execute, at(1), 4),
     row("truncate", CallKind::Write, path(0)),
     row("mkdir", CallKind::Create, path(0)),
     row("mkdirat", CallKind::Create, at(1)),
@@ -105,7 +110,7 @@ impl ObservedCalls {
     /// Returns `true` if a filter reports any call.
     #[must_use]
     pub fn any(self) -> bool {
-        self.changes || self.modes || self.connects
+        self.changes || self.modes || self.connects || self.reads
     }
 
     /// Returns `true` if the filter reports calls of this kind.
@@ -113,6 +118,7 @@ impl ObservedCalls {
         match kind {
             CallKind::Mode => self.modes,
             CallKind::Connect => self.connects,
+            CallKind::Execute => self.reads,
             CallKind::Open
             | CallKind::Creat
             | CallKind::Write

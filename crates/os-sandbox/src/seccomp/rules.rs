@@ -68,6 +68,8 @@ const SET_ID: u32 = 0o6000;
 const CREATES: u32 = 0o100 | 0o20_000_000;
 /// `O_ACCMODE`, `O_CREAT` and `O_TRUNC`: without any of them an open changes nothing.
 const CHANGES: u32 = 0o3 | 0o100 | 0o1000;
+/// `O_PATH`: the file is not opened for anything.
+const PATH_ONLY: u32 = 0o10_000_000;
 /// `CLONE_NEW*` as `clone` takes them; the time namespace shares its bit with the exit signal.
 const NAMESPACES: u32 = 0x7e02_0000;
 const NEW_TIME: u32 = 0x80;
@@ -244,8 +246,12 @@ pub fn table(wanted: FilterSpec) -> Table {
             },
         );
     }
-    rules.opening("open", 1, 2, reported(CallKind::Open));
-    rules.opening("openat", 2, 3, reported(CallKind::Open));
+    let reading = match wanted.observed.reads {
+        true => Action::UserNotify,
+        false => Action::Allow,
+    };
+    rules.opening("open", 1, 2, [reported(CallKind::Open), reading]);
+    rules.opening("openat", 2, 3, [reported(CallKind::Open), reading]);
     for (number, row) in wanted.observed.rows(wanted.arch) {
         if rules.out.iter().all(|(known, _)| *known != number) && row.kind != CallKind::Socket {
             rules.out.push((number, Rule::always(Action::UserNotify)));
@@ -636,9 +642,9 @@ impl RuleBuilder {
         );
     }
 
-    /// Refuses an open that creates a file with a set-id bit. `changing` is the action for every
-    /// other open that can change something.
-    fn opening(&mut self, name: &str, flags: u8, mode: u8, changing: Action) {
+    /// Refuses an open that creates a file with a set-id bit. The actions are those for every other
+    /// open that can change something, and for one that reads.
+    fn opening(&mut self, name: &str, flags: u8, mode: u8, [changing, reading]: [Action; 2]) {
         let changes = Clause {
             tests: vec![Test::Any {
                 arg: flags,
@@ -659,15 +665,23 @@ impl RuleBuilder {
             ],
             action: Action::Errno(EPERM),
         };
-        let clauses = match changing {
-            Action::Allow => vec![refused],
-            _ => vec![refused, changes],
+        let path_only = Clause {
+            tests: vec![Test::Any {
+                arg: flags,
+                mask: PATH_ONLY,
+            }],
+            action: Action::Allow,
+        };
+        let clauses = match (changing, reading) {
+            (Action::Allow, Action::Allow) => vec![refused],
+            (_, Action::Allow) => vec![refused, changes],
+            (..) => vec![refused, path_only, changes],
         };
         self.rule(
             name,
             Rule {
                 clauses,
-                otherwise: Action::Allow,
+                otherwise: reading,
             },
         );
     }

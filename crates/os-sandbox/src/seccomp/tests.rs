@@ -33,6 +33,7 @@ fn all_wanted() -> Vec<FilterSpec> {
                     changes: bits & 256 != 0,
                     modes: bits & 512 != 0,
                     connects: bits & 1024 != 0,
+                    reads: bits & 257 == 257,
                 },
             });
         }
@@ -49,6 +50,7 @@ const NOTHING: ObservedCalls = ObservedCalls {
     changes: false,
     modes: false,
     connects: false,
+    reads: false,
 };
 const CLOSED: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
@@ -299,6 +301,7 @@ fn reports_decide_nothing() {
         changes: true,
         modes: true,
         connects: true,
+        reads: true,
     };
     let mut reported = 0;
     for plain in all_wanted().into_iter().filter(|one| !one.observed.any()) {
@@ -316,6 +319,7 @@ fn reports_decide_nothing() {
                 [2, 1, 6, 0, 0, 0],
                 [1, 0o4755, 0o101, 0o4755, 0, 0],
                 [1, 0o101, 0o101, 0o644, 0, 0],
+                [1, 1, 0o10_000_000, 0, 0, 0],
             ] {
                 let audit = plain.arch.audit();
                 let before = plain_table.decide(audit, number, &args);
@@ -340,12 +344,35 @@ fn reports_decide_nothing() {
 }
 
 #[test]
+fn reads_are_observed_on_request() {
+    const PATH_ONLY: u64 = 0o10_000_000;
+    for reads in [false, true] {
+        let wanted = FilterSpec {
+            observed: ObservedCalls { reads, ..NOTHING },
+            ..CLOSED
+        };
+        let expected = match reads {
+            true => Action::UserNotify,
+            false => Action::Allow,
+        };
+        assert_eq!(decide(wanted, "openat", [0; 6]), expected);
+        assert_eq!(decide(wanted, "execve", [0; 6]), expected);
+        let path_only = [0, 0, PATH_ONLY, 0, 0, 0];
+        assert_eq!(decide(wanted, "openat", path_only), Action::Allow);
+        let set_id = [0, 0, 0o100, 0o4755, 0, 0];
+        assert_eq!(decide(wanted, "openat", set_id), Action::Errno(EPERM));
+    }
+}
+
+#[test]
 fn each_call_that_changes_a_file_by_its_path_is_observed() {
     const CHANGES: [&str; 10] = [
         "open", "creat", "mkdir", "mknod", "link", "unlink", "rmdir", "rename", "truncate",
         "symlink",
     ];
-    const ALSO: [&str; 6] = [
+    const ALSO: [&str; 8] = [
+        "execve",
+        "execveat",
         "chmod",
         "fchmodat",
         "fchmodat2",

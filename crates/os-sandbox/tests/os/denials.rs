@@ -4,7 +4,7 @@ use crate::fixture::{Mechanism, World};
 use crate::outcome::{ensure, say};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
-use os_sandbox::{Command, Denial, Exit, Sandbox};
+use os_sandbox::{Command, Denial, Exit, ReportLevel, Sandbox};
 use std::time::Duration;
 
 type Done = Result<(), String>;
@@ -261,7 +261,7 @@ fn off(world: &World) -> Done {
     let plan = world.plan();
     let line = world.fill("echo x > {ro}/file");
     let command = Command::new(&plan, "sh").args(["-c", &line]);
-    let output = command.report_denials(false).output().map_err(say)?;
+    let output = command.reports(ReportLevel::Off).output().map_err(say)?;
     ensure(output.exit == Exit::Code(2), || {
         format!("{:?}", output.exit)
     })?;

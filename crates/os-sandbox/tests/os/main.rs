@@ -62,6 +62,7 @@ mod proofs;
 mod hide;
 #[cfg(target_os = "linux")]
 mod raw;
+mod reads;
 #[cfg(target_os = "linux")]
 mod remembered;
 #[cfg(target_os = "linux")]
@@ -243,6 +244,7 @@ fn tests() -> Vec<Test> {
             ("limits", limits::all),
             ("tracing", tracing::all),
             ("denials", denials::all),
+            ("reads", reads::all),
             ("modes", modes::all),
             ("git", git::all),
             ("git_files", git_files::all),

@@ -435,6 +435,7 @@ mod tests {
             reports_denials: false,
             denials: Vec::new(),
             more_denials: false,
+            touched: None,
         };
         SelfTest {
             backend: Backend::Landlock,

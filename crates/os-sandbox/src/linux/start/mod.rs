@@ -6,6 +6,7 @@ mod failed;
 mod host_sockets;
 pub(super) mod launch;
 mod limits;
+mod lookups;
 pub(super) mod message;
 pub(super) mod observe;
 pub(super) mod running;
@@ -38,7 +39,7 @@ use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
 use crate::promise::Promise;
 use crate::sandbox::Sandbox;
-use crate::seccomp::{self, Arch, ObservedCalls, UnixSocketRule};
+use crate::seccomp::{self, Arch, UnixSocketRule};
 use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
@@ -340,10 +341,7 @@ impl Prepared {
         }
         let judges = plan.judges_modes();
         let places = judges.then(|| writable_places(&mounts, private.as_deref()));
-        let reports = match command.reports_denials {
-            true => DenialReports::new(plan, &mounts, private.as_deref())?,
-            false => None,
-        };
+        let reports = DenialReports::new(plan, command.reports, &mounts, private.as_deref())?;
         let connector = match (plan.connects(), &reports) {
             ([], None) => {
                 run.places = places.unwrap_or_default();
@@ -623,10 +621,7 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),
         supervisor_is_first: plan.backend() == Backend::Bubblewrap,
-        observed: match command.reports_denials {
-            true => observed_calls(plan),
-            false => ObservedCalls::default(),
-        },
+        observed: observed_calls(plan, command.reports),
     };
     command.sandbox.pool().filter(wanted).ok_or_else(none)
 }

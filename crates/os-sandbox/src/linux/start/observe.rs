@@ -5,16 +5,20 @@
 use super::super::host_mount::HostMount;
 use super::super::landlock::private::ScratchDir;
 use super::super::landlock::ruleset::own_writable_places;
+use super::super::mount_layer::inside_paths;
 use super::super::wire;
+use super::lookups::FailedLookups;
 use super::view::writable_places;
 use crate::access::Access;
 use crate::denials::{
     Denial, DenialReason, Denials, DeniedOperation, RefusedPath, judge_address, judge_path,
+    shown_path,
 };
 use crate::error::Error;
 use crate::escape::visible;
 use crate::plan::Plan;
-use crate::policy::{DEVICES, NamedHosts, Network};
+use crate::policy::{BROAD, DEVICES, ETC, NamedHosts, Network, PROGRAMS, Policy, System};
+use crate::reports::{ReportLevel, Touched};
 use crate::sandbox::Sandbox;
 use crate::seccomp::{Arch, CallKind, CallRow, ObservedCalls};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -27,7 +31,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Bound on the file of reports: each has at most a path of 4096 bytes.
-const MAX_BYTES: u64 = wire::MAX_REPORTS as u64 * (4096 + wire::REPORT_HEAD_BYTES as u64);
+const MAX_BYTES: u64 = (wire::MAX_REPORTS + 2 * wire::MAX_LOOKUP_REPORTS + wire::MAX_TOUCHED)
+    as u64
+    * (4096 + wire::REPORT_HEAD_BYTES as u64);
 
 /// The reports of one command.
 #[derive(Debug)]
@@ -37,10 +43,14 @@ pub(crate) struct DenialReports {
     observed: Vec<u8>,
     /// The command's paths are those of the policy, and not of the host.
     maps_paths: bool,
+    is_full: bool,
 }
 
 /// Returns the calls that a filter reports for a plan.
-pub(crate) fn observed_calls(plan: &Plan) -> ObservedCalls {
+pub(crate) fn observed_calls(plan: &Plan, level: ReportLevel) -> ObservedCalls {
+    if level == ReportLevel::Off {
+        return ObservedCalls::default();
+    }
     let backend = plan.backend();
     // The connector is what observes.
     let observes = backend.reports_denials()
@@ -51,7 +61,13 @@ pub(crate) fn observed_calls(plan: &Plan) -> ObservedCalls {
         changes: observes,
         // Landlock does not control modes.
         modes: observes && (backend.has_mount_layer() || plan.judges_modes()),
-        connects: observes && judge_address(plan.policy()).is_some() && plan.has_loopback(),
+        connects: observes
+            && plan.has_loopback()
+            && (level == ReportLevel::Full || judge_address(plan.policy()).is_some()),
+        // The files of an image are in no list.
+        reads: observes
+            && level == ReportLevel::Full
+            && (backend.has_mount_layer() || !plan.support().own_container),
     }
 }
 
@@ -59,10 +75,11 @@ impl DenialReports {
     /// Prepares the reports of one command. `None` if its filter reports nothing.
     pub(crate) fn new(
         plan: &Plan,
+        level: ReportLevel,
         mounts: &[HostMount],
         private: Option<&ScratchDir>,
     ) -> Result<Option<DenialReports>, Error> {
-        let calls = observed_calls(plan);
+        let calls = observed_calls(plan, level);
         let (Some(arch), true) = (Arch::native(), calls.any()) else {
             return Ok(None);
         };
@@ -79,11 +96,20 @@ impl DenialReports {
         let rows: Vec<_> = calls.rows(arch).collect();
         let addresses = reachable(plan.policy().network());
         let writable = writable(plan, mounts, private);
+        let places = match calls.reads {
+            true => {
+                flags |= wire::OBSERVED_FULL;
+                places(plan, mounts, private)
+            }
+            false => Vec::new(),
+        };
         let mut observed = Vec::new();
         for count in [rows.len(), addresses.len(), writable.len()] {
             observed.extend_from_slice(&(count as u32).to_ne_bytes());
         }
-        observed.extend_from_slice(&flags.to_ne_bytes());
+        for word in [flags, places.len() as u32] {
+            observed.extend_from_slice(&word.to_ne_bytes());
+        }
         for (number, row) in rows {
             observed.extend_from_slice(&encode_call(number, &row));
         }
@@ -94,10 +120,16 @@ impl DenialReports {
             observed.extend_from_slice(path.as_os_str().as_bytes());
             observed.push(0);
         }
+        for (access, path) in places {
+            observed.push(access);
+            observed.extend_from_slice(path.as_os_str().as_bytes());
+            observed.push(0);
+        }
         Ok(Some(DenialReports {
             file: file.into(),
             observed,
             maps_paths,
+            is_full: calls.reads,
         }))
     }
 
@@ -118,19 +150,37 @@ impl DenialReports {
             denials.more = true;
             return denials;
         }
+        let plan = sandbox.plan();
+        let mut touched = self.is_full.then(Touched::default);
+        let mut lookups = FailedLookups::default();
         let mut rest = &bytes[..];
         while let Some((report, after)) = DenialRecord::split(rest) {
             rest = after;
-            if report.operation == wire::CALLS_OMITTED {
-                denials.more = true;
-                continue;
+            match report.operation {
+                wire::CALLS_OMITTED | wire::LOOKUPS_OMITTED => {
+                    denials.more = true;
+                    continue;
+                }
+                wire::CALL_READ | wire::CALL_EXECUTE | wire::CALL_FOUND => {
+                    lookups.add(&report, denials.listed.len());
+                    continue;
+                }
+                wire::TOUCHED_READ..=wire::TOUCHED_OMITTED => {
+                    if let Some(touched) = &mut touched {
+                        report.add_touched(touched, plan.policy(), self.maps_paths);
+                    }
+                    continue;
+                }
+                _ => {}
             }
-            if let Some(denial) = report.judge(sandbox.plan(), self.maps_paths)
+            if let Some(denial) = report.judge(plan, self.maps_paths)
                 && !denials.listed.contains(&denial)
             {
                 denials.listed.push(denial);
             }
         }
+        lookups.judge(plan, self.maps_paths, &mut denials);
+        denials.touched = touched;
         denials
     }
 }
@@ -156,6 +206,78 @@ fn writable(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> 
     }
     paths.extend(DEVICES.map(PathBuf::from));
     paths
+}
+
+/// Returns the places that the command sees whole, as it names them, and its rights below each.
+/// Under a mount layer `/` stands for what is shown of other directories.
+fn places(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<(u8, PathBuf)> {
+    const PROGRAM: Access = Access::READ.union(Access::EXECUTE);
+    const OWN: [&str; 3] = [inside_paths::TMP, inside_paths::HOME, "/dev/shm"];
+    let has_mount_layer = plan.backend().has_mount_layer();
+    let policy = plan.policy();
+    let mut places: Vec<(Access, PathBuf)> = Vec::new();
+    for mount in mounts {
+        let path = match has_mount_layer {
+            true => PathBuf::from(&mount.inside),
+            false => mount.host.clone(),
+        };
+        places.push((mount.access, path));
+    }
+    let mut add = |access: Access, paths: &[&str]| {
+        for path in paths {
+            places.push((access, PathBuf::from(path)));
+            // Landlock's rules refer to files, and links lead elsewhere.
+            let real = match has_mount_layer {
+                true => None,
+                false => Path::new(path).canonicalize().ok(),
+            };
+            if let Some(real) = real.filter(|real| real != Path::new(path)) {
+                places.push((access, real));
+            }
+        }
+    };
+    if policy.system() != System::None {
+        add(PROGRAM, &PROGRAMS);
+        add(Access::READ, &ETC);
+    }
+    if policy.system() == System::BroadRead {
+        add(Access::READ, &BROAD);
+    }
+    add(Access::READ, &DEVICES);
+    match private {
+        None => {
+            add(Access::READ, &["/"]);
+            add(Access::ALL, &OWN);
+        }
+        Some(private) => {
+            places.push((Access::ALL, private.home()));
+            places.push((Access::ALL, private.tmp()));
+            places.push((Access::READ, private.work()));
+        }
+    }
+    for one in policy.programs() {
+        let path = match has_mount_layer {
+            true => one.shown_at(),
+            false => one.host(),
+        };
+        places.push((PROGRAM, path.to_owned()));
+    }
+    // A mount layer alone lets programs be executed everywhere.
+    let always = match plan.support().landlock_abi() {
+        0 => Access::EXECUTE,
+        _ => Access::NONE,
+    };
+    let encoded = places.into_iter();
+    encoded
+        .map(|(access, path)| {
+            let scope = match path.to_str() {
+                Some("/") => 0,
+                Some(path) if OWN.contains(&path) => wire::PLACE_OWN,
+                _ => wire::PLACE_WHOLE,
+            };
+            (encode_place(access.union(always), scope), path)
+        })
+        .collect()
 }
 
 /// Returns the addresses that a command may connect, with the length of their prefix; port 0 means
@@ -187,6 +309,7 @@ fn encode_call(number: u32, row: &CallRow) -> [u8; wire::OBSERVED_CALL_BYTES] {
     let operation = match row.kind {
         CallKind::Open => wire::CALL_OPEN,
         CallKind::Creat => wire::CALL_CREAT,
+        CallKind::Execute => wire::CALL_EXECUTE,
         CallKind::Write => wire::CALL_WRITE,
         CallKind::Create => wire::CALL_CREATE,
         CallKind::Remove => wire::CALL_REMOVE,
@@ -209,6 +332,18 @@ fn encode_call(number: u32, row: &CallRow) -> [u8; wire::OBSERVED_CALL_BYTES] {
     bytes
 }
 
+/// Returns the byte before a place.
+fn encode_place(access: Access, scope: u8) -> u8 {
+    let mut rights = wire::PLACE | scope;
+    if access.contains(Access::READ) {
+        rights |= wire::PLACE_READ;
+    }
+    if access.contains(Access::EXECUTE) {
+        rights |= wire::PLACE_EXECUTE;
+    }
+    rights
+}
+
 fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDRESS_BYTES] {
     let mut bytes = [0; wire::ADDRESS_BYTES];
     bytes[1] = length;
@@ -224,11 +359,11 @@ fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDRESS_BYTES] 
 }
 
 /// One record of the observer.
-struct DenialRecord<'a> {
-    operation: u32,
-    state: u32,
+pub(super) struct DenialRecord<'a> {
+    pub(super) operation: u32,
+    pub(super) state: u32,
     program: &'a [u8],
-    object: &'a [u8],
+    pub(super) object: &'a [u8],
 }
 
 impl<'a> DenialRecord<'a> {
@@ -266,16 +401,42 @@ impl<'a> DenialRecord<'a> {
                 judge_path(plan.policy(), refused, maps_paths)?
             }
         };
-        let program = self
-            .program
-            .split(|byte| *byte == 0 || *byte == b'\n')
-            .next();
         Some(Denial {
             operation: self.denied()?,
             object,
             reason,
-            program: visible(&String::from_utf8_lossy(program.unwrap_or_default())),
+            program: self.program(),
         })
+    }
+
+    /// Returns the name of the program.
+    pub(super) fn program(&self) -> String {
+        let program = self
+            .program
+            .split(|byte| *byte == 0 || *byte == b'\n')
+            .next();
+        visible(&String::from_utf8_lossy(program.unwrap_or_default()))
+    }
+
+    /// Adds a touched object.
+    fn add_touched(&self, touched: &mut Touched, policy: &Policy, maps_paths: bool) {
+        let list = match self.operation {
+            wire::TOUCHED_READ => &mut touched.read,
+            wire::TOUCHED_WRITE => &mut touched.written,
+            wire::TOUCHED_EXECUTE => &mut touched.executed,
+            wire::TOUCHED_CONNECT => &mut touched.connected,
+            _ => {
+                touched.more = true;
+                return;
+            }
+        };
+        let path = Path::new(OsStr::from_bytes(self.object));
+        let object = match (self.operation, self.address()) {
+            (wire::TOUCHED_CONNECT, Some(address)) => address.to_string(),
+            (wire::TOUCHED_CONNECT, None) => visible(&path.to_string_lossy()),
+            _ => shown_path(policy, path, maps_paths),
+        };
+        list.push(object);
     }
 
     fn denied(&self) -> Option<DeniedOperation> {
