@@ -5,7 +5,8 @@
 //! pay for its page tables, and between fork and exec of a threaded program almost nothing is
 //! safe to call. Here everything is: one thread, no locks, raw system calls (`sys.rs`).
 //!
-//! Its jobs, told by the broker over descriptor 0 (`wire.rs`):
+//! Its jobs, told by the broker over descriptor 0 (`wire.rs`), or over the local socket whose path is
+//! its argument:
 //!
 //! - connect: split in two; one half stays outside and connects named sockets for the target
 //!   (`connect.rs`), the other takes the next job;
@@ -13,8 +14,8 @@
 //!   again inside the namespaces;
 //! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
 //!   become it, if nobody is to end what it leaves behind;
-//! - sockets: enter the network namespace of a command and make sockets there for the broker
-//!   (`namespace_sockets.rs`);
+//! - sockets: enter the network namespace of a command, or be in it already, and make sockets there
+//!   for the broker (`namespace_sockets.rs`);
 //! - report: say what the kernel has.
 
 #![no_std]
@@ -45,8 +46,8 @@ use sys::{EPROTO, Errno};
 pub const CONTROL: i32 = 0;
 
 /// Called by the entry point in `sys.rs` with nothing set up but a stack.
-pub extern "C" fn launcher_start() -> ! {
-    if let Err((stage, errno)) = work() {
+pub extern "C" fn launcher_start(stack: sys::StartStack) -> ! {
+    if let Err((stage, errno)) = connect_to_broker(stack).and_then(|()| work()) {
         tell(wire::RECORD_FAILED, stage, errno, 0);
     }
     sys::exit(125)
@@ -73,6 +74,21 @@ pub type Failure = (i32, Errno);
 /// Names the stage of an error.
 pub fn at(stage: i32) -> impl Fn(Errno) -> Failure {
     move |errno| (stage, errno)
+}
+
+/// Connects to the broker, if the launcher did not inherit a socket: in a container, whose engine
+/// started it.
+fn connect_to_broker(stack: sys::StartStack) -> Result<(), Failure> {
+    let Some(path) = stack.argument(sys::network::MAX_SOCKET_PATH) else {
+        return Ok(());
+    };
+    let failed = at(wire::STAGE_PROTOCOL);
+    let socket = sys::network::connect_local(path).map_err(&failed)?;
+    if socket != CONTROL {
+        sys::dup_to(socket, CONTROL, false).map_err(&failed)?;
+        sys::close(socket);
+    }
+    Ok(())
 }
 
 fn work() -> Result<(), Failure> {
@@ -138,6 +154,7 @@ fn one() -> Result<Next, Failure> {
             let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
             namespace_sockets::serve(body, *channel)?;
         }
+        wire::KIND_OWN_SOCKETS => namespace_sockets::serve_own(body)?,
         wire::KIND_REPORT => {
             tell(
                 wire::RECORD_REPORT,

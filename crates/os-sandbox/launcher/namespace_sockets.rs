@@ -7,6 +7,9 @@
 //! The process that made a user namespace has every capability in it, and so in the network
 //! namespaces that belong to it (user_namespaces(7)): no privilege of the host is needed. In
 //! bubblewrap's innermost user namespace the command itself has none.
+//!
+//! In a container an engine has made the namespace and started this process in it, before the
+//! command's container joins.
 
 use crate::sys::network::{self, SocketIp};
 use crate::sys::{self, Errno};
@@ -19,9 +22,6 @@ const NO_IPV6: [Errno; 4] = [99, 97, 95, 13];
 /// Serves one namespace, and returns once its sockets are at the broker.
 pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_NETWORK);
-    if steps.len() > wire::MAX_NETWORK_STEPS * wire::NETWORK_STEP_BYTES {
-        return Err(failed(sys::EPROTO));
-    }
     let mut byte = [0u8; 1];
     let mut received = [-1i32; wire::MAX_FDS];
     let count = sys::receive(channel, &mut byte, &mut received).map_err(&failed)?;
@@ -29,6 +29,26 @@ pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
         return Err(failed(sys::EPROTO));
     }
     network::enter_network(received[0]).map_err(&failed)?;
+    make_sockets(steps)?;
+    // The first process inside goes on.
+    sys::write(channel, &byte).map(drop).map_err(&failed)
+}
+
+/// Makes the sockets in this process's own network namespace, and preserves the namespace until the
+/// broker closes the control socket. The process is the only one of a container that shares its
+/// network with the command's container.
+pub fn serve_own(steps: &[u8]) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_NETWORK);
+    make_sockets(steps)?;
+    network::end_sending(CONTROL).map_err(&failed)?;
+    sys::read(CONTROL, &mut [0u8; 1]).map(drop).map_err(&failed)
+}
+
+fn make_sockets(steps: &[u8]) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_NETWORK);
+    if steps.len() > wire::MAX_NETWORK_STEPS * wire::NETWORK_STEP_BYTES {
+        return Err(failed(sys::EPROTO));
+    }
     for (index, step) in steps.chunks_exact(wire::NETWORK_STEP_BYTES).enumerate() {
         let step = NetworkStep::parse(step);
         match step.take(index) {
@@ -36,8 +56,7 @@ pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
             other => other.map_err(&failed)?,
         }
     }
-    // The first process inside goes on.
-    sys::write(channel, &byte).map(drop).map_err(&failed)
+    Ok(())
 }
 
 /// Hands the network namespace of this process to the one outside, and waits for its sockets.

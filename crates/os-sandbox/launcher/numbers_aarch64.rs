@@ -43,6 +43,7 @@ pub const LISTEN: usize = 201;
 pub const CONNECT: usize = 203;
 pub const SETSOCKOPT: usize = 208;
 pub const GETSOCKOPT: usize = 209;
+pub const SHUTDOWN: usize = 210;
 pub const SENDMSG: usize = 211;
 pub const RECVMSG: usize = 212;
 pub const KEYCTL: usize = 219;

@@ -12,6 +12,7 @@ pub const SOCKET: usize = 41;
 pub const CONNECT: usize = 42;
 pub const SENDMSG: usize = 46;
 pub const RECVMSG: usize = 47;
+pub const SHUTDOWN: usize = 48;
 pub const BIND: usize = 49;
 pub const LISTEN: usize = 50;
 pub const SOCKETPAIR: usize = 53;

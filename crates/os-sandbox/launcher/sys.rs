@@ -19,12 +19,13 @@ pub mod nr;
 pub mod nr;
 
 // The kernel starts a static program with nothing set up but the stack pointer; see "Process
-// Initialization" of the psABI. `launcher_start` never returns.
+// Initialization" of the psABI. `launcher_start` gets that pointer and never returns.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
     ".globl _start",
     "_start:",
     "xor ebp, ebp",
+    "mov rdi, rsp",
     "and rsp, -16",
     "call {start}",
     "ud2",
@@ -36,6 +37,7 @@ global_asm!(
     "_start:",
     "mov x29, #0",
     "mov x30, #0",
+    "mov x0, sp",
     "bl {start}",
     "brk #1",
     start = sym crate::launcher_start,
@@ -228,6 +230,29 @@ fn result(out: isize) -> Result<usize> {
 
 fn fd(number: i32) -> usize {
     number as isize as usize
+}
+
+/// The stack that the kernel starts a program with: the count of the arguments, a pointer to each of
+/// them, and a null pointer.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct StartStack(*const usize);
+
+impl StartStack {
+    /// Returns the argument after the program's name; `None` without one, and if it is longer than
+    /// `most` bytes.
+    pub fn argument(self, most: usize) -> Option<CStr<'static>> {
+        // SAFETY: `_start` passes the stack pointer of the start. The kernel wrote the count and the
+        // pointers there, and strings that end in NUL; all of them stay until the next exec.
+        unsafe {
+            let text = match *self.0 {
+                0 | 1 => return None,
+                _ => *self.0.add(2) as *const u8,
+            };
+            let length = (0..=most).find(|at| *text.add(*at) == 0)?;
+            CStr::new(core::slice::from_raw_parts(text, length + 1))
+        }
+    }
 }
 
 pub fn exit(code: i32) -> ! {

@@ -9,6 +9,8 @@ const SOL_SOCKET: i32 = 1;
 /// The index of the loopback device, the first of every namespace.
 const LOOPBACK: u32 = 1;
 const BACKLOG: i32 = 1024;
+/// Longest path of a local socket, without its NUL (unix(7)).
+pub const MAX_SOCKET_PATH: usize = 107;
 
 /// An IPv4 or IPv6 address. An IPv4 address uses the first four bytes.
 #[derive(Clone, Copy)]
@@ -122,6 +124,33 @@ fn enable(socket: i32, level: i32, name: i32) -> Result<()> {
     let on: i32 = 1;
     let at = &raw const on as usize;
     raw(nr::SETSOCKOPT, [fd(socket), fd(level), fd(name), at, 4, 0]).map(drop)
+}
+
+/// Connects a new socket to the local socket at a path.
+pub fn connect_local(path: super::CStr<'_>) -> Result<i32> {
+    const AF_UNIX: u16 = 1;
+    const SOCK_STREAM: i32 = 1;
+    // struct sockaddr_un: family, path.
+    let mut name = [0u8; 2 + MAX_SOCKET_PATH + 1];
+    let end = 2 + path.bytes().len();
+    name[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
+    name.get_mut(2..end)
+        .ok_or(super::EINVAL)?
+        .copy_from_slice(path.bytes());
+    let socket = attempts::socket(i32::from(AF_UNIX), SOCK_STREAM | O_CLOEXEC, 0)?;
+    match super::notify::connect(socket, &name[..=end]) {
+        Ok(()) => Ok(socket),
+        Err(errno) => {
+            close(socket);
+            Err(errno)
+        }
+    }
+}
+
+/// Ends the stream of a socket in the direction away from this process.
+pub fn end_sending(socket: i32) -> Result<()> {
+    const SHUT_WR: usize = 1;
+    raw(nr::SHUTDOWN, [fd(socket), SHUT_WR, 0, 0, 0, 0]).map(drop)
 }
 
 /// Sends bytes with a descriptor.

@@ -14,6 +14,13 @@ pub trait HostProxy: fmt::Debug + Send + Sync {
     fn serve(&self, sockets: ProxySockets) -> std::io::Result<Box<dyn ProxySession>>;
 }
 
+/// The hosts(5) and resolv.conf(5) of a command with named hosts, by their paths. Each name but its own
+/// goes to the resolver, those of the host's hosts(5) too, which the proxy's side reads.
+pub const NAME_FILES: [(&str, &str); 2] = [
+    ("/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
+    ("/etc/resolv.conf", "nameserver 127.0.0.53\n"),
+];
+
 /// The service of one command. Dropping it ends every connection.
 pub trait ProxySession: fmt::Debug + Send + Sync {
     /// Ends every connection, and returns the contacts.

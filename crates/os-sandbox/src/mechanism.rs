@@ -7,9 +7,10 @@
 pub use crate::escape::{Visible, visible};
 pub use crate::exceeded::{EffectiveLimits, LimitHit};
 pub use crate::findings::{Findings, Notes};
+pub use crate::host_proxy::NAME_FILES;
 pub use crate::key_files::is_key;
 pub use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
-pub use crate::platform::{Cleanup, MountSources, static_program};
+pub use crate::platform::{Cleanup, MountSources, serve_own_namespace, static_program};
 pub use crate::policy::{MountGuards, MountPlacement, Pattern};
 pub use crate::process::{Event, Process, Readiness, StartedCommand, wait_readable};
 pub use crate::sandbox::Mechanism;

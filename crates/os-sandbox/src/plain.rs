@@ -210,6 +210,20 @@ pub fn static_program() -> Option<&'static [u8]> {
     None
 }
 
+/// Refuses, because this system has no network namespaces.
+///
+/// # Errors
+/// Always.
+pub fn serve_own_namespace(
+    _: &crate::command::Command,
+    _: &std::os::unix::net::UnixStream,
+) -> Result<Box<dyn crate::host_proxy::ProxySession>, Error> {
+    Err(Error::new(
+        crate::error::ErrorKind::Unsupported,
+        "this system has no network namespaces",
+    ))
+}
+
 /// The mounts of a command that an engine runs. Names are not searched here.
 mod elsewhere {
     use crate::access::Access;

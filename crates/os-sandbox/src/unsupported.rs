@@ -19,7 +19,7 @@ use std::path::PathBuf;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
-pub use crate::plain::{Cleanup, MountSources, static_program};
+pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey};
 
 /// A running command, without further resources.

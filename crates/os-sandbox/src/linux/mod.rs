@@ -31,6 +31,7 @@ pub use mount_layer::layout::MountSources;
 pub(crate) use mount_layer::layout::layout;
 pub(crate) use prove::{ProbeScope, prove};
 pub(crate) use remove::remove;
+pub use start::host_sockets::serve_own_namespace;
 pub(crate) use start::start;
 
 /// Returns a small static program for this system, which does nothing without instructions.

@@ -35,7 +35,7 @@ use std::time::Duration;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
-pub use crate::plain::{Cleanup, MountSources, static_program};
+pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey};
 
 /// A running command, and the directories that it works in.

@@ -2,7 +2,7 @@
 //! namespace (`launcher/namespace_sockets.rs`), and the caller's proxy serves them.
 
 use super::super::wire;
-use super::launch::{Launched, SpawnFrom, launch};
+use super::launch::{Launched, SpawnFrom, launch, send_message};
 use super::message::LauncherMessage;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
@@ -18,10 +18,6 @@ use std::os::unix::net::UnixStream;
 
 /// The addresses of the resolver. Programs without a resolv.conf ask the second one (resolver(3)).
 const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALHOST];
-/// The command's hosts(5) and resolv.conf(5): each name but its own goes to the resolver, those of the
-/// host's hosts(5) too, which the proxy's side reads.
-pub(super) const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost\n";
-pub(super) const RESOLV_CONF: &str = "nameserver 127.0.0.53\n";
 
 /// The process that makes the sockets of one command, and the proxy that serves them. Dropping it
 /// ends the process.
@@ -60,15 +56,9 @@ impl<'a> HostSockets<'a> {
         let Some(hosts) = command.plan().proxied_hosts() else {
             return Ok(None);
         };
-        let none = || {
-            Error::invalid(
-                "the policy names hosts, and the sandbox has no proxy that connects them",
-            )
-            .with_hint("open it with `Sandbox::with_host_proxy`")
-        };
         let proxy = match checks {
             true => None,
-            false => Some(command.proxy().ok_or_else(none)?),
+            false => Some(required_proxy(command)?),
         };
         let steps = steps(hosts);
         let (ours, supervisors) = UnixStream::pair()
@@ -89,46 +79,78 @@ impl<'a> HostSockets<'a> {
 
     /// Waits for the sockets and has the proxy serve them.
     pub(super) fn serve(mut self) -> Result<Option<Box<dyn ProxySession>>, Error> {
-        let sockets = self.receive_all()?;
-        let serve = |proxy: &dyn HostProxy| {
-            let failed = |error| Error::io("the proxy for named hosts could not start", error);
-            proxy.serve(sockets).map_err(failed)
-        };
-        self.proxy.map(serve).transpose()
-    }
-
-    fn receive_all(&mut self) -> Result<ProxySockets, Error> {
-        let control = &self.launched.control;
-        control
-            .set_read_timeout(Some(super::START_WITHIN))
-            .map_err(|error| Error::io("could not wait for sockets", error))?;
-        let mut sockets = ProxySockets::default();
-        loop {
-            match receive(control)? {
-                SocketMessage::Socket(index, socket) => {
-                    let step = self.steps.get(usize::from(index));
-                    step.ok_or_else(unexpected)?.add(socket, &mut sockets);
-                }
-                SocketMessage::Failure(errno) => {
-                    return Err(Error::new(
-                        ErrorKind::Enforcement,
-                        "the sockets for named hosts could not be made in the command's network",
-                    )
-                    .with_source(std::io::Error::from_raw_os_error(errno)));
-                }
-                SocketMessage::End => break,
-            }
-        }
-        // Every command has these, whatever the kernel lacks.
-        if sockets.proxies.is_empty() || sockets.resolvers.is_empty() {
-            return Err(unexpected());
-        }
+        let sockets = receive_all(&self.launched.control, &self.steps)?;
         self.launched
             .process
             .wait()
             .map_err(|error| Error::io("could not wait for the launcher", error))?;
-        Ok(sockets)
+        self.proxy.map(|proxy| serve(proxy, sockets)).transpose()
     }
+}
+
+/// Has the launcher at the other end of `control` make the sockets of a command with named hosts in its
+/// own network namespace, and the command's proxy serve them. The launcher, which got the path of a
+/// local socket as its argument, stays in the namespace until `control` is closed.
+///
+/// # Errors
+/// If the command names no hosts or has no proxy for them, the launcher does not make the sockets, or
+/// the proxy does not serve them.
+pub fn serve_own_namespace(
+    command: &Command,
+    control: &UnixStream,
+) -> Result<Box<dyn ProxySession>, Error> {
+    let none = || Error::invalid("the policy names no hosts that a proxy connects");
+    let hosts = command.plan().proxied_hosts().ok_or_else(none)?;
+    let proxy = required_proxy(command)?;
+    let steps = steps(hosts);
+    let message = LauncherMessage {
+        kind: wire::KIND_OWN_SOCKETS,
+        body: steps.iter().flat_map(PlannedStep::encode).collect(),
+        fds: Vec::new(),
+    };
+    send_message(control, &message)
+        .map_err(|error| Error::io("could not hand the job to the launcher", error))?;
+    serve(proxy, receive_all(control, &steps)?)
+}
+
+fn required_proxy(command: &Command) -> Result<&dyn HostProxy, Error> {
+    command.proxy().ok_or_else(|| {
+        Error::invalid("the policy names hosts, and the sandbox has no proxy that connects them")
+            .with_hint("open it with `Sandbox::with_host_proxy`")
+    })
+}
+
+fn serve(proxy: &dyn HostProxy, sockets: ProxySockets) -> Result<Box<dyn ProxySession>, Error> {
+    let failed = |error| Error::io("the proxy for named hosts could not start", error);
+    proxy.serve(sockets).map_err(failed)
+}
+
+fn receive_all(control: &UnixStream, steps: &[PlannedStep]) -> Result<ProxySockets, Error> {
+    control
+        .set_read_timeout(Some(super::START_WITHIN))
+        .map_err(|error| Error::io("could not wait for sockets", error))?;
+    let mut sockets = ProxySockets::default();
+    loop {
+        match receive(control)? {
+            SocketMessage::Socket(index, socket) => {
+                let step = steps.get(usize::from(index));
+                step.ok_or_else(unexpected)?.add(socket, &mut sockets);
+            }
+            SocketMessage::Failure(errno) => {
+                return Err(Error::new(
+                    ErrorKind::Enforcement,
+                    "the sockets for named hosts could not be made in the command's network",
+                )
+                .with_source(std::io::Error::from_raw_os_error(errno)));
+            }
+            SocketMessage::End => break,
+        }
+    }
+    // Every command has these, whatever the kernel lacks.
+    if sockets.proxies.is_empty() || sockets.resolvers.is_empty() {
+        return Err(unexpected());
+    }
+    Ok(sockets)
 }
 
 impl Drop for HostSockets<'_> {

@@ -234,7 +234,11 @@ fn gone() -> Error {
     )
 }
 
-fn send_message(control: &UnixStream, message: &LauncherMessage<'_>) -> std::io::Result<()> {
+/// Sends a launcher one message.
+pub(super) fn send_message(
+    control: &UnixStream,
+    message: &LauncherMessage<'_>,
+) -> std::io::Result<()> {
     let mut header = [0u8; wire::HEADER_BYTES];
     let bytes = u32::try_from(message.body.len()).map_err(std::io::Error::other)?;
     for (slot, word) in

@@ -3,7 +3,7 @@
 
 mod alone;
 mod failed;
-mod host_sockets;
+pub(super) mod host_sockets;
 pub(super) mod launch;
 mod limits;
 mod lookups;
@@ -34,6 +34,7 @@ use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
+use crate::host_proxy::NAME_FILES;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
@@ -44,7 +45,7 @@ use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
 use failed::failure;
-use host_sockets::{HOSTS, HostSockets, RESOLV_CONF};
+use host_sockets::HostSockets;
 use launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use limits::{limit_tree, limits};
 use message::{LauncherMessage, Run};
@@ -457,11 +458,9 @@ impl Prepared {
             ("/etc/group", data("group", group.as_bytes())?),
         ];
         if plan.proxied_hosts().is_some() {
-            own_files.push(("/etc/hosts", data("hosts", HOSTS.as_bytes())?));
-            own_files.push((
-                "/etc/resolv.conf",
-                data("resolv.conf", RESOLV_CONF.as_bytes())?,
-            ));
+            for (path, text) in NAME_FILES {
+                own_files.push((path, data("names", text.as_bytes())?));
+            }
         }
         let inner = if plan.support().pins_by_descriptor() {
             NestedMountMethod::ByDescriptor
