@@ -133,6 +133,14 @@ impl Address {
         Ok(Address { way })
     }
 
+    /// Returns `true` if the engine is reached over a local socket.
+    pub(super) fn is_local(&self) -> bool {
+        match &self.way {
+            Endpoint::Unix(_) => true,
+            Endpoint::Tcp { .. } | Endpoint::Ssh(_) => false,
+        }
+    }
+
     /// Returns the advice to the user if no engine answers at the address.
     pub(super) fn hint(&self) -> &'static str {
         match &self.way {

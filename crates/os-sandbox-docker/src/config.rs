@@ -47,6 +47,8 @@ pub(super) struct ContainerSpec<'a> {
     pub(super) directory: &'a str,
     pub(super) stdin: bool,
     pub(super) labels: HashMap<String, String>,
+    /// The engine's name of the network that the container joins, if it joins one.
+    pub(super) joined_network: Option<String>,
 }
 
 /// User and group inside the container.
@@ -110,7 +112,11 @@ pub(super) fn config(
     let arguments = wanted.args.iter();
     let arguments = arguments.map(|arg| text(arg, "an argument"));
     let body = ContainerCreateBody {
-        hostname: Some("sandbox".to_owned()),
+        // A container that joins a network has the name of the container that it belongs to.
+        hostname: wanted
+            .joined_network
+            .is_none()
+            .then(|| "sandbox".to_owned()),
         user: Some(shown.user.clone()),
         attach_stdin: Some(wanted.stdin),
         attach_stdout: Some(true),
@@ -171,7 +177,10 @@ fn host_config(wanted: &ContainerSpec<'_>, shown: &ShownContainer) -> Result<Hos
         tmpfs: Some(scratch(wanted.user, &wanted.bounds)),
         // The engine mounts /dev/shm by itself, by default with 64 MiB.
         shm_size: Some(number(scratch_bytes(&wanted.bounds))),
-        network_mode: Some(shown.network.clone()),
+        network_mode: Some(match &wanted.joined_network {
+            Some(joined) => joined.clone(),
+            None => shown.network.clone(),
+        }),
         nano_cpus: cpus.map(|milli| number(milli.saturating_mul(1_000_000))),
         memory: memory.map(number),
         // The limit covers memory and swap together, so the container has no swap.
@@ -220,6 +229,9 @@ fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
                 mounts.push(bind(host, closed, inside, false)?);
             }
         }
+    }
+    for (file, inside) in &wanted.private.names {
+        mounts.push(bind(host, file, (*inside).to_owned(), false)?);
     }
     for own in &wanted.settings.mounts {
         mounts.push(bind(host, &own.host, own.inside.clone(), false)?);
@@ -274,7 +286,7 @@ fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
     let internet = match wanted.policy.network() {
         // A container without a network has a loopback, which needs internet sockets.
         Network::Denied | Network::Loopback | Network::Unrestricted => true,
-        _ => false,
+        _ => wanted.joined_network.is_some(),
     };
     let unix = match wanted.policy.unix_sockets() {
         UnixSockets::Open => UnixSocketRule::Allow,

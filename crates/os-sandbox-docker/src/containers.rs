@@ -4,6 +4,7 @@
 use super::engine::{Engine, ask};
 use super::images::Image;
 use super::name::ImageName;
+use super::namespace::can_pass_sockets;
 use super::settings::Settings;
 use bollard::models::SystemInfo;
 use os_sandbox::mechanism::ContainerSupport;
@@ -60,6 +61,8 @@ pub(crate) struct EngineHost {
     pub(crate) cpus: Option<u64>,
     /// `true` if a read-only mount includes the mounts below it.
     pub(crate) read_only_below: bool,
+    /// The release of the containers' kernel.
+    pub(crate) kernel: Option<String>,
 }
 
 impl Containers {
@@ -128,6 +131,14 @@ impl Containers {
             memory_bytes: settings.memory_bytes,
             processes: settings.pids,
             machine_bytes: host.memory_bytes,
+            named_hosts: match &self.0.engine {
+                Some(engine) => can_pass_sockets(
+                    engine.address().is_local(),
+                    host.kernel.as_deref(),
+                    settings.shares_files != Some(false),
+                ),
+                None => Ok(()),
+            },
         }
     }
 
@@ -145,6 +156,7 @@ impl Containers {
             memory_bytes: None,
             cpus: None,
             read_only_below: false,
+            kernel: None,
         };
         Containers::assumed_with(Settings::new(ImageName::assumed()), host)
     }
@@ -187,6 +199,7 @@ impl EngineHost {
             memory_bytes: info.mem_total.and_then(|bytes| u64::try_from(bytes).ok()),
             cpus: info.ncpu.and_then(|cpus| u64::try_from(cpus).ok()),
             read_only_below: major(version) >= READ_ONLY_BELOW,
+            kernel: info.kernel_version.clone(),
         })
     }
 }

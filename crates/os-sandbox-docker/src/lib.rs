@@ -23,6 +23,7 @@ mod inside;
 mod labels;
 mod made;
 mod name;
+mod namespace;
 mod owner;
 mod place;
 mod probe;

@@ -46,21 +46,10 @@ impl ContainerHandle {
     }
 
     pub(super) async fn look(&self) -> Result<ContainerStatus, Error> {
-        let asked = self.client.inspect_container(&self.id, None);
+        let asked = status(&self.client, &self.id);
         match tokio::time::timeout(ANSWER_WITHIN, asked).await {
             Err(_) => Err(Error::RequestTimeoutError),
-            Ok(Err(error)) if is(&error, &[404]) => Ok(ContainerStatus::Gone),
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(seen)) => {
-                let state = seen.state.unwrap_or_default();
-                Ok(match state.running {
-                    Some(false) => ContainerStatus::Ended(
-                        state.exit_code.unwrap_or(0),
-                        state.oom_killed.unwrap_or(false),
-                    ),
-                    Some(true) | None => ContainerStatus::Runs,
-                })
-            }
+            Ok(seen) => seen,
         }
     }
 
@@ -98,6 +87,22 @@ impl Drop for ContainerHandle {
             runtime.spawn(async move { drop(remove(&client, &id).await) });
         }
     }
+}
+
+/// Returns the state of a container.
+pub(super) async fn status(client: &Docker, id: &str) -> Result<ContainerStatus, Error> {
+    let state = match client.inspect_container(id, None).await {
+        Ok(seen) => seen.state.unwrap_or_default(),
+        Err(error) if is(&error, &[404]) => return Ok(ContainerStatus::Gone),
+        Err(error) => return Err(error),
+    };
+    Ok(match state.running {
+        Some(false) => ContainerStatus::Ended(
+            state.exit_code.unwrap_or(0),
+            state.oom_killed.unwrap_or(false),
+        ),
+        Some(true) | None => ContainerStatus::Runs,
+    })
 }
 
 async fn remove(client: &Docker, id: &str) -> Result<(), Error> {

@@ -1,10 +1,12 @@
 //! Paths of the program and the working directory inside a container, translated from sandbox
 //! paths. If no mount is the working directory, this module makes a directory of links for it. It
-//! also makes an empty file and directory that cover hidden paths.
+//! also makes an empty file and directory that cover hidden paths, and the files about names of hosts.
 
 use super::inside::{WORK, text};
-use os_sandbox::mechanism::{Layout, LayoutContent, LayoutEntry, MountPlacement, Scratch};
-use os_sandbox::{Command, Error, Mount, Policy};
+use os_sandbox::mechanism::{
+    Layout, LayoutContent, LayoutEntry, MountPlacement, NAME_FILES, Scratch,
+};
+use os_sandbox::{Command, Error, Mount, Plan, Policy};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -21,6 +23,9 @@ pub(super) struct Private {
     pub(super) work: Option<PathBuf>,
     /// Cover of closed paths, if a path is closed.
     pub(super) closed: Option<Closed>,
+    /// Files about names of hosts, with their paths inside. Empty if the command reaches no named
+    /// hosts.
+    pub(super) names: Vec<(PathBuf, &'static str)>,
 }
 
 /// A file and a directory without permissions, which no process inside can open. (A directory in
@@ -63,10 +68,12 @@ impl Private {
                 file: Path::new(path).join("file"),
                 directory: Path::new(path).join("directory"),
             }),
+            names: Vec::new(),
         }
     }
 
-    pub(super) fn new(policy: &Policy, layout: &Layout) -> Result<Private, Error> {
+    pub(super) fn new(plan: &Plan, layout: &Layout) -> Result<Private, Error> {
+        let policy = plan.policy();
         let mut made = Private::default();
         let root = |mount: &Mount| mount.place() == MountPlacement::Root;
         if !policy.mounts().iter().any(root) {
@@ -79,14 +86,31 @@ impl Private {
             layout.placed.iter().any(closed)
         };
         if wanted(true) || wanted(false) {
-            let scratch = match made.scratch.take() {
-                Some(scratch) => scratch,
-                None => Scratch::create()?,
+            made.closed = Some(Closed::new(&made.directory()?)?);
+        }
+        if plan.proxied_hosts().is_some() {
+            let directory = made.directory()?;
+            let name = |(index, (inside, text)): (usize, (&'static str, &str))| {
+                let file = directory.join(format!("names-{index}"));
+                fs::write(&file, text)?;
+                fs::set_permissions(&file, Permissions::from_mode(0o644))?;
+                Ok((file, inside))
             };
-            made.closed = Some(Closed::new(&scratch.home())?);
-            made.scratch = Some(scratch);
+            let names = NAME_FILES.into_iter().enumerate().map(name);
+            made.names = names
+                .collect::<io::Result<_>>()
+                .map_err(|error| Error::io("could not make a container's own files", error))?;
         }
         Ok(made)
+    }
+
+    /// Returns a directory for files, which is made if there is none yet.
+    fn directory(&mut self) -> Result<PathBuf, Error> {
+        let scratch = match self.scratch.take() {
+            Some(scratch) => scratch,
+            None => Scratch::create()?,
+        };
+        Ok(self.scratch.insert(scratch).home())
     }
 }
 

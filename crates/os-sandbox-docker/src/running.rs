@@ -8,7 +8,7 @@ use super::place::Private;
 use os_sandbox::mechanism::{
     Cleanup, Event, Findings, LimitHit, Process, Readiness, wait_readable,
 };
-use os_sandbox::{Error, ErrorKind, Exit, Killer, Quarantined};
+use os_sandbox::{Error, ErrorKind, Exit, Killer, ProxySession, Quarantined};
 use std::future::Future;
 use std::io::PipeReader;
 use std::os::fd::AsFd;
@@ -33,6 +33,8 @@ pub(crate) struct RunningContainer {
     private: Option<Private>,
     /// Result of copying back.
     back: Back,
+    /// The service of the container's sockets for named hosts.
+    session: Option<Box<dyn ProxySession>>,
     findings: Findings,
 }
 
@@ -70,6 +72,7 @@ impl RunningContainer {
             after: None,
             private: None,
             back: Back::default(),
+            session: None,
             findings: Findings::default(),
         })
     }
@@ -82,10 +85,21 @@ impl RunningContainer {
         self
     }
 
+    /// Sets the service of the container's sockets.
+    pub(super) fn proxied(mut self, session: Option<Box<dyn ProxySession>>) -> RunningContainer {
+        self.session = session;
+        self
+    }
+
     fn finish(&mut self) {
+        // Before the scan: nothing of the command is connected any more.
+        let contacts = self.session.take().map(|session| session.finish());
         if let Some(after) = self.after.take() {
             self.findings = after.run();
             self.findings.not_copied = self.back.sentences();
+        }
+        if let Some(contacts) = contacts {
+            self.findings.contacts = contacts;
         }
         self.private = None;
     }

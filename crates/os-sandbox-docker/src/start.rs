@@ -8,6 +8,7 @@ use super::engine::{Engine, said};
 use super::inside::{HOME, TMP};
 use super::labels::labels;
 use super::made::ContainerHandle;
+use super::namespace::NamespaceContainer;
 use super::place::{self, Private};
 use super::running::RunningContainer;
 use super::supervise::{StartedContainer, supervise};
@@ -47,14 +48,16 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
     if let Some(refused) = command.plan().insists(&layout.notes.degraded, false) {
         return Err(refused);
     }
-    let private = Private::new(policy, &layout)?;
+    let private = Private::new(command.plan(), &layout)?;
     let caller = User {
         uid: geteuid().as_raw(),
         gid: getegid().as_raw(),
     };
     let user = User::of(&layout.owners, caller, containers.host().rootless)?;
-    let (mut body, shown) = compose(&command, containers, &layout, &private, user)?;
     engine.reap_once(command.state_dir());
+    let network = NamespaceContainer::start(containers, &engine, &command)?;
+    let joined = network.as_ref().map(NamespaceContainer::mode);
+    let (mut body, shown) = compose(&command, containers, &layout, &private, user, joined)?;
     let copies = elsewhere::prepare(containers, &engine, &command, &private, user, &mut body)?;
     let wall = command.wall();
     let (ends, pipes) = streams(command.stdio())?;
@@ -77,18 +80,24 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
         let _gone = engine.answered(END_WITHIN, begun.made.remove());
         return Err(changed);
     }
+    let (network, session) = network.map(NamespaceContainer::joined).unzip();
     let back = Back::default();
     let running = RunningContainer::new(|end| {
         let (back, ended) = (back.clone(), supervise(begun, engine, streams, wall, end));
         async move {
-            match (ended.await, copies) {
-                (ending, Some(copies)) => brought_back(ending, copies, back).await,
-                (ending, None) => ending,
+            let ending = ended.await;
+            if let Some(network) = network {
+                // It has ended long before. If it stays, the next start finds it by its labels.
+                let _gone = network.remove().await;
+            }
+            match copies {
+                Some(copies) => brought_back(ending, copies, back).await,
+                None => ending,
             }
         }
     })?;
     Ok(StartedCommand {
-        process: Box::new(running.then(after, private, back)),
+        process: Box::new(running.then(after, private, back).proxied(session)),
         pipes,
         notes,
         container: Some(shown),
@@ -101,6 +110,7 @@ fn compose(
     layout: &Layout,
     private: &Private,
     user: User,
+    joined_network: Option<String>,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
     let policy = command.plan().policy();
     config(ContainerSpec {
@@ -119,6 +129,7 @@ fn compose(
         directory: &place::directory(policy, command.working_directory())?,
         stdin: !matches!(command.stdio()[0], os_sandbox::Stdio::Null),
         labels: labels(command.state_dir()),
+        joined_network,
     })
 }
 

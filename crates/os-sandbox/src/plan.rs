@@ -21,7 +21,7 @@ pub(crate) use entries::CoverageEntries;
 pub(crate) use limits::MemoryLimiter;
 
 pub(crate) const NO_HOSTS: &str =
-    "a list of hosts needs bubblewrap; turn the network off or on as a whole";
+    "a list of hosts needs bubblewrap or a container; turn the network off or on as a whole";
 
 const HIDDEN_AT_START: &str = "those that are there at the start cannot be read; what appears while \
                                it runs is the command's own, and what somebody else replaces \
@@ -361,10 +361,16 @@ impl Plan {
         }
     }
 
-    /// Returns the hosts that a proxy of the caller connects for the command.
-    pub(crate) fn proxied_hosts(&self) -> Option<&NamedHosts> {
+    /// Returns the hosts that a proxy of the caller connects for the command. `None` if the policy
+    /// names no hosts, or the mechanism does not keep the list.
+    #[must_use]
+    pub fn proxied_hosts(&self) -> Option<&NamedHosts> {
+        let can_proxy = || match (self.backend, &self.support.containers) {
+            (Backend::Docker, Some(containers)) => containers.named_hosts.is_ok(),
+            (backend, _) => linux::can_proxy(backend).is_ok(),
+        };
         match self.policy.network() {
-            Network::Hosts(hosts) => linux::can_proxy(self.backend).is_ok().then_some(hosts),
+            Network::Hosts(hosts) => can_proxy().then_some(hosts),
             Network::Denied | Network::Loopback | Network::Unrestricted => None,
         }
     }

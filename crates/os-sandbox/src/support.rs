@@ -81,6 +81,8 @@ pub struct ContainerSupport {
     pub processes: Option<u64>,
     /// Memory of the engine's machine. `None` if it is unknown.
     pub machine_bytes: Option<u64>,
+    /// `Ok` if a proxy of the caller can get sockets in a container's network, else the reason.
+    pub named_hosts: Result<(), String>,
 }
 
 impl Default for ContainerSupport {
@@ -93,6 +95,7 @@ impl Default for ContainerSupport {
             memory_bytes: None,
             processes: None,
             machine_bytes: None,
+            named_hosts: Ok(()),
         }
     }
 }

@@ -68,6 +68,10 @@ fn asked(
         directory: WORK,
         stdin: false,
         labels: HashMap::from([("owner".to_owned(), "us".to_owned())]),
+        joined_network: match policy.network() {
+            Network::Hosts(_) => Some("container:abc".to_owned()),
+            _ => None,
+        },
     })?;
     let mut body = serde_json::to_value(body).unwrap();
     for option in body["HostConfig"]["SecurityOpt"].as_array_mut().unwrap() {

@@ -108,8 +108,12 @@ pub(crate) fn image(engine: &Daemon) {
 
 /// One that runs commands, and is killed.
 pub(crate) fn life(arguments: &[String]) -> ExitCode {
-    let [kind, host, project, state] = arguments else {
-        return ExitCode::FAILURE;
+    let (kind, host, project, state) = match arguments {
+        [kind, host, project, state, port] if kind == "hosts" => {
+            return crate::hosts::life(host, project.as_ref(), state.as_ref(), port);
+        }
+        [kind, host, project, state] => (kind, host, project, state),
+        _ => return ExitCode::FAILURE,
     };
     let policy = Policy::builder().mount(project, "/", Access::ALL).build();
     let plan = plan(host, settings(), &policy.expect("a policy"));
@@ -142,7 +146,7 @@ pub(crate) fn life(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn live(kind: &str, engine: &Daemon, world: &World) -> Command {
+pub(crate) fn live(kind: &str, engine: &Daemon, world: &World) -> Command {
     // Where everybody can reach it.
     let program = world.path("program");
     fs::copy(std::env::current_exe().expect("own path"), &program).expect("a copy");

@@ -17,6 +17,8 @@ mod fixture;
 #[cfg(target_os = "linux")]
 mod hostile;
 #[cfg(target_os = "linux")]
+mod hosts;
+#[cfg(target_os = "linux")]
 mod losses;
 #[cfg(target_os = "linux")]
 mod reach;
@@ -56,6 +58,12 @@ fn tests() -> Vec<Test> {
         ("hostile::dead_engines", hostile::dead_engines),
         ("hostile::full_disk", hostile::full_disk),
         ("hostile::long_paths", hostile::long_paths),
+        ("hosts::reach", hosts::reach),
+        ("hosts::receipts", hosts::receipts),
+        ("hosts::two", hosts::two),
+        ("hosts::killed", hosts::killed),
+        ("hosts::fails_closed", hosts::fails_closed),
+        ("hosts::broker", hosts::broker),
         ("reach::unix", reach::unix),
         ("reach::tcp_and_tls", reach::tcp_and_tls),
         ("reach::ssh", reach::ssh),

@@ -21,7 +21,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     let filtered = containers.filters;
     files(&mut out, policy);
     kernel(&mut out, containers);
-    network(&mut out, policy, filtered);
+    network(&mut out, policy, containers);
     for promise in [
         Promise::Descriptors,
         Promise::Environment,
@@ -120,13 +120,22 @@ fn kernel(out: &mut CoverageEntries, containers: &ContainerSupport) {
     }
 }
 
-fn network(out: &mut CoverageEntries, policy: &Policy, filtered: bool) {
+fn network(out: &mut CoverageEntries, policy: &Policy, containers: &ContainerSupport) {
+    let filtered = containers.filters;
     match policy.network() {
         // VSOCK is not part of a network namespace.
         Network::Denied | Network::Loopback => {
             out.kept_if(filtered, Promise::Network, &[Docker, Seccomp], UNFILTERED);
         }
-        Network::Hosts(_) => out.absent(Promise::Network, super::NO_HOSTS),
+        Network::Hosts(hosts) => match &containers.named_hosts {
+            Err(reason) => out.absent(Promise::Network, reason),
+            Ok(()) => {
+                out.kept_if(filtered, Promise::Network, &[Docker, Seccomp], UNFILTERED);
+                if filtered {
+                    out.remark(&format!("but {}", hosts.describe()));
+                }
+            }
+        },
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
