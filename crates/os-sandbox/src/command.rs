@@ -251,7 +251,7 @@ impl Command {
             .policy()
             .environment()
             .resolve(home, tmp, std::env::vars_os());
-        if self.plan().proxied_hosts().is_some() {
+        if self.plan().has_host_proxy() {
             for (name, value) in proxy_variables() {
                 out.entry(name.into()).or_insert(value.into());
             }

@@ -365,6 +365,9 @@ impl Plan {
     /// names no hosts, or the mechanism does not keep the list.
     #[must_use]
     pub fn proxied_hosts(&self) -> Option<&NamedHosts> {
+        if self.backend.is_in_own_network(&self.support) {
+            return None;
+        }
         let can_proxy = || match (self.backend, &self.support.containers) {
             (Backend::Docker, Some(containers)) => containers.named_hosts.is_ok(),
             (backend, _) => linux::can_proxy(backend).is_ok(),
@@ -373,6 +376,14 @@ impl Plan {
             Network::Hosts(hosts) => can_proxy().then_some(hosts),
             Network::Denied | Network::Loopback | Network::Unrestricted => None,
         }
+    }
+
+    /// Returns `true` if the command's network has the sockets of a proxy for named hosts: that of the
+    /// caller, or of whoever started the container around it.
+    pub(crate) fn has_host_proxy(&self) -> bool {
+        let around = matches!(self.policy.network(), Network::Hosts(_))
+            && self.backend.is_in_own_network(&self.support);
+        around || self.proxied_hosts().is_some()
     }
 
     /// Returns `true` if a process of ours makes every change of a mode for the command.

@@ -281,8 +281,9 @@ impl Support {
     /// [`Backend::Docker`]. Commands find the file layout of bubblewrap there: mounts at their
     /// sandbox paths, `/work` as working directory, and `/tmp`, `/dev/shm` and HOME to write to.
     /// They can read the image. If the container's network (`own_network`) is only a loopback
-    /// interface, a command without a network has that interface. Nothing else changes: commands
-    /// stay separated from each other and from the caller.
+    /// interface, a command without a network has that interface, and a policy with named hosts holds:
+    /// whoever started the container has given it the sockets of a proxy, or none. Nothing else
+    /// changes: commands stay separated from each other and from the caller.
     ///
     /// ```
     /// use os_sandbox::{Access, HostSpec, Backend, Plan, Policy, Requirement, Support};

@@ -192,6 +192,13 @@ impl Evaluation<'_> {
                     layer.map_err(|_| "a loopback of its own needs a network namespace".to_owned());
                 out.all(promise, &[&layer, &self.filtered]);
             }
+            // The container has the sockets of its starter's proxy, and no other network.
+            Network::Hosts(hosts) if self.backend.is_in_own_network(self.support) => {
+                out.all(promise, &[&self.filtered]);
+                if filter {
+                    out.remark(&format!("but {}", hosts.describe()));
+                }
+            }
             Network::Hosts(hosts) => {
                 let layer = can_proxy(self.backend).and(self.layer.clone());
                 out.all(promise, &[&layer, &self.filtered]);

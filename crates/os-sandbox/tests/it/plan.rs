@@ -1,5 +1,6 @@
 //! Plans on described hosts: which gaps refuse, which are listed, and how it reads.
 
+use os_sandbox::mechanism::ContainerSupport;
 use os_sandbox::{
     Access, Backend, Error, ErrorKind, HostSpec, NamedHosts, Network, Plan, Policy, PolicyBuilder,
     Promise, PromiseState, Rank, Requirement, Support, Survivors,
@@ -124,6 +125,32 @@ fn what_a_policy_asks_of_the_network() {
         assert_eq!(keeps(Backend::Bubblewrap), bubblewrap, "{network:?}");
         assert!(!keeps(Backend::None));
     }
+    // An engine keeps a list if its containers can pass sockets; otherwise its reason is told.
+    let hosts = Network::Hosts(NamedHosts::new(["example.org"]));
+    let policy_of_hosts = Policy::builder().network(hosts).build().unwrap();
+    let in_container = |named_hosts: Result<(), String>| {
+        let containers = ContainerSupport {
+            named_hosts,
+            ..ContainerSupport::default()
+        };
+        let support = host(7, true).with_docker(containers);
+        let required = Requirement::Enforce;
+        Plan::with_mechanism(&policy_of_hosts, &support, required, Backend::Docker)
+    };
+    let plan = in_container(Ok(())).unwrap();
+    assert!(plan.proxied_hosts().is_some());
+    assert!(plan.to_string().contains("but example.org"), "{plan}");
+    let refused = in_container(Err("another kernel".to_owned())).unwrap_err();
+    assert!(refused.to_string().contains("another kernel"), "{refused}");
+    // Inside, whoever started the container holds its commands to the list.
+    let hosts = |own_network: bool| {
+        let inside = host(7, false).in_own_container(own_network);
+        Plan::new(&policy_of_hosts, &inside, Requirement::Enforce)
+    };
+    assert!(hosts(false).is_err());
+    let plan = hosts(true).unwrap();
+    assert!(plan.proxied_hosts().is_none(), "no proxy is made inside");
+    assert!(plan.to_string().contains("but example.org"), "{plan}");
     // Without filters, sockets that no namespace holds (VSOCK) are open.
     let unfiltered = Support::assume(HostSpec {
         landlock_abi: 7,
