@@ -253,3 +253,46 @@ fn unreachable(why: &str) -> Error {
     )
     .with_hint("use an engine of this machine, not one in a virtual machine or on another host")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn engines_that_cannot_pass_sockets() {
+        let own = own_kernel().unwrap();
+        assert_eq!(can_pass_sockets(true, Some(&own), true), Ok(()));
+        for (is_local, kernel, shares_files, why) in [
+            (false, Some(&*own), true, "over the network"),
+            (true, Some("6.10.14-linuxkit"), true, "another kernel"),
+            (true, None, true, "another kernel"),
+            (true, Some(&*own), false, "share the files"),
+        ] {
+            let refused = can_pass_sockets(is_local, kernel, shares_files).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    /// The launcher has two capabilities, no network and one directory, and nothing of the image runs.
+    #[test]
+    fn the_request_for_a_namespace() {
+        let body = request(&Containers::assumed(), Path::new("/tmp/x"), None).unwrap();
+        let host = body.host_config.unwrap();
+        assert_eq!(body.entrypoint.unwrap(), ["/os-sandbox-network/launcher"]);
+        assert_eq!(body.cmd.unwrap(), ["/os-sandbox-network/broker"]);
+        assert_eq!(host.network_mode.as_deref(), Some("none"));
+        assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
+        assert_eq!(host.cap_add.unwrap(), ["NET_ADMIN", "NET_BIND_SERVICE"]);
+        assert_eq!(
+            (host.readonly_rootfs, host.privileged, host.auto_remove),
+            (Some(true), Some(false), Some(true))
+        );
+        let mounts = host.mounts.unwrap();
+        let mounts: Vec<_> = mounts
+            .iter()
+            .map(|mount| (mount.source.as_deref(), mount.read_only))
+            .collect();
+        assert_eq!(mounts, [(Some("/tmp/x"), Some(true))]);
+    }
+}

@@ -271,6 +271,29 @@ fn differences(at: &str, one: &Value, other: &Value, out: &mut Vec<String>) {
 }
 
 #[test]
+fn named_hosts_join_another_network() {
+    let (with, shown) = asked(
+        settings(),
+        host(),
+        policy()
+            .with_network(Network::Hosts(os_sandbox::NamedHosts::new(["a.org"])))
+            .unwrap(),
+    )
+    .unwrap();
+    let (without, _) = asked(settings(), host(), policy()).unwrap();
+    let mut changes = Vec::new();
+    differences("", &without, &with, &mut changes);
+    assert_eq!(
+        changes,
+        [
+            "/HostConfig/NetworkMode: \"none\" → \"container:abc\"",
+            "/Hostname: \"sandbox\" → null",
+        ]
+    );
+    assert_eq!(shown.network, "none");
+}
+
+#[test]
 fn each_setting_changes_one_thing() {
     type Change = fn(Settings, EngineHost) -> (Settings, EngineHost);
     let rows: &[(Change, Policy, &[&str])] = &[
