@@ -280,8 +280,10 @@ fn notes_of_failure(
     let receipt = inside.or(enforcement);
     let field = |name: &str| receipt.and_then(|receipt| receipt.get(name)).cloned();
     let mut notes = processes.notes_after(stderr, field("unreachable").is_some());
+    // The broker connects the commands of a node too.
+    let contacts = enforcement.and_then(|receipt| receipt.get("contacts"));
     let contacts: Option<Vec<Contact>> =
-        field("contacts").and_then(|contacts| serde_json::from_value(contacts).ok());
+        contacts.and_then(|contacts| serde_json::from_value(contacts.clone()).ok());
     let mut refused = describe_refused_hosts(&contacts.unwrap_or_default());
     let denials: Option<Vec<Denial>> =
         field("denials").and_then(|denials| serde_json::from_value(denials).ok());
