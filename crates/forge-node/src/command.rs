@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_tools::{
-    CallFailure, CommandRunner, CommandSpec, CommandStdin, Elapsed, ExitReport, FailureCode,
-    RunningCommand, within,
+    BoxFuture, CallFailure, CommandRunner, CommandSpec, CommandStdin, Elapsed, ExitReport,
+    FailureCode, RunningCommand, within,
 };
 use os_sandbox::Stream;
+use sandbox_network::AskHost;
 
 use crate::client::{NodeClient, wrong};
 use crate::connection::{CallEvent, NodeCall};
@@ -69,9 +70,27 @@ impl CommandRunner for NodeCommandRunner {
     }
 
     fn start(&self, start: CommandSpec) -> Result<Box<dyn RunningCommand>, CallFailure> {
+        self.start_in(self.source.node(), start)
+    }
+
+    fn start_asking(
+        &self,
+        start: CommandSpec,
+        ask: Arc<dyn AskHost>,
+    ) -> Result<Box<dyn RunningCommand>, CallFailure> {
+        self.start_in(self.source.node_asking(ask), start)
+    }
+}
+
+impl NodeCommandRunner {
+    fn start_in(
+        &self,
+        node: BoxFuture<'_, Result<NodeClient, CallFailure>>,
+        start: CommandSpec,
+    ) -> Result<Box<dyn RunningCommand>, CallFailure> {
         let limit = start.timeout.map(|limit| limit.saturating_add(GRACE));
         let command = wait(async {
-            let node = self.source.node().await?;
+            let node = node.await?;
             node.start(start, false).await
         })?;
         let source = Arc::clone(&self.source);

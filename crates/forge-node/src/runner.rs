@@ -6,6 +6,7 @@ use forge_tools::{
     ApprovedCall, BoxFuture, CallFailure, CallRunner, EventKind, LocalRunner, PolicyEvent,
     RemoteFileTools, Reply, Spec,
 };
+use sandbox_network::AskHost;
 use serde_json::Value;
 
 use crate::client::NodeClient;
@@ -40,6 +41,17 @@ pub trait NodeSource: Send + Sync + 'static {
     ///
     /// No node is available, in words for the model.
     fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>>;
+
+    /// Returns a node for one command that asks about the hosts that no rule names. By default it does
+    /// not ask, and those hosts are refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`node`](Self::node).
+    fn node_asking(&self, ask: Arc<dyn AskHost>) -> BoxFuture<'_, Result<NodeClient, CallFailure>> {
+        drop(ask);
+        self.node()
+    }
 
     /// Ends a call in `node`. Afterwards its changes are where the broker looks for them, and
     /// forbidden leftovers were handled. Awaited as [`node`](Self::node) is.

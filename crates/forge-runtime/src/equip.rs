@@ -206,7 +206,12 @@ pub(crate) fn equip_with(
     let (processes, plan) = match place {
         ExecutionSite::Here { plan, .. } => (plan.clone().map(Processes::new), plan),
         ExecutionSite::Docker(docker, _) => {
-            let nodes = WorkerNodes::of(&docker, grant, files.as_ref(), commands)?;
+            let hosts = HostAccess {
+                parent_proxy: isolation.parent_proxy.as_ref(),
+                asks: worker.asks,
+            };
+            let nodes = WorkerNodes::of(&docker, grant, files.as_ref(), commands, &hosts)?;
+            warnings.extend(describe_parent_proxy(nodes.plan().policy()));
             if grant.execution().mode() == ExecutionMode::DockerRequired {
                 builder = nodes.files(builder);
             }
@@ -434,19 +439,39 @@ pub fn describe_parent_proxy(policy: &Policy) -> Option<String> {
     ))
 }
 
+/// The facts about named hosts that are not part of a grant.
+pub(crate) struct HostAccess<'a> {
+    /// The proxy outside through which hosts are reached.
+    pub(crate) parent_proxy: Option<&'a ParentProxySetting>,
+    /// `true` if a person may be asked about other hosts.
+    pub(crate) asks: bool,
+}
+
+impl HostAccess<'_> {
+    /// Returns the policy of a grant with these facts.
+    pub(crate) fn apply(&self, policy: Policy) -> Policy {
+        let policy = match self.asks {
+            true => with_asked_ports(policy),
+            false => policy,
+        };
+        match self.parent_proxy {
+            Some(parent) => policy.with_parent_proxy(parent.clone()),
+            None => policy,
+        }
+    }
+}
+
 fn confine(
     grant: &Grant,
     isolation: &Isolation,
     asks: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, EquipError> {
-    let mut policy = grant.policy()?;
-    if asks {
-        policy = with_asked_ports(policy);
-    }
-    if let Some(parent) = &isolation.parent_proxy {
-        policy = policy.with_parent_proxy(parent.clone());
-    }
+    let hosts = HostAccess {
+        parent_proxy: isolation.parent_proxy.as_ref(),
+        asks,
+    };
+    let policy = hosts.apply(grant.policy()?);
     let Some(support) = isolation.os.support() else {
         if grant.require_os_sandbox() {
             return Err(EquipError::Isolation {
@@ -522,9 +547,9 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
     }
     Some(match error.backend() {
         Backend::Docker => {
-            "a container cannot be held to the hosts in `network.allow`: let commands run on this \
-             host (`execution.mode: local_only`), choose `network: false` or `network: true`, or \
-             for one run `-c network=false`"
+            "use an engine of this machine, which is reached by its local socket, let commands run \
+             on this host (`execution.mode: local_only`), choose `network: false` or \
+             `network: true`, or for one run `-c network=false`"
         }
         Backend::Seatbelt => {
             "macOS holds no command to the hosts in `network.allow`: choose `network: false` or \

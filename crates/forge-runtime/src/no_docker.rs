@@ -7,7 +7,7 @@ use forge_tools::{Processes, ToolboxBuilder};
 use os_sandbox::Plan;
 use sandbox_config::Grant;
 
-use crate::equip::EquipError;
+use crate::equip::{EquipError, HostAccess};
 
 /// A source without containers.
 ///
@@ -46,6 +46,7 @@ impl WorkerNodes {
         _: &Grant,
         _: Option<&FileSandbox>,
         _: bool,
+        _: &HostAccess<'_>,
     ) -> Result<Self, EquipError> {
         match containers.0 {}
     }

@@ -88,6 +88,12 @@ impl NamedHostProxy {
         }
     }
 
+    /// Returns the proxy of commands that do not ask.
+    #[must_use]
+    pub fn proxy(&self) -> Arc<dyn HostProxy> {
+        Arc::clone(&self.0) as Arc<dyn HostProxy>
+    }
+
     /// Returns the proxy of one command, which asks about the hosts that no rule names.
     #[must_use]
     pub fn asking(&self, ask: Arc<dyn AskHost>) -> Arc<dyn HostProxy> {

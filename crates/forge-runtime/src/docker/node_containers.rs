@@ -8,8 +8,8 @@ use std::time::Duration;
 use file_sandbox::{FileSandbox, SandboxPath};
 use forge_node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
 use os_sandbox::{
-    Access, AsyncChild, Backend, Command, Directories, HostSpec, Plan, Policy, Requirement,
-    Sandbox, Stdio, Support,
+    Access, AsyncChild, Backend, Command, Directories, HostProxy, HostSpec, Plan, Policy,
+    Requirement, Sandbox, Stdio, Support,
 };
 use os_sandbox_docker::{Containers, Engine};
 use sandbox_config::Reuse;
@@ -88,7 +88,7 @@ impl NodeContainers {
         let path = SandboxPath::parse("/probe/token").map_err(|error| failed(&error))?;
         let this = self.clone();
         let read = in_nodes(async move {
-            let node = this.start(&plan, setup).await?;
+            let node = this.start(&plan, setup, None).await?;
             let read = node.read_file(&path, 4096).await;
             read.map_err(|failure| ContainersUnavailable::new(failure.message))
         });
@@ -114,11 +114,12 @@ impl NodeContainers {
         Plan::with_mechanism(policy, &host, requirement, Backend::Docker)
     }
 
-    /// A container with a node in it.
+    /// A container with a node in it. The proxy connects it with the hosts that the plan names.
     pub(super) async fn start(
         &self,
         plan: &Plan,
         setup: Setup,
+        proxy: Option<Arc<dyn HostProxy>>,
     ) -> Result<NodeClient, ContainersUnavailable> {
         let none = || ContainersUnavailable::new("there is no program");
         let (program, rest) = self.0.command.split_first().ok_or_else(none)?;
@@ -133,6 +134,10 @@ impl NodeContainers {
             .stdin(Stdio::Piped)
             .stdout(Stdio::Piped)
             .stderr(Stdio::Piped);
+        let command = match proxy {
+            Some(proxy) => command.host_proxy(proxy),
+            None => command,
+        };
         let mut child = command.spawn_async().await?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(mut stderr)) = streams else {

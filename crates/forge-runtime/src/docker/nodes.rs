@@ -7,17 +7,18 @@ use forge_node::{
     CallCompletion, NodeClient, NodeCommandRunner, NodeRunner, NodeSource, PathMapping, Setup,
 };
 use forge_tools::{
-    BoxFuture, CallFailure, EventKind, ExecutionInfo, FailureCode, PolicyEvent, Processes,
-    ToolboxBuilder,
+    BoxFuture, CallFailure, EventKind, ExecutionInfo, FailureCode, NamedHostProxy, PolicyEvent,
+    Processes, ToolboxBuilder,
 };
-use os_sandbox::{Plan, Policy, Requirement};
+use os_sandbox::{ParentProxySetting, Plan, Policy, Requirement};
 use sandbox_config::{Grant, Reuse};
+use sandbox_network::AskHost;
 
 use super::PLACE;
 use super::node_containers::ContainersUnavailable;
 use super::node_containers::NodeContainers;
 use super::thread::{in_nodes, on_nodes};
-use crate::equip::{EquipError, hosts_not_kept, programs};
+use crate::equip::{EquipError, HostAccess, hosts_not_kept, programs};
 
 /// Nodes with the grant of one worker.
 pub(crate) struct WorkerNodes {
@@ -29,19 +30,38 @@ struct ContainerNodeSource {
     containers: NodeContainers,
     plan: Plan,
     setup: Setup,
+    /// Connects the nodes with the hosts that the policy names; `None` if it names none.
+    named_hosts: Option<NamedHostProxy>,
     /// The one of this session, with `docker.reuse: session`.
     kept: tokio::sync::Mutex<Option<NodeClient>>,
 }
 
 impl WorkerNodes {
+    /// Returns the nodes of a worker.
+    ///
+    /// # Errors
+    /// If a container cannot enforce the grant, or would live too long to tell its connections apart.
     pub(crate) fn of(
         containers: &NodeContainers,
         grant: &Grant,
         files: Option<&FileSandbox>,
         commands: bool,
+        hosts: &HostAccess<'_>,
+    ) -> Result<Self, EquipError> {
+        let nodes = WorkerNodes::new(containers, grant, files, commands, hosts)?;
+        nodes.source.check_reuse()?;
+        Ok(nodes)
+    }
+
+    fn new(
+        containers: &NodeContainers,
+        grant: &Grant,
+        files: Option<&FileSandbox>,
+        commands: bool,
+        hosts: &HostAccess<'_>,
     ) -> Result<Self, EquipError> {
         let isolation = |reason: String| EquipError::Container { reason, hint: None };
-        let policy = grant.policy()?;
+        let policy = hosts.apply(grant.policy()?);
         let plan = containers.plan(&policy, grant.requirement());
         let plan = plan.map_err(|error| {
             let hint = hosts_not_kept(&policy, &error);
@@ -66,6 +86,9 @@ impl WorkerNodes {
         Ok(WorkerNodes {
             source: Arc::new(ContainerNodeSource {
                 containers: containers.clone(),
+                named_hosts: plan
+                    .proxied_hosts()
+                    .and_then(|_| NamedHostProxy::new(&plan)),
                 plan,
                 setup,
                 kept: tokio::sync::Mutex::new(None),
@@ -94,15 +117,24 @@ impl WorkerNodes {
 
 impl NodeContainers {
     /// Starts a node for a command that a person typed, under `grant`, in a container that ends
-    /// with it. Lists of programs do not apply there.
+    /// with it. Lists of programs do not apply there. Named hosts are reached through the parent
+    /// proxy, if it is given.
     ///
     /// # Errors
     /// If a container cannot enforce the grant, or none could be started.
-    pub async fn node(&self, grant: &Grant) -> Result<NodeClient, EquipError> {
-        let WorkerNodes { source, .. } = WorkerNodes::of(self, grant, None, true)?;
+    pub async fn node(
+        &self,
+        grant: &Grant,
+        parent_proxy: Option<&ParentProxySetting>,
+    ) -> Result<NodeClient, EquipError> {
+        let hosts = HostAccess {
+            parent_proxy,
+            asks: false,
+        };
+        let WorkerNodes { source, .. } = WorkerNodes::new(self, grant, None, true, &hosts)?;
         let setup = source.setup.clone().programs(&[]);
         source
-            .try_start(setup)
+            .try_start(setup, None)
             .await
             .map_err(|why| EquipError::Container {
                 reason: why.to_string(),
@@ -121,7 +153,12 @@ impl NodeContainers {
         let (this, grant) = (self.clone(), grant.clone());
         let failed = |reason: String| EquipError::Container { reason, hint: None };
         let tried = in_nodes(async move {
-            let node = this.node(&grant).await?;
+            let hosts = HostAccess {
+                parent_proxy: None,
+                asks: false,
+            };
+            WorkerNodes::of(&this, &grant, None, true, &hosts)?;
+            let node = this.node(&grant, None).await?;
             this.over(node).await.map_err(failed)
         });
         tried.map_err(failed)?.map(|_| ())
@@ -129,16 +166,40 @@ impl NodeContainers {
 }
 
 impl ContainerNodeSource {
-    async fn try_start(&self, setup: Setup) -> Result<NodeClient, ContainersUnavailable> {
+    /// Refuses a container that lives through many calls if its connections would belong to one of
+    /// them.
+    fn check_reuse(&self) -> Result<(), EquipError> {
+        match (self.containers.0.reuse, &self.named_hosts) {
+            (Reuse::Session, Some(_)) => Err(EquipError::Container {
+                reason:
+                    "in a container that lives through many calls, forge cannot tell which call \
+                         reached which of the hosts in `network.allow`"
+                        .to_owned(),
+                hint: Some("set `docker.reuse: call`".to_owned()),
+            }),
+            (Reuse::Session, None) | (Reuse::Call, _) => Ok(()),
+        }
+    }
+
+    async fn try_start(
+        &self,
+        setup: Setup,
+        ask: Option<Arc<dyn AskHost>>,
+    ) -> Result<NodeClient, ContainersUnavailable> {
         let (containers, plan) = (self.containers.clone(), self.plan.clone());
-        let started = on_nodes(async move { containers.start(&plan, setup).await }).await;
+        let proxy = self.named_hosts.as_ref().map(|proxy| match ask {
+            Some(ask) => proxy.asking(ask),
+            None => proxy.proxy(),
+        });
+        let started = on_nodes(async move { containers.start(&plan, setup, proxy).await }).await;
         started
             .map_err(ContainersUnavailable::new)
             .and_then(|node| node)
     }
 
-    async fn start(&self) -> Result<NodeClient, CallFailure> {
-        self.try_start(self.setup.clone()).await.map_err(|why| {
+    async fn start(&self, ask: Option<Arc<dyn AskHost>>) -> Result<NodeClient, CallFailure> {
+        let started = self.try_start(self.setup.clone(), ask).await;
+        started.map_err(|why| {
             // The model gets no details about this machine; the record is for people.
             let why = format!("cannot start a container: {}", why.with_remediation());
             let event = PolicyEvent::new(EventKind::Refused, why);
@@ -164,18 +225,26 @@ impl NodeSource for ContainerNodeSource {
     fn node(&self) -> BoxFuture<'_, Result<NodeClient, CallFailure>> {
         Box::pin(async move {
             match self.containers.0.reuse {
-                Reuse::Call => self.start().await,
+                Reuse::Call => self.start(None).await,
                 Reuse::Session => {
                     let mut kept = self.kept.lock().await;
                     if let Some(node) = kept.as_ref().filter(|node| node.ended().is_none()) {
                         return Ok(node.clone());
                     }
-                    let node = self.start().await?;
+                    let node = self.start(None).await?;
                     *kept = Some(node.clone());
                     Ok(node)
                 }
             }
         })
+    }
+
+    fn node_asking(&self, ask: Arc<dyn AskHost>) -> BoxFuture<'_, Result<NodeClient, CallFailure>> {
+        match self.containers.0.reuse {
+            Reuse::Call => Box::pin(self.start(Some(ask))),
+            // It serves many calls, and reaches no named hosts.
+            Reuse::Session => self.node(),
+        }
     }
 
     fn over(&self, node: NodeClient) -> BoxFuture<'_, Result<CallCompletion, CallFailure>> {

@@ -20,9 +20,9 @@ use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, describe_parent_proxy, hosts_not_kept};
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Backend, Captured, Child, Command, ContactOutcome, Directories, Enforcement, Entry, Error,
-    ErrorKind, Exceeded, HostSpec, Limits, Network, Plan, PlanError, Policy, Rank, ReportLevel,
-    Requirement, Session, Stdio, Stream, Support,
+    Backend, Captured, Child, Command, Contact, ContactOutcome, Directories, Enforcement, Entry,
+    Error, ErrorKind, Exceeded, HostSpec, Limits, Network, ParentProxySetting, Plan, PlanError,
+    Policy, Rank, ReportLevel, Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -101,9 +101,7 @@ pub(crate) fn run(
             kept.refused(&failure).map_err(refused)?;
             Err(refused(failure))
         }
-        ExecSite::Container(containers, grant, directory) => {
-            container::execute(global, args, &containers, &grant, &directory, kept)
-        }
+        ExecSite::Container(context) => container::execute(global, args, &context, kept),
     }
 }
 
@@ -111,8 +109,16 @@ pub(crate) fn run(
 enum ExecSite {
     /// On this host, under this plan, with the inputs of another plan.
     Here(Plan, Box<LocalContext>),
-    /// In a container, under this grant, in this directory of it.
-    Container(NodeContainers, Box<Grant>, String),
+    /// In a container.
+    Container(Box<ContainerContext>),
+}
+
+/// The engine for a command, its rights, and its working directory inside.
+struct ContainerContext {
+    containers: NodeContainers,
+    grant: Grant,
+    directory: String,
+    parent_proxy: Option<ParentProxySetting>,
 }
 
 /// The rights of a command on this host, and its working directory.
@@ -222,9 +228,16 @@ fn prepare(
     match choice {
         RunnerChoice::Run(RunnerKind::Docker) => match &containers {
             Ok(containers) => {
-                let directory = directory_inside(&by_name, here)?;
-                let place = ExecSite::Container(containers.clone(), Box::new(grant), directory);
-                Ok((place, why))
+                let context = ContainerContext {
+                    containers: containers.clone(),
+                    directory: directory_inside(&by_name, here)?,
+                    parent_proxy: match policy.network() {
+                        Network::Hosts(hosts) => hosts.parent().cloned(),
+                        _ => None,
+                    },
+                    grant,
+                };
+                Ok((ExecSite::Container(Box::new(context)), why))
             }
             Err(_) => Err(nowhere()),
         },
@@ -487,16 +500,7 @@ fn print_limits(
     if exit.success() || quiet {
         return;
     }
-    let contacts = &child.enforcement().contacts;
-    for line in describe_refused_hosts(contacts) {
-        stderr::print(line);
-    }
-    if contacts
-        .iter()
-        .any(|one| one.outcome == ContactOutcome::Refused)
-    {
-        stderr::print(ALLOW_HOST_HINT);
-    }
+    print_refused_hosts(&child.enforcement().contacts);
     if trace.is_none() {
         denials::print(child.enforcement());
     }
@@ -507,6 +511,19 @@ fn print_limits(
         } else {
             UNREACHABLE
         });
+    }
+}
+
+/// Prints the hosts that the command was refused, and how to allow them.
+fn print_refused_hosts(contacts: &[Contact]) {
+    for line in describe_refused_hosts(contacts) {
+        stderr::print(line);
+    }
+    if contacts
+        .iter()
+        .any(|one| one.outcome == ContactOutcome::Refused)
+    {
+        stderr::print(ALLOW_HOST_HINT);
     }
 }
 

@@ -55,6 +55,7 @@ fn calls_run_where_the_project_says() {
     a_persons_command_has_its_streams_and_its_exit_code(&engine);
     everyday_commands_find_what_they_find_under_bubblewrap(&engine);
     what_could_not_be_started_is_told(&engine);
+    named_hosts_hold_in_containers(&engine);
     the_doctor_says_what_is_in_the_way(&engine);
     names_mean_what_they_mean_elsewhere(&engine);
     the_examples_run(&engine);
@@ -743,6 +744,79 @@ fn the_doctor_says_what_is_in_the_way(engine: &Daemon) {
         ran.code(code);
         assert!(ran.stdout.contains(said), "{set}: {}", ran.stdout);
     }
+}
+
+/// Asks for a host that is refused, and for one that is allowed.
+const HOSTS: &str = r#"
+version: 1
+workers:
+  main:
+    - calls: [{ tool: shell, args: { command: "sh -c 'wget -q -O - http://127.0.0.1:PORT/ && ! wget -q -O - http://other.invalid/ && exit 3'" }, as: one }]
+    - say: "{{ results.one.content }}"
+"#;
+
+/// A server of this machine, and a name that no rule allows.
+fn named_hosts_hold_in_containers(engine: &Daemon) {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            // The client may be gone.
+            let _sent = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\npage\n");
+        }
+    });
+    let config = format!(
+        "{}network: {{ allow: ['localhost:{port}'] }}\n",
+        config("mode: docker_required", "")
+    );
+    let world = World::new(&[
+        ("golem-forge.config.yaml", config.as_str()),
+        ("playbook.yaml", &HOSTS.replace("PORT", &port)),
+        ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+    ]);
+    let here = Engine {
+        world: &world,
+        host: engine.host(),
+    };
+    let both = format!(
+        "wget -q -O - http://127.0.0.1:{port}/ && ! wget -q -O - http://other.invalid/ && exit 3"
+    );
+    let flags = ["--trust", "exec", "--receipt", "r.json", "--", "sh", "-c"];
+    let ran = here.forge(&[&flags[..], &[&both]].concat());
+    assert_eq!(ran.code(3).stdout, "page\n");
+    ran.says(&["refused: connect other.invalid:80", "forge allow --last"]);
+    let receipt = std::fs::read_to_string(world.project().join("r.json")).unwrap();
+    let receipt: Value = serde_json::from_str(&receipt).unwrap();
+    let outcomes: Vec<&Value> = receipt["contacts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|contact| &contact["outcome"])
+        .collect();
+    assert_eq!(outcomes, ["connected", "refused"], "{receipt}");
+    // The same for a model: its note, and the record of the call.
+    let ran = here.forge(&["--trust", "run", "main", "go"]);
+    ran.code(0);
+    for said in ["page", "refused: connect other.invalid:80"] {
+        assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    }
+    let allowed = here.forge(&["--trust", "allow", "--last", "--json"]);
+    assert!(
+        allowed.stdout.contains("other.invalid"),
+        "{}",
+        allowed.stdout
+    );
+    here.forge(&["--trust", "doctor", "--docker"]).code(0);
+    let session = ["--trust", "-c", "docker.reuse=session"];
+    here.forge(&[&session[..], &["run", "main", "go"]].concat())
+        .says(&["docker.reuse: call"]);
+    assert_eq!(engine.everything(), Vec::<String>::new());
 }
 
 /// `fixtures/name-patterns.tsv`.

@@ -5,16 +5,15 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use forge_node::{CommandEvent as FromNode, NodeCommand};
-use forge_runtime::NodeContainers;
+use forge_runtime::describe_parent_proxy;
 use forge_tools::{CommandSpec, ExitReport, FailureCode};
-use os_sandbox::{Limits, Stream};
-use sandbox_config::Grant;
+use os_sandbox::{Contact, Limits, Stream};
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
-use super::CapturedOutput;
 use super::exec_log::ExecLog;
 use super::receipt::Receipt;
+use super::{CapturedOutput, ContainerContext};
 use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
@@ -26,16 +25,21 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(super) fn execute(
     global: &Global,
     args: &ExecArgs,
-    containers: &NodeContainers,
-    grant: &Grant,
-    directory: &str,
+    context: &ContainerContext,
     kept: ExecLog,
 ) -> Result<ExitKind, CliError> {
-    let start = start(args, directory)?;
+    let start = start(args, &context.directory)?;
+    if let (Some(parent), Ok(policy)) = (&context.parent_proxy, context.grant.policy())
+        && let Some(told) = describe_parent_proxy(&policy.with_parent_proxy(parent.clone()))
+        && !global.quiet
+        && !global.json
+    {
+        stderr::print(format!("warning: {told}"));
+    }
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let mut printed = CapturedOutput::new(&Limits::default());
     let collected = global.json.then_some(&mut printed);
-    let ran = setup::until_stopped(run(containers, grant, start, collected));
+    let ran = setup::until_stopped(run(context, start, collected));
     let ended = match ran.and_then(|ran| ran) {
         Ok(ended) => ended,
         Err(failure) => {
@@ -61,6 +65,9 @@ pub(super) fn execute(
         if let Some(exceeded) = &ended.exceeded {
             stderr::print(format!("limit: the command used {exceeded}"));
         }
+        if !ended.exit.success() && !global.quiet {
+            super::print_refused_hosts(&contacts(&ended));
+        }
     }
     if args.fail_on_quarantine && !ended.quarantined.is_empty() {
         return Ok(ExitKind::Quarantined);
@@ -68,6 +75,14 @@ pub(super) fn execute(
     Ok(ExitKind::Command(
         u8::try_from(ended.exit.code()).unwrap_or(255),
     ))
+}
+
+/// Returns the attempts of the command to reach hosts by name.
+fn contacts(ended: &ExitReport) -> Vec<Contact> {
+    let receipt = ended.enforcement.as_ref();
+    let contacts = receipt.and_then(|receipt| receipt.get("contacts")).cloned();
+    let contacts = contacts.and_then(|contacts| serde_json::from_value(contacts).ok());
+    contacts.unwrap_or_default()
 }
 
 fn start(args: &ExecArgs, directory: &str) -> Result<CommandSpec, CliError> {
@@ -91,13 +106,18 @@ fn start(args: &ExecArgs, directory: &str) -> Result<CommandSpec, CliError> {
 }
 
 async fn run(
-    containers: &NodeContainers,
-    grant: &Grant,
+    context: &ContainerContext,
     start: CommandSpec,
     printed: Option<&mut CapturedOutput>,
 ) -> Result<ExitReport, CliError> {
+    let ContainerContext {
+        containers,
+        grant,
+        parent_proxy,
+        ..
+    } = context;
     let node = containers
-        .node(grant)
+        .node(grant, parent_proxy.as_ref())
         .await
         .map_err(|error| setup::not_equipped(error).exits(ExitKind::ExecRefused))?;
     let command = node.start(start, true).await;
