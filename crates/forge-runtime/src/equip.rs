@@ -556,8 +556,8 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
              `network: true`, or for one run `-c network=false`"
         }
         _ => {
-            "only bubblewrap holds a command to the hosts in `network.allow`: install it, choose \
-             `network: false` or `network: true`, or for one run `-c network=false`"
+            "nothing here holds a command to the hosts in `network.allow`: install bubblewrap, \
+             choose `network: false` or `network: true`, or for one run `-c network=false`"
         }
     })
 }

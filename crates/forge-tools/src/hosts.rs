@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     AskHost, Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict,
     DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules, Listeners, ParentProxy, Protocol,
-    Refusal,
+    ProxyToken, Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
@@ -171,10 +171,15 @@ impl BrokerProxy {
             Some(broker) => broker,
             none => none.insert(self.start()?),
         };
+        let proxy_token = sockets.password.map(|password| {
+            ProxyToken::new(password.as_str())
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+        });
         let service = broker.serve(Listeners {
             resolver: sockets.resolvers,
             resolver_tcp: sockets.resolver_listeners,
             proxy: sockets.proxies,
+            proxy_token: proxy_token.transpose()?,
             forwarders: sockets.forwarders,
             ask,
             ..Listeners::default()

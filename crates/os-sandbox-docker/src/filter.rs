@@ -12,8 +12,8 @@
 //! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
 use os_sandbox::mechanism::seccomp::{
-    Action, Arch, ENOSYS, EPERM, FilterSpec, ObservedCalls, Rule, Table, Test, UnixSocketRule,
-    table,
+    Action, Arch, ENOSYS, EPERM, FilterSpec, InternetSocketRule, ObservedCalls, Rule, Table, Test,
+    UnixSocketRule, table,
 };
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ pub(super) enum Inside {
 pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: Inside) -> String {
     let table = table(FilterSpec {
         arch,
-        internet,
+        internet: internet_rule(internet),
         unix,
         freeze_metadata: false,
         shared_host: false,
@@ -91,6 +91,13 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: 
     out.all(&plain, Action::Allow);
     out.all(&never, Action::Errno(EPERM));
     out.done()
+}
+
+fn internet_rule(internet: bool) -> InternetSocketRule {
+    match internet {
+        true => InternetSocketRule::Allow,
+        false => InternetSocketRule::Deny,
+    }
 }
 
 /// Returns each call that has a rule.
@@ -255,7 +262,7 @@ mod tests {
     fn wanted(internet: bool, unix: UnixSocketRule) -> Table {
         table(FilterSpec {
             arch: Arch::X86_64,
-            internet,
+            internet: internet_rule(internet),
             unix,
             freeze_metadata: false,
             shared_host: false,

@@ -1,11 +1,12 @@
 //! Connector: answers the questions of the target's filter. It makes connects for the target if the
-//! policy names local sockets, changes modes (`modes.rs`), and reports other calls (`observe.rs`).
+//! policy names local sockets, or hosts without a network namespace; it changes modes (`modes.rs`),
+//! and reports other calls (`observe.rs`).
 //!
-//! For a connect, the connector is not confined and decides on copies of its own: a copy of the address, which another thread of the target could
-//! exchange after the check, and a copy of the socket, whose number the target could give to
-//! another one. The connector connects allowed sockets by the path that the broker named, never by
-//! the target's bytes; every other connect is an error. A call that it decides never continues in the
-//! kernel; calls that it only reports do.
+//! For a connect, the connector is not confined and decides on copies of its own: a copy of the
+//! address, which another thread of the target could exchange after the check, and a copy of the
+//! socket, whose number the target could give to another one. The connector connects allowed sockets
+//! by the path or address that the broker named, never by the target's bytes; every other connect is
+//! an error. A call that it decides never continues in the kernel; calls that it only reports do.
 //!
 //! The connector is the ancestor of every other process of a run, because with Yama's restricted
 //! tracing (`ptrace_scope` 1) only an ancestor may read a process's memory and take its
@@ -15,11 +16,15 @@
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
+use crate::internet_address::InternetAddress;
 use crate::job::{Observed, Strings};
 use crate::modes::Modes;
 use crate::observe::{CallAnswer, CallObserver};
 use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request, TextBuffer};
-use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, Errno, PollFd};
+use crate::sys::{
+    self, EACCES, EAFNOSUPPORT, EAGAIN, EFAULT, EINPROGRESS, EINTR, EINVAL, ENETUNREACH, Errno,
+    PollFd,
+};
 use crate::wire;
 use crate::{Failure, at, target};
 
@@ -47,6 +52,8 @@ pub struct Connect<'a> {
     internet: bool,
     decides: bool,
     changes_modes: bool,
+    /// Rows of addresses that it connects TCP sockets to.
+    addresses: &'a [u8],
     names: Strings<'a>,
     places: Strings<'a>,
     observed: Option<Observed<'a>>,
@@ -57,10 +64,15 @@ impl<'a> Connect<'a> {
         let flags = u32::from_ne_bytes(body.get(0..4)?.try_into().ok()?);
         let count = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as usize;
         let places = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?) as usize;
-        if count > wire::MAX_SOCKETS || places > wire::MAX_PLACES {
+        let addresses = u32::from_ne_bytes(body.get(12..16)?.try_into().ok()?) as usize;
+        if count > wire::MAX_SOCKETS
+            || places > wire::MAX_PLACES
+            || addresses > wire::MAX_CONNECTED_ADDRESSES
+        {
             return None;
         }
-        let mut rest = body.get(12..)?;
+        let rest = body.get(16..)?;
+        let (addresses, mut rest) = rest.split_at_checked(addresses * wire::ADDRESS_BYTES)?;
         let names = Strings::take(&mut rest, count * 2)?;
         let places = Strings::take(&mut rest, places)?;
         let observed = match flags & wire::CONNECT_OBSERVE {
@@ -71,10 +83,24 @@ impl<'a> Connect<'a> {
             internet: flags & wire::CONNECT_INTERNET != 0,
             decides: flags & wire::CONNECT_DECIDE != 0,
             changes_modes: flags & wire::CONNECT_MODES != 0,
+            addresses,
             names,
             places,
             observed,
         })
+    }
+
+    /// Returns the address for a TCP socket of a family, if it is one that the broker named.
+    fn internet(&self, domain: u64, address: &[u8]) -> Result<InternetAddress, Errno> {
+        let asked = InternetAddress::parse(address)
+            .filter(|asked| u64::from(asked.family) == domain)
+            .ok_or(EAFNOSUPPORT)?;
+        let mut rows = self.addresses.chunks_exact(wire::ADDRESS_BYTES);
+        match rows.any(|row| row == asked.row()) {
+            true => Ok(asked),
+            // As if the host had no network.
+            false => Err(ENETUNREACH),
+        }
     }
 
     /// Returns the real path of a named address. It reads the address as the kernel does: the
@@ -226,7 +252,8 @@ struct Decided {
     address: [u8; MAX_ADDRESS_BYTES],
     bytes: usize,
     may_block: bool,
-    local: bool,
+    /// The peer is a process of this host: most connects take no time.
+    is_near: bool,
     /// File that the address names; open until it is connected.
     _place: Option<OwnedDescriptor>,
 }
@@ -258,7 +285,7 @@ impl ConnectorState<'_> {
                 }
             }
             Err(errno) => {
-                if let (EACCES, Some(observer)) = (errno, &mut self.observer) {
+                if let (EACCES | ENETUNREACH, Some(observer)) = (errno, &mut self.observer) {
                     observer.refused_connect(self.listener, &request);
                 }
                 Err(errno)
@@ -297,9 +324,10 @@ impl ConnectorState<'_> {
         // Most listeners have room. The connector tries only while no other connect is pending, so
         // that many full listeners do not cost the others a clock tick each; and also while all
         // workers are busy.
-        if decided.local && (!self.busy() || self.workers.iter().all(Option::is_some)) {
+        if decided.is_near && (!self.busy() || self.workers.iter().all(Option::is_some)) {
             match notify::connect_without_waiting(decided.socket.0, to) {
-                Err(EAGAIN) => {}
+                // TCP goes on with the attempt, and the worker waits for it.
+                Err(EAGAIN | EINPROGRESS) => {}
                 done => return Some(done),
             }
         }
@@ -352,8 +380,20 @@ impl ConnectorState<'_> {
                     address,
                     bytes,
                     may_block: waits,
-                    local: true,
+                    is_near: true,
                     _place: Some(place),
+                })
+            }
+            AF_INET | AF_INET6 if kind == SOCK_STREAM && !self.connect.addresses.is_empty() => {
+                let asked = self.connect.internet(domain, &address[..bytes])?;
+                let bytes = asked.write(&mut address);
+                Ok(Decided {
+                    socket,
+                    address,
+                    bytes,
+                    may_block: waits,
+                    is_near: true,
+                    _place: None,
                 })
             }
             AF_INET | AF_INET6 if self.connect.internet => Ok(Decided {
@@ -362,7 +402,7 @@ impl ConnectorState<'_> {
                 bytes,
                 // Datagrams only note the address.
                 may_block: waits && kind == SOCK_STREAM,
-                local: false,
+                is_near: false,
                 _place: None,
             }),
             AF_NETLINK => Ok(Decided {
@@ -370,7 +410,7 @@ impl ConnectorState<'_> {
                 address,
                 bytes,
                 may_block: false,
-                local: false,
+                is_near: false,
                 _place: None,
             }),
             _ => Err(EACCES),

@@ -8,8 +8,8 @@
 //! Its jobs, told by the broker over descriptor 0 (`wire.rs`), or over the local socket whose path is
 //! its argument:
 //!
-//! - connect: split in two; one half stays outside and connects named sockets for the target
-//!   (`connect.rs`), the other takes the next job;
+//! - connect: split in two; one half stays outside and connects named sockets and the proxy for
+//!   named hosts for the target (`connect.rs`), the other takes the next job;
 //! - exec: close every descriptor but the ones sent, become `bwrap`, which starts this program
 //!   again inside the namespaces;
 //! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
@@ -22,6 +22,7 @@
 #![no_main]
 
 mod connect;
+mod internet_address;
 mod job;
 mod listing;
 mod lookups;

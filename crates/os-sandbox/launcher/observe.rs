@@ -15,6 +15,7 @@
 //!
 //! Entry point: [`CallObserver::observe`].
 
+use crate::internet_address::{AF_INET, AF_INET6, InternetAddress};
 use crate::job::{CallPaths, Observed, ObservedCall, is_below};
 use crate::lookups::{Addition, Lookups, Spelling};
 use crate::sys::notify::{
@@ -36,8 +37,6 @@ const O_ACCMODE: i32 = 3;
 const O_TRUNC: i32 = 0o1000;
 
 const AF_UNIX: u16 = 1;
-const AF_INET: u16 = 2;
-const AF_INET6: u16 = 10;
 
 /// Reports calls of one run.
 pub struct CallObserver<'a> {
@@ -193,11 +192,8 @@ impl<'a> CallObserver<'a> {
                     _ => self.report(request, operation, 0, name.as_bytes()),
                 }
             }
-            (wire::CALL_CONNECT | wire::TOUCHED_CONNECT, AF_INET) => {
-                self.connect(request, bytes, 4);
-            }
-            (wire::CALL_CONNECT | wire::TOUCHED_CONNECT, AF_INET6) => {
-                self.connect(request, bytes, 8);
+            (wire::CALL_CONNECT | wire::TOUCHED_CONNECT, AF_INET | AF_INET6) => {
+                self.connect(request, bytes);
             }
             // The target's own local sockets: nothing decides about them.
             (wire::CALL_CONNECT, AF_UNIX) if self.lookups.is_some() => {
@@ -207,37 +203,20 @@ impl<'a> CallObserver<'a> {
         }
     }
 
-    /// Reports an address that the target may not connect. `at`: where it begins in the bytes, after
-    /// the port.
-    fn connect(&mut self, request: &Request, bytes: &[u8], at: usize) {
-        const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-        let is_v6 = at == 8;
-        let length = if is_v6 { 16 } else { 4 };
-        let (Some(port), Some(ip)) = (bytes.get(2..4), bytes.get(at..at + length)) else {
+    /// Reports an address that the target may not connect.
+    fn connect(&mut self, request: &Request, bytes: &[u8]) {
+        let Some(address) = InternetAddress::parse(bytes) else {
             return;
         };
-        let mut address = [0u8; 16];
-        let is_v6 = match ip.strip_prefix(&MAPPED) {
-            Some(four) => {
-                address[..4].copy_from_slice(four);
-                false
-            }
-            None => {
-                address[..length].copy_from_slice(ip);
-                is_v6
-            }
-        };
-        let port = u16::from_be_bytes([port[0], port[1]]);
+        let InternetAddress {
+            is_v6, ip, port, ..
+        } = address;
         if port == 0 {
             return;
         }
-        let mut object = [0u8; wire::ADDRESS_BYTES];
-        object[0] = is_v6.into();
-        object[2..4].copy_from_slice(&port.to_ne_bytes());
-        object[4..].copy_from_slice(&address);
-        match self.observed.allows(is_v6, &address, port) {
-            true => self.touch(request, wire::TOUCHED_CONNECT, &object),
-            false => self.report(request, wire::CALL_CONNECT, 0, &object),
+        match self.observed.allows(is_v6, &ip, port) {
+            true => self.touch(request, wire::TOUCHED_CONNECT, &address.row()),
+            false => self.report(request, wire::CALL_CONNECT, 0, &address.row()),
         }
     }
 

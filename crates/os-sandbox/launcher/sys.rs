@@ -68,6 +68,7 @@ pub const ELOOP: Errno = 40;
 pub const EPROTO: Errno = 71;
 pub const EAFNOSUPPORT: Errno = 97;
 pub const ENETUNREACH: Errno = 101;
+pub const EINPROGRESS: Errno = 115;
 pub const ETIMEDOUT: Errno = 110;
 pub const ESTALE: Errno = 116;
 

@@ -31,9 +31,10 @@ pub const KIND_RUN: u32 = 2;
 /// Message that makes the launcher report the features of the kernel and exit.
 pub const KIND_REPORT: u32 = 3;
 /// Message that makes the launcher split in two: one process stays outside and connects for the
-/// target (`connect.rs`), the other takes the next message. Body: flags, count of sockets and count
-/// of places (u32 each), then strings, each ended by NUL: for every socket the name that the target
-/// uses and the path of the real socket, then the places below which modes may be changed
+/// target (`connect.rs`), the other takes the next message. Body: flags, count of sockets, of places
+/// and of addresses (u32 each), then the addresses ([`ADDRESS_BYTES`] each; the connector connects
+/// TCP sockets to exactly these), then strings, each ended by NUL: for every socket the name that the
+/// target uses and the path of the real socket, then the places below which modes may be changed
 /// (`modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
 /// channel on which the target's listener arrives, then the file of reports.
 pub const KIND_CONNECT: u32 = 4;
@@ -47,6 +48,8 @@ pub const CONNECT_DECIDE: u32 = 4;
 pub const CONNECT_MODES: u32 = 8;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
+/// Bound on the addresses of one policy: the proxy's, and those of the host's loopback.
+pub const MAX_CONNECTED_ADDRESSES: usize = 32;
 /// Bound on the places below which modes may be changed.
 pub const MAX_PLACES: usize = 64;
 

@@ -246,13 +246,24 @@ impl Command {
     /// Returns the variables as the target gets them.
     #[must_use]
     pub fn variables(&self, home: &OsStr, tmp: &OsStr) -> BTreeMap<OsString, OsString> {
+        self.variables_with_proxy(home, tmp, None)
+    }
+
+    /// Returns the variables of a target that has another proxy for named hosts than that of its
+    /// network namespace: its URL.
+    pub(crate) fn variables_with_proxy(
+        &self,
+        home: &OsStr,
+        tmp: &OsStr,
+        proxy: Option<&str>,
+    ) -> BTreeMap<OsString, OsString> {
         let mut out = self
             .plan()
             .policy()
             .environment()
             .resolve(home, tmp, std::env::vars_os());
         if self.plan().has_host_proxy() {
-            for (name, value) in proxy_variables() {
+            for (name, value) in proxy_variables(proxy) {
                 out.entry(name.into()).or_insert(value.into());
             }
         }
@@ -275,8 +286,9 @@ impl Command {
 }
 
 /// Returns the variables that lead programs to the proxy for named hosts, in both spellings. Programs
-/// that know none of them ask the resolver.
-fn proxy_variables() -> impl Iterator<Item = (&'static str, String)> {
+/// that know none of them ask the resolver of the command's network namespace. `url`: the proxy of a
+/// command without that.
+fn proxy_variables(url: Option<&str>) -> impl Iterator<Item = (&'static str, String)> {
     const PROXIES: [&str; 8] = [
         "http_proxy",
         "https_proxy",
@@ -288,13 +300,15 @@ fn proxy_variables() -> impl Iterator<Item = (&'static str, String)> {
         "YARN_HTTP_PROXY",
         "YARN_HTTPS_PROXY",
     ];
-    let proxy = format!("http://{}", NamedHosts::PROXY);
     let own = "localhost,127.0.0.1,::1";
-    // Why without `NODE_USE_ENV_PROXY`: each Node 22 would print a warning about it. Node's fetch asks
-    // the resolver.
+    // Each Node 22 prints a warning about it, so only where Node's fetch has no resolver to ask.
+    let node = url.map(|_| ("NODE_USE_ENV_PROXY", "1".to_owned()));
+    let in_namespace = || format!("http://{}", NamedHosts::PROXY);
+    let proxy = url.map_or_else(in_namespace, str::to_owned);
     let exceptions = ["no_proxy", "NO_PROXY"].map(|name| (name, own.to_owned()));
     PROXIES
         .into_iter()
         .map(move |name| (name, proxy.clone()))
         .chain(exceptions)
+        .chain(node)
 }

@@ -27,7 +27,9 @@ pub trait ProxySession: fmt::Debug + Send + Sync {
     fn finish(self: Box<Self>) -> Contacts;
 }
 
-/// The sockets in a command's network namespace. The command's connections arrive on them.
+/// The sockets on which a command's connections arrive. They are in its network namespace. Where it
+/// has none, there is one listener on the host's loopback, and other programs can connect to it too:
+/// it comes with a password.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ProxySockets {
@@ -40,6 +42,40 @@ pub struct ProxySockets {
     /// For connections to addresses that the resolver gave to names, and to addresses that the
     /// policy names. The local address of a connection is the one that the command asked for.
     pub forwarders: Vec<TcpListener>,
+    /// The password that clients of `proxies` must give, with any user name (RFC 7617, RFC 1929).
+    /// `None` where only the command can reach them.
+    pub password: Option<ProxyPassword>,
+}
+
+/// The password of a command's proxy: random letters and digits.
+///
+/// ```
+/// let sockets = os_sandbox::ProxySockets::default();
+/// assert!(sockets.password.is_none());
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyPassword(String);
+
+impl ProxyPassword {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "proxies are Linux's")
+    )]
+    pub(crate) fn new(text: String) -> ProxyPassword {
+        ProxyPassword(text)
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ProxyPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProxyPassword")
+    }
 }
 
 /// The attempts of one command to reach hosts.

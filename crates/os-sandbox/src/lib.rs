@@ -133,7 +133,8 @@ pub use exceeded::Exceeded;
 pub use exit::Exit;
 pub use holes::KnownVulnerability;
 pub use host_proxy::{
-    Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxySession, ProxySockets,
+    Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxyPassword, ProxySession,
+    ProxySockets,
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};

@@ -21,7 +21,7 @@ pub use crate::support::ContainerSupport;
 /// The table of the system call filter, for mechanisms that have another program apply it.
 pub mod seccomp {
     pub use crate::seccomp::{
-        Action, Arch, Clause, ENOSYS, EPERM, FilterSpec, ObservedCalls, Range, Rule, Table, Test,
-        UnixSocketRule, table,
+        Action, Arch, Clause, ENOSYS, EPERM, FilterSpec, InternetSocketRule, ObservedCalls, Range,
+        Rule, Table, Test, UnixSocketRule, table,
     };
 }

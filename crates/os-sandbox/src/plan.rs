@@ -198,8 +198,8 @@ impl Plan {
     }
 
     /// Returns one line about a plan under a weaker mechanism than this system has, with the
-    /// promises that it leaves open. `None` under the best mechanism, and if the plan leaves no
-    /// promise of the policy open.
+    /// promises that it leaves open, and what works in part. `None` under the best mechanism, and if
+    /// the plan leaves no promise of the policy open.
     ///
     /// ```
     /// use os_sandbox::{HostSpec, Plan, Policy, Requirement, Support};
@@ -216,7 +216,7 @@ impl Plan {
             return None;
         }
         let open: Vec<&str> = self.open().map(|entry| entry.promise.name()).collect();
-        if open.is_empty() {
+        if open.is_empty() && !self.needs_proxy_variables() {
             return None;
         }
         let missing = self.support.missing();
@@ -225,10 +225,17 @@ impl Plan {
             "another mechanism keeps more of this policy",
             |(_, why, _)| why,
         );
-        Some(format!(
-            "bubblewrap is not used ({why}), and Landlock alone does not keep: {}",
-            open.join(", ")
-        ))
+        let mut told = format!("bubblewrap is not used ({why})");
+        if !open.is_empty() {
+            told = format!(
+                "{told}, and Landlock alone does not keep: {}",
+                open.join(", ")
+            );
+        }
+        if self.needs_proxy_variables() {
+            told.push_str("; programs reach the named hosts only by the proxy variables");
+        }
+        Some(told)
     }
 
     fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Plan {
@@ -370,7 +377,7 @@ impl Plan {
         }
         let can_proxy = || match (self.backend, &self.support.containers) {
             (Backend::Docker, Some(containers)) => containers.named_hosts.is_ok(),
-            (backend, _) => linux::can_proxy(backend).is_ok(),
+            (backend, _) => linux::can_proxy(&self.policy, &self.support, backend).is_ok(),
         };
         match self.policy.network() {
             Network::Hosts(hosts) => can_proxy().then_some(hosts),
@@ -384,6 +391,24 @@ impl Plan {
         let around = matches!(self.policy.network(), Network::Hosts(_))
             && self.backend.is_in_own_network(&self.support);
         around || self.proxied_hosts().is_some()
+    }
+
+    /// Returns `true` if programs reach named hosts only by the proxy variables. A command without a
+    /// network namespace has no resolver, and a process outside connects it to the proxy only.
+    ///
+    /// ```
+    /// use os_sandbox::{HostSpec, NamedHosts, Network, Plan, Policy, Requirement, Support};
+    ///
+    /// let hosts = Network::Hosts(NamedHosts::new(["example.com"]).port(443));
+    /// let policy = Policy::builder().network(hosts).build()?;
+    /// let host = HostSpec { landlock_abi: 7, seccomp: true, connector: true, ..HostSpec::default() };
+    /// let plan = Plan::new(&policy, &Support::assume(host), Requirement::Enforce)?;
+    /// assert!(plan.needs_proxy_variables());
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn needs_proxy_variables(&self) -> bool {
+        self.backend == Backend::Landlock && self.proxied_hosts().is_some()
     }
 
     /// Returns `true` if a process of ours makes every change of a mode for the command.

@@ -51,24 +51,50 @@ pub(crate) fn host_support() -> Support {
     Support::detect_cached(&Directories::user())
 }
 
-/// `true` if commands on this host can be held to a list of hosts.
-pub(crate) fn keeps_named_hosts(support: &Support) -> bool {
-    let hosts = Network::Hosts(NamedHosts::new(["example.com:443"]).port(443));
-    let policy = Policy::builder().network(hosts).build();
-    policy.is_ok_and(|policy| Plan::new(&policy, support, Requirement::Enforce).is_ok())
+/// The way in which commands on a host are held to a list of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamedHostAccess {
+    /// Every program reaches them.
+    EveryProgram,
+    /// Programs that use the proxy variables reach them.
+    ByProxyVariables,
+    /// Every command is refused.
+    Refused,
 }
 
-/// Returns a sentence if every command of the grant is refused on this host because of its list of
-/// hosts.
-pub(crate) fn hosts_not_kept(grant: &Grant) -> Option<String> {
+/// Returns the way in which commands on this host can be held to a list of hosts.
+pub(crate) fn named_host_access(support: &Support) -> NamedHostAccess {
+    let hosts = Network::Hosts(NamedHosts::new(["example.com:443"]).port(443));
+    let policy = Policy::builder().network(hosts).build();
+    let plan = policy.map(|policy| Plan::new(&policy, support, Requirement::Enforce));
+    match plan {
+        Ok(Ok(plan)) if plan.needs_proxy_variables() => NamedHostAccess::ByProxyVariables,
+        Ok(Ok(_)) => NamedHostAccess::EveryProgram,
+        Ok(Err(_)) | Err(_) => NamedHostAccess::Refused,
+    }
+}
+
+/// Returns a sentence about the list of hosts of a grant, unless every program reaches them on this
+/// host: every command is refused, or only programs that use a proxy reach them.
+pub(crate) fn host_list_remark(grant: &Grant) -> Option<String> {
     if !matches!(grant.network(), NetworkAccess::Hosts(_)) {
         return None;
     }
     let policy = grant.policy_as_written().ok()?;
-    let error = Plan::new(&policy, &host_support(), grant.requirement()).err()?;
-    let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
-    Some(format!("every command is refused: {reason}"))
+    match Plan::new(&policy, &host_support(), grant.requirement()) {
+        Ok(plan) => plan
+            .needs_proxy_variables()
+            .then(|| PROXY_VARIABLES_ONLY.to_owned()),
+        Err(error) => {
+            let reason = forge_runtime::hosts_not_kept(&policy, &error)?;
+            Some(format!("every command is refused: {reason}"))
+        }
+    }
 }
+
+/// The remark about named hosts under Landlock alone.
+const PROXY_VARIABLES_ONLY: &str = "without bubblewrap only programs that use the proxy variables \
+                                    reach the named hosts; forge connects them";
 
 /// Returns what makes a host that the grant allows by name reachable on this host, or what does not.
 /// `None` if the grant does not name it and no person may be asked about it.
@@ -76,8 +102,10 @@ pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> 
     let NetworkAccess::Hosts(rules) = grant.network() else {
         return None;
     };
-    if let Some(refused) = hosts_not_kept(grant) {
-        return Some(refused);
+    let remark = host_list_remark(grant);
+    let is_by_proxy = remark.as_deref() == Some(PROXY_VARIABLES_ONLY);
+    if remark.is_some() && !is_by_proxy {
+        return remark;
     }
     if !grant.network().allows(name, port) {
         let host = Host::parse(name).ok()?;
@@ -87,6 +115,9 @@ pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> 
              --ask-hosts"
                 .to_owned()
         });
+    }
+    if is_by_proxy {
+        return remark;
     }
     let is_address = name.parse::<IpAddr>().is_ok() || name == "localhost";
     Some(match is_address || rules.ports().contains(&port) {

@@ -10,6 +10,10 @@ use crate::promise::Enforcer::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp
 use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 use crate::support::{Availability, Support};
 
+/// Remark on a list of hosts without a network namespace.
+const PROXY_ONLY: &str = "a program reaches them by the proxy variables and in no other way, and \
+                          none can listen";
+
 /// The launcher changes modes below at most 64 paths, of which some are not mounts.
 const MAX_JUDGED_MOUNTS: usize = 32;
 
@@ -200,9 +204,17 @@ impl Evaluation<'_> {
                 }
             }
             Network::Hosts(hosts) => {
-                let layer = can_proxy(self.backend).and(self.layer.clone());
-                out.all(promise, &[&layer, &self.filtered]);
-                if layer.is_ok() && filter {
+                let way = can_proxy(self.policy, self.support, self.backend);
+                let is_filtered = way.is_ok() && filter;
+                match self.backend {
+                    Backend::Landlock => {
+                        out.all(promise, &[&way, &self.landlock(4, "6.7"), &self.filtered]);
+                    }
+                    _ => out.all(promise, &[&way, &self.filtered]),
+                }
+                if is_filtered && self.backend == Backend::Landlock {
+                    out.remark(&format!("but {}; {PROXY_ONLY}", hosts.describe()));
+                } else if is_filtered {
                     out.remark(&format!("but {}", hosts.describe()));
                 }
             }
@@ -313,12 +325,42 @@ impl Evaluation<'_> {
     }
 }
 
-/// Returns bubblewrap if it is the mechanism: only its commands have a network namespace in which a
-/// proxy of the caller gets sockets.
-pub(super) fn can_proxy(backend: Backend) -> Coverage {
-    match backend == Backend::Bubblewrap {
-        true => Ok(Bubblewrap),
-        false => Err(super::NO_HOSTS.to_owned()),
+/// Returns the enforcer that leads a command to the proxy of the caller and nowhere else: bubblewrap
+/// by a network namespace in which the proxy gets sockets, or, under Landlock alone, the launcher,
+/// which connects for the command.
+pub(super) fn can_proxy(policy: &Policy, support: &Support, backend: Backend) -> Coverage {
+    match backend {
+        Backend::Bubblewrap => Ok(Bubblewrap),
+        Backend::Landlock if !support.own_container => {
+            let without =
+                |missing: String| Err(format!("a list of hosts needs bubblewrap{missing}"));
+            let abi = support.landlock_abi();
+            if abi < 4 {
+                return without(format!(
+                    ", or Landlock ABI 4, Linux 6.7; this kernel has {abi}"
+                ));
+            }
+            if !support.seccomp() {
+                return without(", or system call filters".to_owned());
+            }
+            if policy.unix_sockets() == &UnixSockets::Open {
+                return without(" where all local sockets are open".to_owned());
+            }
+            if policy.leaves() {
+                return without(" where processes may stay after the end".to_owned());
+            }
+            match support.connector(backend) {
+                Availability::Works(()) => Ok(Launcher),
+                Availability::Missing { reason, .. } => without(format!(
+                    ", or a process outside that connects for the command: {reason}"
+                )),
+            }
+        }
+        Backend::Landlock
+        | Backend::Birdcage
+        | Backend::Docker
+        | Backend::Seatbelt
+        | Backend::None => Err(super::NO_HOSTS.to_owned()),
     }
 }
 

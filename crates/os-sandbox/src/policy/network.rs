@@ -25,8 +25,9 @@ pub enum Network {
     /// As `Denied`, but a host without network namespaces is refused.
     Loopback,
     /// As `Loopback`, and the hosts that a proxy of the caller connects
-    /// ([`HostProxy`](crate::HostProxy)). Mechanisms without a network namespace of the command's
-    /// own cannot keep that promise, so it is a gap there.
+    /// ([`HostProxy`](crate::HostProxy)). Under Landlock alone there is no loopback, and a process
+    /// outside connects the command to the proxy. Mechanisms that have neither a network namespace
+    /// nor that process cannot keep the promise, so it is a gap there.
     Hosts(NamedHosts),
     /// Every host that the caller can reach, over TCP and UDP.
     Unrestricted,
@@ -39,6 +40,9 @@ pub enum Network {
 /// [`NamedHosts::PROXY`], which the proxy variables name. Or it asks the resolver of its namespace,
 /// which answers a name with an address of [`NamedHosts::NAMES_V4`] or [`NamedHosts::NAMES_V6`],
 /// and connects to it on one of the ports.
+///
+/// Under Landlock alone there is no resolver, and the proxy variables name a port of the host's
+/// loopback, with a password. The named addresses of the loopback are connected as they are.
 ///
 /// ```
 /// use os_sandbox::{NamedHosts, Network, Policy};

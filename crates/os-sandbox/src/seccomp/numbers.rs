@@ -77,7 +77,7 @@ impl Arch {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 127] = [
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 132] = [
     ("open", Some(2), None),
     ("ioctl", Some(16), Some(29)),
     ("shmget", Some(29), Some(194)),
@@ -85,8 +85,12 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 127] = [
     ("shmctl", Some(31), Some(195)),
     ("socket", Some(41), Some(198)),
     ("connect", Some(42), Some(203)),
+    ("sendto", Some(44), Some(206)),
+    ("sendmsg", Some(46), Some(211)),
     ("bind", Some(49), Some(200)),
+    ("listen", Some(50), Some(201)),
     ("socketpair", Some(53), Some(199)),
+    ("setsockopt", Some(54), Some(208)),
     ("clone", Some(56), Some(220)),
     ("semget", Some(64), Some(190)),
     ("semop", Some(65), Some(193)),
@@ -169,6 +173,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 127] = [
     ("prlimit64", Some(302), Some(261)),
     ("open_by_handle_at", Some(304), Some(265)),
     ("clock_adjtime", Some(305), Some(266)),
+    ("sendmmsg", Some(307), Some(269)),
     ("setns", Some(308), Some(268)),
     ("process_vm_readv", Some(310), Some(270)),
     ("process_vm_writev", Some(311), Some(271)),

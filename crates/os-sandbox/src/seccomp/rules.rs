@@ -5,8 +5,8 @@
 use super::numbers::Arch;
 use super::observed::{CallKind, ObservedCalls};
 use super::table::{
-    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
-    EPROTONOSUPPORT, Rule, Table, Test,
+    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOPROTOOPT, ENOSYS, ENOTTY, EOPNOTSUPP,
+    EPERM, EPROTONOSUPPORT, Rule, Table, Test,
 };
 
 /// The properties that a filter depends on.
@@ -14,8 +14,8 @@ use super::table::{
 pub struct FilterSpec {
     /// The machine.
     pub arch: Arch,
-    /// `true` if internet sockets can be made: the network is unrestricted, or the target's own.
-    pub internet: bool,
+    /// The rule for internet sockets.
+    pub internet: InternetSocketRule,
     /// The rule for local sockets.
     pub unix: UnixSocketRule,
     /// `true` if owners and extended attributes, which Landlock does not control, are frozen: the
@@ -48,6 +48,17 @@ impl FilterSpec {
             false => Action::Errno(errno),
         }
     }
+}
+
+/// The rule for internet sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InternetSocketRule {
+    /// The command cannot make any.
+    Deny,
+    /// The command can make TCP sockets, which only another process connects.
+    Notify,
+    /// The command can make all kinds: the network is unrestricted, or the command's own.
+    Allow,
 }
 
 /// The rule for local sockets.
@@ -324,13 +335,72 @@ pub fn table(wanted: FilterSpec) -> Table {
 
     rules.rule("socket", sockets(wanted));
     rules.rule("socketpair", pairs(wanted));
-    match wanted.unix {
-        // Sockets of all families: a socket's number alone does not identify its family.
-        UnixSocketRule::Notify => rules.rule("connect", Rule::always(Action::UserNotify)),
-        UnixSocketRule::Deny | UnixSocketRule::Allow => {}
+    // Sockets of all families: a socket's number alone does not identify its family.
+    if wanted.unix == UnixSocketRule::Notify || wanted.internet == InternetSocketRule::Notify {
+        rules.rule("connect", Rule::always(Action::UserNotify));
+    }
+    if wanted.internet == InternetSocketRule::Notify {
+        connected_elsewhere(&mut rules);
     }
     Table::new(wanted.arch, rules.out)
 }
+
+/// Refuses each other way to connect a TCP socket, and the options that lead a connection to an
+/// address away from it. The filter sees the number of a socket and not its family, so it refuses
+/// these for sockets of every family.
+///
+/// - `MSG_FASTOPEN` connects to the address of a message (tcp(7)). The kernel checks it with neither
+///   the rules for `connect` nor Landlock's. The address is behind a pointer, the flag is not. Without
+///   the flag, TCP ignores the address of a message. Other kinds of sockets ignore the flag, and the
+///   filter refuses those that take an address by their kind.
+/// - `TCP_FASTOPEN_CONNECT` makes the connection at the first write.
+/// - `listen` binds a socket that is not bound, which Landlock does not check: other hosts could then
+///   connect to the command.
+/// - Of the options of IP only those stay that change no route. A source route (`IP_OPTIONS`, ip(7))
+///   sends the packets to another host first, although the connector names the proxy's address. Of
+///   the options of sockets, two bind a socket to a device.
+///
+/// io_uring, which has calls of its own for all of this, is closed under every policy.
+fn connected_elsewhere(rules: &mut RuleBuilder) {
+    const MSG_FASTOPEN: u32 = 0x2000_0000;
+    for (name, flags) in [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)] {
+        rules.when(&[name], flags, MSG_FASTOPEN, EOPNOTSUPP);
+    }
+    rules.always(EACCES, &["listen"]);
+    let is = |arg: u8, value: u32| Test::Masked {
+        arg,
+        mask: ALL,
+        value,
+    };
+    let option = |level: u32, name: u32, action: Action| Clause {
+        tests: vec![is(1, level), is(2, name)],
+        action,
+    };
+    let refused = Action::Errno(ENOPROTOOPT);
+    let mut clauses = Vec::new();
+    for (level, names) in [(SOL_IP, &IP_OPTIONS[..]), (SOL_IPV6, &IPV6_OPTIONS)] {
+        clauses.extend(names.iter().map(|name| option(level, *name, Action::Allow)));
+        clauses.push(Clause {
+            tests: vec![is(1, level)],
+            action: refused,
+        });
+    }
+    clauses.extend(CONNECTING_OPTIONS.map(|(level, name)| option(level, name, refused)));
+    let otherwise = Action::Allow;
+    rules.rule("setsockopt", Rule { clauses, otherwise });
+}
+
+const SOL_IP: u32 = 0;
+const SOL_SOCKET: u32 = 1;
+const SOL_TCP: u32 = 6;
+const SOL_IPV6: u32 = 41;
+/// `IP_TOS`, `IP_TTL`, `IP_MTU_DISCOVER`, `IP_RECVERR`, `IP_BIND_ADDRESS_NO_PORT` (linux/in.h).
+const IP_OPTIONS: [u32; 5] = [1, 2, 10, 11, 24];
+/// `IPV6_UNICAST_HOPS`, `IPV6_MTU_DISCOVER`, `IPV6_RECVERR`, `IPV6_V6ONLY`, `IPV6_TCLASS`
+/// (linux/in6.h).
+const IPV6_OPTIONS: [u32; 5] = [16, 23, 25, 26, 67];
+/// `SO_BINDTODEVICE`, `SO_BINDTOIFINDEX`, `TCP_FASTOPEN_CONNECT`.
+const CONNECTING_OPTIONS: [(u32, u32); 3] = [(SOL_SOCKET, 25), (SOL_SOCKET, 62), (SOL_TCP, 30)];
 
 /// Refuses `PTRACE_O_SUSPEND_SECCOMP`, which turns off the filter of the traced process. Why: the
 /// kernel requires `CAP_SYS_ADMIN`, but Linux before 5.17.2 did not check it for `PTRACE_SEIZE`
@@ -454,24 +524,26 @@ fn sockets(wanted: FilterSpec) -> Rule {
         UnixSocketRule::Allow => vec![local(Action::Allow)],
     };
     for internet in [AF_INET, AF_INET6] {
-        if !wanted.internet {
-            clauses.push(Clause {
-                tests: vec![family(internet)],
-                action: refused(ENETUNREACH),
-            });
-            continue;
-        }
         // TCP, UDP and ping. MPTCP, SCTP and SMC bypass rules made for TCP; raw sockets need
         // capabilities anyway.
-        for (kind, protocols) in [(SOCK_STREAM, &[0, 6][..]), (SOCK_DGRAM, &[0, 17, 1, 58])] {
-            for protocol in protocols {
+        let (tcp, udp_and_ping) = (
+            (SOCK_STREAM, &[0, 6][..]),
+            (SOCK_DGRAM, &[0, 17, 1, 58][..]),
+        );
+        let (kinds, others) = match wanted.internet {
+            InternetSocketRule::Deny => (&[][..], refused(ENETUNREACH)),
+            InternetSocketRule::Notify => (&[tcp][..], Action::Errno(ENETUNREACH)),
+            InternetSocketRule::Allow => (&[tcp, udp_and_ping][..], Action::Errno(EPROTONOSUPPORT)),
+        };
+        for (kind, protocols) in kinds {
+            for protocol in *protocols {
                 clauses.push(Clause {
                     tests: vec![
                         family(internet),
                         Test::Masked {
                             arg: 1,
                             mask: SOCK_MASK,
-                            value: kind,
+                            value: *kind,
                         },
                         Test::Masked {
                             arg: 2,
@@ -485,7 +557,7 @@ fn sockets(wanted: FilterSpec) -> Rule {
         }
         clauses.push(Clause {
             tests: vec![family(internet)],
-            action: Action::Errno(EPROTONOSUPPORT),
+            action: others,
         });
     }
     // Of netlink, only reading interfaces and routes (getifaddrs).

@@ -11,6 +11,7 @@ pub(crate) const EACCES: u16 = 13;
 pub(crate) const ENOTTY: u16 = 25;
 /// The kernel does not have the call.
 pub const ENOSYS: u16 = 38;
+pub(crate) const ENOPROTOOPT: u16 = 92;
 pub(crate) const EPROTONOSUPPORT: u16 = 93;
 pub(crate) const EOPNOTSUPP: u16 = 95;
 pub(crate) const EAFNOSUPPORT: u16 = 97;

@@ -4,20 +4,25 @@ use super::compile::compile;
 use super::interpret;
 use super::numbers::{Arch, NUMBERS};
 use super::observed::{OBSERVED, ObservedCalls};
-use super::rules::{FilterSpec, TIOCSTI, UnixSocketRule, table};
+use super::rules::{FilterSpec, InternetSocketRule, TIOCSTI, UnixSocketRule, table};
 use super::table::{
-    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
-    EPROTONOSUPPORT, Rule, Table, Test,
+    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOPROTOOPT, ENOSYS, ENOTTY, EOPNOTSUPP,
+    EPERM, EPROTONOSUPPORT, Rule, Table, Test,
 };
 use proptest::prelude::*;
 
 fn all_wanted() -> Vec<FilterSpec> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        for bits in 0..2048 {
+        // Of the four values of two bits, the rule for internet sockets has three.
+        for bits in (0..4096).filter(|bits| bits & 2049 != 2049) {
             all.push(FilterSpec {
                 arch,
-                internet: bits & 1 != 0,
+                internet: match (bits & 1, bits & 2048) {
+                    (0, 0) => InternetSocketRule::Deny,
+                    (0, _) => InternetSocketRule::Notify,
+                    _ => InternetSocketRule::Allow,
+                },
                 unix: match (bits & 2, bits & 32) {
                     (0, 0) => UnixSocketRule::Deny,
                     (0, _) => UnixSocketRule::Notify,
@@ -54,7 +59,7 @@ const NOTHING: ObservedCalls = ObservedCalls {
 };
 const CLOSED: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
-    internet: false,
+    internet: InternetSocketRule::Deny,
     unix: UnixSocketRule::Deny,
     freeze_metadata: true,
     shared_host: true,
@@ -66,7 +71,7 @@ const CLOSED: FilterSpec = FilterSpec {
 };
 const OPEN: FilterSpec = FilterSpec {
     arch: Arch::X86_64,
-    internet: true,
+    internet: InternetSocketRule::Allow,
     unix: UnixSocketRule::Allow,
     freeze_metadata: false,
     shared_host: false,
@@ -79,6 +84,11 @@ const OPEN: FilterSpec = FilterSpec {
 const FIRST: FilterSpec = FilterSpec {
     supervisor_is_first: true,
     ..OPEN
+};
+/// Named hosts without a network namespace.
+const PROXIED: FilterSpec = FilterSpec {
+    internet: InternetSocketRule::Notify,
+    ..CLOSED
 };
 const NAMED: FilterSpec = FilterSpec {
     unix: UnixSocketRule::Notify,
@@ -224,6 +234,79 @@ fn what_is_refused_and_what_is_not() {
         (NAMED, "connect", [3, 0, 110, 0, 0, 0], UserNotify),
         (CLOSED, "connect", [3, 0, 110, 0, 0, 0], Allow),
         (OPEN, "connect", [3, 0, 110, 0, 0, 0], Allow),
+        (PROXIED, "connect", [3, 0, 16, 0, 0, 0], UserNotify),
+        (PROXIED, "socket", [2, 0o2_000_001, 6, 0, 0, 0], Allow),
+        (PROXIED, "socket", [10, 1, 0, 0, 0, 0], Allow),
+        (PROXIED, "socket", [2, 2, 17, 0, 0, 0], Errno(ENETUNREACH)),
+        (PROXIED, "socket", [10, 3, 58, 0, 0, 0], Errno(ENETUNREACH)),
+        (PROXIED, "socket", [2, 1, 262, 0, 0, 0], Errno(ENETUNREACH)),
+        (PROXIED, "socket", [1, 1, 0, 0, 0, 0], Errno(EACCES)),
+        (PROXIED, "listen", [3, 1, 0, 0, 0, 0], Errno(EACCES)),
+        (NAMED, "listen", [3, 1, 0, 0, 0, 0], Allow),
+        // MSG_FASTOPEN, alone and beside MSG_NOSIGNAL.
+        (
+            PROXIED,
+            "sendto",
+            [3, 0, 1, 0x2000_0000, 0, 16],
+            Errno(EOPNOTSUPP),
+        ),
+        (
+            PROXIED,
+            "sendmsg",
+            [3, 0, high | 0x2000_4000, 0, 0, 0],
+            Errno(EOPNOTSUPP),
+        ),
+        (
+            PROXIED,
+            "sendmmsg",
+            [3, 0, 1, 0x2000_0000, 0, 0],
+            Errno(EOPNOTSUPP),
+        ),
+        (PROXIED, "sendto", [3, 0, 1, 0x4000, 0, 0], Allow),
+        (OPEN, "sendto", [3, 0, 1, 0x2000_0000, 0, 16], Allow),
+        // IP_OPTIONS, IPV6_ADDRFORM, IPV6_RTHDR, SO_BINDTODEVICE, TCP_FASTOPEN_CONNECT.
+        (
+            PROXIED,
+            "setsockopt",
+            [3, 0, 4, 0, 8, 0],
+            Errno(ENOPROTOOPT),
+        ),
+        (
+            PROXIED,
+            "setsockopt",
+            [3, high, high | 4, 0, 8, 0],
+            Errno(ENOPROTOOPT),
+        ),
+        (
+            PROXIED,
+            "setsockopt",
+            [3, 41, 1, 0, 4, 0],
+            Errno(ENOPROTOOPT),
+        ),
+        (
+            PROXIED,
+            "setsockopt",
+            [3, 41, 57, 0, 24, 0],
+            Errno(ENOPROTOOPT),
+        ),
+        (
+            PROXIED,
+            "setsockopt",
+            [3, 1, 25, 0, 4, 0],
+            Errno(ENOPROTOOPT),
+        ),
+        (
+            PROXIED,
+            "setsockopt",
+            [3, 6, 30, 0, 4, 0],
+            Errno(ENOPROTOOPT),
+        ),
+        // IP_TOS, IPV6_V6ONLY, SO_KEEPALIVE, TCP_NODELAY.
+        (PROXIED, "setsockopt", [3, 0, 1, 0, 4, 0], Allow),
+        (PROXIED, "setsockopt", [3, 41, 26, 0, 4, 0], Allow),
+        (PROXIED, "setsockopt", [3, 1, 9, 0, 4, 0], Allow),
+        (PROXIED, "setsockopt", [3, 6, 1, 0, 4, 0], Allow),
+        (OPEN, "setsockopt", [3, 0, 4, 0, 8, 0], Allow),
         (NAMED, "socket", [1, 0o2_000_001, 0, 0, 0, 0], Allow),
         (NAMED, "socket", [1, 5, 0, 0, 0, 0], Allow),
         (NAMED, "socket", [1, 2, 0, 0, 0, 0], Errno(EACCES)),

@@ -109,12 +109,8 @@ fn what_a_policy_asks_of_the_network() {
     for (network, landlock, bubblewrap) in [
         (Network::Denied, true, true),
         (Network::Loopback, false, true),
-        (
-            Network::Hosts(NamedHosts::new(["example.org"])),
-            false,
-            true,
-        ),
-        (Network::Hosts(NamedHosts::default()), false, true),
+        (Network::Hosts(NamedHosts::new(["example.org"])), true, true),
+        (Network::Hosts(NamedHosts::default()), true, true),
         (Network::Unrestricted, true, true),
     ] {
         let policy = Policy::builder().network(network.clone()).build().unwrap();
@@ -164,6 +160,78 @@ fn what_a_policy_asks_of_the_network() {
             .iter()
             .any(|gap| gap.promise == Promise::Network)
     );
+}
+
+/// Without a network namespace a list of hosts takes a process outside that connects, and a kernel
+/// and a policy in which nothing else can.
+#[test]
+fn hosts_without_a_network_namespace() {
+    let all = HostSpec {
+        landlock_abi: 7,
+        seccomp: true,
+        connector: true,
+        ..HostSpec::default()
+    };
+    let listed = || Policy::builder().network(Network::Hosts(NamedHosts::new(["example.org"])));
+    let entry = |policy: PolicyBuilder, host: HostSpec, inside: bool| {
+        let mut support = Support::assume(host);
+        if inside {
+            support = support.in_own_container(true);
+        }
+        let policy = policy.build().unwrap();
+        let best = Requirement::BestEffort;
+        let plan = Plan::with_mechanism(&policy, &support, best, Backend::Landlock).unwrap();
+        let is_network = |entry: &&os_sandbox::Entry| entry.promise == Promise::Network;
+        let entry = plan.entries().iter().find(is_network).unwrap();
+        let reason = entry.reason.clone().unwrap_or_default();
+        assert_eq!(
+            entry.state == PromiseState::Enforced,
+            plan.needs_proxy_variables(),
+            "{entry}"
+        );
+        (entry.state, reason)
+    };
+    let (state, reason) = entry(listed(), all.clone(), false);
+    assert_eq!(state, PromiseState::Enforced);
+    assert_eq!(
+        reason,
+        "but example.org; a program reaches them by the proxy variables and in no other way, and \
+         none can listen"
+    );
+    let old = HostSpec {
+        landlock_abi: 3,
+        ..all.clone()
+    };
+    let alone = HostSpec {
+        connector: false,
+        ..all.clone()
+    };
+    let unfiltered = HostSpec {
+        seccomp: false,
+        ..all.clone()
+    };
+    for (policy, host, inside, part) in [
+        (listed(), old, false, "Landlock ABI 4"),
+        (listed(), alone, false, "a process outside that connects"),
+        (listed(), unfiltered, false, "system call filters"),
+        (
+            listed().unix_sockets(os_sandbox::UnixSockets::Open),
+            all.clone(),
+            false,
+            "local sockets",
+        ),
+        (
+            listed().survivors(Survivors::Left),
+            all.clone(),
+            false,
+            "may stay after the end",
+        ),
+        (listed(), all, true, "needs bubblewrap"),
+    ] {
+        let (state, reason) = entry(policy, host, inside);
+        assert_eq!(state, PromiseState::Absent, "{reason}");
+        assert!(reason.contains(part), "{reason}");
+    }
 }
 
 #[test]

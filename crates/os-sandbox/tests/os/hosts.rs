@@ -2,12 +2,14 @@
 //! proxy of these tests answers every connection itself and records it, so nothing leaves the
 //! machine. It allows everything: the decisions are tested in sandbox-network.
 
+mod by_connector;
+
 use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, expect, say};
 use crate::report::Report;
 use os_sandbox::{
     Backend, Command, Contact, ContactKind, ContactOutcome, Contacts, ErrorKind, HostProxy,
-    NamedHosts, Network, Promise, PromiseState, ProxySession, ProxySockets, Sandbox,
+    NamedHosts, Network, Promise, PromiseState, ProxyPassword, ProxySession, ProxySockets, Sandbox,
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
@@ -26,10 +28,14 @@ const NAMED_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 5);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answering {
     arrived: Arc<Mutex<Vec<String>>>,
+    /// The passwords of the commands that it has served.
+    passwords: Arc<Mutex<Vec<Option<ProxyPassword>>>>,
 }
 
 impl HostProxy for Answering {
     fn serve(&self, sockets: ProxySockets) -> std::io::Result<Box<dyn ProxySession>> {
+        let mut passwords = self.passwords.lock().expect("a list");
+        passwords.push(sockets.password.clone());
         for listener in sockets.proxies.into_iter().chain(sockets.forwarders) {
             let arrived = Arc::clone(&self.arrived);
             std::thread::spawn(move || answer(&listener, &arrived));
@@ -174,9 +180,13 @@ const REACHED: [(&str, &str, &str); 12] = [
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     let world = World::new(mechanism);
-    if mechanism.family() != "bubblewrap" {
-        report.not_posed("named hosts", "refused to plan; see the matrix");
-        return;
+    match mechanism.family() {
+        "bubblewrap" => {}
+        "landlock" if mechanism.names_sockets() => return by_connector::all(&world, report),
+        _ => {
+            report.not_posed("named hosts", "refused to plan; see the matrix");
+            return;
+        }
     }
     report.case("hosts: the plan", planned(&world));
     report.case("hosts: no proxy", no_proxy(&world));
@@ -311,14 +321,15 @@ fn receipt(world: &World) -> Done {
         "exec 3<>/dev/tcp/198.18.0.7/443; echo abc >&3; cat <&3",
     )
     .map_err(say)?;
-    let hosts: Vec<&str> = output
-        .enforcement
-        .contacts
-        .iter()
-        .map(|one| &*one.host)
-        .collect();
-    expect(hosts, vec!["198.18.0.7:443"])?;
+    expect(receipt_hosts(&output), vec!["198.18.0.7:443".to_owned()])?;
+    let passwords = proxy.passwords.lock().map_err(say)?.clone();
+    expect(passwords, vec![None])?;
     expect(output.enforcement.more_contacts, 3)?;
     expect(output.enforcement.backend, Backend::Bubblewrap)?;
     expect(proxy.arrived.lock().map_err(say)?.len(), 1)
+}
+
+fn receipt_hosts(output: &os_sandbox::Output) -> Vec<String> {
+    let contacts = output.enforcement.contacts.iter();
+    contacts.map(|one| one.host.clone()).collect()
 }

@@ -19,7 +19,7 @@ use crate::ambient::Ambient;
 use crate::cli::{DoctorArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
-use crate::setup;
+use crate::setup::{self, NamedHostAccess};
 
 /// Bound on the links, and on the files of git, that are shown for a mount.
 const MAX_SHOWN: usize = 20;
@@ -115,7 +115,7 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
         .collect();
     json!({
         "enforceable": plan.is_ok(),
-        "named_hosts": setup::keeps_named_hosts(support),
+        "named_hosts": setup::named_host_access(support) != NamedHostAccess::Refused,
         "backend": plan.as_ref().ok().map(|plan| plan.backend().to_string()),
         "landlock_abi": support.landlock_abi(),
         "bubblewrap": support.bubblewrap().map(os_sandbox::Bubblewrap::version),
@@ -127,11 +127,21 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
 
 /// Returns the row about lists of hosts.
 fn named_hosts(support: &Support) -> MechanismReport {
-    let works = setup::keeps_named_hosts(support);
-    let detail = match works {
-        true => "commands reach the hosts in `network.allow`, and no others",
-        false => "it takes bubblewrap: commands of a project with `network.allow` are refused",
+    let access = setup::named_host_access(support);
+    let detail = match access {
+        NamedHostAccess::EveryProgram => {
+            "commands reach the hosts in `network.allow`, and no others"
+        }
+        NamedHostAccess::ByProxyVariables => {
+            "programs that use the proxy variables reach the hosts in `network.allow`, and no \
+             others; with bubblewrap every program does"
+        }
+        NamedHostAccess::Refused => {
+            "it takes bubblewrap, or Landlock from Linux 6.12 on: commands of a project with \
+             `network.allow` are refused"
+        }
     };
+    let works = access != NamedHostAccess::Refused;
     MechanismReport {
         name: "named hosts",
         works,

@@ -102,10 +102,10 @@ fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) 
 }
 
 /// Returns warnings about commands: each is refused where the scan of a mount is incomplete, or
-/// where the mechanism enforces no list of hosts.
+/// where the mechanism enforces no list of hosts; or not every program reaches them.
 fn command_warnings(project: &Project) -> Vec<String> {
     let ceiling = project.ceiling();
-    let hosts = setup::hosts_not_kept(ceiling);
+    let hosts = setup::host_list_remark(ceiling);
     // An unopenable mount has a finding of its own; a check makes no directory.
     let policy = ceiling.policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());

@@ -367,7 +367,7 @@ impl Explanation {
                 explained.worker(lineage, &name, caller.as_deref())
             }
             ExplainTarget::Command(line) => {
-                explained.note = setup::hosts_not_kept(grant);
+                explained.note = setup::host_list_remark(grant);
                 explained.command(lineage, &line, grant);
             }
         }

@@ -359,12 +359,14 @@ fn one_call_writes_no_more_than_its_limit() {
 fn a_list_of_hosts_never_turns_into_every_host() {
     let config = "network: { allow: [example.com] }\nshell: { default: ask }\n";
     let world = World::new(&[(FILE, config)]);
+    // Processes that stay have no proxy, so nothing but bubblewrap holds them to it.
     let landlock = ["exec", "--mechanism", "landlock", "--", "true"];
-    let ran = world.forge(&[&["--trust"], &landlock[..]].concat());
+    let left = ["--trust", "-c", "sandbox.survivors=left"];
+    let ran = world.forge(&[&left[..], &landlock[..]].concat());
     ran.code(125);
     ran.says(&[
-        "a list of hosts needs bubblewrap",
-        "hint: only bubblewrap holds a command to the hosts in `network.allow`: install it",
+        "a list of hosts needs bubblewrap where processes may stay after the end",
+        "hint: nothing here holds a command to the hosts in `network.allow`: install bubblewrap",
         "-c network=false",
     ]);
     assert!(!ran.stderr.contains("--no-os-sandbox"), "{}", ran.stderr);
@@ -373,9 +375,23 @@ fn a_list_of_hosts_never_turns_into_every_host() {
         &landlock[..],
         &["exec", "--mechanism", "bubblewrap", "--", "true"],
     ] {
-        let off = [&["--trust", "-c", "network=false"], args].concat();
+        let off = [&left[..], &["-c", "network=false"], args].concat();
         world.forge(&off).code(0);
     }
+    // Without a network namespace, the proxy is all there is.
+    let script = "echo ${http_proxy%%:*}://sandbox; getent ahosts example.com || \
+                  (exec 3<>/dev/tcp/192.0.2.1/443) 2>&1 | tail -c 23";
+    let exec = [
+        "exec",
+        "--mechanism",
+        "landlock",
+        "--",
+        "bash",
+        "-c",
+        script,
+    ];
+    let ran = world.forge(&[&["--trust"], &exec[..]].concat());
+    assert_eq!(ran.stdout, "http://sandbox\nNetwork is unreachable\n");
     // Under bubblewrap the list holds: a name that it has is resolved, no other is, and no address
     // is reached.
     for (script, says) in [

@@ -1,8 +1,8 @@
 //! The hosts that a command reaches, by the proxy and by plain connections, and the texts about the
 //! others.
 
-use super::servers;
 use super::servers::Servers;
+use super::{servers, skipped};
 
 /// A command, and the outcome through each of the two doors.
 struct Row {
@@ -163,7 +163,7 @@ const REACHED: &[Row] = &[
     row(
         "SOCKS",
         ONE,
-        "CURL --proxy socks5h://127.0.0.53:3128 http://one.example/",
+        "CURL --proxy ${http_proxy/http/socks5h} http://one.example/",
     )
     .proxied(
         &["hello of one.example"],
@@ -312,7 +312,7 @@ const REFUSED: &[Row] = &[
     row(
         "the host's loopback, by the proxy",
         ONE,
-        "CURL --noproxy '' --proxy http://127.0.0.53:3128 http://localhost:8080/",
+        "CURL --noproxy '' --proxy $http_proxy http://localhost:8080/",
     )
     .proxied(
         &["localhost:8080 is refused: no rule names it"],
@@ -397,10 +397,15 @@ impl Row {
         self
     }
 
-    fn check(&self, servers: &Servers, options: &str, expected: Option<Expected>) {
+    fn check(
+        &self,
+        servers: &Servers,
+        (mechanism, options): (&str, &str),
+        expected: Option<Expected>,
+    ) {
         let Some(expected) = expected else { return };
         let script = self.script.replace("CURL", &format!("{CURL}{options}"));
-        let told = servers.exec(self.hosts, &[], &script);
+        let told = servers.exec_under(mechanism, self.hosts, &[], &script);
         let all = format!(
             "{}: {script}\n{}\n{:#?}",
             self.about,
@@ -422,8 +427,63 @@ impl Row {
 fn check(rows: &[Row]) {
     let Some(servers) = servers() else { return };
     for row in rows {
-        row.check(&servers, "", row.proxied);
-        row.check(&servers, " --noproxy '*'", row.direct);
+        row.check(&servers, ("bubblewrap", ""), row.proxied);
+        row.check(&servers, ("bubblewrap", " --noproxy '*'"), row.direct);
+    }
+}
+
+/// Without a network namespace the proxy of the variables decides alike, and nothing else leads out.
+#[test]
+fn the_proxy_decides_alike_without_a_network_namespace() {
+    let Some(servers) = servers() else { return };
+    if !servers.connects_under_landlock() {
+        skipped("named hosts under Landlock alone");
+        return;
+    }
+    for row in REACHED.iter().chain(REFUSED) {
+        // The connector connects it, and not the proxy, which has the records.
+        let is_connected_directly = row.hosts == ["localhost:8080"];
+        let expected = row.proxied.map(|expected| Expected {
+            contacts: if is_connected_directly {
+                &[]
+            } else {
+                expected.contacts
+            },
+            ..expected
+        });
+        row.check(&servers, ("landlock", ""), expected);
+        if is_connected_directly || row.direct.is_none() {
+            continue;
+        }
+        let script = row.script.replace("CURL", &format!("{CURL} --noproxy '*'"));
+        let told = servers.exec_under("landlock", row.hosts, &[], &script);
+        let all = format!("{}: {script}\n{}", row.about, told.output);
+        assert_ne!(told.code, Some(0), "{all}");
+        assert!(told.contacts().is_empty(), "{all}");
+        assert!(!told.output.contains("hello of"), "{all}");
+    }
+}
+
+/// The password is a part of the URL, and without it the proxy connects nothing.
+#[test]
+fn the_proxy_on_the_loopback_needs_its_password() {
+    let Some(servers) = servers() else { return };
+    if !servers.connects_under_landlock() {
+        skipped("named hosts under Landlock alone");
+        return;
+    }
+    for (proxy, expected) in [
+        ("http://${http_proxy#*@}", false),
+        ("http://sandbox:0123456789abcdef@${http_proxy#*@}", false),
+        ("socks5h://${http_proxy#*@}", false),
+        ("http://anyone:${http_proxy#http://*:}", true),
+    ] {
+        let script = format!("{CURL} --proxy {proxy} http://one.example/");
+        let told = servers.exec_under("landlock", &["one.example"], &[], &script);
+        let all = format!("{script}: {}\n{:#?}", told.output, told.contacts());
+        assert_eq!(told.output.contains("hello of"), expected, "{all}");
+        let is_refused = |contact: &String| contact.starts_with("refused one.example:80");
+        assert_eq!(told.contacts().iter().any(is_refused), !expected, "{all}");
     }
 }
 

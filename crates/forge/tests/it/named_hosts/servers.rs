@@ -176,7 +176,27 @@ impl Servers {
 
     /// Runs a script of bash under `forge --json exec` with these hosts.
     pub(super) fn exec(&self, hosts: &[&str], settings: &[&str], script: &str) -> Outcome {
-        let mut args = vec!["--json", "exec", "--timeout", COMMAND_WATCHDOG_S];
+        self.exec_under("bubblewrap", hosts, settings, script)
+    }
+
+    /// Returns `true` if commands reach named hosts without a network namespace here.
+    pub(super) fn connects_under_landlock(&self) -> bool {
+        let args = ["exec", "--mechanism", "landlock", "--host", "one.example"];
+        let ran = self.forge(&[&args[..], &["--", "true"]].concat());
+        ran.code == 0
+    }
+
+    /// The same under a mechanism.
+    pub(super) fn exec_under(
+        &self,
+        mechanism: &str,
+        hosts: &[&str],
+        settings: &[&str],
+        script: &str,
+    ) -> Outcome {
+        let limit = ["--timeout", COMMAND_WATCHDOG_S];
+        let mut args = vec!["--json", "exec", "--mechanism", mechanism];
+        args.extend(limit);
         hosts.iter().for_each(|host| args.extend(["--host", host]));
         settings.iter().for_each(|one| args.extend(["-c", one]));
         args.extend(["--", "bash", "-c", script]);

@@ -326,8 +326,11 @@ impl Building {
             .handle_access(handled)
             .map_err(refused)?;
         // A second barrier for TCP; the first is the filter, which also covers every other
-        // protocol.
-        let closed = wanted.policy.network() == &Network::Denied && !wanted.own_loopback;
+        // protocol. The connector, which is outside, connects what is allowed.
+        let closed = match wanted.policy.network() {
+            Network::Denied | Network::Hosts(_) => !wanted.own_loopback,
+            Network::Loopback | Network::Unrestricted => false,
+        };
         if closed && abi >= ABI::V4 {
             ruleset = ruleset
                 .handle_access(AccessNet::from_all(ABI::V4))

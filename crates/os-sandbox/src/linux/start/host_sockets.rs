@@ -1,8 +1,10 @@
-//! The sockets of one command for named hosts: a second launcher makes them in the command's network
-//! namespace (`launcher/namespace_sockets.rs`), and the caller's proxy serves them.
+//! The sockets of one command for named hosts, which the caller's proxy serves: a second launcher
+//! makes them in the command's network namespace (`launcher/namespace_sockets.rs`), or they are a
+//! listener on the host's loopback (`loopback_proxy.rs`).
 
 use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch, send_message};
+use super::loopback_proxy::LoopbackProxy;
 use super::message::LauncherMessage;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
@@ -19,13 +21,22 @@ use std::os::unix::net::UnixStream;
 /// The addresses of the resolver. Programs without a resolv.conf ask the second one (resolver(3)).
 const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALHOST];
 
-/// The process that makes the sockets of one command, and the proxy that serves them. Dropping it
-/// ends the process.
+/// The sockets of one command, and the proxy that serves them.
 pub(super) struct HostSockets<'a> {
-    launched: Launched,
-    steps: Vec<PlannedStep>,
+    source: SocketSource,
     /// `None` of checks, which make no connection to a host.
     proxy: Option<&'a dyn HostProxy>,
+}
+
+enum SocketSource {
+    Namespace(NamespaceSockets),
+    Loopback(LoopbackProxy),
+}
+
+/// The process that makes the sockets in a command's network namespace. Dropping it ends the process.
+struct NamespaceSockets {
+    launched: Launched,
+    steps: Vec<PlannedStep>,
 }
 
 /// One step of the process.
@@ -47,12 +58,12 @@ enum Purpose {
 }
 
 impl<'a> HostSockets<'a> {
-    /// Starts the process if the policy names hosts. The returned end of the channel belongs to the
-    /// command's supervisor.
+    /// Prepares the sockets if the policy names hosts. The returned end of a channel belongs to the
+    /// command's supervisor, which hands over its network namespace on it.
     pub(super) fn start(
         command: &'a Command,
         checks: bool,
-    ) -> Result<Option<(HostSockets<'a>, UnixStream)>, Error> {
+    ) -> Result<Option<(HostSockets<'a>, Option<UnixStream>)>, Error> {
         let Some(hosts) = command.plan().proxied_hosts() else {
             return Ok(None);
         };
@@ -60,6 +71,37 @@ impl<'a> HostSockets<'a> {
             true => None,
             false => Some(required_proxy(command)?),
         };
+        let (source, channel) = match command.plan().needs_proxy_variables() {
+            true => (SocketSource::Loopback(LoopbackProxy::listen(hosts)?), None),
+            false => {
+                let (sockets, channel) = NamespaceSockets::start(hosts)?;
+                (SocketSource::Namespace(sockets), Some(channel))
+            }
+        };
+        Ok(Some((HostSockets { source, proxy }, channel)))
+    }
+
+    /// Returns the listener on the host's loopback, if the command has no network namespace.
+    pub(super) fn loopback(&self) -> Option<&LoopbackProxy> {
+        match &self.source {
+            SocketSource::Loopback(proxy) => Some(proxy),
+            SocketSource::Namespace(_) => None,
+        }
+    }
+
+    /// Waits for the sockets and has the proxy serve them.
+    pub(super) fn serve(self) -> Result<Option<Box<dyn ProxySession>>, Error> {
+        let sockets = match self.source {
+            SocketSource::Namespace(mut sockets) => sockets.receive_all()?,
+            SocketSource::Loopback(proxy) => proxy.into_sockets(),
+        };
+        self.proxy.map(|proxy| serve(proxy, sockets)).transpose()
+    }
+}
+
+impl NamespaceSockets {
+    /// Starts the process. The returned end of the channel belongs to the command's supervisor.
+    fn start(hosts: &NamedHosts) -> Result<(NamespaceSockets, UnixStream), Error> {
         let steps = steps(hosts);
         let (ours, supervisors) = UnixStream::pair()
             .map_err(|error| Error::io("could not make a channel for sockets", error))?;
@@ -69,22 +111,16 @@ impl<'a> HostSockets<'a> {
             fds: vec![ours.as_fd()],
         };
         let launched = launch(false, false, SpawnFrom::DedicatedThread)?.job(&[message])?;
-        let sockets = HostSockets {
-            launched,
-            steps,
-            proxy,
-        };
-        Ok(Some((sockets, supervisors)))
+        Ok((NamespaceSockets { launched, steps }, supervisors))
     }
 
-    /// Waits for the sockets and has the proxy serve them.
-    pub(super) fn serve(mut self) -> Result<Option<Box<dyn ProxySession>>, Error> {
+    fn receive_all(&mut self) -> Result<ProxySockets, Error> {
         let sockets = receive_all(&self.launched.control, &self.steps)?;
         self.launched
             .process
             .wait()
             .map_err(|error| Error::io("could not wait for the launcher", error))?;
-        self.proxy.map(|proxy| serve(proxy, sockets)).transpose()
+        Ok(sockets)
     }
 }
 
@@ -153,7 +189,7 @@ fn receive_all(control: &UnixStream, steps: &[PlannedStep]) -> Result<ProxySocke
     Ok(sockets)
 }
 
-impl Drop for HostSockets<'_> {
+impl Drop for NamespaceSockets {
     fn drop(&mut self) {
         self.launched.end();
     }

@@ -3,6 +3,7 @@
 
 use super::super::wire;
 use std::ffi::OsStr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -77,49 +78,71 @@ pub(crate) fn exec<'a>(
     }
 }
 
-/// Makes the launcher split off a connector; `channel` is its end. `decides`: it decides about
-/// connects, and it changes modes below `places`.
-pub(crate) fn connect<'a>(
-    sockets: &[(PathBuf, PathBuf)],
-    internet: bool,
-    places: &[PathBuf],
-    decides: [bool; 2],
-    channel: BorrowedFd<'a>,
-    observed: Option<(&[u8], BorrowedFd<'a>)>,
-) -> LauncherMessage<'a> {
-    let mut flags = if internet { wire::CONNECT_INTERNET } else { 0 };
-    let [connects, modes] = decides;
-    for (holds, flag) in [
-        (observed.is_some(), wire::CONNECT_OBSERVE),
-        (connects, wire::CONNECT_DECIDE),
-        (modes, wire::CONNECT_MODES),
-    ] {
-        if holds {
-            flags |= flag;
+/// Inputs of a connector.
+pub(crate) struct Connect<'a> {
+    /// The name that the target uses, and the path of the socket.
+    pub(crate) sockets: &'a [(PathBuf, PathBuf)],
+    pub(crate) addresses: &'a [SocketAddr],
+    pub(crate) places: &'a [PathBuf],
+    /// Each flag with `true` if it is set.
+    pub(crate) flags: [(bool, u32); 3],
+}
+
+impl Connect<'_> {
+    /// Makes the launcher split off the connector; `channel` is its end.
+    pub(crate) fn message<'a>(
+        &self,
+        channel: BorrowedFd<'a>,
+        observed: Option<(&[u8], BorrowedFd<'a>)>,
+    ) -> LauncherMessage<'a> {
+        let observes = (observed.is_some(), wire::CONNECT_OBSERVE);
+        let set = self.flags.into_iter().chain([observes]);
+        let flags = set
+            .filter(|(is_set, _)| *is_set)
+            .fold(0, |all, (_, flag)| all | flag);
+        let counts = [self.sockets.len(), self.places.len(), self.addresses.len()];
+        let mut body = Vec::new();
+        for word in [flags].into_iter().chain(counts.map(|count| count as u32)) {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        for address in self.addresses {
+            body.extend_from_slice(&encode_address(*address, 0));
+        }
+        for (name, real) in self.sockets {
+            string(&mut body, name.as_os_str().as_bytes());
+            string(&mut body, real.as_os_str().as_bytes());
+        }
+        for place in self.places {
+            string(&mut body, place.as_os_str().as_bytes());
+        }
+        if let Some((calls, _)) = observed {
+            body.extend_from_slice(calls);
+        }
+        LauncherMessage {
+            kind: wire::KIND_CONNECT,
+            body,
+            fds: [channel]
+                .into_iter()
+                .chain(observed.map(|(_, file)| file))
+                .collect(),
         }
     }
-    let mut body = Vec::new();
-    body.extend_from_slice(&flags.to_ne_bytes());
-    body.extend_from_slice(&(sockets.len() as u32).to_ne_bytes());
-    body.extend_from_slice(&(places.len() as u32).to_ne_bytes());
-    for (name, real) in sockets {
-        string(&mut body, name.as_os_str().as_bytes());
-        string(&mut body, real.as_os_str().as_bytes());
+}
+
+/// Returns the row of an address; `length` is that of a prefix, if the row names all addresses with
+/// it.
+pub(crate) fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDRESS_BYTES] {
+    let mut bytes = [0; wire::ADDRESS_BYTES];
+    bytes[1] = length;
+    bytes[2..4].copy_from_slice(&address.port().to_ne_bytes());
+    match address.ip() {
+        IpAddr::V4(ip) => bytes[4..8].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => {
+            bytes[0] = 1;
+            bytes[4..20].copy_from_slice(&ip.octets());
+        }
     }
-    for place in places {
-        string(&mut body, place.as_os_str().as_bytes());
-    }
-    if let Some((calls, _)) = observed {
-        body.extend_from_slice(calls);
-    }
-    LauncherMessage {
-        kind: wire::KIND_CONNECT,
-        body,
-        fds: [channel]
-            .into_iter()
-            .chain(observed.map(|(_, file)| file))
-            .collect(),
-    }
+    bytes
 }
 
 /// Asks for the kernel's features.

@@ -7,6 +7,7 @@ pub(super) mod host_sockets;
 pub(super) mod launch;
 mod limits;
 mod lookups;
+mod loopback_proxy;
 pub(super) mod message;
 pub(super) mod observe;
 pub(super) mod running;
@@ -40,7 +41,7 @@ use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
 use crate::promise::Promise;
 use crate::sandbox::Sandbox;
-use crate::seccomp::{self, Arch, UnixSocketRule};
+use crate::seccomp::{self, Arch, InternetSocketRule, UnixSocketRule};
 use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
@@ -48,6 +49,7 @@ use failed::failure;
 use host_sockets::HostSockets;
 use launch::{Launched, SpawnFrom, Starting, data, image, launch};
 use limits::{limit_tree, limits};
+use loopback_proxy::LoopbackProxy;
 use message::{LauncherMessage, Run};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;
@@ -100,8 +102,9 @@ pub(crate) fn begin(
     }
     let hosts = HostSockets::start(&command, probe.is_some())?;
     let (hosts, namespace_channel) = hosts.unzip();
-    let mut prepared = Prepared::new(&command)?;
-    prepared.hand_over_network(namespace_channel);
+    let proxy = hosts.as_ref().and_then(HostSockets::loopback);
+    let mut prepared = Prepared::new(&command, proxy)?;
+    prepared.hand_over_network(namespace_channel.flatten());
     if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
         return Err(refused);
     }
@@ -217,7 +220,8 @@ struct Bwrap {
 }
 
 impl Prepared {
-    fn new(command: &Command) -> Result<Prepared, Error> {
+    /// `proxy`: the listener for named hosts that the connector connects the command to.
+    fn new(command: &Command, proxy: Option<&LoopbackProxy>) -> Result<Prepared, Error> {
         let plan = command.plan();
         let policy = plan.policy();
         let backend = plan.backend();
@@ -250,7 +254,8 @@ impl Prepared {
             ),
             None => (inside_paths::HOME.into(), inside_paths::TMP.into()),
         };
-        let variables = command.variables(&home, &tmp);
+        let url = proxy.map(LoopbackProxy::url);
+        let variables = command.variables_with_proxy(&home, &tmp, url.as_deref());
         let path = variables
             .get(OsStr::new("PATH"))
             .cloned()
@@ -342,15 +347,24 @@ impl Prepared {
         }
         let judges = plan.judges_modes();
         let places = judges.then(|| writable_places(&mounts, private.as_deref()));
-        let reports = DenialReports::new(plan, command.reports, &mounts, private.as_deref())?;
+        let addresses = proxy.map(LoopbackProxy::addresses).unwrap_or_default();
+        let reports = DenialReports::new(
+            plan,
+            command.reports,
+            &addresses,
+            &mounts,
+            private.as_deref(),
+        )?;
         let connector = match (plan.connects(), &reports) {
-            ([], None) => {
+            ([], None) if addresses.is_empty() => {
                 run.places = places.unwrap_or_default();
                 None
             }
             (paths, _) => {
                 run.flags |= wire::FLAG_CONNECT;
-                Some(ConnectorSpec::new(paths, &mounts, internet(plan), places)?)
+                let internet = internet_rule(plan) == InternetSocketRule::Allow;
+                let spec = ConnectorSpec::new(paths, &mounts, internet, places)?;
+                Some(spec.with_addresses(addresses))
             }
         };
         let group = limit_tree(&command.sandbox, &mut run)?;
@@ -602,7 +616,7 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
     let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
     let wanted = seccomp::FilterSpec {
         arch: Arch::native().ok_or_else(none)?,
-        internet: internet(plan),
+        internet: internet_rule(plan),
         unix: match policy.unix_sockets() {
             UnixSockets::Closed => UnixSocketRule::Deny,
             UnixSockets::Own if sockets::in_system(policy).is_some() => UnixSocketRule::Deny,
@@ -625,14 +639,19 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
     command.sandbox.pool().filter(wanted).ok_or_else(none)
 }
 
-/// Returns `true` if internet sockets can be made.
-fn internet(plan: &Plan) -> bool {
+/// Returns the rule for internet sockets.
+fn internet_rule(plan: &Plan) -> InternetSocketRule {
     match plan.policy().network() {
-        // Inside its own namespace only; without one, closed.
-        Network::Denied | Network::Loopback | Network::Hosts(_) => plan.has_loopback(),
-        Network::Unrestricted => true,
+        Network::Denied | Network::Loopback | Network::Hosts(_) if plan.has_loopback() => {
+            // Inside its own namespace only.
+            InternetSocketRule::Allow
+        }
+        Network::Hosts(_) if plan.needs_proxy_variables() => InternetSocketRule::Notify,
+        Network::Denied | Network::Loopback | Network::Hosts(_) => InternetSocketRule::Deny,
+        Network::Unrestricted => InternetSocketRule::Allow,
     }
 }
+
 /// Refuses unsafe standard streams. A directory of the host is not a stream: it leads around every
 /// mount (`openat(0, "..")`, as in CVE-2024-21626). A local socket that still accepts connects
 /// would bypass the policy.

@@ -8,6 +8,7 @@ use super::super::landlock::ruleset::own_writable_places;
 use super::super::mount_layer::inside_paths;
 use super::super::wire;
 use super::lookups::FailedLookups;
+use super::message::encode_address;
 use super::view::writable_places;
 use crate::access::Access;
 use crate::denials::{
@@ -72,10 +73,12 @@ pub(crate) fn observed_calls(plan: &Plan, level: ReportLevel) -> ObservedCalls {
 }
 
 impl DenialReports {
-    /// Prepares the reports of one command. `None` if its filter reports nothing.
+    /// Prepares the reports of one command. `None` if its filter reports nothing. `connected`: the
+    /// addresses that the connector connects a command without a loopback to.
     pub(crate) fn new(
         plan: &Plan,
         level: ReportLevel,
+        connected: &[SocketAddr],
         mounts: &[HostMount],
         private: Option<&ScratchDir>,
     ) -> Result<Option<DenialReports>, Error> {
@@ -94,7 +97,14 @@ impl DenialReports {
             flags |= wire::OBSERVED_PROC_CLOSED;
         }
         let rows: Vec<_> = calls.rows(arch).collect();
-        let addresses = reachable(plan.policy().network());
+        let addresses = match plan.has_loopback() {
+            true => reachable(plan.policy().network()),
+            // The connector connects it to these, and refuses all others.
+            false => {
+                let whole = |one: &SocketAddr| if one.is_ipv4() { 32 } else { 128 };
+                connected.iter().map(|one| (*one, whole(one))).collect()
+            }
+        };
         let writable = writable(plan, mounts, private);
         let places = match calls.reads {
             true => {
@@ -342,20 +352,6 @@ fn encode_place(access: Access, scope: u8) -> u8 {
         rights |= wire::PLACE_EXECUTE;
     }
     rights
-}
-
-fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDRESS_BYTES] {
-    let mut bytes = [0; wire::ADDRESS_BYTES];
-    bytes[1] = length;
-    bytes[2..4].copy_from_slice(&address.port().to_ne_bytes());
-    match address.ip() {
-        IpAddr::V4(ip) => bytes[4..8].copy_from_slice(&ip.octets()),
-        IpAddr::V6(ip) => {
-            bytes[0] = 1;
-            bytes[4..20].copy_from_slice(&ip.octets());
-        }
-    }
-    bytes
 }
 
 /// One record of the observer.

@@ -2,6 +2,7 @@
 //! them (`launcher/connect.rs`).
 
 use super::super::host_mount::HostMount;
+use super::super::wire;
 use super::message::{self, LauncherMessage};
 use super::observe::DenialReports;
 use crate::access::Access;
@@ -13,6 +14,7 @@ use nix::sys::socket::{
     getsockopt,
 };
 use std::io::{ErrorKind, Read as _};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,8 @@ pub(crate) struct ConnectorSpec {
     /// The name that the target uses, and its resolved path without links.
     sockets: Vec<(PathBuf, PathBuf)>,
     internet: bool,
+    /// Addresses that it connects TCP sockets to, if the command has no network of its own.
+    addresses: Vec<SocketAddr>,
     /// Directories below which the connector changes modes; `None` if the filter does not ask it.
     places: Option<Vec<PathBuf>>,
     /// Carries the target's listener; its end tells the supervisor that the connector is gone.
@@ -47,18 +51,31 @@ impl ConnectorSpec {
         Ok(ConnectorSpec {
             sockets,
             internet,
+            addresses: Vec::new(),
             places,
             ours,
             targets,
         })
     }
 
+    /// Sets the addresses that the connector connects TCP sockets to.
+    pub(crate) fn with_addresses(self, addresses: Vec<SocketAddr>) -> ConnectorSpec {
+        ConnectorSpec { addresses, ..self }
+    }
+
     pub(crate) fn message<'a>(&'a self, reports: Option<&'a DenialReports>) -> LauncherMessage<'a> {
-        message::connect(
-            &self.sockets,
-            self.internet,
-            self.places.as_deref().unwrap_or_default(),
-            [!self.sockets.is_empty(), self.places.is_some()],
+        let decides = !self.sockets.is_empty() || !self.addresses.is_empty();
+        message::Connect {
+            sockets: &self.sockets,
+            addresses: &self.addresses,
+            places: self.places.as_deref().unwrap_or_default(),
+            flags: [
+                (self.internet, wire::CONNECT_INTERNET),
+                (decides, wire::CONNECT_DECIDE),
+                (self.places.is_some(), wire::CONNECT_MODES),
+            ],
+        }
+        .message(
             self.ours.as_fd(),
             reports.map(|reports| (reports.observed(), reports.as_fd())),
         )
