@@ -1,6 +1,5 @@
 //! The name of each isolation mechanism.
 
-use crate::support::Support;
 use std::fmt;
 
 /// The mechanism that a command is started under.
@@ -64,12 +63,6 @@ impl Backend {
 
     pub(crate) fn has_loopback(self) -> bool {
         self.properties().loopback
-    }
-
-    /// Returns `true` if commands share the network of a container that is only theirs and its
-    /// starter's ([`Support::in_own_container`](crate::Support::in_own_container)).
-    pub(crate) fn is_in_own_network(self, support: &Support) -> bool {
-        support.own_network && !self.has_mount_layer()
     }
 
     /// Returns `true` if the launcher of a command observes its calls.

@@ -372,7 +372,7 @@ impl Plan {
     /// names no hosts, or the mechanism does not keep the list.
     #[must_use]
     pub fn proxied_hosts(&self) -> Option<&NamedHosts> {
-        if self.backend.is_in_own_network(&self.support) {
+        if self.support.shares_own_network(self.backend) {
             return None;
         }
         let can_proxy = || match (self.backend, &self.support.containers) {
@@ -389,7 +389,7 @@ impl Plan {
     /// caller, or of whoever started the container around it.
     pub(crate) fn has_host_proxy(&self) -> bool {
         let around = matches!(self.policy.network(), Network::Hosts(_))
-            && self.backend.is_in_own_network(&self.support);
+            && self.support.shares_own_network(self.backend);
         around || self.proxied_hosts().is_some()
     }
 

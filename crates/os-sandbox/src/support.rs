@@ -301,6 +301,12 @@ impl Support {
         self
     }
 
+    /// Returns `true` if commands under this mechanism share the network of a container that is only
+    /// theirs and its starter's ([`Support::in_own_container`]).
+    pub(crate) fn shares_own_network(&self, backend: Backend) -> bool {
+        self.own_network && !backend.has_mount_layer()
+    }
+
     pub(crate) fn connector(&self, backend: Backend) -> &Availability<()> {
         match backend {
             Backend::Bubblewrap => &self.connector.bubblewrap,

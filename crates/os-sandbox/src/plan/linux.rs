@@ -197,7 +197,7 @@ impl Evaluation<'_> {
                 out.all(promise, &[&layer, &self.filtered]);
             }
             // The container has the sockets of its starter's proxy, and no other network.
-            Network::Hosts(hosts) if self.backend.is_in_own_network(self.support) => {
+            Network::Hosts(hosts) if self.support.shares_own_network(self.backend) => {
                 out.all(promise, &[&self.filtered]);
                 if filter {
                     out.remark(&format!("but {}", hosts.describe()));
