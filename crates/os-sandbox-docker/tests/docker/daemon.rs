@@ -97,6 +97,21 @@ impl Daemon {
         Daemon::start_as(theirs, |_| Vec::new(), unshare)
     }
 
+    /// One whose containers have a user namespace (`userns-remap`).
+    pub(crate) fn start_remapped() -> Result<Daemon, String> {
+        let mut unshare = Command::new("unshare");
+        let script = "mount -t tmpfs none /mnt && echo nobody:200000:65536 >/mnt/ids && \
+                      mount --bind /mnt/ids /etc/subuid && mount --bind /mnt/ids /etc/subgid && \
+                      exec dockerd --userns-remap=nobody:nogroup \"$@\"";
+        unshare.args(["--mount", "sh", "-c", script, "sh"]);
+        // The containers' root, which is an ordinary user here, passes through.
+        let passable = |directory: &Path| {
+            let _told = fs::set_permissions(directory, fs::Permissions::from_mode(0o755));
+            Vec::new()
+        };
+        Daemon::start_as(&std::env::temp_dir(), passable, unshare)
+    }
+
     /// One that has so little room for its own data.
     pub(crate) fn start_small(size: &str) -> Result<Daemon, String> {
         let data = tempfile::tempdir().map_err(|error| format!("no engine: {error}"))?;

@@ -367,6 +367,29 @@ pub(crate) fn fails_closed(engine: &Daemon) {
     }
 }
 
+/// Both containers have one user namespace, and root inside is an ordinary user here.
+pub(crate) fn remapped(_: &Daemon) {
+    let engine = match Daemon::start_remapped() {
+        Ok(engine) => engine,
+        Err(reason) => {
+            println!("  skipped: {reason}");
+            return;
+        }
+    };
+    let world = World::of(0);
+    let (port, _ends) = server();
+    let sandbox = sandbox(&world, &engine, port);
+    let script = format!(
+        "cut -c 1-22 /proc/self/uid_map; env -i wget -q -O - http://one.test:{port}/; \
+         wget -q -O - http://other.test:{port}/"
+    );
+    let said = text(&world.sh(&sandbox, &script));
+    for part in ["200000", "page", "403"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(engine.everything(), Vec::<String>::new());
+}
+
 /// The end of the broker ends the connections of what stays, and refuses new ones.
 pub(crate) fn broker(engine: &Daemon) {
     let world = World::of(0);

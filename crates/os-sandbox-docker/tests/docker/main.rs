@@ -63,6 +63,7 @@ fn tests() -> Vec<Test> {
         ("hosts::two", hosts::two),
         ("hosts::killed", hosts::killed),
         ("hosts::fails_closed", hosts::fails_closed),
+        ("hosts::remapped", hosts::remapped),
         ("hosts::broker", hosts::broker),
         ("reach::unix", reach::unix),
         ("reach::tcp_and_tls", reach::tcp_and_tls),
