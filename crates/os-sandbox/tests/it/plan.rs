@@ -176,7 +176,7 @@ fn hosts_without_a_network_namespace() {
     let entry = |policy: PolicyBuilder, host: HostSpec, inside: bool| {
         let mut support = Support::assume(host);
         if inside {
-            support = support.in_own_container(true);
+            support = support.in_own_container(false);
         }
         let policy = policy.build().unwrap();
         let best = Requirement::BestEffort;
