@@ -10,7 +10,7 @@ use forge_tools::{
     Tool, Toolbox, ToolboxBuilder, tools, with_asked_ports,
 };
 use os_sandbox::{
-    Backend, HostSpec, Network, ParentProxySetting, Plan, PlanError, Policy, Promise, Requirement,
+    Backend, HostSpec, Network, ParentProxySetting, Plan, PlanError, Policy, Rank, Requirement,
     Support,
 };
 use sandbox_config::{ExecutionMode, Grant, GrantError, MountOpener, ShellRules};
@@ -493,7 +493,7 @@ fn confine(
     };
     // Without confinement a list of hosts would turn into every host.
     let list_of_hosts = hosts_not_kept(&policy, &missing);
-    if grant.require_os_sandbox() || list_of_hosts.is_some() {
+    if grant.require_os_sandbox() || matches!(policy.network(), Network::Hosts(_)) {
         return Err(EquipError::Isolation {
             reason: missing.to_string(),
             hint: Some(list_of_hosts.map_or_else(|| missing.hint(), str::to_owned)),
@@ -522,14 +522,16 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
         .collect()
 }
 
-/// Returns the remediation for a plan that failed because its mechanism enforces no list of hosts;
-/// `None` if the plan failed for another reason.
+/// Returns the remediation for a plan with a list of hosts that failed because a boundary is open, that
+/// of the list or another one; `None` of other plans.
 ///
 /// ```
 /// use os_sandbox::{HostSpec, NamedHosts, Network, Plan, Policy, Requirement, Support};
+/// // Landlock 5 keeps the list, and no signals.
 /// let refused = |network: Network| {
 ///     let policy = Policy::builder().network(network).build().unwrap();
-///     let host = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
+///     let host = HostSpec { landlock_abi: 5, seccomp: true, connector: true, ..HostSpec::default() };
+///     let host = Support::assume(host);
 ///     let error = Plan::new(&policy, &host, Requirement::Enforce).err()?;
 ///     forge_runtime::hosts_not_kept(&policy, &error)
 /// };
@@ -541,7 +543,7 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
     let gap = error
         .gaps()
         .iter()
-        .any(|gap| gap.promise == Promise::Network);
+        .any(|gap| gap.promise.rank() == Rank::Boundary);
     if !listed || !gap {
         return None;
     }
