@@ -14,7 +14,7 @@
 
 use super::guards::names::ScanResult;
 use super::host_mount::HostMount;
-use super::mount_layer::bwrap::access_of;
+use super::mount_layer::root::access_of;
 use super::start::message::Pin;
 use super::wire;
 use crate::access::Access;

@@ -1,178 +1,78 @@
-//! Composes bubblewrap's arguments. They are passed in a sealed file (`--args`), so they are
-//! neither in the process list nor bounded by `execve`.
-//!
-//! Order matters: a later mount covers an earlier one. So: system, /proc with its covers, /dev,
-//! private directories, then all mounts of the policy by ascending depth, and read-only `/` last.
-//!
-//! Our own first process makes the mounts inside a mount, by descriptor (`launcher/pins.rs`),
-//! because a target could be changing that tree right now; bubblewrap would use paths and, before
-//! 0.12, create missing ones (CVE-2026-87766). Only if the kernel does not allow it, bubblewrap
-//! makes these mounts too, and the first process checks the result.
+//! Writes the steps of a command's root as bubblewrap's arguments. They are passed in a sealed file
+//! (`--args`), so they are neither in the process list nor bounded by `execve`.
 
-use super::super::guards::names::ScanResult;
-use super::super::host_mount::HostMount;
-use super::super::start::message::Pin;
+use super::super::start::launch::data;
 use super::super::wire;
-use super::inside_paths::{HOME, TMP};
-use crate::access::Access;
+use super::root::{RootSetup, RootStep};
 use crate::error::{Error, ErrorKind};
-use crate::policy::{BROAD, ETC, Mount, MountPlacement, Network, PROGRAMS, Policy, System};
+use crate::policy::{Network, Policy};
 use nix::unistd::geteuid;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-
-/// Size above which a file of the system is mounted, not copied.
-const MAX_COPIED_BYTES: u64 = 256 << 10;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 
 /// bubblewrap refuses more than 9000.
 const MAX_ARGS: usize = 8000;
 
-/// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, which
-/// bubblewrap's own covers do not stop.
-const PROC_READ_ONLY: [&str; 11] = [
-    "/proc/sys",
-    "/proc/sysrq-trigger",
-    "/proc/irq",
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/acpi",
-    "/proc/scsi",
-    "/proc/driver",
-    "/proc/dynamic_debug",
-    "/proc/latency_stats",
-    "/proc/pressure",
-];
-/// Parts of /proc that expose data which is not for commands.
-const PROC_MASKED: [&str; 5] = [
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/timer_list",
-    "/proc/sched_debug",
-    "/proc/kallsyms",
-];
-
-/// Composed arguments, and the mounts that the first process inside must make or find.
-pub(crate) struct BubblewrapSetup {
-    pub(crate) args: Vec<u8>,
-    pub(crate) pins: Vec<Pin>,
-    /// Files that the launcher opens for bubblewrap, in the order of their descriptors.
+/// Composed arguments, and the descriptors that they name.
+pub(crate) struct BubblewrapArgs {
+    pub(crate) args: OwnedFd,
+    /// Files of ours, in the order of their descriptors.
+    pub(crate) own_files: Vec<OwnedFd>,
+    /// Files that the launcher opens for bubblewrap; their descriptors come after those.
     pub(crate) files: Vec<&'static str>,
 }
 
-/// Program that makes the mounts inside others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NestedMountMethod {
-    /// Our first process, by descriptor.
-    ByDescriptor,
-    /// bubblewrap, by path.
-    ByPath,
-}
-
-/// One mount to make.
-pub(super) enum Op {
-    Bind {
-        from: PathBuf,
-        writable: bool,
-        /// `true` for a mount of the policy, `false` for a name in one or a directory on the way to
-        /// it.
-        of_policy: bool,
-        identity: (u64, u64),
-        /// Identity of the directory or file of another mount that it covers.
-        covered: Option<(u64, u64)>,
-    },
-    Mask {
-        is_dir: bool,
-        identity: (u64, u64),
-    },
-}
-
-/// Composes the arguments. The descriptors are numbered as bubblewrap receives them: files of ours
-/// with their paths, and the first of [`BubblewrapSetup::files`].
-pub(crate) fn compose(
+/// Composes the arguments. `first` is the number of the first descriptor of ours in bubblewrap.
+pub(crate) fn arguments(
     policy: &Policy,
-    mounts: &[HostMount],
-    names: &[ScanResult],
-    inner: NestedMountMethod,
-    own_files: &[(&str, i32)],
-    first_file: i32,
-) -> Result<BubblewrapSetup, Error> {
+    root: &RootSetup,
+    first: i32,
+) -> Result<BubblewrapArgs, Error> {
     let mut args = Args(Vec::new());
-    args.all(&[
+    args.all([
         "--unshare-user",
         "--unshare-pid",
         "--unshare-ipc",
         "--unshare-uts",
-    ]);
-    args.all(&[
         "--unshare-cgroup-try",
         "--die-with-parent",
         "--as-pid-1",
         "--clearenv",
+        "--cap-drop",
+        "ALL",
+        "--hostname",
+        "sandbox",
+        "--chdir",
+        "/",
     ]);
-    args.all(&["--cap-drop", "ALL", "--hostname", "sandbox", "--chdir", "/"]);
     match policy.network() {
         Network::Unrestricted => {}
-        Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(&["--unshare-net"]),
+        Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(["--unshare-net"]),
     }
-    let files = system(&mut args, policy.system(), own_files, first_file);
-    args.all(&["--proc", "/proc"]);
-    for path in PROC_READ_ONLY
-        .iter()
-        .filter(|path| Path::new(path).exists())
-    {
-        args.all(&["--ro-bind", path, path]);
-    }
-    for path in PROC_MASKED.iter().filter(|path| Path::new(path).exists()) {
-        args.all(&["--ro-bind", "/dev/null", path]);
-    }
-    args.all(&[
-        "--dev",
-        "/dev",
-        "--perms",
-        "1777",
-        "--tmpfs",
-        "/dev/shm",
-        "--remount-ro",
-        "/dev",
-    ]);
-    args.all(&[
-        "--perms", "1777", "--tmpfs", TMP, "--perms", "0700", "--tmpfs", HOME,
-    ]);
-
-    ways(&mut args, mounts);
-    for programs in policy.programs() {
-        let from = programs.host().as_os_str().as_bytes();
-        args.paths(
-            "--ro-bind-try",
-            from,
-            programs.shown_at().as_os_str().as_bytes(),
+    let is_own = |step: &&RootStep| matches!(step, RootStep::Write { .. } | RootStep::Cover { .. });
+    let mut files = Vec::new();
+    let mut own_files = Vec::new();
+    let first_file = first + root.steps.iter().filter(is_own).count() as i32;
+    for step in &root.steps {
+        args.step(
+            step,
+            first + own_files.len() as i32,
+            first_file + files.len() as i32,
         );
-    }
-
-    let ops = ops(mounts, names)?;
-    let mut pins = Vec::with_capacity(ops.len());
-    for ((_, dest), op) in ops {
-        let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
-        if inner == NestedMountMethod::ByDescriptor {
-            let staged = aside(&mut args, mounts, &dest, &op, pins.len());
-            pins.extend(staged.into_iter().flatten());
+        match step {
+            RootStep::Write { text, .. } | RootStep::Cover { text, .. } => {
+                own_files.push(data("own-file", text.as_bytes())?);
+            }
+            RootStep::Copy { from, .. } => files.push(*from),
+            _ => {}
         }
-        pins.push(match inner {
-            NestedMountMethod::ByDescriptor if own_root => outer(&mut args, mounts, dest, &op),
-            NestedMountMethod::ByDescriptor => of_launcher(dest, &op),
-            NestedMountMethod::ByPath => by_path(&mut args, dest, &op),
-        });
     }
-    working_directory(&mut args, policy, mounts);
-    args.all(&["--remount-ro", "/"]);
-    if geteuid().is_root() && pins.iter().any(|pin| pin.how != wire::PIN_LOOK) {
+    if geteuid().is_root() && root.pins.iter().any(|pin| pin.how != wire::PIN_LOOK) {
         // The kernel lets a process map uid 0 into a nested namespace only if it could also give
         // files capabilities (Linux 5.12). Our first process needs CAP_SETFCAP for that and drops
         // it with all others before the command starts.
-        args.all(&["--cap-add", "CAP_SETFCAP"]);
+        args.all(["--cap-add", "CAP_SETFCAP"]);
     }
     if args.0.len() > MAX_ARGS {
         return Err(Error::new(
@@ -185,428 +85,62 @@ pub(crate) fn compose(
         bytes.extend_from_slice(&arg.into_vec());
         bytes.push(0);
     }
-    Ok(BubblewrapSetup {
-        args: bytes,
-        pins,
+    Ok(BubblewrapArgs {
+        args: data("bwrap-args", &bytes)?,
+        own_files,
         files,
     })
-}
-
-/// Makes the parents of mounts in directories that the command can write: the command cannot write
-/// in a parent, where a person would not find its files.
-fn ways(args: &mut Args, mounts: &[HostMount]) {
-    let mut ways: BTreeSet<&Path> = BTreeSet::new();
-    for mount in mounts {
-        for own in [TMP, HOME].map(Path::new) {
-            let above = Path::new(&mount.inside).ancestors().skip(1);
-            ways.extend(above.take_while(|way| *way != own && way.starts_with(own)));
-        }
-    }
-    let shown = |way: &&Path| mounts.iter().any(|mount| way.starts_with(&mount.inside));
-    for way in ways.into_iter().filter(|way| !shown(way)) {
-        args.all(&["--perms", "0555"]);
-        args.path("--dir", way.as_os_str().as_bytes());
-    }
-}
-
-/// Makes `/work`: the root mount itself, or a directory of links to the other mounts. If mounts are
-/// at their paths of the host, their names are links too.
-fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
-    let at_host_paths = policy.mounts().iter().any(Mount::is_at_host_path);
-    let root = mounts
-        .iter()
-        .find(|mount| mount.place == MountPlacement::Root);
-    let mut links: BTreeMap<String, String> = BTreeMap::new();
-    match root {
-        Some(root) if at_host_paths => {
-            links.insert("/work".to_owned(), root.inside.clone());
-        }
-        Some(_) => {}
-        None => {
-            args.all(&["--dir", "/work"]);
-            for mount in policy.mounts() {
-                let Some(name) = mount.in_work() else {
-                    continue;
-                };
-                if at_host_paths {
-                    links.insert(format!("/work/{name}"), mount.inside().to_owned());
-                } else if mount.place() == MountPlacement::Named
-                    // Of a deeper name, links the first directory, which all names in it share.
-                    && let Some(name) = name.split('/').next()
-                {
-                    links.insert(format!("/work/{name}"), format!("/{name}"));
-                }
-            }
-        }
-    }
-    if at_host_paths {
-        for mount in policy
-            .mounts()
-            .iter()
-            .filter(|one| one.place() == MountPlacement::Named)
-        {
-            links.insert(mount.shown_at().to_owned(), mount.inside().to_owned());
-        }
-    }
-    for (at, to) in links {
-        // A project of that path is already mounted there.
-        if !mounts.iter().any(|mount| {
-            let inside = Path::new(&mount.inside);
-            at_host_paths && (inside.starts_with(&at) || Path::new(&at).starts_with(inside))
-        }) {
-            args.all(&["--symlink", &to, &at]);
-        }
-    }
-}
-
-/// bubblewrap mounts a directory that covers another one at a free path, and the first process
-/// moves the mount to its place, by descriptor.
-fn aside(
-    args: &mut Args,
-    mounts: &[HostMount],
-    dest: &[u8],
-    op: &Op,
-    number: usize,
-) -> Option<[Pin; 2]> {
-    let Op::Bind {
-        from,
-        writable,
-        identity,
-        covered: Some(covered),
-        ..
-    } = op
-    else {
-        return None;
-    };
-    let flag = match *writable || has_writable_part(mounts, from) {
-        true => "--bind",
-        false => "--ro-bind",
-    };
-    let home = wire::ASIDE.strip_suffix(b"\0").unwrap_or(wire::ASIDE);
-    let path = [home, format!("/{number}").as_bytes()].concat();
-    args.paths(flag, from.as_os_str().as_bytes(), &path);
-    let pin = |how, identity, path: &[u8]| Pin {
-        how,
-        identity,
-        path: path.to_vec(),
-    };
-    Some([
-        pin(wire::PIN_ASIDE, *identity, &path),
-        pin(wire::PIN_COVERED, *covered, dest),
-    ])
-}
-
-/// Returns `true` if a writable mount is below a directory of the host.
-fn has_writable_part(mounts: &[HostMount], from: &Path) -> bool {
-    mounts.iter().any(|mount| {
-        mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
-    })
-}
-
-/// Has bubblewrap make the mount. A mount that is read-only as a whole is so at once; a part that
-/// can be written has to be copied before (flags that come with a namespace cannot be cleared), so
-/// the first process then makes the rest read-only.
-fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
-    let Op::Bind {
-        from,
-        writable: false,
-        of_policy,
-        identity,
-        covered,
-    } = op
-    else {
-        return by_path(args, dest, op);
-    };
-    let sealed = has_writable_part(mounts, from);
-    let mut pin = by_path(
-        args,
-        dest,
-        &Op::Bind {
-            from: from.clone(),
-            writable: sealed,
-            of_policy: *of_policy,
-            identity: *identity,
-            covered: *covered,
-        },
-    );
-    if sealed {
-        pin.how = wire::PIN_SEAL;
-    }
-    pin
-}
-
-/// Has the first process make the mount, by descriptor.
-fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
-    let (how, identity) = match *op {
-        Op::Bind {
-            writable,
-            of_policy,
-            identity,
-            ..
-        } => {
-            let how = if writable {
-                wire::PIN_IN_PLACE
-            } else {
-                wire::PIN_READ_ONLY
-            };
-            let of_policy = if of_policy { wire::PIN_MOUNT } else { 0 };
-            (how | of_policy, identity)
-        }
-        Op::Mask { is_dir, identity } if is_dir => (wire::PIN_CLOSED_DIRECTORY, identity),
-        Op::Mask { identity, .. } => (wire::PIN_CLOSED_FILE, identity),
-    };
-    Pin {
-        how,
-        identity,
-        path,
-    }
-}
-
-/// Has bubblewrap make the mount, and the first process check it.
-fn by_path(args: &mut Args, path: Vec<u8>, op: &Op) -> Pin {
-    let identity = match op {
-        Op::Bind {
-            from,
-            writable,
-            identity,
-            ..
-        } => {
-            let flag = if *writable { "--bind" } else { "--ro-bind" };
-            args.paths(flag, from.as_os_str().as_bytes(), &path);
-            *identity
-        }
-        Op::Mask { is_dir: true, .. } => {
-            args.all(&["--perms", "0000"]);
-            args.path("--tmpfs", &path);
-            args.path("--remount-ro", &path);
-            (0, 0)
-        }
-        Op::Mask { is_dir: false, .. } => {
-            args.paths("--ro-bind", b"/dev/null", &path);
-            (0, 0)
-        }
-    };
-    Pin {
-        how: wire::PIN_LOOK,
-        identity,
-        path,
-    }
-}
-
-/// Returns `true` if a destination is below this directory inside.
-fn is_inside(dest: &[u8], directory: &str) -> bool {
-    dest.strip_prefix(directory.as_bytes())
-        .is_some_and(|rest| rest.first() == Some(&b'/'))
-}
-
-fn system(
-    args: &mut Args,
-    system: System,
-    own_files: &[(&str, i32)],
-    first_file: i32,
-) -> Vec<&'static str> {
-    let mut files = Vec::new();
-    match system {
-        System::None => return files,
-        System::Minimal | System::BroadRead => {}
-    }
-    for path in PROGRAMS {
-        match std::fs::read_link(path) {
-            // /bin on a merged-usr system is a link, and remains one.
-            Ok(to) => args.paths("--symlink", to.as_os_str().as_bytes(), path.as_bytes()),
-            Err(_) if Path::new(path).is_dir() => args.all(&["--ro-bind", path, path]),
-            Err(_) => {}
-        }
-    }
-    if system == System::BroadRead {
-        for path in BROAD.iter().filter(|path| Path::new(path).is_dir()) {
-            args.all(&["--ro-bind", path, path]);
-        }
-        for (path, number) in own_files.iter().filter(|(path, _)| is_of_network(path)) {
-            // A link may lead to a place that is not shown; then programs find no file, and use
-            // the defaults of the C library.
-            if let Ok(real) = std::fs::canonicalize(path)
-                && BROAD.iter().any(|shown| real.starts_with(shown))
-            {
-                args.all(&["--ro-bind-data", &number.to_string()]);
-                args.0.push(real.into_os_string());
-            }
-        }
-        return files;
-    }
-    args.all(&["--perms", "0755", "--dir", "/etc"]);
-    for path in ETC {
-        if let Some((_, number)) = own_files.iter().find(|(own, _)| own == &path) {
-            args.copy(*number, path);
-            continue;
-        }
-        // Links are followed: their targets may be in /run, which is not shown.
-        match std::fs::metadata(path) {
-            // Why a copy: bubblewrap reads the whole mount table for every mount, so dozens of
-            // single files are most of a start; copies in its own root cost next to nothing.
-            Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
-                args.copy(first_file + files.len() as i32, path);
-                files.push(path);
-            }
-            Ok(_) => args.all(&["--ro-bind", path, path]),
-            Err(_) => {}
-        }
-    }
-    files
-}
-
-/// Returns `true` for the files of ours that a system view of the host's own `/etc` needs too.
-fn is_of_network(path: &str) -> bool {
-    path == "/etc/hosts" || path == "/etc/resolv.conf"
-}
-
-/// Returns all mounts by depth of their destination, so that no mount covers a deeper one.
-pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Error> {
-    let mut ops = BTreeMap::new();
-    for mount in mounts {
-        let mut op = of_mount(mount)?;
-        if let (MountPlacement::Covers(outer), Op::Bind { covered, .. }) = (mount.place, &mut op) {
-            let outer = &mounts[outer];
-            let way = Path::new(&mount.inside).strip_prefix(&outer.inside);
-            let way = way.map_err(|_| Error::invalid("a mount lies beside the one around it"))?;
-            *covered = Some(outer.identity_below(way)?);
-            pin_way(&mut ops, mounts, outer, way)?;
-        }
-        ops.insert(key(mount.inside.as_bytes().to_vec()), op);
-    }
-    for mount in mounts {
-        // A mount inside another's directory has its own access under that name as well.
-        for outer in mounts {
-            if let Ok(rest) = mount.host.strip_prefix(&outer.host)
-                && !rest.as_os_str().is_empty()
-                && !outer.is_covered(rest)
-            {
-                ops.insert(key(dest(&outer.inside, rest)), of_mount(mount)?);
-                pin_way(&mut ops, mounts, outer, rest)?;
-            }
-        }
-    }
-    for (mount, names) in mounts.iter().zip(names) {
-        for found in &names.found {
-            let effective = access_of(mounts, &mount.host.join(&found.below));
-            let dest_of = |rest: &Path| key(dest(&mount.inside, rest));
-            if found.hide {
-                if effective.contains(Access::READ) || found.unlisted && !effective.is_none() {
-                    ops.insert(
-                        dest_of(&found.below),
-                        Op::Mask {
-                            is_dir: found.is_dir,
-                            identity: mount.identity_below(&found.below)?,
-                        },
-                    );
-                }
-            } else if effective.contains(Access::WRITE) {
-                ops.insert(
-                    dest_of(&found.below),
-                    Op::Bind {
-                        from: mount.host.join(&found.below),
-                        writable: false,
-                        of_policy: false,
-                        identity: mount.identity_below(&found.below)?,
-                        covered: None,
-                    },
-                );
-            } else {
-                continue;
-            }
-            pin_way(&mut ops, mounts, mount, &found.below)?;
-        }
-    }
-    Ok(ops)
-}
-
-/// Makes each directory on the way to a part of a mount a mount point too: any other directory can
-/// be renamed with its contents (`mv .git aside; mkdir .git`).
-fn pin_way(
-    ops: &mut Ops,
-    mounts: &[HostMount],
-    mount: &HostMount,
-    below: &Path,
-) -> Result<(), Error> {
-    for ancestor in below.ancestors().skip(1) {
-        let host = mount.host.join(ancestor);
-        let writable = access_of(mounts, &host).contains(Access::WRITE);
-        if ancestor.as_os_str().is_empty() || !writable {
-            continue;
-        }
-        let place = key(dest(&mount.inside, ancestor));
-        if let Entry::Vacant(vacant) = ops.entry(place) {
-            vacant.insert(Op::Bind {
-                from: host,
-                writable: true,
-                of_policy: false,
-                identity: mount.identity_below(ancestor)?,
-                covered: None,
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Mounts by destination inside, those nearer to the root first.
-pub(super) type Ops = BTreeMap<(usize, Vec<u8>), Op>;
-
-fn key(dest: Vec<u8>) -> (usize, Vec<u8>) {
-    (dest.iter().filter(|byte| **byte == b'/').count(), dest)
-}
-
-fn of_mount(mount: &HostMount) -> Result<Op, Error> {
-    if mount.access.is_none() {
-        return Ok(Op::Mask {
-            is_dir: mount.is_dir,
-            identity: mount.identity()?,
-        });
-    }
-    Ok(Op::Bind {
-        from: mount.host.clone(),
-        writable: mount.access.contains(Access::WRITE),
-        of_policy: true,
-        identity: mount.identity()?,
-        covered: None,
-    })
-}
-
-/// Returns the access of the longest mount around a host path.
-pub(crate) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
-    mounts
-        .iter()
-        .filter(|mount| host.starts_with(&mount.host))
-        .max_by_key(|mount| mount.host.as_os_str().len())
-        .map_or(Access::NONE, |mount| mount.access)
-}
-
-fn dest(inside: &str, rest: &Path) -> Vec<u8> {
-    let mut out = inside.as_bytes().to_vec();
-    out.push(b'/');
-    out.extend_from_slice(rest.as_os_str().as_bytes());
-    out
 }
 
 struct Args(Vec<OsString>);
 
 impl Args {
-    fn all(&mut self, args: &[&str]) {
-        self.0.extend(args.iter().map(OsString::from));
+    fn all<T: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = T>) {
+        self.0
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+    }
+
+    /// Adds one step. The numbers are those of the next descriptor of ours and of the next file.
+    fn step(&mut self, step: &RootStep, own: i32, file: i32) {
+        let octal = |mode: u16| format!("{mode:04o}");
+        match step {
+            RootStep::Bind {
+                from,
+                at,
+                writable,
+                optional,
+            } => {
+                let flag = match (writable, optional) {
+                    (true, false) => "--bind",
+                    (true, true) => "--bind-try",
+                    (false, false) => "--ro-bind",
+                    (false, true) => "--ro-bind-try",
+                };
+                self.all([OsStr::new(flag), from.as_os_str(), at.as_os_str()]);
+            }
+            RootStep::Copy { at, .. } => self.file("--file", file, at.as_os_str()),
+            RootStep::Write { at, .. } => self.file("--file", own, at.as_os_str()),
+            RootStep::Cover { at, .. } => self.file("--ro-bind-data", own, at.as_os_str()),
+            RootStep::Processes => self.all(["--proc", "/proc"]),
+            RootStep::Devices => self.all(["--dev", "/dev"]),
+            RootStep::Empty { at, mode } => {
+                self.all(["--perms", &octal(*mode), "--tmpfs"]);
+                self.all([at]);
+            }
+            RootStep::Directory { at, mode } => {
+                self.all(["--perms", &octal(*mode), "--dir"]);
+                self.all([at]);
+            }
+            RootStep::Link { to, at } => {
+                self.all([OsStr::new("--symlink"), to.as_os_str(), at.as_os_str()]);
+            }
+            RootStep::Seal { at } => self.all([OsStr::new("--remount-ro"), at.as_os_str()]),
+        }
     }
 
     /// Makes a file with the content of a descriptor, readable for all users.
-    fn copy(&mut self, from: i32, dest: &str) {
-        self.all(&["--perms", "0444", "--file", &from.to_string(), dest]);
-    }
-
-    fn path(&mut self, flag: &str, dest: &[u8]) {
-        self.0.push(flag.into());
-        self.0.push(OsString::from_vec(dest.to_vec()));
-    }
-
-    fn paths(&mut self, flag: &str, from: &[u8], dest: &[u8]) {
-        self.0.push(flag.into());
-        self.0.push(OsString::from_vec(from.to_vec()));
-        self.0.push(OsString::from_vec(dest.to_vec()));
+    fn file(&mut self, flag: &str, from: i32, at: &OsStr) {
+        self.all(["--perms", "0444", flag, &from.to_string()]);
+        self.all([at]);
     }
 }

@@ -7,7 +7,7 @@ use super::super::guards::after::Cleanup;
 use super::super::guards::guard;
 use super::super::guards::sweep::PostRunScan;
 use super::super::host_mount::{host_mounts, identity};
-use super::bwrap::{Op, ops};
+use super::root::{Op, ops};
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;

@@ -3,4 +3,5 @@
 pub(super) mod bwrap;
 pub(super) mod inside_paths;
 pub(super) mod layout;
+pub(super) mod root;
 pub(super) mod users;

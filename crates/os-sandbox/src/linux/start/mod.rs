@@ -28,7 +28,8 @@ use super::mount_layer::inside_paths;
 use super::mount_layer::users::users;
 use super::{
     birdcage,
-    mount_layer::bwrap::{self, NestedMountMethod},
+    mount_layer::bwrap::{self, BubblewrapArgs},
+    mount_layer::root::{self, NestedMountMethod, OwnFile},
     wire,
 };
 use crate::backend::Backend;
@@ -207,16 +208,11 @@ struct Prepared {
 
 /// Program that the launcher becomes before it is started once more, inside.
 enum Outer {
-    Bwrap(Bwrap),
+    Bwrap {
+        program: OsString,
+        args: BubblewrapArgs,
+    },
     Birdcage { program: OsString, job: OwnedFd },
-}
-
-struct Bwrap {
-    program: OsString,
-    args: OwnedFd,
-    /// Files of ours, by their paths inside.
-    own_files: Vec<(&'static str, OwnedFd)>,
-    files: Vec<&'static str>,
 }
 
 impl Prepared {
@@ -451,49 +447,40 @@ impl Prepared {
                     job: data("birdcage-job", &composed.job)?,
                 }
             }
-            None => Outer::Bwrap(self.bwrap(plan, &mounts, &names)?),
+            None => self.own_root(plan, &mounts, &names)?,
         });
         self.sweep = PostRunScan::new(policy, mounts, names);
         Ok(())
     }
 
-    fn bwrap(
+    fn own_root(
         &mut self,
         plan: &Plan,
         mounts: &[HostMount],
         names: &[ScanResult],
-    ) -> Result<Bwrap, Error> {
+    ) -> Result<Outer, Error> {
         let policy = plan.policy();
+        let (passwd, group) = users();
+        let own = |at, text: &str| OwnFile {
+            at,
+            text: text.to_owned(),
+        };
+        let mut own_files = vec![own("/etc/passwd", &passwd), own("/etc/group", &group)];
+        if plan.proxied_hosts().is_some() {
+            own_files.extend(NAME_FILES.map(|(path, text)| own(path, text)));
+        }
+        let inner = match plan.support().pins_by_descriptor() {
+            true => NestedMountMethod::ByDescriptor,
+            false => NestedMountMethod::ByPath,
+        };
+        let root = root::compose(policy, mounts, names, inner, own_files)?;
         let program = plan.support().bubblewrap();
         let program = program.ok_or_else(|| gone("bubblewrap"))?;
-        let (passwd, group) = users();
-        let mut own_files = vec![
-            ("/etc/passwd", data("passwd", passwd.as_bytes())?),
-            ("/etc/group", data("group", group.as_bytes())?),
-        ];
-        if plan.proxied_hosts().is_some() {
-            for (path, text) in NAME_FILES {
-                own_files.push((path, data("names", text.as_bytes())?));
-            }
-        }
-        let inner = if plan.support().pins_by_descriptor() {
-            NestedMountMethod::ByDescriptor
-        } else {
-            NestedMountMethod::ByPath
-        };
-        let numbered: Vec<(&str, i32)> = own_files
-            .iter()
-            .zip(FD_OWN_FILES..)
-            .map(|((path, _), number)| (*path, number))
-            .collect();
-        let first_file = FD_OWN_FILES + own_files.len() as i32;
-        let composed = bwrap::compose(policy, mounts, names, inner, &numbered, first_file)?;
-        self.run.pins = composed.pins;
-        Ok(Bwrap {
+        let args = bwrap::arguments(policy, &root, FD_OWN_FILES)?;
+        self.run.pins = root.pins;
+        Ok(Outer::Bwrap {
             program: program.path().as_os_str().to_owned(),
-            args: data("bwrap-args", &composed.args)?,
-            own_files,
-            files: composed.files,
+            args,
         })
     }
 
@@ -522,13 +509,13 @@ impl Prepared {
                 let fds = vec![job.as_fd(), image()?];
                 messages.extend([message::exec(program, &argv, fds, &[]), run]);
             }
-            (Some(Outer::Bwrap(bwrap)), _) => {
-                let args = format!("{FD_ARGS}");
+            (Some(Outer::Bwrap { program, args }), _) => {
+                let number = format!("{FD_ARGS}");
                 let stage = format!("/proc/self/fd/{FD_IMAGE}");
-                let argv = ["bwrap", "--args", &args, "--", &stage].map(OsStr::new);
-                let mut fds = vec![bwrap.args.as_fd(), image()?];
-                fds.extend(bwrap.own_files.iter().map(|(_, file)| file.as_fd()));
-                messages.extend([message::exec(&bwrap.program, &argv, fds, &bwrap.files), run]);
+                let argv = ["bwrap", "--args", &number, "--", &stage].map(OsStr::new);
+                let mut fds = vec![args.args.as_fd(), image()?];
+                fds.extend(args.own_files.iter().map(AsFd::as_fd));
+                messages.extend([message::exec(program, &argv, fds, &args.files), run]);
             }
             (None, Backend::Bubblewrap | Backend::Birdcage | Backend::Docker) => {
                 return Err(gone("mount layer"));

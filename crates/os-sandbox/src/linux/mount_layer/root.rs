@@ -1,0 +1,606 @@
+//! Composes the root directory of a command as steps, which a mount layer takes in their order:
+//! bubblewrap by its arguments (`bwrap.rs`), the launcher by itself (`launcher/root.rs`).
+//!
+//! Order matters: a later mount covers an earlier one. So: system, /proc with its covers, /dev,
+//! private directories, then all mounts of the policy by ascending depth, and read-only `/` last.
+//!
+//! Our own first process makes the mounts inside a mount, by descriptor (`launcher/pins.rs`),
+//! because a target could be changing that tree right now; bubblewrap would use paths and, before
+//! 0.12, create missing ones (CVE-2026-87766). Only if the kernel does not allow it, bubblewrap
+//! makes these mounts too, and the first process checks the result.
+
+use super::super::guards::names::ScanResult;
+use super::super::host_mount::HostMount;
+use super::super::start::message::Pin;
+use super::super::wire;
+use super::inside_paths::{HOME, TMP};
+use crate::access::Access;
+use crate::error::Error;
+use crate::policy::{BROAD, ETC, Mount, MountPlacement, PROGRAMS, Policy, System};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Size above which a file of the system is mounted, not copied.
+const MAX_COPIED_BYTES: u64 = 256 << 10;
+
+/// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, which
+/// bubblewrap's own covers do not stop.
+const PROC_READ_ONLY: [&str; 11] = [
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/scsi",
+    "/proc/driver",
+    "/proc/dynamic_debug",
+    "/proc/latency_stats",
+    "/proc/pressure",
+];
+/// Parts of /proc that expose data which is not for commands.
+const PROC_MASKED: [&str; 5] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/kallsyms",
+];
+
+/// The root directory of a command.
+pub(crate) struct RootSetup {
+    pub(crate) steps: Vec<RootStep>,
+    /// Mounts that the first process inside must make or find.
+    pub(crate) pins: Vec<Pin>,
+}
+
+/// One step. Paths are absolute and of the command's root, except for `from`, which is of the host.
+/// Missing parents are made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RootStep {
+    /// Mounts a file or directory of the host, and what is mounted in it.
+    Bind {
+        from: PathBuf,
+        at: PathBuf,
+        writable: bool,
+        /// Does nothing if the host has no such file.
+        optional: bool,
+    },
+    /// Makes a read-only file with the content of one of the host's.
+    Copy { from: &'static str, at: PathBuf },
+    /// Makes a read-only file with this text.
+    Write { text: String, at: PathBuf },
+    /// Mounts a file with this text over one that is there.
+    Cover { text: String, at: PathBuf },
+    /// Mounts a new procfs at `/proc`.
+    Processes,
+    /// Makes `/dev`: a few harmless devices, and terminals of its own.
+    Devices,
+    /// Mounts an empty directory.
+    Empty { at: PathBuf, mode: u16 },
+    /// Makes a directory.
+    Directory { at: PathBuf, mode: u16 },
+    /// Makes a symbolic link.
+    Link { to: PathBuf, at: PathBuf },
+    /// Makes the mount at this path read-only, without those in it.
+    Seal { at: PathBuf },
+}
+
+/// A file of ours in the command's `/etc`.
+pub(crate) struct OwnFile {
+    pub(crate) at: &'static str,
+    pub(crate) text: String,
+}
+
+/// Program that makes the mounts inside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NestedMountMethod {
+    /// Our first process, by descriptor.
+    ByDescriptor,
+    /// bubblewrap, by path.
+    ByPath,
+}
+
+/// One mount to make.
+pub(super) enum Op {
+    Bind {
+        from: PathBuf,
+        writable: bool,
+        /// `true` for a mount of the policy, `false` for a name in one or a directory on the way to
+        /// it.
+        of_policy: bool,
+        identity: (u64, u64),
+        /// Identity of the directory or file of another mount that it covers.
+        covered: Option<(u64, u64)>,
+    },
+    Mask {
+        is_dir: bool,
+        identity: (u64, u64),
+    },
+}
+
+/// Composes the steps.
+pub(crate) fn compose(
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &[ScanResult],
+    inner: NestedMountMethod,
+    own_files: Vec<OwnFile>,
+) -> Result<RootSetup, Error> {
+    let mut steps = Vec::new();
+    system(&mut steps, policy.system(), own_files);
+    steps.push(RootStep::Processes);
+    for path in PROC_READ_ONLY.iter().map(Path::new) {
+        if path.exists() {
+            steps.push(bind(path, path, false));
+        }
+    }
+    for path in PROC_MASKED.iter().map(Path::new) {
+        if path.exists() {
+            steps.push(bind(Path::new("/dev/null"), path, false));
+        }
+    }
+    steps.push(RootStep::Devices);
+    steps.push(empty("/dev/shm", 0o1777));
+    steps.push(RootStep::Seal { at: "/dev".into() });
+    steps.push(empty(TMP, 0o1777));
+    steps.push(empty(HOME, 0o700));
+
+    ways(&mut steps, mounts);
+    for programs in policy.programs() {
+        steps.push(RootStep::Bind {
+            from: programs.host().to_owned(),
+            at: programs.shown_at().to_owned(),
+            writable: false,
+            optional: true,
+        });
+    }
+
+    let ops = ops(mounts, names)?;
+    let mut pins = Vec::with_capacity(ops.len());
+    for ((_, dest), op) in ops {
+        let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
+        if inner == NestedMountMethod::ByDescriptor {
+            let staged = aside(&mut steps, mounts, &dest, &op, pins.len());
+            pins.extend(staged.into_iter().flatten());
+        }
+        pins.push(match inner {
+            NestedMountMethod::ByDescriptor if own_root => outer(&mut steps, mounts, dest, &op),
+            NestedMountMethod::ByDescriptor => of_launcher(dest, &op),
+            NestedMountMethod::ByPath => by_path(&mut steps, dest, &op),
+        });
+    }
+    working_directory(&mut steps, policy, mounts);
+    steps.push(RootStep::Seal { at: "/".into() });
+    Ok(RootSetup { steps, pins })
+}
+
+fn bind(from: &Path, at: &Path, writable: bool) -> RootStep {
+    RootStep::Bind {
+        from: from.to_owned(),
+        at: at.to_owned(),
+        writable,
+        optional: false,
+    }
+}
+
+fn empty(at: &str, mode: u16) -> RootStep {
+    RootStep::Empty {
+        at: at.into(),
+        mode,
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    OsString::from_vec(bytes.to_vec()).into()
+}
+
+/// Makes the parents of mounts in directories that the command can write: the command cannot write
+/// in a parent, where a person would not find its files.
+fn ways(steps: &mut Vec<RootStep>, mounts: &[HostMount]) {
+    let mut ways: BTreeSet<&Path> = BTreeSet::new();
+    for mount in mounts {
+        for own in [TMP, HOME].map(Path::new) {
+            let above = Path::new(&mount.inside).ancestors().skip(1);
+            ways.extend(above.take_while(|way| *way != own && way.starts_with(own)));
+        }
+    }
+    let shown = |way: &&Path| mounts.iter().any(|mount| way.starts_with(&mount.inside));
+    for way in ways.into_iter().filter(|way| !shown(way)) {
+        steps.push(RootStep::Directory {
+            at: way.to_owned(),
+            mode: 0o555,
+        });
+    }
+}
+
+/// Makes `/work`: the root mount itself, or a directory of links to the other mounts. If mounts are
+/// at their paths of the host, their names are links too.
+fn working_directory(steps: &mut Vec<RootStep>, policy: &Policy, mounts: &[HostMount]) {
+    let at_host_paths = policy.mounts().iter().any(Mount::is_at_host_path);
+    let root = mounts
+        .iter()
+        .find(|mount| mount.place == MountPlacement::Root);
+    let mut links: BTreeMap<String, String> = BTreeMap::new();
+    match root {
+        Some(root) if at_host_paths => {
+            links.insert("/work".to_owned(), root.inside.clone());
+        }
+        Some(_) => {}
+        None => {
+            steps.push(RootStep::Directory {
+                at: "/work".into(),
+                mode: 0o755,
+            });
+            for mount in policy.mounts() {
+                let Some(name) = mount.in_work() else {
+                    continue;
+                };
+                if at_host_paths {
+                    links.insert(format!("/work/{name}"), mount.inside().to_owned());
+                } else if mount.place() == MountPlacement::Named
+                    // Of a deeper name, links the first directory, which all names in it share.
+                    && let Some(name) = name.split('/').next()
+                {
+                    links.insert(format!("/work/{name}"), format!("/{name}"));
+                }
+            }
+        }
+    }
+    if at_host_paths {
+        for mount in policy
+            .mounts()
+            .iter()
+            .filter(|one| one.place() == MountPlacement::Named)
+        {
+            links.insert(mount.shown_at().to_owned(), mount.inside().to_owned());
+        }
+    }
+    for (at, to) in links {
+        // A project of that path is already mounted there.
+        if !mounts.iter().any(|mount| {
+            let inside = Path::new(&mount.inside);
+            at_host_paths && (inside.starts_with(&at) || Path::new(&at).starts_with(inside))
+        }) {
+            steps.push(RootStep::Link {
+                to: to.into(),
+                at: at.into(),
+            });
+        }
+    }
+}
+
+/// bubblewrap mounts a directory that covers another one at a free path, and the first process
+/// moves the mount to its place, by descriptor.
+fn aside(
+    steps: &mut Vec<RootStep>,
+    mounts: &[HostMount],
+    dest: &[u8],
+    op: &Op,
+    number: usize,
+) -> Option<[Pin; 2]> {
+    let Op::Bind {
+        from,
+        writable,
+        identity,
+        covered: Some(covered),
+        ..
+    } = op
+    else {
+        return None;
+    };
+    let writable = *writable || has_writable_part(mounts, from);
+    let home = wire::ASIDE.strip_suffix(b"\0").unwrap_or(wire::ASIDE);
+    let path = [home, format!("/{number}").as_bytes()].concat();
+    steps.push(bind(from, &path_of(&path), writable));
+    let pin = |how, identity, path: &[u8]| Pin {
+        how,
+        identity,
+        path: path.to_vec(),
+    };
+    Some([
+        pin(wire::PIN_ASIDE, *identity, &path),
+        pin(wire::PIN_COVERED, *covered, dest),
+    ])
+}
+
+/// Returns `true` if a writable mount is below a directory of the host.
+fn has_writable_part(mounts: &[HostMount], from: &Path) -> bool {
+    mounts.iter().any(|mount| {
+        mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
+    })
+}
+
+/// Has bubblewrap make the mount. A mount that is read-only as a whole is so at once; a part that
+/// can be written has to be copied before (flags that come with a namespace cannot be cleared), so
+/// the first process then makes the rest read-only.
+fn outer(steps: &mut Vec<RootStep>, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
+    let Op::Bind {
+        from,
+        writable: false,
+        of_policy,
+        identity,
+        covered,
+    } = op
+    else {
+        return by_path(steps, dest, op);
+    };
+    let sealed = has_writable_part(mounts, from);
+    let mut pin = by_path(
+        steps,
+        dest,
+        &Op::Bind {
+            from: from.clone(),
+            writable: sealed,
+            of_policy: *of_policy,
+            identity: *identity,
+            covered: *covered,
+        },
+    );
+    if sealed {
+        pin.how = wire::PIN_SEAL;
+    }
+    pin
+}
+
+/// Has the first process make the mount, by descriptor.
+fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
+    let (how, identity) = match *op {
+        Op::Bind {
+            writable,
+            of_policy,
+            identity,
+            ..
+        } => {
+            let how = if writable {
+                wire::PIN_IN_PLACE
+            } else {
+                wire::PIN_READ_ONLY
+            };
+            let of_policy = if of_policy { wire::PIN_MOUNT } else { 0 };
+            (how | of_policy, identity)
+        }
+        Op::Mask { is_dir, identity } if is_dir => (wire::PIN_CLOSED_DIRECTORY, identity),
+        Op::Mask { identity, .. } => (wire::PIN_CLOSED_FILE, identity),
+    };
+    Pin {
+        how,
+        identity,
+        path,
+    }
+}
+
+/// Has bubblewrap make the mount, and the first process check it.
+fn by_path(steps: &mut Vec<RootStep>, path: Vec<u8>, op: &Op) -> Pin {
+    let at = path_of(&path);
+    let identity = match op {
+        Op::Bind {
+            from,
+            writable,
+            identity,
+            ..
+        } => {
+            steps.push(bind(from, &at, *writable));
+            *identity
+        }
+        Op::Mask { is_dir: true, .. } => {
+            steps.push(RootStep::Empty {
+                at: at.clone(),
+                mode: 0,
+            });
+            steps.push(RootStep::Seal { at });
+            (0, 0)
+        }
+        Op::Mask { is_dir: false, .. } => {
+            steps.push(bind(Path::new("/dev/null"), &at, false));
+            (0, 0)
+        }
+    };
+    Pin {
+        how: wire::PIN_LOOK,
+        identity,
+        path,
+    }
+}
+
+/// Returns `true` if a destination is below this directory inside.
+fn is_inside(dest: &[u8], directory: &str) -> bool {
+    dest.strip_prefix(directory.as_bytes())
+        .is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+fn system(steps: &mut Vec<RootStep>, system: System, own_files: Vec<OwnFile>) {
+    match system {
+        System::None => return,
+        System::Minimal | System::BroadRead => {}
+    }
+    for path in PROGRAMS.iter().map(Path::new) {
+        match std::fs::read_link(path) {
+            // /bin on a merged-usr system is a link, and remains one.
+            Ok(to) => steps.push(RootStep::Link {
+                to,
+                at: path.to_owned(),
+            }),
+            Err(_) if path.is_dir() => steps.push(bind(path, path, false)),
+            Err(_) => {}
+        }
+    }
+    if system == System::BroadRead {
+        let shown = BROAD.iter().map(Path::new).filter(|path| path.is_dir());
+        steps.extend(shown.map(|path| bind(path, path, false)));
+        for own in own_files.into_iter().filter(|own| is_of_network(own.at)) {
+            // A link may lead to a place that is not shown; then programs find no file, and use
+            // the defaults of the C library.
+            if let Ok(real) = std::fs::canonicalize(own.at)
+                && BROAD.iter().any(|shown| real.starts_with(shown))
+            {
+                steps.push(RootStep::Cover {
+                    text: own.text,
+                    at: real,
+                });
+            }
+        }
+        return;
+    }
+    steps.push(RootStep::Directory {
+        at: "/etc".into(),
+        mode: 0o755,
+    });
+    for path in ETC {
+        if own_files.iter().any(|own| own.at == path) {
+            continue;
+        }
+        // Links are followed: their targets may be in /run, which is not shown.
+        match std::fs::metadata(path) {
+            // Why a copy: bubblewrap reads the whole mount table for every mount, so dozens of
+            // single files are most of a start; copies in its own root cost next to nothing.
+            Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
+                steps.push(RootStep::Copy {
+                    from: path,
+                    at: path.into(),
+                });
+            }
+            Ok(_) => steps.push(bind(Path::new(path), Path::new(path), false)),
+            Err(_) => {}
+        }
+    }
+    steps.extend(own_files.into_iter().map(|own| RootStep::Write {
+        text: own.text,
+        at: own.at.into(),
+    }));
+}
+
+/// Returns `true` for the files of ours that a system view of the host's own `/etc` needs too.
+fn is_of_network(path: &str) -> bool {
+    path == "/etc/hosts" || path == "/etc/resolv.conf"
+}
+
+/// Returns all mounts by depth of their destination, so that no mount covers a deeper one.
+pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Error> {
+    let mut ops = BTreeMap::new();
+    for mount in mounts {
+        let mut op = of_mount(mount)?;
+        if let (MountPlacement::Covers(outer), Op::Bind { covered, .. }) = (mount.place, &mut op) {
+            let outer = &mounts[outer];
+            let way = Path::new(&mount.inside).strip_prefix(&outer.inside);
+            let way = way.map_err(|_| Error::invalid("a mount lies beside the one around it"))?;
+            *covered = Some(outer.identity_below(way)?);
+            pin_way(&mut ops, mounts, outer, way)?;
+        }
+        ops.insert(key(mount.inside.as_bytes().to_vec()), op);
+    }
+    for mount in mounts {
+        // A mount inside another's directory has its own access under that name as well.
+        for outer in mounts {
+            if let Ok(rest) = mount.host.strip_prefix(&outer.host)
+                && !rest.as_os_str().is_empty()
+                && !outer.is_covered(rest)
+            {
+                ops.insert(key(dest(&outer.inside, rest)), of_mount(mount)?);
+                pin_way(&mut ops, mounts, outer, rest)?;
+            }
+        }
+    }
+    for (mount, names) in mounts.iter().zip(names) {
+        for found in &names.found {
+            let effective = access_of(mounts, &mount.host.join(&found.below));
+            let dest_of = |rest: &Path| key(dest(&mount.inside, rest));
+            if found.hide {
+                if effective.contains(Access::READ) || found.unlisted && !effective.is_none() {
+                    ops.insert(
+                        dest_of(&found.below),
+                        Op::Mask {
+                            is_dir: found.is_dir,
+                            identity: mount.identity_below(&found.below)?,
+                        },
+                    );
+                }
+            } else if effective.contains(Access::WRITE) {
+                ops.insert(
+                    dest_of(&found.below),
+                    Op::Bind {
+                        from: mount.host.join(&found.below),
+                        writable: false,
+                        of_policy: false,
+                        identity: mount.identity_below(&found.below)?,
+                        covered: None,
+                    },
+                );
+            } else {
+                continue;
+            }
+            pin_way(&mut ops, mounts, mount, &found.below)?;
+        }
+    }
+    Ok(ops)
+}
+
+/// Makes each directory on the way to a part of a mount a mount point too: any other directory can
+/// be renamed with its contents (`mv .git aside; mkdir .git`).
+fn pin_way(
+    ops: &mut Ops,
+    mounts: &[HostMount],
+    mount: &HostMount,
+    below: &Path,
+) -> Result<(), Error> {
+    for ancestor in below.ancestors().skip(1) {
+        let host = mount.host.join(ancestor);
+        let writable = access_of(mounts, &host).contains(Access::WRITE);
+        if ancestor.as_os_str().is_empty() || !writable {
+            continue;
+        }
+        let place = key(dest(&mount.inside, ancestor));
+        if let Entry::Vacant(vacant) = ops.entry(place) {
+            vacant.insert(Op::Bind {
+                from: host,
+                writable: true,
+                of_policy: false,
+                identity: mount.identity_below(ancestor)?,
+                covered: None,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Mounts by destination inside, those nearer to the root first.
+pub(super) type Ops = BTreeMap<(usize, Vec<u8>), Op>;
+
+fn key(dest: Vec<u8>) -> (usize, Vec<u8>) {
+    (dest.iter().filter(|byte| **byte == b'/').count(), dest)
+}
+
+fn of_mount(mount: &HostMount) -> Result<Op, Error> {
+    if mount.access.is_none() {
+        return Ok(Op::Mask {
+            is_dir: mount.is_dir,
+            identity: mount.identity()?,
+        });
+    }
+    Ok(Op::Bind {
+        from: mount.host.clone(),
+        writable: mount.access.contains(Access::WRITE),
+        of_policy: true,
+        identity: mount.identity()?,
+        covered: None,
+    })
+}
+
+/// Returns the access of the longest mount around a host path.
+pub(crate) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
+    mounts
+        .iter()
+        .filter(|mount| host.starts_with(&mount.host))
+        .max_by_key(|mount| mount.host.as_os_str().len())
+        .map_or(Access::NONE, |mount| mount.access)
+}
+
+fn dest(inside: &str, rest: &Path) -> Vec<u8> {
+    let mut out = inside.as_bytes().to_vec();
+    out.push(b'/');
+    out.extend_from_slice(rest.as_os_str().as_bytes());
+    out
+}
