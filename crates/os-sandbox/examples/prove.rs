@@ -7,7 +7,7 @@ use os_sandbox::{Backend, Directories, Plan, Policy, Requirement, Sandbox, Suppo
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let support = Support::detect();
     let policy = Policy::builder().build()?;
-    for backend in [Backend::Bubblewrap, Backend::Landlock] {
+    for backend in [Backend::Namespaces, Backend::Bubblewrap, Backend::Landlock] {
         match Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend) {
             Ok(plan) => print!("{}", Sandbox::open(plan, Directories::user()).prove()?),
             Err(refused) => println!("{backend}: {refused}"),

@@ -387,7 +387,7 @@ fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
 }
 
 /// The next string with its NUL.
-fn one<'a>(rest: &mut &'a [u8]) -> Option<CStr<'a>> {
+pub fn one<'a>(rest: &mut &'a [u8]) -> Option<CStr<'a>> {
     let end = rest.iter().position(|byte| *byte == 0)?;
     CStr::new(take(rest, end + 1)?)
 }

@@ -12,6 +12,8 @@
 //!   named hosts for the target (`connect.rs`), the other takes the next job;
 //! - exec: close every descriptor but the ones sent, become `bwrap`, which starts this program
 //!   again inside the namespaces;
+//! - namespaces: start a child in namespaces with a root directory of its own (`namespaces.rs`),
+//!   which takes the next job;
 //! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
 //!   become it, if nobody is to end what it leaves behind;
 //! - sockets: enter the network namespace of a command, or be in it already, and make sockets there
@@ -29,9 +31,11 @@ mod lookups;
 mod memory;
 mod modes;
 mod namespace_sockets;
+mod namespaces;
 mod observe;
 mod pins;
 mod probe;
+mod root;
 mod routes;
 mod supervise;
 mod sys;
@@ -104,8 +108,8 @@ fn work() -> Result<(), Failure> {
     }
     // Whatever the broker forgot to mark close-on-exec ends here.
     listing::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;
-    // A connector is split off at most once; any other job is the last.
-    for _ in 0..2 {
+    // A connector is split off and namespaces are entered at most once; any other job is the last.
+    for _ in 0..3 {
         if let Next::Done = one()? {
             break;
         }
@@ -141,6 +145,10 @@ fn one() -> Result<Next, Failure> {
             let connect = Connect::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
             let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
             connect::split(connect, *channel)?;
+            return Ok(Next::Another);
+        }
+        wire::KIND_NAMESPACES => {
+            namespaces::enter(body)?;
             return Ok(Next::Another);
         }
         wire::KIND_EXEC => become_other(body, count)?,

@@ -1,18 +1,45 @@
-//! The system calls that make mounts by descriptor, a part of `sys.rs`: open_tree(2),
-//! move_mount(2), mount_setattr(2), fsopen(2), openat2(2). All are there from Linux 5.12.
+//! The system calls that make namespaces, and mounts by descriptor, a part of `sys.rs`: clone(2),
+//! unshare(2), pivot_root(2), open_tree(2), move_mount(2), mount_setattr(2), fsopen(2), openat2(2).
+//! All are there from Linux 5.12.
 
-use super::{AT_EMPTY_PATH, CStr, O_CLOEXEC, O_NOFOLLOW, O_PATH, Result, fd, nr, raw};
+use super::{
+    AT_EMPTY_PATH, AT_FDCWD, CStr, O_CLOEXEC, O_NOFOLLOW, O_PATH, Result, SIGCHLD, fd, nr, raw,
+};
 
-const READ_ONLY_NOSUID_NODEV: u64 = 1 | 2 | 4;
-const NOEXEC: u64 = 8;
+pub const READ_ONLY: u64 = 1;
+pub const NOSUID: u64 = 2;
+pub const NODEV: u64 = 4;
+pub const NOEXEC: u64 = 8;
+/// For file systems without programs and devices.
+pub const SAFE: u64 = NOSUID | NODEV | NOEXEC;
 const AT_RECURSIVE: usize = 0x8000;
+
+const NEWNS: usize = 0x0002_0000;
+const NEWCGROUP: usize = 0x0200_0000;
+const NEWUTS: usize = 0x0400_0000;
+const NEWIPC: usize = 0x0800_0000;
+const NEWUSER: usize = 0x1000_0000;
+const NEWPID: usize = 0x2000_0000;
+const NEWNET: usize = 0x4000_0000;
 
 /// A user namespace of our own, in which we have every capability, and a mount namespace that
 /// belongs to it. The process must have one thread.
 pub fn new_namespaces() -> Result<()> {
-    const NEWUSER: usize = 0x1000_0000;
-    const NEWNS: usize = 0x0002_0000;
     raw(nr::UNSHARE, [NEWUSER | NEWNS, 0, 0, 0, 0, 0]).map(drop)
+}
+
+/// `fork`, into new namespaces of every kind but time, which belong to a new user namespace; the
+/// network is optional.
+pub fn fork_into_namespaces(network: bool) -> Result<i32> {
+    let network = if network { NEWNET } else { 0 };
+    let namespaces = NEWUSER | NEWNS | NEWPID | NEWIPC | NEWUTS | network;
+    let fork = |flags| raw(nr::CLONE, [flags | SIGCHLD as usize, 0, 0, 0, 0, 0]);
+    match fork(namespaces | NEWCGROUP) {
+        // A kernel without control groups.
+        Err(super::EINVAL) => fork(namespaces),
+        other => other,
+    }
+    .map(|pid| pid as i32)
 }
 
 /// Effective user and group.
@@ -24,6 +51,11 @@ pub fn ids() -> (u32, u32) {
 
 /// What lies at an absolute path seen from `root`: no link is followed on the way or at the end.
 pub fn open_beneath(root: i32, path: CStr<'_>) -> Result<i32> {
+    open_in(root, path.without_root())
+}
+
+/// What lies at a relative path: no link is followed on the way or at the end.
+pub fn open_in(directory: i32, path: CStr<'_>) -> Result<i32> {
     const NO_MAGICLINKS: u64 = 2;
     const NO_SYMLINKS: u64 = 4;
     const BENEATH: u64 = 8;
@@ -36,8 +68,8 @@ pub fn open_beneath(root: i32, path: CStr<'_>) -> Result<i32> {
     raw(
         nr::OPENAT2,
         [
-            fd(root),
-            path.without_root().pointer(),
+            fd(directory),
+            path.pointer(),
             how.as_ptr() as usize,
             core::mem::size_of_val(&how),
             0,
@@ -49,33 +81,42 @@ pub fn open_beneath(root: i32, path: CStr<'_>) -> Result<i32> {
 
 /// A copy of the mounts at and below this place, attached nowhere.
 pub fn copy_tree(place: i32) -> Result<i32> {
+    open_tree(place, c"".as_ptr() as usize, AT_EMPTY_PATH)
+}
+
+/// The same of a path, whose links are followed.
+pub fn copy_tree_at(path: CStr<'_>) -> Result<i32> {
+    open_tree(AT_FDCWD, path.pointer(), 0)
+}
+
+fn open_tree(directory: i32, path: usize, flags: usize) -> Result<i32> {
     const CLONE: usize = 1;
-    raw(
-        nr::OPEN_TREE,
-        [
-            fd(place),
-            c"".as_ptr() as usize,
-            CLONE | AT_RECURSIVE | AT_EMPTY_PATH | O_CLOEXEC as usize,
-            0,
-            0,
-            0,
-        ],
-    )
-    .map(|number| number as i32)
+    let flags = flags | CLONE | AT_RECURSIVE | O_CLOEXEC as usize;
+    raw(nr::OPEN_TREE, [fd(directory), path, flags, 0, 0, 0]).map(|number| number as i32)
 }
 
 /// Read-only, without set-id bits and devices, all of the mounts at and below this one.
 pub fn make_read_only(mount: i32) -> Result<()> {
-    attributes(mount, READ_ONLY_NOSUID_NODEV, 0)
+    restrict(mount, READ_ONLY | NOSUID | NODEV)
+}
+
+/// Adds attributes to all of the mounts at and below this one.
+pub fn restrict(mount: i32, set: u64) -> Result<()> {
+    attributes(mount, AT_RECURSIVE, set, 0)
+}
+
+/// Read-only, without the mounts in it.
+pub fn seal(mount: i32) -> Result<()> {
+    attributes(mount, 0, READ_ONLY, 0)
 }
 
 /// No mount of anybody else appears at or below this one any more, and none of ours elsewhere.
 pub fn make_private(mount: i32) -> Result<()> {
     const PRIVATE: u64 = 1 << 18;
-    attributes(mount, 0, PRIVATE)
+    attributes(mount, AT_RECURSIVE, 0, PRIVATE)
 }
 
-fn attributes(mount: i32, set: u64, propagation: u64) -> Result<()> {
+fn attributes(mount: i32, flags: usize, set: u64, propagation: u64) -> Result<()> {
     // struct mount_attr: set, clear, propagation, user namespace.
     let attributes = [set, 0, propagation, 0];
     raw(
@@ -83,7 +124,7 @@ fn attributes(mount: i32, set: u64, propagation: u64) -> Result<()> {
         [
             fd(mount),
             c"".as_ptr() as usize,
-            AT_EMPTY_PATH | AT_RECURSIVE,
+            AT_EMPTY_PATH | flags,
             attributes.as_ptr() as usize,
             core::mem::size_of_val(&attributes),
             0,
@@ -105,27 +146,79 @@ pub fn attach(mount: i32, place: i32) -> Result<()> {
 
 /// An empty directory that nobody can read, enter or change, attached nowhere.
 pub fn closed_directory() -> Result<i32> {
+    let how = READ_ONLY | SAFE;
+    new_file_system(c"tmpfs", &[(c"mode", c"0")], how)
+}
+
+/// A new file system with options, attached nowhere.
+pub fn new_file_system(
+    kind: &core::ffi::CStr,
+    options: &[(&core::ffi::CStr, &core::ffi::CStr)],
+    attributes: u64,
+) -> Result<i32> {
     const SET_STRING: usize = 1;
     const CREATE: usize = 6;
     const CLOEXEC: usize = 1;
-    let context = raw(
-        nr::FSOPEN,
-        [c"tmpfs".as_ptr() as usize, CLOEXEC, 0, 0, 0, 0],
-    )? as i32;
-    let mode = [
-        fd(context),
-        SET_STRING,
-        c"mode".as_ptr() as usize,
-        c"0".as_ptr() as usize,
-        0,
-        0,
-    ];
-    let made = raw(nr::FSCONFIG, mode)
-        .and_then(|_| raw(nr::FSCONFIG, [fd(context), CREATE, 0, 0, 0, 0]))
+    let context = raw(nr::FSOPEN, [kind.as_ptr() as usize, CLOEXEC, 0, 0, 0, 0])? as i32;
+    let set = |(name, value): &(&core::ffi::CStr, &core::ffi::CStr)| {
+        let (name, value) = (name.as_ptr() as usize, value.as_ptr() as usize);
+        raw(nr::FSCONFIG, [fd(context), SET_STRING, name, value, 0, 0]).map(drop)
+    };
+    let made = options
+        .iter()
+        .try_for_each(set)
+        .and_then(|()| raw(nr::FSCONFIG, [fd(context), CREATE, 0, 0, 0, 0]))
         .and_then(|_| {
-            let how = (READ_ONLY_NOSUID_NODEV | NOEXEC) as usize;
+            let how = attributes as usize;
             raw(nr::FSMOUNT, [fd(context), CLOEXEC, how, 0, 0, 0])
         });
     super::close(context);
     made.map(|number| number as i32)
+}
+
+/// Makes this directory, the root of a mount, the root of the mount namespace and of this process,
+/// and takes the old root out of reach.
+pub fn change_root(root: i32) -> Result<()> {
+    const DETACH: usize = 2;
+    let here = c".".as_ptr() as usize;
+    raw(nr::FCHDIR, [fd(root), 0, 0, 0, 0, 0])?;
+    // The old root is then mounted over the new one (pivot_root(2), `pivot_root(".", ".")`).
+    raw(nr::PIVOT_ROOT, [here, here, 0, 0, 0, 0])?;
+    raw(nr::UMOUNT2, [here, DETACH, 0, 0, 0, 0])?;
+    raw(nr::CHDIR, [c"/".as_ptr() as usize, 0, 0, 0, 0, 0]).map(drop)
+}
+
+/// Opens or makes a file in a directory.
+pub fn create_in(directory: i32, name: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
+    let flags = flags | O_CLOEXEC | O_NOFOLLOW;
+    let arguments = [
+        fd(directory),
+        name.pointer(),
+        fd(flags),
+        mode as usize,
+        0,
+        0,
+    ];
+    raw(nr::OPENAT, arguments).map(|number| number as i32)
+}
+
+pub fn make_directory_in(directory: i32, name: CStr<'_>, mode: u32) -> Result<()> {
+    let arguments = [fd(directory), name.pointer(), mode as usize, 0, 0, 0];
+    raw(nr::MKDIRAT, arguments).map(drop)
+}
+
+pub fn link_in(target: CStr<'_>, directory: i32, name: CStr<'_>) -> Result<()> {
+    let arguments = [target.pointer(), fd(directory), name.pointer(), 0, 0, 0];
+    raw(nr::SYMLINKAT, arguments).map(drop)
+}
+
+/// Sets the file mode creation mask, and returns the previous one.
+pub fn set_mask(mask: usize) -> usize {
+    // It cannot fail.
+    raw(nr::UMASK, [mask, 0, 0, 0, 0, 0]).unwrap_or(mask)
+}
+
+pub fn set_host_name(name: &[u8]) -> Result<()> {
+    let name = [name.as_ptr() as usize, name.len(), 0, 0, 0, 0];
+    raw(nr::SETHOSTNAME, name).map(drop)
 }

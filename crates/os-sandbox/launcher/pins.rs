@@ -10,9 +10,11 @@
 //! from then on refers to it by descriptor. The launcher never creates anything.
 //!
 //! Mounts that come from bubblewrap's namespace are locked in the launcher's: the launcher can make
-//! them stricter, and cannot remove them. The target has no capability in either namespace.
+//! them stricter, and cannot remove them. If the launcher made all mounts (`root.rs`), it makes these
+//! in the same namespace. The target has no capability in any of the namespaces.
 
 use crate::job::{Pin, Run};
+use crate::namespaces;
 use crate::sys::{self, CStr, mounts};
 use crate::wire;
 use crate::{Failure, at};
@@ -68,50 +70,21 @@ fn own_access<'a>(run: &Run<'a>) -> impl Iterator<Item = Pin<'a>> {
     run.pins().filter(|pin| pin.how & wire::PIN_MOUNT != 0)
 }
 
-/// Creates namespaces for the launcher and returns their root; `None` if every pin only has to be
-/// verified.
+/// Creates namespaces for the launcher, unless the present ones are its own, and returns their root;
+/// `None` if every pin only has to be verified.
 fn own_namespaces(run: &Run<'_>) -> sys::Result<Option<i32>> {
     if run.pins().all(|pin| pin.how == wire::PIN_LOOK) {
         return Ok(None);
     }
-    let (user, group) = mounts::ids();
-    mounts::new_namespaces()?;
-    // If bubblewrap has not denied it and this write fails too, the next one fails.
-    let _ = say(b"/proc/self/setgroups\0", b"deny");
-    say(b"/proc/self/gid_map\0", same(group, &mut [0; 32]))?;
-    say(b"/proc/self/uid_map\0", same(user, &mut [0; 32]))?;
+    if !run.has(wire::FLAG_OWN_MOUNTS) {
+        let (user, group) = mounts::ids();
+        mounts::new_namespaces()?;
+        namespaces::map_ids(user, group)?;
+    }
     let root = CStr::new(b"/\0").ok_or(sys::EINVAL)?;
     let root = sys::open(root, sys::O_PATH | sys::O_CLOEXEC, 0)?;
     mounts::make_private(root)?;
     Ok(Some(root))
-}
-
-fn say(file: &[u8], text: &[u8]) -> sys::Result<()> {
-    let file = CStr::new(file).ok_or(sys::EINVAL)?;
-    let file = sys::open(file, sys::O_WRONLY | sys::O_CLOEXEC, 0)?;
-    let written = sys::write(file, text);
-    sys::close(file);
-    written.map(drop)
-}
-
-/// Returns "1000 1000 1" for 1000: an id maps to itself.
-fn same(id: u32, buffer: &mut [u8; 32]) -> &[u8] {
-    let mut at = 0;
-    for _ in 0..2 {
-        let mut digit = 1_000_000_000;
-        while digit > id.max(1) {
-            digit /= 10;
-        }
-        while digit > 0 {
-            buffer[at] = b'0' + (id / digit % 10) as u8;
-            digit /= 10;
-            at += 1;
-        }
-        buffer[at] = b' ';
-        at += 1;
-    }
-    buffer[at] = b'1';
-    &buffer[..=at]
 }
 
 struct Maker {

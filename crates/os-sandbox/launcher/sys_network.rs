@@ -153,6 +153,23 @@ pub fn end_sending(socket: i32) -> Result<()> {
     raw(nr::SHUTDOWN, [fd(socket), SHUT_WR, 0, 0, 0, 0]).map(drop)
 }
 
+/// Brings up the loopback device of this process's network namespace. The kernel then gives it
+/// 127.0.0.1 and ::1.
+pub fn enable_loopback() -> Result<()> {
+    const SOCK_DGRAM: i32 = 2;
+    const SIOCSIFFLAGS: usize = 0x8914;
+    const IFF_UP: u8 = 1;
+    // struct ifreq of netdevice(7): the name, then the flags.
+    let mut request = [0u8; 40];
+    request[..2].copy_from_slice(b"lo");
+    request[16] = IFF_UP;
+    let socket = attempts::socket(AF_INET.into(), SOCK_DGRAM | O_CLOEXEC, 0)?;
+    let at = request.as_ptr() as usize;
+    let set = raw(nr::IOCTL, [fd(socket), SIOCSIFFLAGS, at, 0, 0, 0]);
+    close(socket);
+    set.map(drop)
+}
+
 /// Sends bytes with a descriptor.
 pub fn send_with_descriptor(socket: i32, bytes: &[u8], number: i32) -> Result<()> {
     const SCM_RIGHTS: u64 = 1;

@@ -78,6 +78,40 @@ pub const NETWORK_STREAM: u8 = 4;
 /// Flag of a step: the address is IPv6. Without IPv6 in the kernel, the step does nothing.
 pub const NETWORK_V6: u8 = 16;
 
+/// Message that makes the launcher a supervisor in namespaces of its own, with a root directory that
+/// it builds (`root.rs`): a child in the namespaces takes the next message, and the launcher waits
+/// for its end. Body: the flags (u32), then the steps, one after the other: one of `ROOT_…` (u8),
+/// `ROOT_FLAG_…` (u8), mode (u16), length of the content (u32), the path inside and the one outside,
+/// each ended by NUL, and the content.
+pub const KIND_NAMESPACES: u32 = 6;
+/// The network is a new one, of which only the loopback device is up.
+pub const NAMESPACES_NETWORK: u32 = 1;
+pub const ROOT_STEP_BYTES: usize = 8;
+/// Mount a file or directory, and what is mounted in it.
+pub const ROOT_BIND: u8 = 1;
+/// Make a read-only file with the content of one outside.
+pub const ROOT_COPY: u8 = 2;
+/// Make a read-only file with the content.
+pub const ROOT_WRITE: u8 = 3;
+/// Mount a file with the content over one that is there.
+pub const ROOT_COVER: u8 = 4;
+/// Mount a new procfs.
+pub const ROOT_PROCESSES: u8 = 5;
+/// Make the devices and links of `/dev`.
+pub const ROOT_DEVICES: u8 = 6;
+/// Mount an empty directory.
+pub const ROOT_EMPTY: u8 = 7;
+/// Make a directory.
+pub const ROOT_DIRECTORY: u8 = 8;
+/// Make a symbolic link to the path outside.
+pub const ROOT_LINK: u8 = 9;
+/// Make the mount read-only, without those in it.
+pub const ROOT_SEAL: u8 = 10;
+/// The target may write in the mount.
+pub const ROOT_FLAG_WRITABLE: u8 = 1;
+/// The step does nothing if there is no such file outside.
+pub const ROOT_FLAG_OPTIONAL: u8 = 2;
+
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
 /// late rules (1 word each: the rights), pins (3 words each: the operation, then device and inode,
 /// or zero for any), then strings, each ended by NUL: working directory, candidates for the
@@ -141,6 +175,9 @@ pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 /// ([`KIND_SOCKETS`]): the supervisor sends it the network namespace, and starts the target after
 /// its answer.
 pub const FLAG_SOCKETS: u64 = 2048;
+/// The launcher made the mounts of this mount namespace ([`KIND_NAMESPACES`]), so it makes the pins
+/// in the same one.
+pub const FLAG_OWN_MOUNTS: u64 = 4096;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
 /// places), the calls, the addresses, the paths below which the target may write, and the places,
@@ -327,6 +364,10 @@ pub const STAGE_GROUP: i32 = 18;
 pub const STAGE_FILES: i32 = 19;
 /// The sockets for named hosts could not be made in the command's network namespace.
 pub const STAGE_NETWORK: i32 = 20;
+/// The namespaces could not be made.
+pub const STAGE_NAMESPACES: i32 = 21;
+/// A step of the root directory failed; the third number is its index.
+pub const STAGE_ROOT: i32 = 22;
 
 /// Checks of a probe, one record each; `linux/prove/checks.rs` interprets the outcomes. The answers
 /// travel from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`]

@@ -10,6 +10,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
+    /// Namespaces that the crate makes by itself, with Landlock and seccomp inside where the kernel
+    /// has them, without anything to install.
+    Namespaces,
     /// Namespaces by bubblewrap, with Landlock and seccomp inside where the kernel has them.
     Bubblewrap,
     /// Namespaces by birdcage, with Landlock and seccomp inside, at the host's own paths. It keeps
@@ -36,24 +39,28 @@ struct Properties {
     loopback: bool,
     /// `true` if a command sees its mounts at their sandbox paths, and not at the host's.
     sandbox_paths: bool,
+    /// `true` if the first process of the namespaces is the launcher, in a root directory of ours.
+    own_root: bool,
 }
 
 impl Backend {
     /// Returns the row of a mechanism. Birdcage leaves the loopback of its namespace down.
     fn properties(self) -> Properties {
-        let (name, mount_layer, loopback, sandbox_paths) = match self {
-            Backend::Bubblewrap => ("bubblewrap", true, true, true),
-            Backend::Birdcage => ("birdcage", true, false, false),
-            Backend::Docker => ("docker", true, true, true),
-            Backend::Landlock => ("landlock", false, false, false),
-            Backend::Seatbelt => ("seatbelt", false, false, false),
-            Backend::None => ("none", false, false, false),
+        let (name, mount_layer, loopback, sandbox_paths, own_root) = match self {
+            Backend::Namespaces => ("namespaces", true, true, true, true),
+            Backend::Bubblewrap => ("bubblewrap", true, true, true, true),
+            Backend::Birdcage => ("birdcage", true, false, false, false),
+            Backend::Docker => ("docker", true, true, true, false),
+            Backend::Landlock => ("landlock", false, false, false, false),
+            Backend::Seatbelt => ("seatbelt", false, false, false, false),
+            Backend::None => ("none", false, false, false, false),
         };
         Properties {
             name,
             mount_layer,
             loopback,
             sandbox_paths,
+            own_root,
         }
     }
 
@@ -67,7 +74,13 @@ impl Backend {
 
     /// Returns `true` if the launcher of a command observes its calls.
     pub(crate) fn reports_denials(self) -> bool {
-        matches!(self, Backend::Bubblewrap | Backend::Landlock)
+        self.has_own_root() || self == Backend::Landlock
+    }
+
+    /// Returns `true` if the launcher is the first process of a command's namespaces, in a root
+    /// directory that os-sandbox composed.
+    pub(crate) fn has_own_root(self) -> bool {
+        self.properties().own_root
     }
 
     pub(crate) fn shows_sandbox_paths(self) -> bool {

@@ -193,7 +193,9 @@ impl Enforcement {
         let support = plan.support();
         let (bubblewrap, confined) = match plan.backend() {
             Backend::Bubblewrap => (support.bubblewrap().map(|b| b.version().to_owned()), true),
-            Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => (None, true),
+            Backend::Namespaces | Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => {
+                (None, true)
+            }
             // The restrictions that the engine applied are in `container`.
             Backend::Docker | Backend::None => (None, false),
         };

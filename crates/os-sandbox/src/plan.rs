@@ -207,7 +207,7 @@ impl Plan {
     /// let policy = Policy::builder().protect(".envrc").build()?;
     /// let host = Support::assume(HostSpec { landlock_abi: 7, seccomp: true, ..HostSpec::default() });
     /// let told = Plan::new(&policy, &host, Requirement::Enforce)?.fallback().unwrap();
-    /// assert!(told.starts_with("bubblewrap is not used") && told.contains("protected names"));
+    /// assert!(told.starts_with("no namespaces are used") && told.contains("protected names"));
     /// # Ok::<(), os_sandbox::Error>(())
     /// ```
     #[must_use]
@@ -220,12 +220,16 @@ impl Plan {
             return None;
         }
         let missing = self.support.missing();
-        let why = missing.iter().find(|(what, ..)| *what == "bubblewrap");
-        let why = why.map_or(
-            "another mechanism keeps more of this policy",
-            |(_, why, _)| why,
-        );
-        let mut told = format!("bubblewrap is not used ({why})");
+        let mut layers = missing
+            .iter()
+            .filter(|(what, ..)| matches!(*what, "namespaces" | "bubblewrap"));
+        let why = match (layers.next(), layers.next()) {
+            (Some((_, own, _)), Some((_, bubblewrap, _))) => {
+                format!("its own: {own}; bubblewrap: {bubblewrap}")
+            }
+            _ => "another mechanism keeps more of this policy".to_owned(),
+        };
+        let mut told = format!("no namespaces are used ({why})");
         if !open.is_empty() {
             told = format!(
                 "{told}, and Landlock alone does not keep: {}",
@@ -248,7 +252,7 @@ impl Plan {
             policy = policy.with_sockets_closed();
         }
         // The other mechanisms do not scan after the end, or scan a copy.
-        if !matches!(backend, Backend::Bubblewrap | Backend::Landlock) {
+        if !(backend.has_own_root() || backend == Backend::Landlock) {
             policy = policy.with_git_config_kept();
         }
         let mut entries = (candidate(backend).coverage)(&policy, support);
@@ -429,7 +433,8 @@ impl Plan {
 }
 
 /// The mechanisms that a plan may use without a request by name, the preferred ones first.
-const AUTOMATIC: [Backend; 4] = [
+const AUTOMATIC: [Backend; 5] = [
+    Backend::Namespaces,
     Backend::Bubblewrap,
     Backend::Landlock,
     Backend::Seatbelt,
@@ -446,6 +451,10 @@ struct Candidate {
 /// Returns the registry entry of a mechanism.
 const fn candidate(backend: Backend) -> Candidate {
     match backend {
+        Backend::Namespaces => Candidate {
+            works_on: |support| support.launcher() && support.namespaces(),
+            coverage: |policy, support| linux::evaluate(policy, support, Backend::Namespaces),
+        },
         Backend::Bubblewrap => Candidate {
             works_on: |support| support.launcher() && support.bubblewrap().is_some(),
             coverage: |policy, support| linux::evaluate(policy, support, Backend::Bubblewrap),
@@ -480,8 +489,8 @@ fn cannot_tell_own_sockets(
     backend: Backend,
 ) -> Option<&'static str> {
     let own_network = matches!(policy.network(), Network::Denied | Network::Loopback);
-    if backend != Backend::Bubblewrap {
-        Some("without bubblewrap they cannot be told from the host's")
+    if !backend.has_own_root() {
+        Some("without namespaces they cannot be told from the host's")
     } else if !own_network && support.landlock_abi() < 6 {
         Some("the host's abstract ones are in the same network, and this kernel has no Landlock 6")
     } else if policy.system() == System::BroadRead {

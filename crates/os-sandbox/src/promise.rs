@@ -141,6 +141,8 @@ impl Promise {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Enforcer {
+    /// Namespaces and a private mount table, set up by the launcher.
+    Namespaces,
     /// Namespaces and a private mount table, set up by `bwrap`.
     Bubblewrap,
     /// Namespaces and mounts by the crate birdcage, at the host's own paths.
@@ -260,6 +262,7 @@ impl fmt::Display for Rank {
 impl fmt::Display for Enforcer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Enforcer::Namespaces => "namespaces",
             Enforcer::Bubblewrap => "bubblewrap",
             Enforcer::Birdcage => "birdcage",
             Enforcer::Docker => "docker",

@@ -19,6 +19,8 @@ pub struct Support {
     pub(crate) launcher: Availability<()>,
     pub(crate) seccomp: Availability<()>,
     pub(crate) landlock: Availability<Landlock>,
+    /// Support for namespaces that the launcher makes.
+    pub(crate) namespaces: Availability<()>,
     pub(crate) bubblewrap: Availability<Bubblewrap>,
     /// Support for mounts inside mounts by descriptor, under bubblewrap.
     pub(crate) pins: Availability<()>,
@@ -43,6 +45,7 @@ pub struct Support {
 /// The availability of a broker process that connects sockets for the command, per mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectorSupport {
+    pub(crate) namespaces: Availability<()>,
     pub(crate) bubblewrap: Availability<()>,
     pub(crate) landlock: Availability<()>,
 }
@@ -190,6 +193,8 @@ pub struct HostSpec {
     pub landlock_errata: u32,
     /// `true` if system call filters work.
     pub seccomp: bool,
+    /// `true` if the launcher can make namespaces with mounts.
+    pub namespaces: bool,
     /// The version of `/usr/bin/bwrap`, if it works.
     pub bubblewrap: Option<String>,
     /// `true` if mounts inside mounts can be made by descriptor, which needs a user namespace
@@ -251,6 +256,7 @@ impl Support {
                     errata: host.landlock_errata,
                 }),
             },
+            namespaces: when(host.namespaces),
             bubblewrap: match host.bubblewrap {
                 None => missing(),
                 Some(version) => Availability::Works(Bubblewrap {
@@ -260,6 +266,7 @@ impl Support {
             },
             pins: when(host.pins_by_descriptor),
             connector: ConnectorSupport {
+                namespaces: when(host.connector),
                 bubblewrap: when(host.connector),
                 landlock: when(host.connector),
             },
@@ -309,6 +316,7 @@ impl Support {
 
     pub(crate) fn connector(&self, backend: Backend) -> &Availability<()> {
         match backend {
+            Backend::Namespaces => &self.connector.namespaces,
             Backend::Bubblewrap => &self.connector.bubblewrap,
             Backend::Birdcage | Backend::Docker => &NOT_OFFERED,
             Backend::Landlock | Backend::Seatbelt | Backend::None => &self.connector.landlock,
@@ -332,6 +340,23 @@ impl Support {
     #[must_use]
     pub fn landlock_errata(&self) -> u32 {
         self.landlock.found().map_or(0, |landlock| landlock.errata)
+    }
+
+    /// Returns `true` if the launcher can make namespaces with mounts here.
+    #[must_use]
+    pub fn namespaces(&self) -> bool {
+        self.namespaces.found().is_some()
+    }
+
+    /// Returns this host without [`Support::namespaces`]. Emulates hosts that let only bubblewrap make
+    /// them.
+    #[must_use]
+    pub fn without_namespaces(mut self) -> Support {
+        self.namespaces = Availability::Missing {
+            reason: "switched off by the caller".to_owned(),
+            how: String::new(),
+        };
+        self
     }
 
     /// Returns the `bwrap` that works here. `None` if none works.
@@ -450,6 +475,7 @@ impl Support {
             return out;
         }
         self.launcher.missing_into("launcher", &mut out);
+        self.namespaces.missing_into("namespaces", &mut out);
         self.bubblewrap.missing_into("bubblewrap", &mut out);
         if let Some(birdcage) = &self.birdcage {
             birdcage.missing_into("birdcage", &mut out);
@@ -457,6 +483,10 @@ impl Support {
         self.landlock.missing_into("landlock", &mut out);
         self.seccomp.missing_into("seccomp", &mut out);
         // A missing mechanism is reported by itself, without its connector.
+        if self.namespaces() {
+            let what = "named sockets under namespaces";
+            self.connector.namespaces.missing_into(what, &mut out);
+        }
         if self.bubblewrap().is_some() {
             let what = "named sockets under bubblewrap";
             self.connector.bubblewrap.missing_into(what, &mut out);
@@ -478,6 +508,7 @@ impl Support {
             how: String::new(),
         };
         self.connector = ConnectorSupport {
+            namespaces: off(),
             bubblewrap: off(),
             landlock: off(),
         };
@@ -537,7 +568,8 @@ impl Support {
             let holes = holes.map(|hole| format!("known hole {hole}"));
             bubblewrap.details.extend(holes);
         }
-        let mut rows = vec![bubblewrap];
+        let namespaces = self.namespaces.row(|()| "made by the launcher".to_owned());
+        let mut rows = vec![MechanismReport::new("namespaces", namespaces), bubblewrap];
         let mut row = |name, found| rows.push(MechanismReport::new(name, found));
         if self.bubblewrap().is_some() {
             row("pins", self.pins.row(|()| "made by descriptor".to_owned()));
@@ -567,6 +599,7 @@ impl Support {
     /// Describes named sockets under those mechanisms that work.
     fn sockets_row(&self) -> Result<String, (&str, &str)> {
         let rows = [
+            ("namespaces", self.namespaces(), &self.connector.namespaces),
             (
                 "bubblewrap",
                 self.bubblewrap().is_some(),

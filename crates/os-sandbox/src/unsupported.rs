@@ -43,9 +43,11 @@ pub(crate) fn detect() -> Support {
         launcher: missing(),
         seccomp: missing(),
         landlock: missing(),
+        namespaces: missing(),
         bubblewrap: missing(),
         pins: missing(),
         connector: ConnectorSupport {
+            namespaces: missing(),
             bubblewrap: missing(),
             landlock: missing(),
         },

@@ -143,6 +143,7 @@ fn look(known: &ProbeResults, report: Report) -> Support {
         launcher: Availability::Works(()),
         seccomp: Availability::Works(()),
         landlock: Availability::Works(Landlock { abi, errata }),
+        namespaces: missing("not looked for yet", ""),
         bubblewrap: missing("not looked for yet", ""),
         pins: missing("there is no bubblewrap", ""),
         connector: no_connector(),
@@ -181,6 +182,7 @@ fn look(known: &ProbeResults, report: Report) -> Support {
     {
         support.landlock = missing(&format!("a probe was not confined: {reason}"), "");
     }
+    support.namespaces = namespaces(&support, known);
     (support.bubblewrap, support.pins) = bubblewrap(&support, known);
     let filters = support.seccomp();
     let connects = |known: bool, support: &Support, backend: Backend| {
@@ -194,6 +196,10 @@ fn look(known: &ProbeResults, report: Report) -> Support {
         support.connector.landlock =
             connects(known.landlock_connector, &support, Backend::Landlock);
     }
+    if filters && support.namespaces() {
+        support.connector.namespaces =
+            connects(known.namespaces_connector, &support, Backend::Namespaces);
+    }
     if filters && support.bubblewrap().is_some() {
         support.connector.bubblewrap =
             connects(known.bubblewrap_connector, &support, Backend::Bubblewrap);
@@ -204,6 +210,7 @@ fn look(known: &ProbeResults, report: Report) -> Support {
 fn no_connector() -> ConnectorSupport {
     let unknown = || missing(&format!("{UNTRIED} the mechanism"), "");
     ConnectorSupport {
+        namespaces: unknown(),
         bubblewrap: unknown(),
         landlock: unknown(),
     }
@@ -214,6 +221,7 @@ fn no_connector() -> ConnectorSupport {
 fn connector(support: &Support, backend: Backend) -> Availability<()> {
     let mut with = support.clone();
     match backend {
+        Backend::Namespaces => with.connector.namespaces = Availability::Works(()),
         Backend::Bubblewrap => with.connector.bubblewrap = Availability::Works(()),
         Backend::Birdcage
         | Backend::Docker
@@ -255,6 +263,7 @@ fn nothing(error: &Error) -> Support {
         launcher: missing(&error.to_string(), error.hint().unwrap_or_default()),
         seccomp: unknown(),
         landlock: unknown(),
+        namespaces: unknown(),
         bubblewrap: unknown(),
         pins: unknown(),
         connector: no_connector(),
@@ -345,6 +354,22 @@ fn machine_bytes() -> Option<u64> {
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
+}
+
+/// Detects namespaces that the launcher makes.
+fn namespaces(support: &Support, known: &ProbeResults) -> Availability<()> {
+    if known.namespaces {
+        return Availability::Works(());
+    }
+    let mut with = support.clone();
+    with.namespaces = Availability::Works(());
+    match probe(&with, Backend::Namespaces) {
+        Ok(()) => Availability::Works(()),
+        Err(said) => {
+            let how = HostEnvironment::look().own_namespaces(&said);
+            missing(&said, &how)
+        }
+    }
 }
 
 /// Detects bubblewrap, and its support for mounts inside mounts by descriptor.
@@ -438,7 +463,9 @@ pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
     match backend {
-        Backend::Bubblewrap => policy = policy.protect("kept").hide("unseen").hide("closed"),
+        Backend::Namespaces | Backend::Bubblewrap => {
+            policy = policy.protect("kept").hide("unseen").hide("closed");
+        }
         Backend::Birdcage => policy = policy.protect("kept"),
         Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
     }

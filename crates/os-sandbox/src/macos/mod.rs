@@ -84,7 +84,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
                 "containers are not started by sandbox-exec",
             ));
         }
-        Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
             let what = format!("{} is a part of Linux", command.plan().backend());
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
@@ -159,9 +159,11 @@ fn nothing() -> Support {
         launcher: missing(),
         seccomp: missing(),
         landlock: missing(),
+        namespaces: missing(),
         bubblewrap: missing(),
         pins: missing(),
         connector: ConnectorSupport {
+            namespaces: missing(),
             bubblewrap: missing(),
             landlock: missing(),
         },

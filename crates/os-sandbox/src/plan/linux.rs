@@ -6,7 +6,7 @@ use super::limits::limits;
 use crate::access::Access;
 use crate::backend::Backend;
 use crate::policy::{Mount, Network, Policy, UnixSockets};
-use crate::promise::Enforcer::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp};
+use crate::promise::Enforcer::{Birdcage, Bubblewrap, Landlock, Launcher, Namespaces, Seccomp};
 use crate::promise::{Enforcer, Entry, Promise, PromiseState};
 use crate::support::{Availability, Support};
 
@@ -31,6 +31,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
             _ => Err("needs system call filters".to_owned()),
         },
         layer: match backend {
+            Backend::Namespaces => Ok(Namespaces),
             Backend::Bubblewrap => Ok(Bubblewrap),
             Backend::Birdcage => Ok(Birdcage),
             Backend::None => Err(none()),
@@ -104,7 +105,7 @@ impl Evaluation<'_> {
                 "for the command; birdcage, raced by another command in the same directory while \
                  it starts, can leave an empty file outside",
             );
-        } else if self.backend.has_mount_layer()
+        } else if self.backend == Backend::Bubblewrap
             && self.policy.mounts_inside_writable()
             && self.support.makes_places_through_links()
         {
@@ -130,7 +131,7 @@ impl Evaluation<'_> {
         let unreadable = mounts.any(|mount| !mount.access().contains(Access::READ));
         let promise = Promise::NarrowerInside;
         if let Some(covering) = self.policy.covering()
-            && self.backend != Backend::Bubblewrap
+            && !self.backend.has_own_root()
         {
             out.absent(promise, &super::cannot_cover(covering));
         } else if self.is_birdcage() && narrowed.at_all && unreadable {
@@ -284,6 +285,7 @@ impl Evaluation<'_> {
     fn names(&self, out: &mut CoverageEntries) {
         let held: Result<&[Enforcer], _> = match &self.layer {
             Ok(Birdcage) => Ok(&[Birdcage]),
+            Ok(Namespaces) => Ok(&[Namespaces]),
             Ok(_) if self.support.pins_by_descriptor() => Ok(&[Bubblewrap, Launcher]),
             Ok(_) => Ok(&[Bubblewrap]),
             Err(reason) => Err(reason),
@@ -325,15 +327,16 @@ impl Evaluation<'_> {
     }
 }
 
-/// Returns the enforcer that leads a command to the proxy of the caller and nowhere else: bubblewrap
-/// by a network namespace in which the proxy gets sockets, or, under Landlock alone, the launcher,
+/// Returns the enforcer that leads a command to the proxy of the caller and nowhere else: a mount
+/// layer by a network namespace in which the proxy gets sockets, or, under Landlock alone, the launcher,
 /// which connects for the command.
 pub(super) fn can_proxy(policy: &Policy, support: &Support, backend: Backend) -> Coverage {
     match backend {
+        Backend::Namespaces => Ok(Namespaces),
         Backend::Bubblewrap => Ok(Bubblewrap),
         Backend::Landlock if !support.own_container => {
             let without =
-                |missing: String| Err(format!("a list of hosts needs bubblewrap{missing}"));
+                |missing: String| Err(format!("a list of hosts needs a network namespace{missing}"));
             let abi = support.landlock_abi();
             if abi < 4 {
                 return without(format!(
@@ -373,14 +376,16 @@ pub(super) fn own_tracing(
     backend: Backend,
 ) -> Result<(), &'static str> {
     match backend {
-        Backend::Bubblewrap | Backend::Landlock if support.landlock_abi() == 0 => {
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Landlock
+            if support.landlock_abi() == 0 =>
+        {
             Err("debuggers do not work: they need Landlock, Linux 5.13")
         }
         Backend::Landlock if policy.leaves() => {
             Err("debuggers do not work: they need a supervisor")
         }
         Backend::Birdcage => Err("debuggers do not work: birdcage's own filter refuses ptrace"),
-        Backend::Bubblewrap | Backend::Landlock => Ok(()),
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Landlock => Ok(()),
         // Another mechanism decides this, not the filter.
         Backend::Docker | Backend::Seatbelt | Backend::None => Ok(()),
     }

@@ -162,6 +162,24 @@ impl HostEnvironment {
         (reason, how)
     }
 
+    /// Returns the remedy for namespaces that the launcher could not make.
+    pub(super) fn own_namespaces(&self, said: &str) -> String {
+        if self.apparmor_restricts && self.ordinary_user {
+            return format!(
+                "{}sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or bubblewrap, which \
+                 AppArmor's profile can except",
+                self.sudo()
+            );
+        }
+        if self.none_allowed || self.clone_off {
+            return self.namespaces();
+        }
+        match said.contains("root directory") && self.container.is_some() {
+            true => self.masked_proc(),
+            false => String::new(),
+        }
+    }
+
     fn masked_proc(&self) -> String {
         match self.container {
             Some(Container::Docker) => {

@@ -67,12 +67,14 @@ const SETTINGS: [&str; 6] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProbeResults {
     pub(super) landlock: bool,
+    pub(super) namespaces: bool,
     /// The version of the bubblewrap that passed.
     pub(super) bubblewrap: Option<String>,
     /// `true` only together with bubblewrap.
     pub(super) pins: bool,
     pub(super) landlock_connector: bool,
     pub(super) bubblewrap_connector: bool,
+    pub(super) namespaces_connector: bool,
 }
 
 impl ProbeResults {
@@ -93,6 +95,7 @@ impl ProbeResults {
             own_container: _,
             own_network: _,
             landlock,
+            namespaces,
             bubblewrap,
             pins,
             connector,
@@ -104,12 +107,15 @@ impl ProbeResults {
             containers: _,
         } = support;
         let ConnectorSupport {
+            namespaces: namespaces_connector,
             bubblewrap: bubblewrap_connector,
             landlock: landlock_connector,
         } = connector;
         let bubblewrap = bubblewrap.found().map(|bwrap| bwrap.version.clone());
         ProbeResults {
             landlock: landlock.found().is_some(),
+            namespaces: namespaces.found().is_some(),
+            namespaces_connector: namespaces_connector.found().is_some(),
             pins: bubblewrap.is_some() && pins.found().is_some(),
             landlock_connector: landlock_connector.found().is_some(),
             bubblewrap_connector: bubblewrap_connector.found().is_some(),
@@ -119,15 +125,17 @@ impl ProbeResults {
 
     /// `true` if a confined process has passed its probe under some mechanism.
     pub(super) fn has_passed(&self) -> bool {
-        self.landlock || self.bubblewrap.is_some()
+        self.landlock || self.namespaces || self.bubblewrap.is_some()
     }
 
     fn words(&self) -> String {
         let mut out = String::new();
         for (known, word) in [
             (self.landlock, " landlock"),
+            (self.namespaces, " namespaces"),
             (self.landlock_connector, " landlock-connector"),
             (self.bubblewrap_connector, " bubblewrap-connector"),
+            (self.namespaces_connector, " namespaces-connector"),
         ] {
             if known {
                 out.push_str(word);
@@ -151,6 +159,8 @@ impl ProbeResults {
                 None => match word {
                     "landlock" => known.landlock = true,
                     "landlock-connector" => known.landlock_connector = true,
+                    "namespaces" => known.namespaces = true,
+                    "namespaces-connector" => known.namespaces_connector = true,
                     "bubblewrap-connector" => known.bubblewrap_connector = true,
                     "pins" => known.pins = true,
                     _ => return None,
@@ -430,10 +440,12 @@ mod tests {
     fn all() -> ProbeResults {
         ProbeResults {
             landlock: true,
+            namespaces: true,
             bubblewrap: Some("0.11.0".to_owned()),
             pins: true,
             landlock_connector: true,
             bubblewrap_connector: true,
+            namespaces_connector: true,
         }
     }
 
@@ -569,11 +581,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(landlock: bool, connector: [bool; 2], version in proptest::option::of("[0-9a-zA-Z.+-]{1,32}"), pins: bool) {
-            let [landlock_connector, bubblewrap_connector] = connector;
+        fn round_trip(passed: [bool; 2], connector: [bool; 3], version in proptest::option::of("[0-9a-zA-Z.+-]{1,32}"), pins: bool) {
+            let [landlock, namespaces] = passed;
+            let [landlock_connector, bubblewrap_connector, namespaces_connector] = connector;
             let pins = pins && version.is_some();
-            let known =
-                ProbeResults { landlock, pins, bubblewrap: version, landlock_connector, bubblewrap_connector };
+            let known = ProbeResults {
+                landlock,
+                namespaces,
+                pins,
+                bubblewrap: version,
+                landlock_connector,
+                bubblewrap_connector,
+                namespaces_connector,
+            };
             prop_assert_eq!(ProbeResults::parse(&known.words()), Some(known.clone()));
             let entries = vec![("c".repeat(64), known.words())];
             prop_assert_eq!(parse(render(&entries).as_bytes()), entries);

@@ -53,6 +53,11 @@ pub(super) fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
         wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
         wire::STAGE_NETWORK => of_ours("the sockets for named hosts are not there"),
+        wire::STAGE_NAMESPACES => of_ours("the namespaces could not be made"),
+        wire::STAGE_ROOT => of_ours(&format!(
+            "step {} of the command's root directory failed",
+            record.c
+        )),
         wire::STAGE_PARENT => of_ours("the supervisor went away"),
         other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
     }

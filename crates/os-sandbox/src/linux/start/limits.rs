@@ -39,7 +39,7 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     // the user. In that case the limit only delays a fork bomb until the supervisor acts, so it
     // leaves room for other programs.
     let room = match plan.backend() {
-        Backend::Bubblewrap | Backend::Docker => 0,
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Docker => 0,
         // Its own first process.
         Backend::Birdcage => 1,
         Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,

@@ -1,12 +1,13 @@
 //! Writes the messages to the launcher; the layout is `launcher/wire.rs`, the reader
 //! `launcher/job.rs`.
 
+use super::super::mount_layer::root::RootStep;
 use super::super::wire;
 use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One message to one stage of the launcher.
 pub(crate) struct LauncherMessage<'a> {
@@ -143,6 +144,83 @@ pub(crate) fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDR
         }
     }
     bytes
+}
+
+/// Makes the launcher start a child in namespaces with this root directory, which takes the next
+/// message.
+pub(crate) fn namespaces(own_network: bool, steps: &[RootStep]) -> LauncherMessage<'static> {
+    let flags = match own_network {
+        true => wire::NAMESPACES_NETWORK,
+        false => 0,
+    };
+    let mut body = flags.to_ne_bytes().to_vec();
+    for step in steps {
+        root_step(&mut body, step);
+    }
+    LauncherMessage {
+        kind: wire::KIND_NAMESPACES,
+        body,
+        fds: Vec::new(),
+    }
+}
+
+fn root_step(body: &mut Vec<u8>, step: &RootStep) {
+    let path = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    let (mut flags, mut of_mode, mut from, mut content) = (0, 0, Vec::new(), "");
+    let (what, at) = match step {
+        RootStep::Bind {
+            from: host,
+            at,
+            writable,
+            optional,
+        } => {
+            from = path(host);
+            flags |= if *writable {
+                wire::ROOT_FLAG_WRITABLE
+            } else {
+                0
+            };
+            flags |= if *optional {
+                wire::ROOT_FLAG_OPTIONAL
+            } else {
+                0
+            };
+            (wire::ROOT_BIND, at.as_path())
+        }
+        RootStep::Copy { from: host, at } => {
+            from = host.as_bytes().to_vec();
+            (wire::ROOT_COPY, at.as_path())
+        }
+        RootStep::Write { text, at } => {
+            content = text;
+            (wire::ROOT_WRITE, at.as_path())
+        }
+        RootStep::Cover { text, at } => {
+            content = text;
+            (wire::ROOT_COVER, at.as_path())
+        }
+        RootStep::Processes => (wire::ROOT_PROCESSES, Path::new("/proc")),
+        RootStep::Devices => (wire::ROOT_DEVICES, Path::new("/dev")),
+        RootStep::Empty { at, mode } => {
+            of_mode = *mode;
+            (wire::ROOT_EMPTY, at.as_path())
+        }
+        RootStep::Directory { at, mode } => {
+            of_mode = *mode;
+            (wire::ROOT_DIRECTORY, at.as_path())
+        }
+        RootStep::Link { to, at } => {
+            from = path(to);
+            (wire::ROOT_LINK, at.as_path())
+        }
+        RootStep::Seal { at } => (wire::ROOT_SEAL, at.as_path()),
+    };
+    body.extend_from_slice(&[what, flags]);
+    body.extend_from_slice(&of_mode.to_ne_bytes());
+    body.extend_from_slice(&(content.len() as u32).to_ne_bytes());
+    string(body, &path(at));
+    string(body, &from);
+    body.extend_from_slice(content.as_bytes());
 }
 
 /// Asks for the kernel's features.

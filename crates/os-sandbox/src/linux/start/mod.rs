@@ -29,7 +29,7 @@ use super::mount_layer::users::users;
 use super::{
     birdcage,
     mount_layer::bwrap::{self, BubblewrapArgs},
-    mount_layer::root::{self, NestedMountMethod, OwnFile},
+    mount_layer::root::{self, NestedMountMethod, OwnFile, RootStep},
     wire,
 };
 use crate::backend::Backend;
@@ -166,7 +166,8 @@ fn failed_start(command: &Command, first: Record, hosts: Option<HostSockets<'_>>
 fn starter(plan: &Plan) -> SpawnFrom {
     match plan.backend() {
         Backend::Landlock | Backend::None if plan.policy().leaves() => SpawnFrom::CallingThread,
-        Backend::Bubblewrap
+        Backend::Namespaces
+        | Backend::Bubblewrap
         | Backend::Birdcage
         | Backend::Docker
         | Backend::Landlock
@@ -206,13 +207,18 @@ struct Prepared {
     sweep: Option<PostRunScan>,
 }
 
-/// Program that the launcher becomes before it is started once more, inside.
+/// Way of the launcher into the namespaces.
 enum Outer {
+    /// None: the launcher makes namespaces with this root directory, and stays itself.
+    Namespaces(Vec<RootStep>),
     Bwrap {
         program: OsString,
         args: BubblewrapArgs,
     },
-    Birdcage { program: OsString, job: OwnedFd },
+    Birdcage {
+        program: OsString,
+        job: OwnedFd,
+    },
 }
 
 impl Prepared {
@@ -222,7 +228,7 @@ impl Prepared {
         let policy = plan.policy();
         let backend = plan.backend();
         let mut mounts = host_mounts(policy)?;
-        let (shown, remarks) = worktree::linked(policy, &mounts, backend == Backend::Bubblewrap);
+        let (shown, remarks) = worktree::linked(policy, &mounts, backend.has_own_root());
         mounts.extend(shown);
         let remarks = remarks.into_iter();
         let remarks = remarks
@@ -232,7 +238,7 @@ impl Prepared {
             .iter()
             .any(|mount| mount.place == MountPlacement::Root);
         // birdcage shows every file at its path of the host.
-        let private = if backend == Backend::Bubblewrap || plan.support().own_container {
+        let private = if backend.has_own_root() || plan.support().own_container {
             None
         } else {
             Some(private_dir(&command.sandbox, &mounts, links)?)
@@ -295,7 +301,7 @@ impl Prepared {
                     "Seatbelt is a part of macOS",
                 ));
             }
-            Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
+            Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
                 if plan.support().seccomp() {
                     run.filter = filter(command)?;
                 }
@@ -306,8 +312,11 @@ impl Prepared {
             }
         }
         match backend {
-            Backend::Bubblewrap => {
+            Backend::Namespaces | Backend::Bubblewrap => {
                 run.flags |= wire::FLAG_PID1;
+                if backend == Backend::Namespaces {
+                    run.flags |= wire::FLAG_OWN_MOUNTS;
+                }
                 if plan.has_unreachable_hosts() {
                     run.flags |= wire::FLAG_COUNT_UNREACHABLE;
                 }
@@ -469,19 +478,24 @@ impl Prepared {
         if plan.proxied_hosts().is_some() {
             own_files.extend(NAME_FILES.map(|(path, text)| own(path, text)));
         }
-        let inner = match plan.support().pins_by_descriptor() {
+        let is_native = plan.backend() == Backend::Namespaces;
+        let inner = match is_native || plan.support().pins_by_descriptor() {
             true => NestedMountMethod::ByDescriptor,
             false => NestedMountMethod::ByPath,
         };
         let root = root::compose(policy, mounts, names, inner, own_files)?;
-        let program = plan.support().bubblewrap();
-        let program = program.ok_or_else(|| gone("bubblewrap"))?;
-        let args = bwrap::arguments(policy, &root, FD_OWN_FILES)?;
+        let outer = if is_native {
+            Outer::Namespaces(root.steps)
+        } else {
+            let program = plan.support().bubblewrap();
+            let program = program.ok_or_else(|| gone("bubblewrap"))?;
+            Outer::Bwrap {
+                program: program.path().as_os_str().to_owned(),
+                args: bwrap::arguments(policy, &root, FD_OWN_FILES)?,
+            }
+        };
         self.run.pins = root.pins;
-        Ok(Outer::Bwrap {
-            program: program.path().as_os_str().to_owned(),
-            args,
-        })
+        Ok(outer)
     }
 
     fn launch(
@@ -509,6 +523,10 @@ impl Prepared {
                 let fds = vec![job.as_fd(), image()?];
                 messages.extend([message::exec(program, &argv, fds, &[]), run]);
             }
+            (Some(Outer::Namespaces(steps)), _) => {
+                let own_network = plan.policy().network() != &Network::Unrestricted;
+                messages.extend([message::namespaces(own_network, steps), run]);
+            }
             (Some(Outer::Bwrap { program, args }), _) => {
                 let number = format!("{FD_ARGS}");
                 let stage = format!("/proc/self/fd/{FD_IMAGE}");
@@ -517,7 +535,10 @@ impl Prepared {
                 fds.extend(args.own_files.iter().map(AsFd::as_fd));
                 messages.extend([message::exec(program, &argv, fds, &args.files), run]);
             }
-            (None, Backend::Bubblewrap | Backend::Birdcage | Backend::Docker) => {
+            (
+                None,
+                Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Docker,
+            ) => {
                 return Err(gone("mount layer"));
             }
             (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => messages.push(run),
@@ -620,7 +641,7 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
         shared_group: command.session == Session::Inherit && plan.support().landlock_abi() < 6,
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),
-        supervisor_is_first: plan.backend() == Backend::Bubblewrap,
+        supervisor_is_first: plan.backend().has_own_root(),
         observed: observed_calls(plan, command.reports),
     };
     command.sandbox.pool().filter(wanted).ok_or_else(none)
