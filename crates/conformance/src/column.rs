@@ -19,10 +19,12 @@ pub(crate) enum Column {
     Memory,
     /// Landlock and the filter at a version.
     Landlock(u32),
-    /// Namespaces and the filter.
+    /// Namespaces by bubblewrap, and the filter.
     Bubblewrap,
-    /// Namespaces with Landlock and the filter inside.
+    /// Namespaces by bubblewrap, with Landlock and the filter inside.
     Layered,
+    /// Namespaces by the launcher, with Landlock and the filter inside.
+    Namespaces,
     /// The profile, by `seatbelt-eval`.
     Judged,
     /// The profile, by macOS.
@@ -35,7 +37,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    pub(crate) const ALL: [Column; 17] = [
+    pub(crate) const ALL: [Column; 18] = [
         Column::Policy,
         Column::Files,
         Column::Walk,
@@ -49,6 +51,7 @@ impl Column {
         Column::Landlock(7),
         Column::Bubblewrap,
         Column::Layered,
+        Column::Namespaces,
         Column::Judged,
         Column::Seatbelt,
         Column::Birdcage,
@@ -64,6 +67,7 @@ impl Column {
             Column::Landlock(abi) => format!("landlock-{abi}"),
             Column::Bubblewrap => "bubblewrap".to_owned(),
             Column::Layered => "layered".to_owned(),
+            Column::Namespaces => "namespaces".to_owned(),
             Column::Judged => "seatbelt-judged".to_owned(),
             Column::Seatbelt => "seatbelt".to_owned(),
             Column::Birdcage => "birdcage".to_owned(),
@@ -77,6 +81,7 @@ impl Column {
             Column::Walk => "walk".to_owned(),
             Column::Landlock(abi) => format!("L{abi}"),
             Column::Bubblewrap => "bwrap".to_owned(),
+            Column::Namespaces => "own".to_owned(),
             Column::Judged => "judged".to_owned(),
             Column::Policy
             | Column::Files
@@ -101,6 +106,9 @@ impl Column {
             Column::Landlock(_) => "Landlock + seccomp at this version, by the real kernel",
             Column::Bubblewrap => "bubblewrap + seccomp, without Landlock, by the real kernel",
             Column::Layered => "bubblewrap with Landlock and seccomp inside, by the real kernel",
+            Column::Namespaces => {
+                "namespaces by the launcher with Landlock and seccomp inside, by the real kernel"
+            }
             Column::Judged => "the Seatbelt profile, by `seatbelt-eval`",
             Column::Seatbelt => {
                 "the Seatbelt profile, by `/usr/bin/sandbox-exec` on macOS; expected to be as judged"
@@ -122,6 +130,7 @@ impl Column {
             Column::Landlock(_)
             | Column::Bubblewrap
             | Column::Layered
+            | Column::Namespaces
             | Column::Birdcage
             | Column::Docker => true,
             // The profile does not cover how a command is started.
@@ -143,6 +152,7 @@ impl Column {
         match self {
             Column::Landlock(_) => Some(Backend::Landlock),
             Column::Bubblewrap | Column::Layered => Some(Backend::Bubblewrap),
+            Column::Namespaces => Some(Backend::Namespaces),
             Column::Judged | Column::Seatbelt => Some(Backend::Seatbelt),
             Column::Birdcage => Some(Backend::Birdcage),
             Column::Docker => Some(Backend::Docker),
@@ -154,7 +164,7 @@ impl Column {
     pub(crate) fn abi(self) -> u32 {
         match self {
             Column::Landlock(abi) => abi,
-            Column::Layered | Column::Birdcage => ABIS,
+            Column::Layered | Column::Namespaces | Column::Birdcage => ABIS,
             Column::Policy
             | Column::Files
             | Column::Walk
@@ -174,6 +184,7 @@ impl Column {
             landlock_abi: self.abi(),
             seccomp: backend != Backend::Seatbelt,
             connector: true,
+            namespaces: backend == Backend::Namespaces,
             bubblewrap: mounts.then(|| "0.12.0".to_owned()),
             pins_by_descriptor: mounts,
             birdcage: backend == Backend::Birdcage,
@@ -196,7 +207,11 @@ impl Column {
         let mounts = |column| {
             matches!(
                 column,
-                Column::Bubblewrap | Column::Layered | Column::Birdcage | Column::Docker
+                Column::Bubblewrap
+                    | Column::Layered
+                    | Column::Namespaces
+                    | Column::Birdcage
+                    | Column::Docker
             )
         };
         match word {

@@ -36,7 +36,10 @@ pub(crate) fn attempt_reported(
     world: &World<'_>,
     cases: &[&Case],
 ) -> Result<(Vec<Seen>, Vec<Denial>), String> {
-    let moved = matches!(plan.backend(), Backend::Bubblewrap | Backend::Docker);
+    let moved = matches!(
+        plan.backend(),
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Docker
+    );
     let sandbox = crate::engine::open(plan.clone());
     let mut command = Command::new(&sandbox, world.probe(moved)).arg("--probe");
     for case in cases {

@@ -27,6 +27,8 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
         Column::Landlock(wanted) => landlock(wanted),
         Column::Bubblewrap => mounts(),
         Column::Layered => mounts().and(landlock(column.abi())),
+        Column::Namespaces if support().namespaces() => landlock(column.abi()),
+        Column::Namespaces => Err("no namespaces of the launcher that work".to_owned()),
         Column::Seatbelt => Err("not macOS".to_owned()),
         Column::Birdcage => match support().birdcage() {
             Some(_) => landlock(column.abi()),

@@ -11,9 +11,11 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
     match column {
         // Without openat2 both are the portable resolver.
         Column::Policy | Column::Files | Column::Walk | Column::Memory | Column::Judged => Ok(()),
-        Column::Landlock(_) | Column::Bubblewrap | Column::Layered | Column::Birdcage => {
-            Err("not Linux".to_owned())
-        }
+        Column::Landlock(_)
+        | Column::Bubblewrap
+        | Column::Layered
+        | Column::Namespaces
+        | Column::Birdcage => Err("not Linux".to_owned()),
         Column::Seatbelt if support().seatbelt() => Ok(()),
         Column::Seatbelt => Err("no Seatbelt that works".to_owned()),
         Column::Docker => Err("not tried here: the probe is not a Linux program".to_owned()),

@@ -15,7 +15,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Columns that are measured: the newest Landlock, and both kinds of namespaces.
-const COLUMNS: [Column; 3] = [Column::Landlock(7), Column::Bubblewrap, Column::Layered];
+const COLUMNS: [Column; 4] = [
+    Column::Landlock(7),
+    Column::Bubblewrap,
+    Column::Layered,
+    Column::Namespaces,
+];
 /// Share of the refused attempts that must be reported, in percent.
 const WANTED_PERCENT: usize = 95;
 

@@ -148,6 +148,7 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
             | Column::Landlock(_)
             | Column::Bubblewrap
             | Column::Layered
+            | Column::Namespaces
             | Column::Birdcage
             | Column::Docker
             | Column::Seatbelt => {

@@ -85,7 +85,13 @@ fn a_wrong_expectation_fails_in_every_column() {
         assert!(text.contains(&line), "{column}\n{text}");
     }
     let tried = |column: &str| !text.contains(&format!("not here: {column}:"));
-    for column in ["landlock-7", "bubblewrap", "layered", "birdcage"] {
+    for column in [
+        "landlock-7",
+        "bubblewrap",
+        "layered",
+        "namespaces",
+        "birdcage",
+    ] {
         let line = format!("WRONG {column}: \"bad\": denied without a difference");
         assert!(!tried(column) || text.contains(&line), "{column}\n{text}");
     }

@@ -78,6 +78,8 @@ pub(crate) enum TraceReport {
 /// A mechanism that `exec` can be told to use.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum MechanismName {
+    /// Namespaces, Landlock and seccomp inside.
+    Namespaces,
     /// Namespaces by bubblewrap, Landlock and seccomp inside.
     Bubblewrap,
     /// Landlock and seccomp.

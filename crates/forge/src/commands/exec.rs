@@ -327,6 +327,7 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
         None => Plan::new(policy, &support, grant.requirement()),
         Some(name) => {
             let backend = match name {
+                MechanismName::Namespaces => Backend::Namespaces,
                 MechanismName::Bubblewrap => Backend::Bubblewrap,
                 MechanismName::Landlock => Backend::Landlock,
             };

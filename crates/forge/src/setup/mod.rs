@@ -121,7 +121,7 @@ pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> 
     }
     let is_address = name.parse::<IpAddr>().is_ok() || name == "localhost";
     Some(match is_address || rules.ports().contains(&port) {
-        true => "bubblewrap holds commands to the named hosts; forge connects them".to_owned(),
+        true => "commands reach the named hosts only; forge connects them".to_owned(),
         false => format!(
             "only programs that use the proxy variables reach port {port}; a pattern with the \
              port is for all programs: `{name}:{port}`"

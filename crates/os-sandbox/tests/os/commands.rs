@@ -449,8 +449,11 @@ fn group(world: &World) -> Result<(), String> {
     };
     // With Landlock its scope decides for each member; the target itself is one it reaches.
     let want = match world.mechanism {
-        Mechanism::Bubblewrap | Mechanism::BubblewrapByPath | Mechanism::Landlock => "ok 0",
-        Mechanism::BubblewrapAlone => "errno 1",
+        Mechanism::Namespaces
+        | Mechanism::Bubblewrap
+        | Mechanism::BubblewrapByPath
+        | Mechanism::Landlock => "ok 0",
+        Mechanism::NamespacesAlone | Mechanism::BubblewrapAlone => "errno 1",
         #[cfg(feature = "birdcage")]
         Mechanism::Birdcage => "ok 0",
         #[cfg(feature = "birdcage")]

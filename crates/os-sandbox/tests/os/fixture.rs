@@ -11,9 +11,13 @@ use std::sync::Arc;
 /// What a case runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
-    /// Namespaces, with Landlock and the filter inside.
+    /// Namespaces by the launcher, with Landlock and the filter inside.
+    Namespaces,
+    /// The same without Landlock: what an old kernel has.
+    NamespacesAlone,
+    /// Namespaces by bubblewrap, with Landlock and the filter inside.
     Bubblewrap,
-    /// Namespaces and the filter: what a kernel without Landlock has.
+    /// The same without Landlock.
     BubblewrapAlone,
     /// The first, where mounts inside mounts are left to bubblewrap.
     BubblewrapByPath,
@@ -30,6 +34,8 @@ pub(crate) enum Mechanism {
 impl Mechanism {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Mechanism::Namespaces => "namespaces",
+            Mechanism::NamespacesAlone => "namespaces-alone",
             Mechanism::Bubblewrap => "bubblewrap",
             Mechanism::BubblewrapAlone => "bubblewrap-alone",
             Mechanism::BubblewrapByPath => "bubblewrap-by-path",
@@ -43,6 +49,7 @@ impl Mechanism {
 
     pub(crate) fn family(self) -> &'static str {
         match self {
+            Mechanism::Namespaces | Mechanism::NamespacesAlone => "namespaces",
             Mechanism::Bubblewrap | Mechanism::BubblewrapAlone | Mechanism::BubblewrapByPath => {
                 "bubblewrap"
             }
@@ -58,20 +65,32 @@ impl Mechanism {
 
     /// Whether mounts appear at their sandbox paths.
     pub(crate) fn moves(self) -> bool {
-        self.family() == "bubblewrap"
+        matches!(self.backend(), Backend::Namespaces | Backend::Bubblewrap)
     }
 
-    /// Whether single sockets of the host can be opened here.
-    pub(crate) fn names_sockets(self) -> bool {
-        let backend = match self {
+    pub(crate) fn backend(self) -> Backend {
+        match self {
+            Mechanism::Namespaces | Mechanism::NamespacesAlone => Backend::Namespaces,
             Mechanism::Bubblewrap | Mechanism::BubblewrapAlone | Mechanism::BubblewrapByPath => {
                 Backend::Bubblewrap
             }
             Mechanism::Landlock => Backend::Landlock,
             #[cfg(feature = "birdcage")]
             Mechanism::Birdcage | Mechanism::BirdcageAlone => Backend::Birdcage,
-        };
-        Support::detect().named_sockets(backend)
+        }
+    }
+
+    /// `true` for a host without Landlock.
+    pub(crate) fn is_alone(self) -> bool {
+        matches!(
+            self,
+            Mechanism::NamespacesAlone | Mechanism::BubblewrapAlone
+        )
+    }
+
+    /// Whether single sockets of the host can be opened here.
+    pub(crate) fn names_sockets(self) -> bool {
+        Support::detect().named_sockets(self.backend())
     }
 
     pub(crate) fn plan(self, policy: &Policy) -> Sandbox {
@@ -83,31 +102,32 @@ impl Mechanism {
     }
 
     pub(crate) fn plan_on(self, policy: &Policy, support: Support) -> Sandbox {
-        let (support, backend) = match self {
-            Mechanism::Bubblewrap => (support, Backend::Bubblewrap),
-            Mechanism::BubblewrapAlone => (support.with_landlock_at_most(0), Backend::Bubblewrap),
-            Mechanism::BubblewrapByPath => {
-                (support.without_pins_by_descriptor(), Backend::Bubblewrap)
+        let support = match self {
+            Mechanism::NamespacesAlone | Mechanism::BubblewrapAlone => {
+                support.with_landlock_at_most(0)
             }
-            Mechanism::Landlock => (support, Backend::Landlock),
+            Mechanism::BubblewrapByPath => support.without_pins_by_descriptor(),
+            Mechanism::Namespaces | Mechanism::Bubblewrap | Mechanism::Landlock => support,
             #[cfg(feature = "birdcage")]
-            Mechanism::Birdcage => (support, Backend::Birdcage),
+            Mechanism::Birdcage => support,
             #[cfg(feature = "birdcage")]
-            Mechanism::BirdcageAlone => (support.with_landlock_at_most(0), Backend::Birdcage),
+            Mechanism::BirdcageAlone => support.with_landlock_at_most(0),
         };
         let requirement = match self {
             // Read-only, not executable: only Landlock keeps that, and one mount here is so.
-            Mechanism::BubblewrapAlone => Requirement::BestEffort,
-            Mechanism::Bubblewrap | Mechanism::BubblewrapByPath | Mechanism::Landlock => {
-                Requirement::Enforce
-            }
+            Mechanism::NamespacesAlone | Mechanism::BubblewrapAlone => Requirement::BestEffort,
+            Mechanism::Namespaces
+            | Mechanism::Bubblewrap
+            | Mechanism::BubblewrapByPath
+            | Mechanism::Landlock => Requirement::Enforce,
             #[cfg(feature = "birdcage")]
             Mechanism::Birdcage => Requirement::Enforce,
             // uid 0 keeps the kernel's settings.
             #[cfg(feature = "birdcage")]
             Mechanism::BirdcageAlone => Requirement::BestEffort,
         };
-        open(Plan::with_mechanism(policy, &support, requirement, backend).expect("a plan"))
+        let plan = Plan::with_mechanism(policy, &support, requirement, self.backend());
+        open(plan.expect("a plan"))
     }
 }
 
@@ -115,6 +135,10 @@ impl Mechanism {
 pub(crate) fn mechanisms() -> Vec<Mechanism> {
     let support = Support::detect();
     let mut out = Vec::new();
+    if support.namespaces() {
+        out.push(Mechanism::Namespaces);
+        out.push(Mechanism::NamespacesAlone);
+    }
     if support.bubblewrap().is_some() {
         out.push(Mechanism::Bubblewrap);
         out.push(Mechanism::BubblewrapAlone);

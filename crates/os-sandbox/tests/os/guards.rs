@@ -5,8 +5,8 @@ use crate::fixture::{Mechanism, World, open, open_at, set_mode};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
-    Access, Backend, Child, Command, Error, ErrorKind, Exit, Git, Plan, Policy, Promise,
-    PromiseState, Requirement, Sandbox, Stdio, Support,
+    Access, Child, Command, Error, ErrorKind, Exit, Git, Plan, Policy, Promise, PromiseState,
+    Requirement, Sandbox, Stdio, Support,
 };
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -78,7 +78,7 @@ const SHAPES: [Shape; 8] = [
 
 /// Guards can be required, and an ordinary command then works and leaves nothing.
 fn required(mechanism: Mechanism, before: &str, parts: &[(&str, bool)]) -> Result<(), String> {
-    if mechanism != Mechanism::Bubblewrap {
+    if !matches!(mechanism, Mechanism::Namespaces | Mechanism::Bubblewrap) {
         return Ok(());
     }
     let world = World::new(mechanism);
@@ -106,7 +106,7 @@ fn required(mechanism: Mechanism, before: &str, parts: &[(&str, bool)]) -> Resul
         &policy,
         &Support::detect(),
         Requirement::EnforceGuards,
-        Backend::Bubblewrap,
+        mechanism.backend(),
     )
     .map(open)
     .map_err(say)?;

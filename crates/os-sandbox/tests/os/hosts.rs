@@ -8,7 +8,7 @@ use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, expect, say};
 use crate::report::Report;
 use os_sandbox::{
-    Backend, Command, Contact, ContactKind, ContactOutcome, Contacts, ErrorKind, HostProxy,
+    Command, Contact, ContactKind, ContactOutcome, Contacts, ErrorKind, HostProxy,
     NamedHosts, Network, Promise, PromiseState, ProxyPassword, ProxySession, ProxySockets, Sandbox,
 };
 use std::io::{Read, Write};
@@ -181,7 +181,7 @@ const REACHED: [(&str, &str, &str); 12] = [
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     let world = World::new(mechanism);
     match mechanism.family() {
-        "bubblewrap" => {}
+        "namespaces" | "bubblewrap" => {}
         "landlock" if mechanism.names_sockets() => return by_connector::all(&world, report),
         _ => {
             report.not_posed("named hosts", "refused to plan; see the matrix");
@@ -325,7 +325,7 @@ fn receipt(world: &World) -> Done {
     let passwords = proxy.passwords.lock().map_err(say)?.clone();
     expect(passwords, vec![None])?;
     expect(output.enforcement.more_contacts, 3)?;
-    expect(output.enforcement.backend, Backend::Bubblewrap)?;
+    expect(output.enforcement.backend, world.mechanism.backend())?;
     expect(proxy.arrived.lock().map_err(say)?.len(), 1)
 }
 

@@ -35,10 +35,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
 fn start(world: &World, policy: PolicyBuilder) -> Result<(), Error> {
     let policy = policy.build()?;
     let support = Support::detect();
-    let backend = match world.mechanism.has_mount_layer() {
-        true => Backend::Bubblewrap,
-        false => Backend::Landlock,
-    };
+    let backend = world.mechanism.backend();
     let plan = open(Plan::with_mechanism(
         &policy,
         &support,
@@ -223,10 +220,7 @@ fn bytes(world: &World) -> Result<(), String> {
             .build()
             .map_err(say)?;
         let support = Support::detect();
-        let backend = match world.mechanism.has_mount_layer() {
-            true => Backend::Bubblewrap,
-            false => Backend::Landlock,
-        };
+        let backend = world.mechanism.backend();
         // A file in a mount that allows more: Landlock alone would refuse the narrower part.
         let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, backend)
             .map(open)

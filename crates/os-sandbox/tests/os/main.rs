@@ -249,7 +249,12 @@ fn tests() -> Vec<Test> {
             ("git", git::all),
             ("git_files", git_files::all),
         ];
-        let by_path = mechanism == fixture::Mechanism::BubblewrapByPath;
+        let made_otherwise = match mechanism {
+            fixture::Mechanism::BubblewrapByPath => &["pins", "parts", "commands"][..],
+            // As without bubblewrap, but for the mounts.
+            fixture::Mechanism::BubblewrapAlone => &["pins", "parts", "commands", "proofs"],
+            _ => &[],
+        };
         #[cfg(feature = "birdcage")]
         if mechanism.family() == "birdcage" {
             let own: [(&str, Set); 4] = [
@@ -262,8 +267,8 @@ fn tests() -> Vec<Test> {
             continue;
         }
         for &(name, set) in sets {
-            // Who makes the mounts inside mounts is no business of the others.
-            if by_path && !matches!(name, "pins" | "parts" | "commands") {
+            // Who makes the mounts is no business of the others.
+            if !made_otherwise.is_empty() && !made_otherwise.contains(&name) {
                 continue;
             }
             out.push(case(mechanism, name, set));

@@ -4,7 +4,7 @@
 use crate::fixture::{Mechanism, open, probe_program};
 use crate::hide;
 use crate::report::Report;
-use os_sandbox::{Backend, Command, Directories, ErrorKind, Plan, Policy, Requirement, Support};
+use os_sandbox::{Backend, Command, Directories, Plan, Policy, Requirement, Support};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,13 +22,16 @@ pub(crate) fn all() -> usize {
     report.case("remembered: nowhere to write", world.nowhere());
     report.case("remembered: a strange umask", world.umask());
     report.case("remembered: no Landlock, forged", world.no_landlock());
-    if Support::detect().bubblewrap().is_some() {
-        report.case("remembered: no bubblewrap, forged", world.no_bubblewrap());
-    } else {
-        report.skip(
-            "remembered: no bubblewrap, forged",
-            "there is no bubblewrap",
-        );
+    let support = Support::detect();
+    for (backend, works) in [
+        (Backend::Namespaces, support.namespaces()),
+        (Backend::Bubblewrap, support.bubblewrap().is_some()),
+    ] {
+        let name = format!("remembered: no {backend}, forged");
+        match works {
+            true => report.case(&name, world.no_namespaces(backend)),
+            false => report.skip(&name, &format!("{backend} does not work here")),
+        }
     }
     report.failures()
 }
@@ -137,7 +140,12 @@ impl World {
             std::fs::write(self.file(), bytes).map_err(|error| error.to_string())?;
             same(&honest, &self.detect(&[])?)?;
         }
-        for words in [" bubblewrap=/tmp/evil", " landlock landlock", " seccomp"] {
+        for words in [
+            " bubblewrap=/tmp/evil",
+            " landlock landlock",
+            " namespaces namespaces",
+            " seccomp",
+        ] {
             self.forge(&[], words)?;
             same(&honest, &self.detect(&[])?)?;
         }
@@ -190,17 +198,23 @@ impl World {
     }
 
     /// Believed, and every start fails; after the first one nobody believes it any more.
-    fn no_bubblewrap(&self) -> Result<(), String> {
+    fn no_namespaces(&self, backend: Backend) -> Result<(), String> {
         let hidden = ["userns"];
         let honest = self.detect(&hidden)?;
-        if !honest.contains("bubblewrap  no") {
-            return Err(honest);
+        for name in ["bubblewrap", "namespaces"] {
+            if !honest.contains(&format!("{name}  no")) {
+                return Err(honest);
+            }
         }
         let words = honest.contains("landlock    yes").then_some(" landlock");
-        let words = format!("{} bubblewrap={FORGED} pins", words.unwrap_or_default());
+        let words = words.unwrap_or_default();
+        let words = match backend {
+            Backend::Namespaces => format!("{words} namespaces"),
+            _ => format!("{words} bubblewrap={FORGED} pins"),
+        };
         self.forge(&hidden, &words)?;
-        let started = said(self.command(&hidden).arg("start"))?;
-        if started != format!("{FORGED}: Enforcement\n") {
+        let started = said(self.command(&hidden).arg("start").arg(backend.to_string()))?;
+        if started != "Enforcement\n" {
             return Err(format!("it ran: {started}"));
         }
         if self.file().exists() {
@@ -235,27 +249,26 @@ pub(crate) fn main(args: &[String]) -> ExitCode {
         "detect" => print!("{}", Support::detect_cached(&Directories::user())),
         "fresh" => print!("{}", Support::detect_fresh()),
         "forget" => Support::forget(&Directories::user()),
-        "start" => println!("{}", start()),
+        "start" => println!("{}", start(&args[2])),
         other => panic!("{other}"),
     }
     ExitCode::SUCCESS
 }
 
-/// Starts something under bubblewrap, if that is said to work.
-fn start() -> String {
+/// Starts something under a mechanism that is said to work.
+fn start(mechanism: &str) -> String {
     let support = Support::detect_cached(&Directories::user());
-    let Some(bubblewrap) = support.bubblewrap() else {
-        return "no bubblewrap".to_owned();
+    let backend = match mechanism {
+        "namespaces" => Backend::Namespaces,
+        _ => Backend::Bubblewrap,
     };
     let policy = Policy::builder().build().expect("a policy");
-    let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Bubblewrap)
-        .expect("a plan");
-    let plan = open(plan);
+    let plan = match Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend) {
+        Ok(plan) => open(plan),
+        Err(refused) => return format!("not believed: {refused}"),
+    };
     match Command::new(&plan, "echo").arg("ran").output() {
-        Ok(output) => format!("{}: {output:?}", bubblewrap.version()),
-        Err(error) => {
-            assert_ne!(error.kind(), ErrorKind::Unsupported);
-            format!("{}: {:?}", bubblewrap.version(), error.kind())
-        }
+        Ok(output) => format!("{output:?}"),
+        Err(error) => format!("{:?}", error.kind()),
     }
 }

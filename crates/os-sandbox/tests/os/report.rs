@@ -49,8 +49,10 @@ impl Report {
 
     fn line(&self, case: &str, outcome: &str, reason: &str) {
         let case = match self.mechanism {
-            Mechanism::Bubblewrap | Mechanism::Landlock => case.to_owned(),
-            Mechanism::BubblewrapAlone => format!("without landlock: {case}"),
+            Mechanism::Namespaces | Mechanism::Bubblewrap | Mechanism::Landlock => case.to_owned(),
+            Mechanism::NamespacesAlone | Mechanism::BubblewrapAlone => {
+                format!("without landlock: {case}")
+            }
             Mechanism::BubblewrapByPath => format!("pins by path: {case}"),
             #[cfg(feature = "birdcage")]
             Mechanism::Birdcage => case.to_owned(),

@@ -11,8 +11,7 @@ use nix::sys::socket::{
     sendmsg, socket,
 };
 use os_sandbox::{
-    Backend, Command, Network, Plan, PolicyBuilder, Promise, Requirement, Sandbox, Support,
-    UnixSockets,
+    Command, Network, Plan, PolicyBuilder, Promise, Requirement, Sandbox, Support, UnixSockets,
 };
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -466,12 +465,10 @@ fn held_up(host: &Host, plan: &Sandbox, report: &mut Report) {
 fn closed_without(host: &Host, report: &mut Report) {
     let support = Support::detect().without_named_sockets();
     let policy = host.policy().build().expect("a policy");
-    let (backend, support) = match host.world.mechanism {
-        Mechanism::Bubblewrap | Mechanism::BubblewrapByPath => (Backend::Bubblewrap, support),
-        Mechanism::BubblewrapAlone => (Backend::Bubblewrap, support.with_landlock_at_most(0)),
-        Mechanism::Landlock => (Backend::Landlock, support),
-        #[cfg(feature = "birdcage")]
-        Mechanism::Birdcage | Mechanism::BirdcageAlone => (Backend::Birdcage, support),
+    let backend = host.world.mechanism.backend();
+    let support = match host.world.mechanism.is_alone() {
+        true => support.with_landlock_at_most(0),
+        false => support,
     };
     let plan = |requirement| Plan::with_mechanism(&policy, &support, requirement, backend);
     let refused = plan(Requirement::Enforce).err();

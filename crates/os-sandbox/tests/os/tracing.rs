@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(600);
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     let world = World::new(mechanism);
-    if Support::detect().landlock_abi() == 0 || mechanism == Mechanism::BubblewrapAlone {
+    if Support::detect().landlock_abi() == 0 || mechanism.is_alone() {
         report.case("tracing: closed without Landlock", closed(&world));
         return;
     }

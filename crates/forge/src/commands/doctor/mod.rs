@@ -118,6 +118,7 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
         "named_hosts": setup::named_host_access(support) != NamedHostAccess::Refused,
         "backend": plan.as_ref().ok().map(|plan| plan.backend().to_string()),
         "landlock_abi": support.landlock_abi(),
+        "namespaces": support.namespaces(),
         "bubblewrap": support.bubblewrap().map(os_sandbox::Bubblewrap::version),
         "pins_by_descriptor": support.pins_by_descriptor(),
         "known_holes": holes,
@@ -134,10 +135,10 @@ fn named_hosts(support: &Support) -> MechanismReport {
         }
         NamedHostAccess::ByProxyVariables => {
             "programs that use the proxy variables reach the hosts in `network.allow`, and no \
-             others; with bubblewrap every program does"
+             others; with namespaces every program does"
         }
         NamedHostAccess::Refused => {
-            "it takes bubblewrap, or Landlock from Linux 6.12 on: commands of a project with \
+            "it takes namespaces, or Landlock from Linux 6.12 on: commands of a project with \
              `network.allow` are refused"
         }
     };
@@ -372,6 +373,7 @@ enum SelfTestOutcome {
 
 fn prove(policy: &Policy, support: &Support) -> Vec<SelfTest> {
     let usable = [
+        (Backend::Namespaces, support.namespaces()),
         (Backend::Bubblewrap, support.bubblewrap().is_some()),
         (Backend::Landlock, support.landlock_abi() > 0),
     ];

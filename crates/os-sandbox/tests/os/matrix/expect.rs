@@ -38,7 +38,7 @@ const IDS: &str = include_str!("../../../../../fixtures/confinement/ids.toml");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Enforcer {
     /// Namespaces and the filter: what a kernel without Landlock has.
-    Bubblewrap,
+    MountLayer,
     /// Landlock and the filter.
     Landlock,
     /// Namespaces, with Landlock and the filter inside.
@@ -47,11 +47,11 @@ pub(crate) enum Enforcer {
 
 impl Enforcer {
     pub(crate) const ALL: [Enforcer; 3] =
-        [Enforcer::Bubblewrap, Enforcer::Landlock, Enforcer::Both];
+        [Enforcer::MountLayer, Enforcer::Landlock, Enforcer::Both];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Enforcer::Bubblewrap => "bubblewrap alone",
+            Enforcer::MountLayer => "namespaces alone",
             Enforcer::Landlock => "Landlock + seccomp",
             Enforcer::Both => "both",
         }
@@ -132,7 +132,7 @@ impl std::fmt::Display for Expect {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PerEnforcer {
-    bubblewrap: Option<Expect>,
+    namespaces: Option<Expect>,
     landlock: Option<Expect>,
     both: Option<Expect>,
 }
@@ -140,7 +140,7 @@ pub(crate) struct PerEnforcer {
 impl PerEnforcer {
     fn get(&self, enforcer: Enforcer) -> Option<Expect> {
         match enforcer {
-            Enforcer::Bubblewrap => self.bubblewrap,
+            Enforcer::MountLayer => self.namespaces,
             Enforcer::Landlock => self.landlock,
             Enforcer::Both => self.both,
         }

@@ -10,18 +10,20 @@ use std::fmt::Write as _;
 pub(crate) const ABIS: std::ops::RangeInclusive<u32> = 1..=7;
 
 /// A host that has what an enforcer takes and nothing else.
-pub(crate) fn assumed(enforcer: Enforcer, abi: u32, root: bool) -> Support {
+pub(crate) fn assumed(enforcer: Enforcer, mounts: Backend, abi: u32, root: bool) -> Support {
+    let mounts = match enforcer {
+        Enforcer::Landlock => Backend::None,
+        Enforcer::MountLayer | Enforcer::Both => mounts,
+    };
     Support::assume(HostSpec {
         landlock_abi: match enforcer {
-            Enforcer::Bubblewrap => 0,
+            Enforcer::MountLayer => 0,
             Enforcer::Landlock | Enforcer::Both => abi,
         },
         seccomp: true,
         connector: true,
-        bubblewrap: match enforcer {
-            Enforcer::Landlock => None,
-            Enforcer::Bubblewrap | Enforcer::Both => Some("0.12.0".to_owned()),
-        },
+        namespaces: mounts == Backend::Namespaces,
+        bubblewrap: (mounts == Backend::Bubblewrap).then(|| "0.12.0".to_owned()),
         uid_zero: root,
         ..HostSpec::default()
     })
@@ -40,17 +42,28 @@ fn everything() -> Policy {
 }
 
 fn entries(policy: &Policy, enforcer: Enforcer, abi: u32, root: bool) -> Vec<Entry> {
-    let support = assumed(enforcer, abi, root);
-    Plan::with_mechanism(policy, &support, Requirement::BestEffort, backend(enforcer))
+    entries_under(policy, enforcer, Backend::Namespaces, abi, root)
+}
+
+fn entries_under(
+    policy: &Policy,
+    enforcer: Enforcer,
+    mounts: Backend,
+    abi: u32,
+    root: bool,
+) -> Vec<Entry> {
+    let support = assumed(enforcer, mounts, abi, root);
+    let backend = backend(enforcer, mounts);
+    Plan::with_mechanism(policy, &support, Requirement::BestEffort, backend)
         .expect("nothing is required")
         .entries()
         .to_vec()
 }
 
-pub(crate) fn backend(enforcer: Enforcer) -> Backend {
+fn backend(enforcer: Enforcer, mounts: Backend) -> Backend {
     match enforcer {
         Enforcer::Landlock => Backend::Landlock,
-        Enforcer::Bubblewrap | Enforcer::Both => Backend::Bubblewrap,
+        Enforcer::MountLayer | Enforcer::Both => mounts,
     }
 }
 
@@ -67,7 +80,7 @@ pub(crate) fn promises() -> Vec<&'static str> {
 /// The page.
 pub(crate) fn page(fixtures: &Fixtures) -> String {
     let mut out = String::from(HEAD);
-    for enforcer in [Enforcer::Landlock, Enforcer::Bubblewrap, Enforcer::Both] {
+    for enforcer in [Enforcer::Landlock, Enforcer::MountLayer, Enforcer::Both] {
         states(&mut out, enforcer);
     }
     birdcage(&mut out);
@@ -75,7 +88,7 @@ pub(crate) fn page(fixtures: &Fixtures) -> String {
     out.push_str(CASES);
     for (title, cases) in &fixtures.files {
         let _ = write!(out, "\n### {title}\n\n");
-        out.push_str("| what is tried | promise | policy | bubblewrap alone | Landlock + seccomp | both | reported as |\n");
+        out.push_str("| what is tried | promise | policy | namespaces alone | Landlock + seccomp | both | reported as |\n");
         out.push_str("|---|---|---|---|---|---|---|\n");
         for case in cases {
             row(&mut out, fixtures, case);
@@ -215,7 +228,7 @@ does not; the README of os-sandbox says so. Nothing is allowed that the policy d
 fn states(out: &mut String, enforcer: Enforcer) {
     let _ = write!(out, "\n## {}\n\n", title(enforcer));
     let abis: Vec<u32> = match enforcer {
-        Enforcer::Bubblewrap => vec![0],
+        Enforcer::MountLayer => vec![0],
         Enforcer::Landlock | Enforcer::Both => ABIS.collect(),
     };
     out.push_str("| promise | rank |");
@@ -265,8 +278,10 @@ fn states(out: &mut String, enforcer: Enforcer) {
                 .mount("/project", "/", Access::ALL)
                 .build()
                 .expect("a policy");
-            let support = assumed(enforcer, *abi, false);
-            match Plan::with_mechanism(&plain, &support, Requirement::Enforce, backend(enforcer)) {
+            let mounts = Backend::Namespaces;
+            let support = assumed(enforcer, mounts, *abi, false);
+            let backend = backend(enforcer, mounts);
+            match Plan::with_mechanism(&plain, &support, Requirement::Enforce, backend) {
                 Ok(_) => "planned",
                 Err(_) => "refused",
             }
@@ -281,9 +296,9 @@ fn states(out: &mut String, enforcer: Enforcer) {
 
 fn title(enforcer: Enforcer) -> &'static str {
     match enforcer {
-        Enforcer::Bubblewrap => "bubblewrap alone",
+        Enforcer::MountLayer => "Namespaces alone",
         Enforcer::Landlock => "Landlock and seccomp alone",
-        Enforcer::Both => "bubblewrap, with Landlock and seccomp inside",
+        Enforcer::Both => "Namespaces, with Landlock and seccomp inside",
     }
 }
 
@@ -331,14 +346,16 @@ pub(crate) fn complaints(fixtures: &Fixtures) -> Vec<String> {
         for enforcer in Enforcer::ALL {
             for abi in ABIS {
                 for root in [true, false] {
-                    let entries = entries(&policy, enforcer, abi, root);
                     let outcome = fixtures.expect(case, enforcer, root).at(abi);
-                    if let Err(why) = fits(&entries, promise, outcome) {
-                        out.push(format!(
-                            "{:?}, {} at ABI {abi}: {why}",
-                            case.name,
-                            enforcer.name()
-                        ));
+                    for mounts in [Backend::Namespaces, Backend::Bubblewrap] {
+                        let entries = entries_under(&policy, enforcer, mounts, abi, root);
+                        if let Err(why) = fits(&entries, promise, outcome) {
+                            let enforcer = enforcer.name();
+                            let name = &case.name;
+                            out.push(format!(
+                                "{name:?}, {enforcer} ({mounts}) at ABI {abi}: {why}"
+                            ));
+                        }
                     }
                 }
             }

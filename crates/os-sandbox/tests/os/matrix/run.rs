@@ -2,7 +2,7 @@
 //! the process tries them one after the other and says what came of each.
 
 use super::expect::{Case, Enforcer, Fixtures, Outcome, Reference};
-use super::page::{backend, fits};
+use super::page::fits;
 use super::scene::{Outside, Scene};
 use crate::fixture::{Mechanism, open};
 use crate::report::Report;
@@ -18,6 +18,8 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Level {
     enforcer: Enforcer,
+    /// The mount layer, if the enforcer has one.
+    mounts: Backend,
     abi: u32,
     /// The best that this host has, not an emulated older one.
     top: bool,
@@ -25,17 +27,30 @@ pub(crate) struct Level {
 
 impl Level {
     pub(crate) fn name(self) -> String {
+        let mounts = match (self.enforcer, self.mounts) {
+            (Enforcer::Landlock, _) | (_, Backend::Namespaces) => String::new(),
+            (_, other) => format!("{other}: "),
+        };
         match self.abi {
-            0 => self.enforcer.name().to_owned(),
-            abi => format!("{} ABI {abi}", self.enforcer.name()),
+            0 => format!("{mounts}{}", self.enforcer.name()),
+            abi => format!("{mounts}{} ABI {abi}", self.enforcer.name()),
+        }
+    }
+
+    fn backend(self) -> Backend {
+        match self.enforcer {
+            Enforcer::Landlock => Backend::Landlock,
+            Enforcer::MountLayer | Enforcer::Both => self.mounts,
         }
     }
 
     fn mechanism(self) -> Mechanism {
-        match self.enforcer {
-            Enforcer::Bubblewrap => Mechanism::BubblewrapAlone,
-            Enforcer::Landlock => Mechanism::Landlock,
-            Enforcer::Both => Mechanism::Bubblewrap,
+        match (self.enforcer, self.mounts) {
+            (Enforcer::Landlock, _) => Mechanism::Landlock,
+            (Enforcer::MountLayer, Backend::Namespaces) => Mechanism::NamespacesAlone,
+            (Enforcer::MountLayer, _) => Mechanism::BubblewrapAlone,
+            (Enforcer::Both, Backend::Namespaces) => Mechanism::Namespaces,
+            (Enforcer::Both, _) => Mechanism::Bubblewrap,
         }
     }
 
@@ -44,27 +59,30 @@ impl Level {
     }
 }
 
-/// Everything that this host can be; never less.
+/// Everything that this host can be; never less. Older versions of Landlock are tried under the
+/// preferred mount layer, and under the other one if that does not work here.
 pub(crate) fn levels() -> Vec<Level> {
     let support = Support::detect();
-    let (bubblewrap, abi) = (support.bubblewrap().is_some(), support.landlock_abi());
+    let abi = support.landlock_abi();
+    let layers = [
+        (Backend::Namespaces, support.namespaces()),
+        (Backend::Bubblewrap, support.bubblewrap().is_some()),
+    ];
+    let layers = layers.into_iter().filter(|(_, works)| *works);
     let mut out = Vec::new();
-    if bubblewrap {
-        out.push(Level {
-            enforcer: Enforcer::Bubblewrap,
-            abi: 0,
-            top: true,
-        });
-    }
-    for enforcer in [Enforcer::Landlock, Enforcer::Both] {
-        if enforcer == Enforcer::Both && !bubblewrap {
-            continue;
-        }
-        out.extend((1..=abi).map(|at| Level {
+    let mut add = |enforcer, mounts, abis: std::ops::RangeInclusive<u32>| {
+        out.extend(abis.map(|at| Level {
             enforcer,
+            mounts,
             abi: at,
-            top: at == abi,
+            top: at == abi || enforcer == Enforcer::MountLayer,
         }));
+    };
+    add(Enforcer::Landlock, Backend::None, 1..=abi);
+    for (index, (mounts, _)) in layers.enumerate() {
+        add(Enforcer::MountLayer, mounts, 0..=0);
+        let oldest = if index == 0 { 1 } else { abi.max(1) };
+        add(Enforcer::Both, mounts, oldest..=abi);
     }
     out
 }
@@ -151,7 +169,7 @@ impl Run<'_> {
                 return;
             }
         };
-        let (support, backend) = (self.level.support(), backend(self.level.enforcer));
+        let (support, backend) = (self.level.support(), self.level.backend());
         let plan =
             |requirement| Plan::with_mechanism(&scene.policy, &support, requirement, backend);
         let enforced = plan(Requirement::Enforce);

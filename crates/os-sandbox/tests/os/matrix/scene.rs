@@ -174,7 +174,7 @@ impl Scene {
                 shown => shown.trim_start_matches('/').replace('/', "."),
             };
             let path = match enforcer {
-                Enforcer::Bubblewrap | Enforcer::Both => mount.inside().to_owned(),
+                Enforcer::MountLayer | Enforcer::Both => mount.inside().to_owned(),
                 Enforcer::Landlock => mount.host().display().to_string(),
             };
             values.insert(name, path);
