@@ -42,7 +42,7 @@ const FROM_SOURCE: &str = "cargo run --release -- ";
 /// output names on the machines for which the picture is made.
 const PICTURE: &str = "docs/stopped-attacks.svg";
 const PICTURE_COMMAND: &str = "forge run --trust examples/dep-audit";
-const PICTURE_MECHANISM: &str = "bubblewrap + landlock";
+const PICTURE_MECHANISM: &str = "namespaces + landlock";
 
 /// Commands that would run this check inside itself, or the whole of which it is a step.
 const OURSELVES: [&str; 2] = ["cargo xtask ", ".ci/run"];
@@ -194,7 +194,7 @@ fn first_hour(promises: &str, commands: &str) -> Result<String, Failure> {
     );
     let mut group = "";
     for row in rows(commands) {
-        let [of, command, _, bubblewrap, landlock] = row[..] else {
+        let [of, command, _, namespaces, landlock] = row[..] else {
             return Err(Failure::new(format!(
                 "everyday.tsv: not five cells: {row:?}"
             )));
@@ -203,11 +203,11 @@ fn first_hour(promises: &str, commands: &str) -> Result<String, Failure> {
             group = of;
             let heading = format!("{}{}", of[..1].to_uppercase(), &of[1..]);
             page += &format!(
-                "\n### {heading}\n\n| command | bubblewrap | Landlock alone |\n|---|---|---|\n"
+                "\n### {heading}\n\n| command | namespaces | Landlock alone |\n|---|---|---|\n"
             );
         }
         let command = command.replace('|', "\\|");
-        page += &format!("| `` {command} `` | {bubblewrap} | {landlock} |\n");
+        page += &format!("| `` {command} `` | {namespaces} | {landlock} |\n");
     }
     Ok(page)
 }

@@ -299,7 +299,7 @@ What a worker may do is a meet: the project, every caller above it, and its own 
 Nothing a worker declares gives it more than its caller holds.
 
 File tools open every name below an open directory, follow no link out of a mount, and
-check before they act. Commands run under the kernel: bubblewrap, or Landlock and
+check before they act. Commands run under the kernel: namespaces, or Landlock and
 seccomp; on macOS Seatbelt. `forge doctor` says what this host keeps, `forge doctor
 --prove` tries to break it, `forge exec --receipt` writes down what was enforced.
 

@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("none", Backend::None, Survivors::Ended),
         ("no init", Backend::Landlock, Survivors::Left),
         ("landlock", Backend::Landlock, Survivors::Ended),
+        ("namespaces", Backend::Namespaces, Survivors::Ended),
         ("bubblewrap", Backend::Bubblewrap, Survivors::Ended),
     ] {
         if only.as_ref().is_some_and(|only| only != name) {

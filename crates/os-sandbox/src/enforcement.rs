@@ -55,7 +55,7 @@ pub struct Enforcement {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub not_copied: Vec<String>,
     /// The number of connections and datagrams to other hosts that were refused because the network
-    /// is off, including those of name resolution. Counted under bubblewrap only; under other
+    /// is off, including those of name resolution. Counted in namespaces only; under other
     /// mechanisms it is always 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub unreachable: u64,

@@ -34,22 +34,24 @@ const NOBODY: u32 = 65534;
 
 const ROOT: Rows = Rows {
     whole: [
+        ("namespaces", "exec, namespaces", BUBBLEWRAP),
         ("bubblewrap", "exec, bubblewrap", BUBBLEWRAP),
         ("landlock", "exec, landlock", LANDLOCK),
     ],
     large: [
-        ("bubblewrap", "exec, bubblewrap, 100 000 files"),
+        ("namespaces", "exec, namespaces, 100 000 files"),
         ("landlock", "exec, landlock, 100 000 files"),
     ],
 };
 
 const ORDINARY: Rows = Rows {
     whole: [
+        ("namespaces", "exec as nobody, namespaces", BUBBLEWRAP),
         ("bubblewrap", "exec as nobody, bubblewrap", BUBBLEWRAP),
         ("landlock", "exec as nobody, landlock", LANDLOCK),
     ],
     large: [
-        ("bubblewrap", "exec as nobody, bubblewrap, 100 000 files"),
+        ("namespaces", "exec as nobody, namespaces, 100 000 files"),
         ("landlock", "exec as nobody, landlock, 100 000 files"),
     ],
 };
@@ -67,7 +69,7 @@ const PARTS: [&str; 7] = [
 
 /// Mechanism, name of the row, and bound.
 struct Rows {
-    whole: [(&'static str, &'static str, f64); 2],
+    whole: [(&'static str, &'static str, f64); 3],
     large: [(&'static str, &'static str); 2],
 }
 
@@ -200,12 +202,12 @@ impl Scene {
 
     /// The start, and the parts of a process of our own, beside the whole.
     fn parts(&self) -> Result<Vec<Measure>, Box<dyn Error>> {
-        if let Err(why) = self.works("bubblewrap") {
+        if let Err(why) = self.works("namespaces") {
             let outcome = Outcome::NotHere(why.to_string());
             let name = PARTS[0];
             return Ok(vec![Measure { name, outcome }]);
         }
-        let whole = || run(&mut self.exec("bubblewrap", "small"));
+        let whole = || run(&mut self.exec("namespaces", "small"));
         let start = || run(&mut self.command(self.at("forge"), "small", &["--version"]));
         let [whole, start] = medians(ROUNDS, 1, [Box::new(whole), Box::new(start)])?;
         let part = |name, time| Measure {
@@ -213,7 +215,7 @@ impl Scene {
             outcome: Outcome::Ratio {
                 ours: time,
                 other: whole,
-                other_name: "exec, bubblewrap",
+                other_name: "exec, namespaces",
                 target: None,
             },
         };

@@ -95,7 +95,7 @@ fn plan(project: &Path) -> Result<Plan, Box<dyn Error>> {
         &policy.build()?,
         &support,
         enforce,
-        Backend::Bubblewrap,
+        Backend::Namespaces,
     )?)
 }
 

@@ -69,7 +69,7 @@ const MAX_PER_CALL: Duration = Duration::from_micros(12);
 enum Layer {
     Landlock,
     Both,
-    BubblewrapAlone,
+    NamespacesAlone,
 }
 
 /// Each amount of work, and how much longer it may take under each layer.
@@ -77,17 +77,17 @@ const ROWS: [(&str, &str, Layer, f64); 6] = [
     ("1 000 spawns, landlock", "spawn", Layer::Landlock, 1.2),
     ("1 000 spawns, both layers", "spawn", Layer::Both, 1.2),
     (
-        "1 000 spawns, bubblewrap alone",
+        "1 000 spawns, namespaces alone",
         "spawn",
-        Layer::BubblewrapAlone,
+        Layer::NamespacesAlone,
         1.2,
     ),
     ("10 000 files read, landlock", "read", Layer::Landlock, 1.35),
     ("10 000 files read, both layers", "read", Layer::Both, 1.35),
     (
-        "10 000 files read, bubblewrap alone",
+        "10 000 files read, namespaces alone",
         "read",
-        Layer::BubblewrapAlone,
+        Layer::NamespacesAlone,
         1.1,
     ),
 ];
@@ -469,11 +469,11 @@ fn unlimited() -> Limits {
 fn plan(support: &Support, policy: &Policy, layer: Layer) -> Result<Plan, String> {
     let (support, backend, requirement) = match layer {
         Layer::Landlock => (support.clone(), Backend::Landlock, Requirement::Enforce),
-        Layer::Both => (support.clone(), Backend::Bubblewrap, Requirement::Enforce),
+        Layer::Both => (support.clone(), Backend::Namespaces, Requirement::Enforce),
         // Without Landlock a mount cannot be kept from execution, which is measured all the same.
-        Layer::BubblewrapAlone => (
+        Layer::NamespacesAlone => (
             support.clone().with_landlock_at_most(0),
-            Backend::Bubblewrap,
+            Backend::Namespaces,
             Requirement::BestEffort,
         ),
     };

@@ -24,19 +24,22 @@ const PROGRAM: &str = "/usr/bin/true";
 const ALONE: &str = "spawn, landlock + seccomp, no init";
 const LANDLOCK: &str = "spawn, landlock + seccomp + init";
 const TREE: &str = "the same with limits of the tree";
+const NAMESPACES: &str = "spawn, namespaces + landlock + seccomp";
 const BUBBLEWRAP: &str = "spawn, bubblewrap + landlock + seccomp";
 
 /// Commands at once, when memory is looked at.
 const CHILDREN: usize = 50;
-const MEMORY: [(&str, Backend); 2] = [
+const MEMORY: [(&str, Backend); 3] = [
     ("memory, landlock", Backend::Landlock),
+    ("memory, namespaces", Backend::Namespaces),
     ("memory, bubblewrap", Backend::Bubblewrap),
 ];
 
 /// Rounds of a self-test.
 const PROVEN: usize = 9;
-const PROOFS: [(&str, Backend); 2] = [
+const PROOFS: [(&str, Backend); 3] = [
     ("self-test, landlock", Backend::Landlock),
+    ("self-test, namespaces", Backend::Namespaces),
     ("self-test, bubblewrap", Backend::Bubblewrap),
 ];
 
@@ -76,7 +79,8 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
         landlock(&support, ALONE, Survivors::Left, &each(), Some(1.5))?,
         landlock(&support, LANDLOCK, Survivors::Ended, &each(), Some(2.2))?,
         landlock(&support, TREE, Survivors::Ended, &Limits::default(), None)?,
-        bubblewrap(&support)?,
+        beside_bwrap(&support, NAMESPACES, Backend::Namespaces, 0.6)?,
+        beside_bwrap(&support, BUBBLEWRAP, Backend::Bubblewrap, 1.2)?,
     ];
     for (name, backend) in MEMORY {
         measures.push(memory(&support, name, backend)?);
@@ -182,8 +186,13 @@ fn landlock(
     Ok(Measure { name, outcome })
 }
 
-fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
-    let plan = plan(support, Backend::Bubblewrap, Survivors::Ended, &each());
+fn beside_bwrap(
+    support: &Support,
+    name: &'static str,
+    backend: Backend,
+    target: f64,
+) -> Result<Measure, Box<dyn Error>> {
+    let plan = plan(support, backend, Survivors::Ended, &each());
     let outcome = match (plan, support.bubblewrap()) {
         (Err(why), _) => Outcome::NotHere(why),
         (Ok(_), None) => Outcome::NotHere("no bwrap".to_owned()),
@@ -200,14 +209,11 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
                 ours,
                 other,
                 other_name: "bwrap, same namespaces and mounts",
-                target: Some(1.2),
+                target: Some(target),
             }
         }
     };
-    Ok(Measure {
-        name: BUBBLEWRAP,
-        outcome,
-    })
+    Ok(Measure { name, outcome })
 }
 
 /// The arguments of a bubblewrap by hand, with `more` before its root becomes read-only.

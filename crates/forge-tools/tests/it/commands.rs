@@ -72,7 +72,7 @@ fn a_protected_name_that_was_made_is_taken_away_here() {
         .build()
         .unwrap();
     let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap();
-    if plan.backend() != os_sandbox::Backend::Bubblewrap {
+    if plan.backend() != os_sandbox::Backend::Namespaces {
         eprintln!("skipped: no mount layer here");
         return;
     }

@@ -19,7 +19,7 @@ fn toolboxes(dir: &Path) -> Vec<(Backend, Toolbox)> {
         .build()
         .unwrap();
     let support = Support::detect();
-    let found: Vec<_> = [Backend::Bubblewrap, Backend::Landlock]
+    let found: Vec<_> = [Backend::Namespaces, Backend::Landlock]
         .into_iter()
         .filter_map(|backend| {
             let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend)
@@ -336,7 +336,7 @@ fn the_working_directory_shows_what_the_file_tools_list_here() {
         .build()
         .unwrap();
     let support = Support::detect();
-    for backend in [Backend::Bubblewrap, Backend::Landlock] {
+    for backend in [Backend::Namespaces, Backend::Landlock] {
         let Ok(plan) = Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend)
         else {
             eprintln!("skipped: {backend}");
@@ -356,7 +356,7 @@ fn the_working_directory_shows_what_the_file_tools_list_here() {
                 .collect()
         };
         assert_eq!(names(&listed.content), names(&shown.content), "{backend}");
-        if backend == Backend::Bubblewrap {
+        if backend == Backend::Namespaces {
             let place = call(&toolbox, "shell", json!({"command": "pwd"}));
             assert_eq!(place.content, "/work\n");
         }

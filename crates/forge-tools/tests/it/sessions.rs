@@ -22,7 +22,7 @@ fn plans(dir: &Path) -> Vec<Plan> {
         .build()
         .unwrap();
     let support = Support::detect();
-    let plans: Vec<Plan> = [Backend::Bubblewrap, Backend::Landlock]
+    let plans: Vec<Plan> = [Backend::Namespaces, Backend::Landlock]
         .into_iter()
         .filter_map(|backend| {
             Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend)

@@ -606,7 +606,7 @@ fn a_host_for_one_run_lifts_no_denial() {
         "--trust",
         "exec",
         "--mechanism",
-        "bubblewrap",
+        "namespaces",
         "--host",
         "*.one.test",
         "--",
@@ -640,7 +640,7 @@ fn the_hosts_of_the_last_run_are_offered() {
     let command = [
         "exec",
         "--mechanism",
-        "bubblewrap",
+        "namespaces",
         "--host",
         "named.test",
         "--",

@@ -39,7 +39,7 @@ fn planted_names_are_found_however_many_connections_are_open() {
         let script = format!("ulimit -Sn {descriptors}; exec \"$0\" \"$@\"");
         let forge = forge_program().to_str().unwrap();
         let host = format!("localhost:{port}");
-        let exec = ["exec", "--mechanism", "bubblewrap", "--host", &host, "--"];
+        let exec = ["exec", "--mechanism", "namespaces", "--host", &host, "--"];
         let command = ["python3", "plant.py", &port];
         let args = [&["-c", &script, forge][..], &exec, &command].concat();
         let ran = world.command("sh".as_ref(), &args).output().unwrap();

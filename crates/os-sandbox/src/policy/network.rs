@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Network {
-    /// No other host. With a network namespace (bubblewrap, Docker) a command and its children have
+    /// No other host. With a network namespace (namespaces, bubblewrap, Docker) a command and its children have
     /// a loopback interface of their own. Without one the command cannot make an internet socket,
     /// and connects fail with "Network is unreachable".
     #[default]

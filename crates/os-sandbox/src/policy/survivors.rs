@@ -22,6 +22,6 @@ pub enum Survivors {
     /// applies only while the caller waits, and the first process also survives a caller that is
     /// killed. All commands of a plan share HOME and TMPDIR, which are removed with the plan.
     ///
-    /// Under bubblewrap the namespace ends everything in any case.
+    /// A pid namespace ends everything in any case.
     Left,
 }

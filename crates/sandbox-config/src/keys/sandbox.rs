@@ -124,7 +124,7 @@ key_table! {
         durable: Bool, default("false"), user_limit(MeetRule::True);
         /// Local sockets of the host that commands may connect to: none (`closed`), those in a list
         /// of paths, or all that they can name (`open`). With `closed`, a command can use sockets
-        /// that it creates itself, where bubblewrap separates them from the host's and `require` is
+        /// that it creates itself, where namespaces separate them from the host's and `require` is
         /// not `guards`.
         unix_sockets: OneOf(&[Words(&["closed", "open"], &[]), List(&Text)]), default("closed"),
             trust("when it is not `closed`"), user_limit(MeetRule::Sockets);

@@ -176,7 +176,7 @@ fn receipts_say_what_was_outside_and_what_inside() {
         ("file handles", "file handles")
     );
     assert!(
-        ["bubblewrap", "landlock"].contains(&backends[1].as_str()),
+        ["namespaces", "bubblewrap", "landlock"].contains(&backends[1].as_str()),
         "{backends:?}"
     );
     // Kept results lie with the broker.

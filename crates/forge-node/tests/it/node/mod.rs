@@ -199,7 +199,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
         absent.starts_with("the node refused its setup: "),
         "{absent}"
     );
-    // A list of hosts takes bubblewrap where the node runs, here the same machine.
+    // A list of hosts takes a network namespace where the node runs, here the same machine.
     let hosts = os_sandbox::NamedHosts::new(["example.com:443"]).port(443);
     let hosts = hosts.address((std::net::Ipv4Addr::LOCALHOST, 5432).into());
     let policy = policy(&host);
@@ -208,12 +208,12 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
         .build()
         .unwrap();
     let setup = |requirement| Setup::new().commands(&policy, requirement, &PathMapping::Same);
-    let has_bubblewrap = Support::detect().bubblewrap().is_some();
-    if !has_bubblewrap {
+    let has_namespaces = Support::detect().namespaces();
+    if !has_namespaces {
         let network = refusal(setup(Requirement::Enforce).unwrap());
         assert!(network.contains("network"), "{network}");
     }
-    let requirement = match has_bubblewrap {
+    let requirement = match has_namespaces {
         true => Requirement::Enforce,
         // A plan that need not keep every promise is accepted.
         false => Requirement::BestEffort,
@@ -226,7 +226,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
         .iter()
         .find(|one| one["promise"] == "network");
     let state = network.unwrap()["state"].as_str();
-    assert_eq!(state == Some("enforced"), has_bubblewrap, "{promises}");
+    assert_eq!(state == Some("enforced"), has_namespaces, "{promises}");
     // A directory that no place has is not even asked for.
     let nowhere = Setup::new().files(&files, &PathMapping::Moved(Vec::new()));
     assert!(matches!(nowhere, Err(NodeError::Unsupported(_))));

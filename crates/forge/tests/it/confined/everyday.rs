@@ -28,11 +28,11 @@ fn rows(mechanism: &str) -> Vec<Row<'static>> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.map(|line| {
         let cells: Vec<&str> = line.split('\t').collect();
-        let [_, command, needs, bubblewrap, landlock] = cells[..] else {
+        let [_, command, needs, namespaces, landlock] = cells[..] else {
             panic!("not five cells: {line}");
         };
         let expected = match mechanism {
-            "bubblewrap" => bubblewrap,
+            "namespaces" => namespaces,
             _ => landlock,
         };
         Row {
@@ -171,8 +171,8 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn they_run_under_bubblewrap() {
-    all_run("bubblewrap");
+fn they_run_under_namespaces() {
+    all_run("namespaces");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const FILE: &str = "golem-forge.config.yaml";
 /// Every mechanism that this host has, each forced by name. The tests of os-sandbox
 /// make sure that none is left out unseen.
 pub(super) fn mechanisms(world: &World) -> Vec<&'static str> {
-    let all: Vec<_> = ["bubblewrap", "landlock"]
+    let all: Vec<_> = ["namespaces", "landlock"]
         .into_iter()
         .filter(|name| {
             world
@@ -103,7 +103,7 @@ fn networking_off_means_off() {
         ]);
         // Without a network namespace there are no sockets; with one, nobody listens there.
         let refusal = match mechanism {
-            "bubblewrap" => "Connection refused",
+            "namespaces" => "Connection refused",
             _ => "Network is unreachable",
         };
         ran.says(&[refusal]);
@@ -111,7 +111,7 @@ fn networking_off_means_off() {
         let told = ran.stdout.ends_with("udp refused\n");
         assert_eq!(
             told,
-            mechanism != "bubblewrap",
+            mechanism != "namespaces",
             "{mechanism}: {}",
             ran.stdout
         );
@@ -193,7 +193,7 @@ fn the_receipt_says_what_was_enforced() {
 #[test]
 fn what_was_taken_away_is_said() {
     let world = World::new(&[]);
-    if !mechanisms(&world).contains(&"bubblewrap") {
+    if !mechanisms(&world).contains(&"namespaces") {
         eprintln!("skipped: no mount layer here");
         return;
     }
@@ -314,7 +314,7 @@ fn the_receipt_is_the_one_of_the_end() {
 #[test]
 fn what_cannot_be_looked_at_fails_the_command() {
     let world = World::new(&[]);
-    if !mechanisms(&world).contains(&"bubblewrap") {
+    if !mechanisms(&world).contains(&"namespaces") {
         eprintln!("skipped: no mount layer here");
         return;
     }

@@ -193,7 +193,7 @@ fn the_working_directory_shows_the_mounts() {
         let ls = [
             "--trust", "--quiet", "tools", "call", "shell", call, "--yes",
         ];
-        for (mechanism, hidden) in [("bubblewrap", None), ("landlock", Some("userns"))] {
+        for (mechanism, hidden) in [("namespaces", None), ("landlock", Some("userns"))] {
             let ran = match hidden {
                 None => world.forge(&ls),
                 Some(hidden) => world.forge_without(&[hidden], &ls),

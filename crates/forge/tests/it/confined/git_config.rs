@@ -157,7 +157,7 @@ fn it_is_about_this_one_name_and_needs_a_yes() {
             "user.name",
             "Me",
         ]);
-        if mechanism == "bubblewrap" {
+        if mechanism == "namespaces" {
             assert_ne!(ran.code, 0, "{}", ran.stderr);
         }
         ran.says(&["sandbox.unprotect"]);

@@ -140,11 +140,11 @@ fn one_missing_mechanism_leaves_the_other() {
     };
     assert_eq!(uses("userns").as_deref(), Some("landlock"));
     if world
-        .forge(&["exec", "--mechanism", "bubblewrap", "--", "true"])
+        .forge(&["exec", "--mechanism", "namespaces", "--", "true"])
         .code
         == 0
     {
-        assert_eq!(uses("landlock").as_deref(), Some("bubblewrap"));
+        assert_eq!(uses("landlock").as_deref(), Some("namespaces"));
     }
 }
 

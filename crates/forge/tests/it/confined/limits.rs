@@ -183,7 +183,7 @@ fn a_refused_connection_is_named_after_a_failure() {
             let exec = ["exec", "--mechanism", mechanism];
             world.forge(&[flags, &exec[..], &["--", "sh", "-c", script]].concat())
         };
-        let counted = mechanism == "bubblewrap";
+        let counted = mechanism == "namespaces";
         let failed = run(&[], "python3 silent.py; exit 3");
         assert_eq!(failed.code, 3, "{mechanism}: {}", failed.stderr);
         assert_eq!(failed.stderr.matches(note).count(), usize::from(counted));
@@ -219,8 +219,8 @@ fn a_refused_connection_is_named_after_a_failure() {
     let calls = limited("");
     std::fs::write(calls.project().join("silent.py"), SILENT).unwrap();
     let arguments = json!({"command": "python3 silent.py; exit 3"});
-    if mechanisms(&world).contains(&"bubblewrap") {
-        let ran = call(&calls, "bubblewrap", &arguments);
+    if mechanisms(&world).contains(&"namespaces") {
+        let ran = call(&calls, "namespaces", &arguments);
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains("Network access is disabled"), "{said}");
     }

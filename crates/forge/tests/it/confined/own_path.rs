@@ -86,7 +86,7 @@ fn with_several_mounts_the_one_around_the_person_counts() {
 #[test]
 fn the_names_of_the_sandbox_are_links() {
     let world = World::new(&[(FILE, ROOT), ("src/a", "A")]);
-    if !mechanisms(&world).contains(&"bubblewrap") {
+    if !mechanisms(&world).contains(&"namespaces") {
         eprintln!("skipped: no mount layer here");
         return;
     }

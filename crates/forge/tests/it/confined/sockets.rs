@@ -86,7 +86,7 @@ fn a_command_reaches_its_own_and_no_others() {
             ];
             let ran = world.forge(&words);
             ran.code(0);
-            let own = if mechanism == "bubblewrap" {
+            let own = if mechanism == "namespaces" {
                 "reached"
             } else {
                 "refused"
@@ -107,7 +107,7 @@ fn a_command_reaches_its_own_and_no_others() {
 #[test]
 fn everyday_programs_find_their_sockets() {
     let world = World::new(&[]);
-    if !mechanisms(&world).contains(&"bubblewrap") {
+    if !mechanisms(&world).contains(&"namespaces") {
         eprintln!("skipped: no bubblewrap here");
         return;
     }
@@ -118,7 +118,7 @@ fn everyday_programs_find_their_sockets() {
         let ran = world.forge(&[
             "exec",
             "--mechanism",
-            "bubblewrap",
+            "namespaces",
             "--",
             "python3",
             "-c",
