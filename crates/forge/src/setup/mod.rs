@@ -93,7 +93,7 @@ pub(crate) fn host_list_remark(grant: &Grant) -> Option<String> {
 }
 
 /// The remark about named hosts under Landlock alone.
-const PROXY_VARIABLES_ONLY: &str = "without bubblewrap only programs that use the proxy variables \
+const PROXY_VARIABLES_ONLY: &str = "without namespaces only programs that use the proxy variables \
                                     reach the named hosts; forge connects them";
 
 /// Returns what makes a host that the grant allows by name reachable on this host, or what does not.

@@ -300,10 +300,10 @@ fn what_the_rules_cannot_know_is_noted() {
     world.write(".sandbox/data/there", "x");
     let refused = "every command is refused: nothing here holds a command to the hosts";
     let doctor: Value = serde_json::from_str(&world.forge(&["--json", "doctor"]).stdout).unwrap();
-    let by_proxy = "without bubblewrap only programs that use the proxy variables reach";
+    let by_proxy = "without namespaces only programs that use the proxy variables reach";
     let of_mechanism = match (
         doctor["sandbox"]["named_hosts"] == true,
-        doctor["sandbox"]["backend"] == "bubblewrap",
+        doctor["sandbox"]["backend"] != "landlock",
     ) {
         (false, _) => Some(refused),
         (true, false) => Some(by_proxy),
@@ -314,7 +314,7 @@ fn what_the_rules_cannot_know_is_noted() {
         None => Some(note),
     };
     let of_command = of_mechanism;
-    let held = "bubblewrap holds commands to the named hosts";
+    let held = "commands reach the named hosts only";
     let absent = "nothing is at this path now: the answer is about its name";
     for (args, note) in [
         (&["/data/there"][..], None),

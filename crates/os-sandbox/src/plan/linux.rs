@@ -335,8 +335,11 @@ pub(super) fn can_proxy(policy: &Policy, support: &Support, backend: Backend) ->
         Backend::Namespaces => Ok(Namespaces),
         Backend::Bubblewrap => Ok(Bubblewrap),
         Backend::Landlock if !support.own_container => {
-            let without =
-                |missing: String| Err(format!("a list of hosts needs a network namespace{missing}"));
+            let without = |missing: String| {
+                Err(format!(
+                    "a list of hosts needs a network namespace{missing}"
+                ))
+            };
             let abi = support.landlock_abi();
             if abi < 4 {
                 return without(format!(

@@ -8,8 +8,8 @@ use crate::fixture::{Mechanism, World, said};
 use crate::outcome::{ensure, expect, say};
 use crate::report::Report;
 use os_sandbox::{
-    Command, Contact, ContactKind, ContactOutcome, Contacts, ErrorKind, HostProxy,
-    NamedHosts, Network, Promise, PromiseState, ProxyPassword, ProxySession, ProxySockets, Sandbox,
+    Command, Contact, ContactKind, ContactOutcome, Contacts, ErrorKind, HostProxy, NamedHosts,
+    Network, Promise, PromiseState, ProxyPassword, ProxySession, ProxySockets, Sandbox,
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};

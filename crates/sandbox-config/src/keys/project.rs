@@ -40,7 +40,7 @@ key_table! {
         /// Directories that workers and commands can use, and the rules that hold in all of them.
         sandbox: Section(&SANDBOX);
         /// Access of commands to other hosts: all (`true`), none (`false`), or only those in
-        /// `allow`, which takes bubblewrap or Landlock. In a network namespace of its own, a command
+        /// `allow`, which takes namespaces or Landlock. In a network namespace of its own, a command
         /// always reaches the servers that it started itself, on 127.0.0.1 and ::1.
         network: NETWORK_SHAPE, default("false"), trust("when it is not `false`"),
             user_limit(MeetRule::Network);

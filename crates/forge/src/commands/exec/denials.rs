@@ -98,7 +98,7 @@ fn hint(denial: &Denial) -> Option<String> {
         }
         DenialReason::NetworkOff if !is_connect(denial) => {
             "under Landlock alone a command has no network, not even for servers of its own; \
-             bubblewrap gives it one: forge doctor"
+             namespaces give it one: forge doctor"
                 .to_owned()
         }
         DenialReason::SocketNotNamed => {

@@ -233,6 +233,7 @@ fn told(host: Host) -> Option<String> {
     }
     refusals(&world, &forge, backend);
     for (name, works) in [
+        ("namespaces", json["namespaces"] == true),
         ("bubblewrap", !json["bubblewrap"].is_null()),
         ("landlock", json["landlock_abi"] != 0),
     ] {
@@ -257,10 +258,10 @@ fn told(host: Host) -> Option<String> {
 fn named_hosts(forge: &dyn Fn(&[&str]) -> Ran, doctor: &str, json: &serde_json::Value) {
     let missing_sockets = missing(json).iter().any(|what| what.contains("sockets"));
     let (holds, note) = match json["backend"].as_str() {
-        Some("bubblewrap") => (true, "bubblewrap holds commands"),
+        Some("namespaces" | "bubblewrap") => (true, "commands reach the named hosts only"),
         Some("landlock") if !missing_sockets => (
             true,
-            "without bubblewrap only programs that use the proxy variables reach",
+            "without namespaces only programs that use the proxy variables reach",
         ),
         _ => (
             false,
@@ -287,7 +288,8 @@ fn named_hosts(forge: &dyn Fn(&[&str]) -> Ran, doctor: &str, json: &serde_json::
         let ran = with(args);
         let said = format!("{}{}", ran.stdout, ran.stderr);
         let of_host = args[1..] == ["host:example.com"];
-        let is_told = of_host || json["backend"] != "bubblewrap";
+        let is_told =
+            of_host || !matches!(json["backend"].as_str(), Some("namespaces" | "bubblewrap"));
         assert_eq!(said.contains(note), is_told, "{args:?}: {said}");
     }
 }
@@ -428,14 +430,16 @@ fn as_it_is() {
     let host = Host::default();
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by bubblewrap.
+    Commands are confined by namespaces.
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -452,6 +456,7 @@ fn without_openat2() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
+    namespaces  no   step 0 of the command's root directory failed: Function not implemented (os error 38)
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, move_mount and mount_setattr
@@ -460,6 +465,7 @@ fn without_openat2() {
     sockets     no   a command that tried could not connect to a named socket
                      Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)
     launcher    yes
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -474,8 +480,9 @@ fn without_landlock() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by bubblewrap.
+    Commands are confined by namespaces.
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    no   the kernel does not offer Landlock
@@ -483,6 +490,7 @@ fn without_landlock() {
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 125
     "#);
@@ -496,8 +504,9 @@ fn with_landlock_switched_off() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by bubblewrap.
+    Commands are confined by namespaces.
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    no   the kernel has Landlock and does not use it
@@ -505,6 +514,7 @@ fn with_landlock_switched_off() {
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 125
     "#);
@@ -522,12 +532,14 @@ fn without_user_namespaces() {
 
     metadata         absent    (needs a mount layer, such as bubblewrap)
 
+    namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -544,6 +556,7 @@ fn without_mounts_by_descriptor() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
+    namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Operation not permitted (os error 1)
                      a user namespace within another with its capabilities: user.max_user_namespaces and AppArmor's profile for what bwrap starts decide
@@ -551,6 +564,7 @@ fn without_mounts_by_descriptor() {
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -565,14 +579,16 @@ fn without_close_range() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by bubblewrap.
+    Commands are confined by namespaces.
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -587,8 +603,9 @@ fn without_process_descriptors() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by bubblewrap.
+    Commands are confined by namespaces.
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    yes
@@ -596,6 +613,7 @@ fn without_process_descriptors() {
     sockets     no   a command that tried could not connect to a named socket
                      Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -613,6 +631,7 @@ fn without_memory_files() {
 
     launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
+    namespaces  no   cannot be tried without the launcher
     bubblewrap  no   cannot be tried without the launcher
     landlock    no   cannot be tried without the launcher
     seccomp     no   cannot be tried without the launcher
@@ -624,6 +643,7 @@ fn without_memory_files() {
 
     hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
     or run it without any confinement: forge exec --no-os-sandbox -- …
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
     "#);
@@ -645,6 +665,7 @@ fn without_programs_in_memory() {
 
     launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
 
+    namespaces  no   cannot be tried without the launcher
     bubblewrap  no   cannot be tried without the launcher
     landlock    no   cannot be tried without the launcher
     seccomp     no   cannot be tried without the launcher
@@ -656,6 +677,7 @@ fn without_programs_in_memory() {
 
     hint: launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
     or run it without any confinement: forge exec --no-os-sandbox -- …
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
     "#);
@@ -674,6 +696,7 @@ fn without_filters() {
 
     seccomp: system call filters cannot be installed; a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    yes
@@ -686,6 +709,7 @@ fn without_filters() {
 
     hint: seccomp: system call filters cannot be installed; a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)
     or run it without any confinement: forge exec --no-os-sandbox -- …
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
     "#);
@@ -702,6 +726,7 @@ fn linux_5_4() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
+    namespaces  no   step 0 of the command's root directory failed: Function not implemented (os error 38)
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, move_mount and mount_setattr
@@ -711,6 +736,7 @@ fn linux_5_4() {
     sockets     no   a command that tried could not connect to a named socket
                      Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)
     launcher    yes
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 125
     "#);
@@ -724,16 +750,16 @@ fn without_bubblewrap() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by landlock.
+    Commands are confined by namespaces.
 
-    metadata         absent    (needs a mount layer, such as bubblewrap)
-
+    namespaces  yes
     bubblewrap  no   bwrap is not installed
                      apt-get install bubblewrap
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -747,16 +773,16 @@ fn with_bubblewrap_set_user_id() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by landlock.
+    Commands are confined by namespaces.
 
-    metadata         absent    (needs a mount layer, such as bubblewrap)
-
+    namespaces  yes
     bubblewrap  no   /usr/bin/bwrap is set-user-id, which is not used (CVE-2026-41163)
                      chmod u-s,g-s /usr/bin/bwrap (user namespaces make the bit unnecessary)
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -770,16 +796,16 @@ fn with_bubblewrap_too_old() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by landlock.
+    Commands are confined by namespaces.
 
-    metadata         absent    (needs a mount layer, such as bubblewrap)
-
+    namespaces  yes
     bubblewrap  no   /usr/bin/bwrap (0.3.1) is too old: bwrap: Unknown option --clearenv
                      bubblewrap 0.5 or later is needed: apt-get install bubblewrap
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -793,16 +819,16 @@ fn with_bubblewrap_that_fails() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by landlock.
+    Commands are confined by namespaces.
 
-    metadata         absent    (needs a mount layer, such as bubblewrap)
-
+    namespaces  yes
     bubblewrap  no   /usr/bin/bwrap does not work: the launcher ended before the command was started: broken
                      to see it fail by hand: /usr/bin/bwrap --unshare-all --ro-bind / / --dev /dev --proc /proc true
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -817,16 +843,16 @@ fn under_apparmor() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by landlock.
+    Commands are confined by namespaces.
 
-    metadata         absent    (needs a mount layer, such as bubblewrap)
-
+    namespaces  yes
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: setting up uid map: Permission denied
                      AppArmor restricts user namespaces here; its profile for bwrap allows them: apt-get install apparmor-profiles && install -m 644 /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/bwrap-userns-restrict && apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -844,12 +870,14 @@ fn with_proc_masked() {
 
     metadata         absent    (needs a mount layer, such as bubblewrap)
 
+    namespaces  no   step 45 of the command's root directory failed: Operation not permitted (os error 1)
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: Can't mount proc on /newroot/proc: Operation not permitted
                      an outer container or service masks parts of /proc, and must show all of it (docker: --security-opt systempaths=unconfined, podman: --security-opt unmask=ALL, systemd: ProtectKernelTunables=no)
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -868,11 +896,12 @@ fn without_control_groups() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
-    Commands are confined by bubblewrap.
+    Commands are confined by namespaces.
 
     memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly)
     process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
 
+    namespaces  yes
     bubblewrap  yes
     pins        yes
     landlock    yes
@@ -881,6 +910,7 @@ fn without_control_groups() {
     launcher    yes
     memory      no   none can be made in […]: Read-only file system (os error 30)
     processes   no   none can be made in […]: Read-only file system (os error 30)
+    exec --mechanism namespaces: 0
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -897,9 +927,11 @@ fn in_a_container_with_an_old_profile() {
     insta::assert_snapshot!(told, @r#"
     Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
+    namespaces: the namespaces could not be made: Operation not permitted (os error 1)
     bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
 
+    namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock    no   the kernel does not offer Landlock
@@ -910,9 +942,11 @@ fn in_a_container_with_an_old_profile() {
 
     error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
-    hint: bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
+    hint: namespaces: the namespaces could not be made: Operation not permitted (os error 1)
+    bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
     or run it without any confinement: forge exec --no-os-sandbox -- …
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
     "#);
@@ -939,6 +973,7 @@ fn with_nothing() {
 
     launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
+    namespaces  no   cannot be tried without the launcher
     bubblewrap  no   cannot be tried without the launcher
     landlock    no   cannot be tried without the launcher
     seccomp     no   cannot be tried without the launcher
@@ -950,6 +985,7 @@ fn with_nothing() {
 
     hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
     or run it without any confinement: forge exec --no-os-sandbox -- …
+    exec --mechanism namespaces: 125
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
     "#);

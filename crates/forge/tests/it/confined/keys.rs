@@ -71,8 +71,16 @@ fn rows() -> Vec<Flip> {
             key: "network.allow",
             without: "network: false",
             with: "network: { allow: [example.com] }",
-            args: &["exec", "--mechanism", "landlock", "--", "true"],
-            then: [(0, ""), (125, "choose `network: false` or `network: true`")],
+            args: &[
+                "exec",
+                "--mechanism",
+                "landlock",
+                "--",
+                "sh",
+                "-c",
+                "echo \"${http_proxy:+a proxy}\"",
+            ],
+            then: [(0, ""), (0, "a proxy")],
         },
         Flip {
             key: "network.deny",
@@ -359,13 +367,13 @@ fn one_call_writes_no_more_than_its_limit() {
 fn a_list_of_hosts_never_turns_into_every_host() {
     let config = "network: { allow: [example.com] }\nshell: { default: ask }\n";
     let world = World::new(&[(FILE, config)]);
-    // Processes that stay have no proxy, so nothing but bubblewrap holds them to it.
+    // Processes that stay have no proxy, so nothing but a network namespace holds them to it.
     let landlock = ["exec", "--mechanism", "landlock", "--", "true"];
     let left = ["--trust", "-c", "sandbox.survivors=left"];
     let ran = world.forge(&[&left[..], &landlock[..]].concat());
     ran.code(125);
     ran.says(&[
-        "a list of hosts needs bubblewrap where processes may stay after the end",
+        "a list of hosts needs a network namespace where processes may stay after the end",
         "hint: nothing here holds a command to the hosts in `network.allow`: install bubblewrap",
         "-c network=false",
     ]);
@@ -373,7 +381,7 @@ fn a_list_of_hosts_never_turns_into_every_host() {
     // The remedy in the text is one.
     for args in [
         &landlock[..],
-        &["exec", "--mechanism", "bubblewrap", "--", "true"],
+        &["exec", "--mechanism", "namespaces", "--", "true"],
     ] {
         let off = [&left[..], &["-c", "network=false"], args].concat();
         world.forge(&off).code(0);
@@ -392,7 +400,7 @@ fn a_list_of_hosts_never_turns_into_every_host() {
     ];
     let ran = world.forge(&[&["--trust"], &exec[..]].concat());
     assert_eq!(ran.stdout, "http://sandbox\nNetwork is unreachable\n");
-    // Under bubblewrap the list holds: a name that it has is resolved, no other is, and no address
+    // In namespaces the list holds: a name that it has is resolved, no other is, and no address
     // is reached.
     for (script, says) in [
         (
@@ -413,7 +421,7 @@ fn a_list_of_hosts_never_turns_into_every_host() {
             "--trust",
             "exec",
             "--mechanism",
-            "bubblewrap",
+            "namespaces",
             "--",
             "bash",
             "-c",
@@ -453,7 +461,7 @@ fn local_sockets_open_by_name_and_by_declaration() {
     // Under Landlock alone its own are closed as well: the host's cannot be told from them.
     let mechanism = exec::mechanisms(&world)[0];
     let closed = match mechanism {
-        "bubblewrap" => "refused",
+        "namespaces" => "refused",
         _ => "no socket",
     };
     for (sockets, trust, worker, outcome) in [

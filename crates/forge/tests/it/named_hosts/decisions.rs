@@ -427,8 +427,8 @@ impl Row {
 fn check(rows: &[Row]) {
     let Some(servers) = servers() else { return };
     for row in rows {
-        row.check(&servers, ("bubblewrap", ""), row.proxied);
-        row.check(&servers, ("bubblewrap", " --noproxy '*'"), row.direct);
+        row.check(&servers, ("namespaces", ""), row.proxied);
+        row.check(&servers, ("namespaces", " --noproxy '*'"), row.direct);
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Outcome {
 }
 
 impl Servers {
-    /// Starts the servers. Fails if this machine has no such namespaces, or bubblewrap cannot run in
+    /// Starts the servers. Fails if this machine has no such namespaces, or commands get no namespaces in
     /// one.
     pub(super) fn start() -> Result<Servers, String> {
         let path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_owned();
@@ -76,7 +76,7 @@ impl Servers {
         match line.trim().split_once(' ') {
             Some(("ready", others)) => {
                 servers.others = others.to_owned();
-                servers.with_bubblewrap()
+                servers.with_namespaces()
             }
             _ => Err(servers.failure(line.trim())),
         }
@@ -91,13 +91,13 @@ impl Servers {
         format!("no servers in a namespace: {why} {}", stderr.trim())
     }
 
-    fn with_bubblewrap(self) -> Result<Servers, String> {
+    fn with_namespaces(self) -> Result<Servers, String> {
         let doctor = self.forge(&["--json", "doctor"]);
         let found: Value = serde_json::from_str(&doctor.stdout)
             .map_err(|error| format!("{error}: {}{}", doctor.stdout, doctor.stderr))?;
-        match found["sandbox"]["bubblewrap"].is_null() {
+        match found["sandbox"]["namespaces"] == false {
             true => Err(format!(
-                "no bubblewrap in a namespace: {}",
+                "no namespaces in a namespace: {}",
                 found["sandbox"]
             )),
             false => Ok(self),
@@ -176,7 +176,7 @@ impl Servers {
 
     /// Runs a script of bash under `forge --json exec` with these hosts.
     pub(super) fn exec(&self, hosts: &[&str], settings: &[&str], script: &str) -> Outcome {
-        self.exec_under("bubblewrap", hosts, settings, script)
+        self.exec_under("namespaces", hosts, settings, script)
     }
 
     /// Returns `true` if commands reach named hosts without a network namespace here.

@@ -171,12 +171,12 @@ impl HostEnvironment {
                 self.sudo()
             );
         }
-        if self.none_allowed || self.clone_off {
-            return self.namespaces();
+        if said.contains("a new /proc") {
+            return self.masked_proc();
         }
-        match said.contains("root directory") && self.container.is_some() {
-            true => self.masked_proc(),
-            false => String::new(),
+        match said.contains("namespaces could not be made") {
+            true => self.namespaces(),
+            false => "Linux 5.12 or later, and no outer filter that hides openat2".to_owned(),
         }
     }
 

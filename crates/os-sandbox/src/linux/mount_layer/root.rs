@@ -20,6 +20,7 @@ use crate::policy::{BROAD, ETC, Mount, MountPlacement, PROGRAMS, Policy, System}
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -87,6 +88,27 @@ pub(crate) enum RootStep {
     Link { to: PathBuf, at: PathBuf },
     /// Makes the mount at this path read-only, without those in it.
     Seal { at: PathBuf },
+}
+
+impl fmt::Display for RootStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RootStep::Bind { from, at, .. } if from == at => write!(f, "mount {}", at.display()),
+            RootStep::Bind { from, at, .. } => {
+                write!(f, "mount {} at {}", from.display(), at.display())
+            }
+            RootStep::Copy { at, .. } | RootStep::Write { at, .. } => {
+                write!(f, "make {}", at.display())
+            }
+            RootStep::Cover { at, .. } => write!(f, "replace {}", at.display()),
+            RootStep::Processes => f.write_str("mount a new /proc"),
+            RootStep::Devices => f.write_str("make /dev"),
+            RootStep::Empty { at, .. } => write!(f, "mount an empty {}", at.display()),
+            RootStep::Directory { at, .. } => write!(f, "make {}", at.display()),
+            RootStep::Link { at, .. } => write!(f, "make the link {}", at.display()),
+            RootStep::Seal { at } => write!(f, "make {} read-only", at.display()),
+        }
+    }
 }
 
 /// A file of ours in the command's `/etc`.

@@ -1,11 +1,12 @@
 //! Error texts for the launcher's answers: the stage at which a start failed, and a hint.
 
+use super::super::mount_layer::root::RootStep;
 use super::super::wire;
 use super::running::Record;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 
-pub(super) fn failure(command: &Command, record: Record) -> Error {
+pub(super) fn failure(command: &Command, root: &[RootStep], record: Record) -> Error {
     const ENOEXEC: i32 = 8;
     let source = std::io::Error::from_raw_os_error(record.b);
     let program = command.program.display();
@@ -54,10 +55,10 @@ pub(super) fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
         wire::STAGE_NETWORK => of_ours("the sockets for named hosts are not there"),
         wire::STAGE_NAMESPACES => of_ours("the namespaces could not be made"),
-        wire::STAGE_ROOT => of_ours(&format!(
-            "step {} of the command's root directory failed",
-            record.c
-        )),
+        wire::STAGE_ROOT => of_ours(&match root.get(record.c as usize) {
+            Some(step) => format!("the command's root directory could not be built: {step}"),
+            None => "the command's root directory could not be built".to_owned(),
+        }),
         wire::STAGE_PARENT => of_ours("the supervisor went away"),
         other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
     }

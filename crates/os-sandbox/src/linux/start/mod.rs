@@ -140,7 +140,7 @@ pub(crate) fn begin(
         .first(START_WITHIN)
         .inspect_err(|_| Support::forget(command.sandbox.directories()))?;
     if first.kind == wire::RECORD_FAILED {
-        return Err(failed_start(&command, first, hosts));
+        return Err(failed_start(&command, prepared.root(), first, hosts));
     }
     if let Some(hosts) = hosts {
         running.proxied(hosts.serve()?);
@@ -150,10 +150,15 @@ pub(crate) fn begin(
 
 /// Returns the error of a start that failed. Unless a tree changed, which says nothing about the
 /// mechanism, support is detected again.
-fn failed_start(command: &Command, first: Record, hosts: Option<HostSockets<'_>>) -> Error {
+fn failed_start(
+    command: &Command,
+    root: &[RootStep],
+    first: Record,
+    hosts: Option<HostSockets<'_>>,
+) -> Error {
     let of_network = hosts.filter(|_| first.a == wire::STAGE_NETWORK);
     let cause = of_network.and_then(|hosts| hosts.serve().err());
-    let error = cause.unwrap_or_else(|| failure(command, first));
+    let error = cause.unwrap_or_else(|| failure(command, root, first));
     if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
         Support::forget(command.sandbox.directories());
     }
@@ -413,6 +418,14 @@ impl Prepared {
             self.run.flags |= wire::FLAG_SOCKETS;
         }
         self.namespace_channel = channel;
+    }
+
+    /// Returns the steps that the launcher takes by itself.
+    fn root(&self) -> &[RootStep] {
+        match &self.outer {
+            Some(Outer::Namespaces(steps)) => steps,
+            Some(Outer::Bwrap { .. } | Outer::Birdcage { .. }) | None => &[],
+        }
     }
 
     /// Replaces the program by checks.
