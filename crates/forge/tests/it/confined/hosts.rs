@@ -456,7 +456,8 @@ fn without_openat2() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
-    namespaces  no   step 0 of the command's root directory failed: Function not implemented (os error 38)
+    namespaces  no   the command's root directory could not be built: mount /usr: Function not implemented (os error 38)
+                     Linux 5.12 or later, and no outer filter that hides openat2
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, move_mount and mount_setattr
@@ -533,6 +534,7 @@ fn without_user_namespaces() {
     metadata         absent    (needs a mount layer, such as bubblewrap)
 
     namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
+                     whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock    yes
@@ -557,6 +559,7 @@ fn without_mounts_by_descriptor() {
     Commands are confined by bubblewrap.
 
     namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
+                     whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Operation not permitted (os error 1)
                      a user namespace within another with its capabilities: user.max_user_namespaces and AppArmor's profile for what bwrap starts decide
@@ -726,7 +729,8 @@ fn linux_5_4() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
-    namespaces  no   step 0 of the command's root directory failed: Function not implemented (os error 38)
+    namespaces  no   the command's root directory could not be built: mount /usr: Function not implemented (os error 38)
+                     Linux 5.12 or later, and no outer filter that hides openat2
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, move_mount and mount_setattr
@@ -870,7 +874,8 @@ fn with_proc_masked() {
 
     metadata         absent    (needs a mount layer, such as bubblewrap)
 
-    namespaces  no   step 45 of the command's root directory failed: Operation not permitted (os error 1)
+    namespaces  no   the command's root directory could not be built: mount a new /proc: Operation not permitted (os error 1)
+                     an outer container or service masks parts of /proc, and must show all of it (docker: --security-opt systempaths=unconfined, podman: --security-opt unmask=ALL, systemd: ProtectKernelTunables=no)
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: Can't mount proc on /newroot/proc: Operation not permitted
                      an outer container or service masks parts of /proc, and must show all of it (docker: --security-opt systempaths=unconfined, podman: --security-opt unmask=ALL, systemd: ProtectKernelTunables=no)
     landlock    yes
@@ -927,11 +932,12 @@ fn in_a_container_with_an_old_profile() {
     insta::assert_snapshot!(told, @r#"
     Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
-    namespaces: the namespaces could not be made: Operation not permitted (os error 1)
+    namespaces: the namespaces could not be made: Operation not permitted (os error 1); whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
 
     namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
+                     whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock    no   the kernel does not offer Landlock
@@ -942,7 +948,7 @@ fn in_a_container_with_an_old_profile() {
 
     error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
-    hint: namespaces: the namespaces could not be made: Operation not permitted (os error 1)
+    hint: namespaces: the namespaces could not be made: Operation not permitted (os error 1); whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
     or run it without any confinement: forge exec --no-os-sandbox -- …
@@ -1029,17 +1035,17 @@ fn landlock_by_version() {
         }
     }
     insta::assert_snapshot!(all, @r#"
-    landlock=1, Commands are confined by bubblewrap.
+    landlock=1, Commands are confined by namespaces.
     landlock=1 userns, Commands cannot be confined on this machine: this host cannot keep: write outside (needs Landlock ABI 3, Linux 6.2; this kernel has 1); signals, survivors (needs Landlock ABI 6, Linux 6.12; this kernel has 1)
-    landlock=2, Commands are confined by bubblewrap.
+    landlock=2, Commands are confined by namespaces.
     landlock=2 userns, Commands cannot be confined on this machine: this host cannot keep: write outside (needs Landlock ABI 3, Linux 6.2; this kernel has 2); signals, survivors (needs Landlock ABI 6, Linux 6.12; this kernel has 2)
-    landlock=3, Commands are confined by bubblewrap.
+    landlock=3, Commands are confined by namespaces.
     landlock=3 userns, Commands cannot be confined on this machine: this host cannot keep: signals, survivors (needs Landlock ABI 6, Linux 6.12; this kernel has 3)
-    landlock=4, Commands are confined by bubblewrap.
+    landlock=4, Commands are confined by namespaces.
     landlock=4 userns, Commands cannot be confined on this machine: this host cannot keep: signals, survivors (needs Landlock ABI 6, Linux 6.12; this kernel has 4)
-    landlock=5, Commands are confined by bubblewrap.
+    landlock=5, Commands are confined by namespaces.
     landlock=5 userns, Commands cannot be confined on this machine: this host cannot keep: signals, survivors (needs Landlock ABI 6, Linux 6.12; this kernel has 5)
-    landlock=6, Commands are confined by bubblewrap.
+    landlock=6, Commands are confined by namespaces.
     landlock=6 userns, Commands are confined by landlock.
     "#);
 }
