@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Captured, Contact, Denial, Exit};
+use os_sandbox::{Captured, Contact, Denial, DenialReason, Exit};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -287,8 +287,11 @@ fn notes_of_failure(
     let mut refused = describe_refused_hosts(&contacts.unwrap_or_default());
     let denials: Option<Vec<Denial>> =
         field("denials").and_then(|denials| serde_json::from_value(denials).ok());
+    let mut denials = denials.unwrap_or_default();
+    // A model must not learn by a report that a path exists which no mount shows.
+    denials.retain(|denial| denial.reason != DenialReason::NotShown);
     refused.extend(describe_denials(
-        &relevant_denials(&denials.unwrap_or_default(), Some(stderr)),
+        &relevant_denials(&denials, Some(stderr)),
         processes.writable(),
         field("more_denials").is_some(),
     ));

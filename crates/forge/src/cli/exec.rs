@@ -50,10 +50,14 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
     /// Say at the end everything that the command was refused, also if it succeeded, with the
-    /// program that tried it. `off` reports nothing, which is faster for commands that make many
+    /// program that tried it. `full` adds refused reads, what was touched, and the smallest grants that
+    /// would let it pass; every open of a file then takes longer. `off` reports nothing, which is faster for commands that make many
     /// files, and lets the command trace its own system calls by a filter.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     pub(crate) trace: Option<TraceReport>,
+    /// With --trace: the same as --trace=full.
+    #[arg(long, requires = "trace")]
+    pub(crate) full: bool,
     /// Exit with 123 if something that the command created was moved to the quarantine.
     #[arg(long)]
     pub(crate) fail_on_quarantine: bool,
@@ -72,6 +76,7 @@ pub(crate) struct ExecArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceReport {
     All,
+    Full,
     Off,
 }
 

@@ -96,6 +96,10 @@ pub(crate) struct ExplainArgs {
     /// Whether the path may be deleted.
     #[arg(long, conflicts_with = "command")]
     pub(crate) delete: bool,
+    /// The refusals of a recorded run, and the smallest grants that would let them pass: `last`, or
+    /// the beginning of its id.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["subject", "worker", "chain", "command"])]
+    pub(crate) from_run: Option<String>,
     /// A command and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

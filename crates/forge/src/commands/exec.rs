@@ -7,7 +7,9 @@ mod denials;
 mod exec_log;
 mod identity;
 mod missing;
+pub(crate) mod proposals;
 mod receipt;
+mod touched;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -470,6 +472,9 @@ fn run_it(
         report(&exit, exceeded, &printed, enforcement)?;
     } else {
         print_limits(&exit, &child, plan.policy(), quiet, args.trace);
+        if report_level(args) == ReportLevel::Full {
+            denials::print_grants(child.enforcement(), ambient.home.as_deref());
+        }
         let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
@@ -495,7 +500,7 @@ fn print_limits(
             describe_limit(&exceeded)
         ));
     }
-    if trace == Some(TraceReport::All) {
+    if matches!(trace, Some(TraceReport::All | TraceReport::Full)) {
         denials::print_all(child.enforcement());
     }
     if exit.success() || quiet {
@@ -590,6 +595,8 @@ impl CommandBuilder<'_> {
 fn report_level(args: &ExecArgs) -> ReportLevel {
     match args.trace {
         Some(TraceReport::Off) => ReportLevel::Off,
+        Some(TraceReport::Full) => ReportLevel::Full,
+        Some(TraceReport::All) if args.full => ReportLevel::Full,
         None | Some(TraceReport::All) => ReportLevel::Refused,
     }
 }

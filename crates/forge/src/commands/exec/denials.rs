@@ -1,12 +1,20 @@
 //! Denials of a command as lines for a person, with the keys that would allow them.
 
+use std::path::Path;
+
 use forge_tools::{describe_denials, relevant_denials};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
 
+use super::{proposals::Proposals, touched};
 use crate::output::stderr;
 
 /// Prints every denial of a command, whatever came of it.
 pub(super) fn print_all(receipt: &Enforcement) {
+    if let Some(touched) = &receipt.touched {
+        touched::describe(touched)
+            .into_iter()
+            .for_each(stderr::print);
+    }
     for denial in &receipt.denials {
         let program = match denial.program.as_str() {
             "" => "a program that has ended",
@@ -19,11 +27,29 @@ pub(super) fn print_all(receipt: &Enforcement) {
     }
     if receipt.denials.is_empty() {
         stderr::print(match receipt.reports_denials {
+            true if receipt.touched.is_some() => "refused: nothing",
             true => "refused: nothing that would have changed something",
             false => "refused: not known, because this mechanism does not report it",
         });
     }
-    print_hints(&receipt.denials.iter().collect::<Vec<_>>());
+    // Full reports end with grants.
+    if receipt.touched.is_none() {
+        print_hints(&receipt.denials.iter().collect::<Vec<_>>());
+    }
+}
+
+/// Prints the smallest grants that would have let the refused attempts pass.
+pub(super) fn print_grants(receipt: &Enforcement, home: Option<&Path>) {
+    let proposals = Proposals::new(&receipt.denials, home);
+    for line in proposals.lines() {
+        stderr::print(format!("grant: {line}"));
+    }
+    if proposals.without > 0 {
+        stderr::print(format!(
+            "grant: none is proposed for {} of the refusals",
+            proposals.without
+        ));
+    }
 }
 
 /// Prints the denials of a command that failed, and one hint for each kind of them.

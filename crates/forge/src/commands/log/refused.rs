@@ -1,8 +1,8 @@
-//! The hosts that the commands of a run were refused, from its log.
+//! The attempts that the commands of a run were refused, from its log.
 
 use std::path::Path;
 
-use os_sandbox::{Contact, ContactKind, ContactOutcome};
+use os_sandbox::{Contact, ContactKind, ContactOutcome, Denial};
 use sandbox_network::HostPattern;
 
 use super::calls::{CallReader, LogItem};
@@ -46,6 +46,31 @@ pub(crate) fn unlisted_hosts(state: &Path, project: &Path) -> Result<Vec<HostPat
         is_new
     });
     Ok(hosts)
+}
+
+/// Returns the refusals of a run, each once: `last`, or the beginning of its name or id.
+pub(crate) fn denials_of_run(state: &Path, name: &str) -> Result<Vec<Denial>, CliError> {
+    let runs = StoredRuns::read(state)?;
+    let run = runs.find(name)?;
+    let failed = |error| unreadable(run, &error);
+    let mut reader = CallReader::new(run).map_err(failed)?;
+    let mut denials: Vec<Denial> = Vec::new();
+    while let Some(item) = reader.next(false).map_err(failed)? {
+        let LogItem::Call(call) = item else { continue };
+        let Some(execution) = call.execution else {
+            continue;
+        };
+        let receipt = &execution["enforcement"];
+        // The receipt of a node has that of the command inside.
+        let inside = receipt.get("inside").unwrap_or(receipt);
+        let found = serde_json::from_value::<Vec<Denial>>(inside["denials"].clone());
+        for denial in found.into_iter().flatten() {
+            if !denials.contains(&denial) {
+                denials.push(denial);
+            }
+        }
+    }
+    Ok(denials)
 }
 
 /// Returns the pattern that would have let a refused contact pass. `None` of another outcome, and of

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{ExplainArgs, Global};
+use crate::commands::exec::proposals::Proposals;
+use crate::commands::log::refused::denials_of_run;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, shell_word};
@@ -29,6 +31,9 @@ pub(crate) fn run(
     args: &ExplainArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
+    if let Some(run) = &args.from_run {
+        return explain_run(global, run, ambient);
+    }
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (lineage, last) = lineage(&project, args)?;
     let subject = subject(&project, last, args)?;
@@ -49,6 +54,37 @@ pub(crate) fn run(
         )
     };
     written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
+}
+
+/// Prints the refusals of a recorded run, and the grants that would let them pass.
+fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
+    let state = ambient.state.as_deref().ok_or_else(missing)?;
+    let denials = denials_of_run(state, run)?;
+    let proposals = Proposals::new(&denials, ambient.home.as_deref());
+    let text = if global.json {
+        let mut object = proposals.as_json();
+        object["denials"] = serde_json::to_value(&denials).unwrap_or_default();
+        object.to_string()
+    } else {
+        let refused = denials.iter().map(|denial| format!("refused: {denial}"));
+        let grants = proposals.lines().into_iter();
+        let grants = grants.map(|line| format!("grant: {line}"));
+        let mut lines: Vec<String> = refused.chain(grants).collect();
+        match (denials.len(), proposals.without) {
+            (0, _) => lines.push("refused: nothing is recorded".to_owned()),
+            (_, 0) => {}
+            (_, count) => {
+                lines.push(format!(
+                    "grant: none is proposed for {count} of the refusals"
+                ));
+            }
+        }
+        let lines = lines.iter().map(|line| escape(line));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
 }
 
