@@ -182,7 +182,6 @@ impl BrokerProxy {
             proxy_token: proxy_token.transpose()?,
             forwarders: sockets.forwarders,
             ask,
-            ..Listeners::default()
         })?;
         Ok(Box::new(BrokerSession(service)))
     }
