@@ -11,7 +11,7 @@ use crate::wire;
 const SLOTS: usize = 16_384;
 /// Words of one failed lookup: the object, the last name, then the thread with [`IS_NOISE`].
 const LOOKUP_WORDS: usize = 3;
-/// The thread has found the same last name in another directory.
+/// The thread has found that last name in another directory.
 const IS_NOISE: usize = 1 << 32;
 
 /// The hashes of one run.
@@ -115,7 +115,7 @@ impl Lookups {
         (Addition::New, slot)
     }
 
-    /// Returns the slot of a failed lookup for the same last name by the same thread, which has now
+    /// Returns the slot of a failed lookup for that last name by that thread, which has now
     /// found it. The lookup was a part of a search. `None` if no further one is left.
     pub fn find(&mut self, thread: i32, last: u64) -> Option<usize> {
         let (thread, last) = (thread as u32 as usize, last as usize);

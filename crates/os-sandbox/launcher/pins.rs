@@ -11,7 +11,7 @@
 //!
 //! Mounts that come from bubblewrap's namespace are locked in the launcher's: the launcher can make
 //! them stricter, and cannot remove them. If the launcher made all mounts (`root.rs`), it makes these
-//! in the same namespace. The target has no capability in any of the namespaces.
+//! in that namespace. The target has no capability in any of the namespaces.
 
 use crate::job::{Pin, Run};
 use crate::namespaces;

@@ -109,7 +109,7 @@ pub const ROOT_LINK: u8 = 9;
 pub const ROOT_SEAL: u8 = 10;
 /// The target may write in the mount.
 pub const ROOT_FLAG_WRITABLE: u8 = 1;
-/// The step does nothing if there is no such file outside.
+/// The step does nothing if the file does not exist outside.
 pub const ROOT_FLAG_OPTIONAL: u8 = 2;
 
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
@@ -176,7 +176,7 @@ pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 /// its answer.
 pub const FLAG_SOCKETS: u64 = 2048;
 /// The launcher made the mounts of this mount namespace ([`KIND_NAMESPACES`]), so it makes the pins
-/// in the same one.
+/// in it too.
 pub const FLAG_OWN_MOUNTS: u64 = 4096;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
@@ -234,7 +234,7 @@ pub const CALLS_OMITTED: u32 = 11;
 pub const CALL_READ: u32 = 13;
 /// Executes a program.
 pub const CALL_EXECUTE: u32 = 14;
-/// In a report: the thread of a failed lookup found the same last name in another directory, so
+/// In a report: the thread of a failed lookup found that last name in another directory, so
 /// the lookup was a part of a search. The state has the slot of the lookup.
 pub const CALL_FOUND: u32 = 15;
 /// In a report: the bound on failed lookups was reached.

@@ -25,7 +25,7 @@ pub enum Network {
     /// As `Denied`, but a host without network namespaces is refused.
     Loopback,
     /// As `Loopback`, and the hosts that a proxy of the caller connects
-    /// ([`HostProxy`](crate::HostProxy)). Under Landlock alone there is no loopback, and a process
+    /// ([`HostProxy`](crate::HostProxy)). Under Landlock alone it has no loopback, and a process
     /// outside connects the command to the proxy. Mechanisms that have neither a network namespace
     /// nor that process cannot keep the promise, so it is a gap there.
     Hosts(NamedHosts),
@@ -41,7 +41,7 @@ pub enum Network {
 /// which answers a name with an address of [`NamedHosts::NAMES_V4`] or [`NamedHosts::NAMES_V6`],
 /// and connects to it on one of the ports.
 ///
-/// Under Landlock alone there is no resolver, and the proxy variables name a port of the host's
+/// Under Landlock alone nothing resolves names, and the proxy variables name a port of the host's
 /// loopback, with a password. The named addresses of the loopback are connected as they are.
 ///
 /// ```

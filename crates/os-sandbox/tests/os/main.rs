@@ -267,7 +267,7 @@ fn tests() -> Vec<Test> {
             continue;
         }
         for &(name, set) in sets {
-            // Who makes the mounts is no business of the others.
+            // The other sets do not depend on the maker of the mounts.
             if !made_otherwise.is_empty() && !made_otherwise.contains(&name) {
                 continue;
             }

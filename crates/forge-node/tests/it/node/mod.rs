@@ -199,7 +199,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
         absent.starts_with("the node refused its setup: "),
         "{absent}"
     );
-    // A list of hosts takes a network namespace where the node runs, here the same machine.
+    // A list of hosts takes a network namespace where the node runs, here this machine.
     let hosts = os_sandbox::NamedHosts::new(["example.com:443"]).port(443);
     let hosts = hosts.address((std::net::Ipv4Addr::LOCALHOST, 5432).into());
     let policy = policy(&host);
