@@ -164,9 +164,9 @@ pub fn new_file_system(
         let (name, value) = (name.as_ptr() as usize, value.as_ptr() as usize);
         raw(nr::FSCONFIG, [fd(context), SET_STRING, name, value, 0, 0]).map(drop)
     };
-    let made = options
-        .iter()
-        .try_for_each(set)
+    // Programs such as df(1) print the source of a mount.
+    let made = set(&(c"source", kind))
+        .and_then(|()| options.iter().try_for_each(set))
         .and_then(|()| raw(nr::FSCONFIG, [fd(context), CREATE, 0, 0, 0, 0]))
         .and_then(|_| {
             let how = attributes as usize;

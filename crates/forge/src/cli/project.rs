@@ -66,7 +66,7 @@ pub(crate) enum CheckFormat {
 /// `forge explain`
 #[derive(Debug, Args)]
 #[command(
-    group = clap::ArgGroup::new("what").required(true).args(["subject", "command"]),
+    group = clap::ArgGroup::new("what").required(true).args(["subject", "command", "from_run"]),
     after_long_help = "\
 Examples:
   forge explain /workspace/notes.md --write
@@ -75,6 +75,7 @@ Examples:
   forge explain repo:octo/reports --write
   forge explain --as 'main > formatter' /data/a.csv
   forge explain --worker main -- git log -1
+  forge explain --from-run last
 
 The decision is one of allow, ask, block and outside. Nothing is run and nothing is made.
 A command in one word, as in -- 'git log | wc -l', is a whole line, as a model writes it."
@@ -98,7 +99,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) delete: bool,
     /// The refusals of a recorded run, and the smallest grants that would let them pass: `last`, or
     /// the beginning of its id.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["subject", "worker", "chain", "command"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "chain", "write", "delete"])]
     pub(crate) from_run: Option<String>,
     /// A command and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]

@@ -133,3 +133,45 @@ fn a_refused_socket_is_named_with_its_key() {
     ];
     assert_eq!(told(&ran.stderr), wanted, "{}", ran.stderr);
 }
+
+/// A full trace lists what was touched and what was refused, reads too, and proposes the directory
+/// that is missing and nothing wider.
+#[test]
+fn a_full_trace_proposes_the_smallest_grants() {
+    let world = World::new(&[("a.txt", "alpha\n")]);
+    let other = world.outside().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("data.txt"), "text").unwrap();
+    let top = world.project();
+    let (project, other) = (top.display(), other.display());
+    let line = format!("cat a.txt {other}/data.txt; echo made > b.txt; true");
+    for mechanism in mechanisms(&world) {
+        let why = match mechanism {
+            "landlock" => "outside",
+            _ => "no mount shows it",
+        };
+        let refused = format!("refused: read {other}/data.txt ({why})");
+        let grant = format!(
+            "grant: `sandbox.mounts`: {{ source: \"{other}\", target: \"/other\", readonly: true }}"
+        );
+        let ran = world.forge(&[
+            "exec",
+            "--trace=full",
+            "--mechanism",
+            mechanism,
+            "--",
+            "sh",
+            "-c",
+            &line,
+        ]);
+        ran.code(0).says(&[
+            &format!("touched: read 1 in {project}"),
+            &format!("touched: written 1 in {project}"),
+            &format!("{refused}, to cat"),
+            &grant,
+        ]);
+        let again = world.forge(&["explain", "--from-run", "last"]);
+        again.code(0);
+        assert_eq!(again.stdout, format!("{refused}\n{grant}\n"));
+    }
+}
