@@ -22,6 +22,8 @@
 
 #![no_std]
 #![no_main]
+// Two messages with one number.
+#![deny(unreachable_patterns)]
 
 mod connect;
 mod internet_address;

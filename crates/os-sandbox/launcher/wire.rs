@@ -83,7 +83,7 @@ pub const NETWORK_V6: u8 = 16;
 /// for its end. Body: the flags (u32), then the steps, one after the other: one of `ROOT_…` (u8),
 /// `ROOT_FLAG_…` (u8), mode (u16), length of the content (u32), the path inside and the one outside,
 /// each ended by NUL, and the content.
-pub const KIND_NAMESPACES: u32 = 6;
+pub const KIND_NAMESPACES: u32 = 7;
 /// The network is a new one, of which only the loopback device is up.
 pub const NAMESPACES_NETWORK: u32 = 1;
 pub const ROOT_STEP_BYTES: usize = 8;

@@ -193,7 +193,9 @@ impl ProbeCache {
     /// Opens the cache. `None` without a usable directory: no home, a directory that is not the
     /// caller's alone, no `/proc`.
     pub(super) fn open(report: &Report) -> Option<ProbeCache> {
-        let directory = directory(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))?;
+        let (cache, home) = (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
+        make_base(cache.clone(), home.clone());
+        let directory = directory(cache, home)?;
         let key = key(report)?;
         Some(ProbeCache { directory, key })
     }
@@ -343,22 +345,29 @@ fn parse(bytes: &[u8]) -> Vec<(String, String)> {
 /// Returns `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`, if the parent directory is the
 /// caller's. With `sudo` the home can be another user's, in which root leaves no files.
 fn directory(cache: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let base = base(cache, home)?;
+    is_own(&base).then(|| base.join(DIRECTORY))
+}
+
+fn base(cache: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|p| p.is_absolute());
-    let (base, around) = match absolute(cache) {
-        Some(cache) => (cache.clone(), cache.parent()?.to_owned()),
-        None => {
-            let home = absolute(home)?;
-            (home.join(".cache"), home)
-        }
-    };
-    let own = |path: &Path| {
-        fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
-    };
-    if !base.exists() && own(&around) {
-        // As the XDG specification asks. Another process may be faster.
+    absolute(cache).or_else(|| Some(absolute(home)?.join(".cache")))
+}
+
+/// Makes the directory of caches in a directory of the caller's, as the XDG specification asks.
+fn make_base(cache: Option<OsString>, home: Option<OsString>) {
+    if let Some(base) = base(cache, home)
+        && !base.exists()
+        && base.parent().is_some_and(is_own)
+    {
+        // Another process may be faster.
         let _ = make(&base);
     }
-    own(&base).then(|| base.join(DIRECTORY))
+}
+
+/// Returns `true` for a directory of the caller's.
+fn is_own(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
 }
 
 /// Returns `true` for a directory, not a link, of the caller's that other users cannot open.
@@ -567,11 +576,15 @@ mod tests {
             directory(Some("".into()), os(&base.path().join("gone"))),
             None
         );
+        // A look makes nothing.
+        assert_eq!(directory(None, os(&home)), None);
+        make_base(None, os(&home));
         assert_eq!(
             directory(None, os(&home)),
             Some(home.join(".cache/os-sandbox"))
         );
         let cache = base.path().join("cache");
+        make_base(os(&cache), os(&home));
         assert_eq!(
             directory(os(&cache), os(&home)),
             Some(cache.join("os-sandbox"))
