@@ -76,7 +76,8 @@ fn nothing_to_enforce_with() {
     );
     insta::assert_snapshot!(format!("{error}\nhint: {}", error.hint().unwrap()), @r"
     no mechanism works on this host, so it cannot keep read outside and 11 more promises
-    hint: bubblewrap: assumed to be missing
+    hint: namespaces: assumed to be missing
+    bubblewrap: assumed to be missing
     landlock: assumed to be missing
     seccomp: assumed to be missing
     ");

@@ -478,7 +478,7 @@ mod tests {
             text,
             format!(
                 "{HEADER}\n{b} landlock\n\
-                 {a} landlock landlock-connector bubblewrap-connector bubblewrap=0.11.0 pins\n"
+                 {a} landlock namespaces landlock-connector bubblewrap-connector namespaces-connector bubblewrap=0.11.0 pins\n"
             )
         );
     }
