@@ -10,9 +10,9 @@ use os_sandbox::Support;
 
 /// The mechanisms that the sandbox tests report on.
 #[cfg(not(feature = "birdcage"))]
-const MECHANISMS: &[&str] = &["bubblewrap", "landlock"];
+const MECHANISMS: &[&str] = &["namespaces", "bubblewrap", "landlock"];
 #[cfg(feature = "birdcage")]
-const MECHANISMS: &[&str] = &["bubblewrap", "landlock", "birdcage"];
+const MECHANISMS: &[&str] = &["namespaces", "bubblewrap", "landlock", "birdcage"];
 
 /// What every mechanism is built on. Reported on only where it is missing.
 const PARTS: [&str; 2] = ["launcher", "seccomp"];

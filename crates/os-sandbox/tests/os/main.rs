@@ -62,6 +62,7 @@ mod proofs;
 mod hide;
 #[cfg(target_os = "linux")]
 mod raw;
+#[cfg(target_os = "linux")]
 mod reads;
 #[cfg(target_os = "linux")]
 mod remembered;
