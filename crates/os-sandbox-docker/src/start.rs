@@ -36,24 +36,13 @@ impl Mechanism for Containers {
 }
 
 fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Error> {
-    let gone = || {
-        Error::new(
-            ErrorKind::Enforcement,
-            "the plan's container engine is gone",
-        )
-    };
     let engine = containers.engine().ok_or_else(gone)?.clone();
-    let policy = command.plan().policy();
-    let layout = Layout::new(policy, command.state_dir())?;
+    let layout = Layout::new(command.plan().policy(), command.state_dir())?;
     if let Some(refused) = command.plan().insists(&layout.notes.degraded, false) {
         return Err(refused);
     }
     let private = Private::new(command.plan(), &layout)?;
-    let caller = User {
-        uid: geteuid().as_raw(),
-        gid: getegid().as_raw(),
-    };
-    let user = User::of(&layout.owners, caller, containers.host().rootless)?;
+    let user = User::of(&layout.owners, caller(), containers.host().rootless)?;
     engine.reap_once(command.state_dir());
     let network = NamespaceContainer::start(containers, &engine, &command)?;
     let joined = network.as_ref().map(NamespaceContainer::mode);
@@ -86,8 +75,8 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
         let (back, ended) = (back.clone(), supervise(begun, engine, streams, wall, end));
         async move {
             let ending = ended.await;
+            // It has ended long before. If it stays, the next start finds it by its labels.
             if let Some(network) = network {
-                // It has ended long before. If it stays, the next start finds it by its labels.
                 let _gone = network.remove().await;
             }
             match copies {
@@ -102,6 +91,20 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
         notes,
         container: Some(shown),
     })
+}
+
+fn gone() -> Error {
+    Error::new(
+        ErrorKind::Enforcement,
+        "the plan's container engine is gone",
+    )
+}
+
+fn caller() -> User {
+    User {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+    }
 }
 
 fn compose(

@@ -49,12 +49,12 @@ pub fn ids() -> (u32, u32) {
     (id(nr::GETEUID), id(nr::GETEGID))
 }
 
-/// What lies at an absolute path seen from `root`: no link is followed on the way or at the end.
+/// Opens an absolute path seen from `root`, and follows no link on the way or at the end.
 pub fn open_beneath(root: i32, path: CStr<'_>) -> Result<i32> {
     open_in(root, path.without_root())
 }
 
-/// What lies at a relative path: no link is followed on the way or at the end.
+/// Opens a relative path, and follows no link on the way or at the end.
 pub fn open_in(directory: i32, path: CStr<'_>) -> Result<i32> {
     const NO_MAGICLINKS: u64 = 2;
     const NO_SYMLINKS: u64 = 4;
@@ -84,7 +84,7 @@ pub fn copy_tree(place: i32) -> Result<i32> {
     open_tree(place, c"".as_ptr() as usize, AT_EMPTY_PATH)
 }
 
-/// The same of a path, whose links are followed.
+/// Copies the mounts at and below a path, whose links are followed.
 pub fn copy_tree_at(path: CStr<'_>) -> Result<i32> {
     open_tree(AT_FDCWD, path.pointer(), 0)
 }

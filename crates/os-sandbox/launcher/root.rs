@@ -39,7 +39,7 @@ pub fn build(steps: &[u8]) -> Result<(), Failure> {
     let mut rest = steps;
     let mut index = 0;
     while !rest.is_empty() {
-        let step = RootStep::take(&mut rest).ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?;
+        let step = ReceivedStep::take(&mut rest).ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?;
         if let Err(errno) = root.make(&step) {
             tell(wire::RECORD_FAILED, wire::STAGE_ROOT, errno, index);
             sys::exit(125);
@@ -64,7 +64,7 @@ fn attach_empty_root() -> sys::Result<i32> {
 }
 
 /// One step, as `wire.rs` describes it.
-struct RootStep<'a> {
+struct ReceivedStep<'a> {
     what: u8,
     flags: u8,
     mode: u32,
@@ -73,8 +73,8 @@ struct RootStep<'a> {
     content: &'a [u8],
 }
 
-impl<'a> RootStep<'a> {
-    fn take(rest: &mut &'a [u8]) -> Option<RootStep<'a>> {
+impl<'a> ReceivedStep<'a> {
+    fn take(rest: &mut &'a [u8]) -> Option<ReceivedStep<'a>> {
         let (head, body) = rest.split_at_checked(wire::ROOT_STEP_BYTES)?;
         let length = u32::from_ne_bytes(head.get(4..8)?.try_into().ok()?);
         let mut body = body;
@@ -82,7 +82,7 @@ impl<'a> RootStep<'a> {
         let from = crate::job::one(&mut body)?;
         let (content, body) = body.split_at_checked(length as usize)?;
         *rest = body;
-        Some(RootStep {
+        Some(ReceivedStep {
             what: head[0],
             flags: head[1],
             mode: u16::from_ne_bytes([head[2], head[3]]).into(),
@@ -99,20 +99,20 @@ struct RootDirectory {
 }
 
 /// The directory of a new file, and the file's name.
-struct NewFile {
+struct ChildPlace {
     directory: i32,
     name: [u8; MAX_NAME_BYTES + 1],
     length: usize,
 }
 
-impl NewFile {
+impl ChildPlace {
     fn name(&self) -> sys::Result<CStr<'_>> {
         c_str(&self.name[..=self.length])
     }
 }
 
 impl RootDirectory {
-    fn make(&self, step: &RootStep<'_>) -> sys::Result<()> {
+    fn make(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {
         match step.what {
             wire::ROOT_BIND => self.bind(step),
             wire::ROOT_COPY => {
@@ -149,7 +149,7 @@ impl RootDirectory {
         }
     }
 
-    fn bind(&self, step: &RootStep<'_>) -> sys::Result<()> {
+    fn bind(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {
         let copied = match mounts::copy_tree_at(step.from) {
             Err(sys::ENOENT) if step.flags & wire::ROOT_FLAG_OPTIONAL != 0 => return Ok(()),
             other => other?,
@@ -250,7 +250,7 @@ impl RootDirectory {
     }
 
     /// Opens the directory of a path and makes it, with those above it, if it is missing.
-    fn new_file(&self, path: CStr<'_>) -> sys::Result<NewFile> {
+    fn new_file(&self, path: CStr<'_>) -> sys::Result<ChildPlace> {
         let mut directory = mounts::open_in(self.root, c_str(b".\0")?)?;
         let mut parts = path.bytes().split(|byte| *byte == b'/');
         let mut parts = parts.by_ref().filter(|part| !part.is_empty()).peekable();
@@ -263,7 +263,7 @@ impl RootDirectory {
                 return Err(sys::ENAMETOOLONG);
             }
             if parts.peek().is_none() {
-                return Ok(NewFile {
+                return Ok(ChildPlace {
                     directory,
                     name,
                     length,

@@ -239,12 +239,9 @@ impl Support {
                 missing()
             }
         };
-        let when = |there: bool| {
-            if there {
-                Availability::Works(())
-            } else {
-                missing()
-            }
+        let when = |there: bool| match there {
+            true => Availability::Works(()),
+            false => missing(),
         };
         Support {
             launcher: Availability::Works(()),

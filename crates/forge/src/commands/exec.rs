@@ -63,6 +63,12 @@ pub(crate) fn run(
     args: &ExecArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
+    if args.full && args.trace == Some(TraceReport::Off) {
+        return Err(
+            CliError::usage("`--trace=off` reports nothing, and `--full` asks for more")
+                .hint("leave out one of them"),
+        );
+    }
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let project =

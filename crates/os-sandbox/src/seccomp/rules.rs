@@ -545,11 +545,7 @@ fn sockets(wanted: FilterSpec) -> Rule {
                             mask: SOCK_MASK,
                             value: *kind,
                         },
-                        Test::Masked {
-                            arg: 2,
-                            mask: ALL,
-                            value: *protocol,
-                        },
+                        self::protocol(*protocol),
                     ],
                     action: Action::Allow,
                 });
@@ -562,19 +558,20 @@ fn sockets(wanted: FilterSpec) -> Rule {
     }
     // Of netlink, only reading interfaces and routes (getifaddrs).
     clauses.push(Clause {
-        tests: vec![
-            family(AF_NETLINK),
-            Test::Masked {
-                arg: 2,
-                mask: ALL,
-                value: 0,
-            },
-        ],
+        tests: vec![family(AF_NETLINK), protocol(0)],
         action: Action::Allow,
     });
     Rule {
         clauses,
         otherwise: Action::Errno(EAFNOSUPPORT),
+    }
+}
+
+fn protocol(protocol: u32) -> Test {
+    Test::Masked {
+        arg: 2,
+        mask: ALL,
+        value: protocol,
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub(crate) enum Mechanism {
     /// Namespaces by the launcher, with Landlock and the filter inside.
     Namespaces,
-    /// The same without Landlock: what an old kernel has.
+    /// Namespaces by the launcher and the filter, as on a kernel without Landlock.
     NamespacesAlone,
     /// Namespaces by bubblewrap, with Landlock and the filter inside.
     Bubblewrap,
-    /// The same without Landlock.
+    /// Namespaces by bubblewrap and the filter, as on a kernel without Landlock.
     BubblewrapAlone,
     /// The first, where mounts inside mounts are left to bubblewrap.
     BubblewrapByPath,
@@ -88,7 +88,7 @@ impl Mechanism {
         )
     }
 
-    /// Whether single sockets of the host can be opened here.
+    /// `true` if single sockets of the host can be opened here.
     pub(crate) fn names_sockets(self) -> bool {
         Support::detect().named_sockets(self.backend())
     }

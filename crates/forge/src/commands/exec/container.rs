@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use forge_node::{CommandEvent as FromNode, NodeCommand};
 use forge_runtime::describe_parent_proxy;
-use forge_tools::{CommandSpec, ExitReport, FailureCode};
+use forge_tools::{CallFailure, CommandSpec, ExitReport, FailureCode};
 use os_sandbox::{Contact, Limits, Stream};
+use sandbox_config::Grant;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
@@ -121,22 +122,7 @@ async fn run(
         .await
         .map_err(|error| setup::not_equipped(error).exits(ExitKind::ExecRefused))?;
     let command = node.start(start, true).await;
-    let command = command.map_err(|failure| {
-        let exit = match failure.code {
-            FailureCode::CommandNotFound => ExitKind::Command(127),
-            FailureCode::CommandNotExecutable => ExitKind::Command(126),
-            _ => ExitKind::ExecRefused,
-        };
-        let refused = CliError::new(exit, "exec", failure.message);
-        match failure.code {
-            FailureCode::CommandNotFound => refused.hint(format!(
-                "the image {} does not have it: name another one in `docker.image`, or build one \
-                 with `forge image build --base IMAGE`, whose programs it then has",
-                grant.execution().docker().image()
-            )),
-            _ => refused,
-        }
-    })?;
+    let command = command.map_err(|failure| not_started(failure, grant))?;
     let outcome = streams(command, printed).await;
     // Its changes are here when forge ends, also with an engine on another host.
     let over = containers.over(node).await;
@@ -165,6 +151,24 @@ async fn run(
         ended.enforcement = Some(Value::Object(receipt));
     }
     Ok(ended)
+}
+
+/// Returns the error of a command that did not start.
+fn not_started(failure: CallFailure, grant: &Grant) -> CliError {
+    let exit = match failure.code {
+        FailureCode::CommandNotFound => ExitKind::Command(127),
+        FailureCode::CommandNotExecutable => ExitKind::Command(126),
+        _ => ExitKind::ExecRefused,
+    };
+    let refused = CliError::new(exit, "exec", failure.message);
+    match failure.code {
+        FailureCode::CommandNotFound => refused.hint(format!(
+            "the image {} does not have it: name another one in `docker.image`, or build one \
+             with `forge image build --base IMAGE`, whose programs it then has",
+            grant.execution().docker().image()
+        )),
+        _ => refused,
+    }
 }
 
 /// Its streams are ours until its end.

@@ -175,3 +175,11 @@ fn a_full_trace_proposes_the_smallest_grants() {
         assert_eq!(again.stdout, format!("{refused}\n{grant}\n"));
     }
 }
+
+#[test]
+fn a_trace_is_off_or_full() {
+    let world = World::new(&[]);
+    let ran = world.forge(&["exec", "--trace=off", "--full", "--", "touch", "made"]);
+    ran.code(2).says(&["`--trace=off` reports nothing"]);
+    assert!(!world.project().join("made").exists());
+}

@@ -14,6 +14,24 @@ use std::os::unix::ffi::OsStringExt;
 /// bubblewrap refuses more than 9000.
 const MAX_ARGS: usize = 8000;
 
+/// Namespaces, and a process that keeps nothing of the caller's.
+const BEFORE_ROOT: [&str; 14] = [
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--as-pid-1",
+    "--clearenv",
+    "--cap-drop",
+    "ALL",
+    "--hostname",
+    "sandbox",
+    "--chdir",
+    "/",
+];
+
 /// Composed arguments, and the descriptors that they name.
 pub(crate) struct BubblewrapArgs {
     pub(crate) args: OwnedFd,
@@ -30,22 +48,7 @@ pub(crate) fn arguments(
     first: i32,
 ) -> Result<BubblewrapArgs, Error> {
     let mut args = Args(Vec::new());
-    args.all([
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-        "--die-with-parent",
-        "--as-pid-1",
-        "--clearenv",
-        "--cap-drop",
-        "ALL",
-        "--hostname",
-        "sandbox",
-        "--chdir",
-        "/",
-    ]);
+    args.all(BEFORE_ROOT);
     match policy.network() {
         Network::Unrestricted => {}
         Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(["--unshare-net"]),

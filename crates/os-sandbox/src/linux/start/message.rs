@@ -80,7 +80,7 @@ pub(crate) fn exec<'a>(
 }
 
 /// Inputs of a connector.
-pub(crate) struct Connect<'a> {
+pub(crate) struct ConnectJob<'a> {
     /// The name that the target uses, and the path of the socket.
     pub(crate) sockets: &'a [(PathBuf, PathBuf)],
     pub(crate) addresses: &'a [SocketAddr],
@@ -89,7 +89,7 @@ pub(crate) struct Connect<'a> {
     pub(crate) flags: [(bool, u32); 3],
 }
 
-impl Connect<'_> {
+impl ConnectJob<'_> {
     /// Makes the launcher split off the connector; `channel` is its end.
     pub(crate) fn message<'a>(
         &self,

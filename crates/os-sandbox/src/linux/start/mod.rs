@@ -93,7 +93,7 @@ pub(crate) fn begin(
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
     let starting = launch(
-        command.plan().backend().has_mount_layer(),
+        takes_a_program(command.plan().backend()),
         probe.is_some(),
         starter(command.plan()),
     )?;
@@ -146,6 +146,12 @@ pub(crate) fn begin(
         running.proxied(hosts.serve()?);
     }
     Ok((running, pipes, notes))
+}
+
+/// Returns `true` if the launcher becomes another program on its way into the namespaces, which
+/// prints its failures.
+fn takes_a_program(backend: Backend) -> bool {
+    matches!(backend, Backend::Bubblewrap | Backend::Birdcage)
 }
 
 /// Returns the error of a start that failed. Unless a tree changed, which says nothing about the

@@ -100,10 +100,7 @@ impl DenialReports {
         let addresses = match plan.has_loopback() {
             true => reachable(plan.policy().network()),
             // The connector connects it to these, and refuses all others.
-            false => {
-                let whole = |one: &SocketAddr| if one.is_ipv4() { 32 } else { 128 };
-                connected.iter().map(|one| (*one, whole(one))).collect()
-            }
+            false => connected.iter().map(|one| (*one, whole(one))).collect(),
         };
         let writable = writable(plan, mounts, private);
         let places = match calls.reads {
@@ -113,11 +110,9 @@ impl DenialReports {
             }
             false => Vec::new(),
         };
+        let counts = [rows.len(), addresses.len(), writable.len()].map(|count| count as u32);
         let mut observed = Vec::new();
-        for count in [rows.len(), addresses.len(), writable.len()] {
-            observed.extend_from_slice(&(count as u32).to_ne_bytes());
-        }
-        for word in [flags, places.len() as u32] {
+        for word in counts.into_iter().chain([flags, places.len() as u32]) {
             observed.extend_from_slice(&word.to_ne_bytes());
         }
         for (number, row) in rows {
@@ -127,13 +122,11 @@ impl DenialReports {
             observed.extend_from_slice(&encode_address(address, length));
         }
         for path in writable {
-            observed.extend_from_slice(path.as_os_str().as_bytes());
-            observed.push(0);
+            encode_path(&mut observed, &path);
         }
         for (access, path) in places {
             observed.push(access);
-            observed.extend_from_slice(path.as_os_str().as_bytes());
-            observed.push(0);
+            encode_path(&mut observed, &path);
         }
         Ok(Some(DenialReports {
             file: file.into(),
@@ -222,17 +215,13 @@ fn writable(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> 
 /// Under a mount layer `/` stands for what is shown of other directories.
 fn places(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<(u8, PathBuf)> {
     const PROGRAM: Access = Access::READ.union(Access::EXECUTE);
-    const OWN: [&str; 3] = [inside_paths::TMP, inside_paths::HOME, "/dev/shm"];
     let has_mount_layer = plan.backend().has_mount_layer();
     let policy = plan.policy();
-    let mut places: Vec<(Access, PathBuf)> = Vec::new();
-    for mount in mounts {
-        let path = match has_mount_layer {
-            true => PathBuf::from(&mount.inside),
-            false => mount.host.clone(),
-        };
-        places.push((mount.access, path));
-    }
+    let of_mount = |mount: &HostMount| match has_mount_layer {
+        true => (mount.access, PathBuf::from(&mount.inside)),
+        false => (mount.access, mount.host.clone()),
+    };
+    let mut places: Vec<(Access, PathBuf)> = mounts.iter().map(of_mount).collect();
     let mut add = |access: Access, paths: &[&str]| {
         for path in paths {
             places.push((access, PathBuf::from(path)));
@@ -257,7 +246,7 @@ fn places(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> Ve
     match private {
         None => {
             add(Access::READ, &["/"]);
-            add(Access::ALL, &OWN);
+            add(Access::ALL, &OWN_DIRECTORIES);
         }
         Some(private) => {
             places.push((Access::ALL, private.home()));
@@ -272,22 +261,37 @@ fn places(plan: &Plan, mounts: &[HostMount], private: Option<&ScratchDir>) -> Ve
         };
         places.push((PROGRAM, path.to_owned()));
     }
-    // A mount layer alone lets programs be executed everywhere.
-    let always = match plan.support().landlock_abi() {
+    let always = executes_everywhere(plan);
+    let encode = |(access, path): (Access, PathBuf)| {
+        let scope = match path.to_str() {
+            Some("/") => 0,
+            Some(path) if OWN_DIRECTORIES.contains(&path) => wire::PLACE_OWN,
+            _ => wire::PLACE_WHOLE,
+        };
+        (encode_place(access.union(always), scope), path)
+    };
+    places.into_iter().map(encode).collect()
+}
+
+/// Returns the access to every place: a mount layer alone lets programs be executed everywhere.
+fn executes_everywhere(plan: &Plan) -> Access {
+    match plan.support().landlock_abi() {
         0 => Access::EXECUTE,
         _ => Access::NONE,
-    };
-    let encoded = places.into_iter();
-    encoded
-        .map(|(access, path)| {
-            let scope = match path.to_str() {
-                Some("/") => 0,
-                Some(path) if OWN.contains(&path) => wire::PLACE_OWN,
-                _ => wire::PLACE_WHOLE,
-            };
-            (encode_place(access.union(always), scope), path)
-        })
-        .collect()
+    }
+}
+
+/// Writable directories of the command alone, under a mount layer.
+const OWN_DIRECTORIES: [&str; 3] = [inside_paths::TMP, inside_paths::HOME, "/dev/shm"];
+
+/// Returns the length of a prefix that is one address.
+fn whole(address: &SocketAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn encode_path(to: &mut Vec<u8>, path: &Path) {
+    to.extend_from_slice(path.as_os_str().as_bytes());
+    to.push(0);
 }
 
 /// Returns the addresses that a command may connect, with the length of their prefix; port 0 means

@@ -65,7 +65,7 @@ impl ConnectorSpec {
 
     pub(crate) fn message<'a>(&'a self, reports: Option<&'a DenialReports>) -> LauncherMessage<'a> {
         let decides = !self.sockets.is_empty() || !self.addresses.is_empty();
-        message::Connect {
+        message::ConnectJob {
             sockets: &self.sockets,
             addresses: &self.addresses,
             places: self.places.as_deref().unwrap_or_default(),
