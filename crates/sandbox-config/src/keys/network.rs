@@ -14,9 +14,10 @@ key_table! {
         /// (`host:443`) or without; `address:port`, `localhost:port`. Without a port, programs that
         /// use the proxy of the variables reach every port, and all others reach 22, 80 and 443.
         /// forge resolves the names and connects; a name that leads to an address of this machine,
-        /// of a private network or of a cloud's metadata service is refused. The list holds under
-        /// bubblewrap. Under Landlock alone only programs that use the proxy of the variables reach
-        /// a host. Elsewhere every command is refused. At most 32 ports and 16 addresses.
+        /// of a private network or of a cloud's metadata service is refused. The list holds in
+        /// namespaces and in containers of an engine on this machine. Under Landlock alone only
+        /// programs that use the proxy of the variables reach a host. Elsewhere every command is
+        /// refused. At most 32 ports and 16 addresses.
         allow: List(&Like(&HOST)), default("[]");
         /// Hosts, in the form of `allow`, that commands do not reach although `allow` names them.
         /// Alone it allows nothing. Workers inherit the list, and the lists of all levels add up.
