@@ -1,0 +1,44 @@
+//! Changes that a run left in the upper layer of an overlay: listed, compared, applied to the
+//! directory below, or discarded.
+//!
+//! - [`ReviewDir`] is the directory of one run's review, with a lock. `create` makes the layers
+//!   before the run, `record` lists the changes after it.
+//! - [`RunReview`] is that list, with the class of each [`ReviewedChange`].
+//! - [`OpenReview`] compares ([`FileDiff`]), applies a [`ChangeSelection`] and recovers from an
+//!   interrupted apply.
+//!
+//! This crate knows the format of overlayfs' upper layers and directories as handles. It does not
+//! know policies, tools, configuration, or how the overlay was mounted; the mount has to have the
+//! option `userxattr`. Overlays exist on Linux only, and so does this crate.
+//!
+//! Commands chose all names and contents, so no link is followed anywhere, each limit that is met
+//! is an error, and texts have to be escaped for a terminal.
+#![forbid(unsafe_code)]
+#![cfg(target_os = "linux")]
+
+mod apply;
+mod budget;
+mod classify;
+mod diff;
+mod error;
+mod journal;
+mod path;
+mod record;
+mod review;
+mod review_dir;
+mod staging;
+mod state;
+mod tree;
+
+pub use apply::{ApplyReport, ChangeSelection, ChosenChanges, MountedPath, OpenReview};
+pub use budget::ReviewLimits;
+pub use classify::{JudgeName, ProtectedName};
+pub use diff::{DiffHunk, FileDiff};
+pub use error::ReviewError;
+pub use path::TreePath;
+pub use review::{
+    AppliedChange, ApplyRecord, ChangeClass, ChangeKind, ReviewMount, ReviewStage, ReviewedChange,
+    RunReview,
+};
+pub use review_dir::{NewMount, ReviewDir, RunInfo, open_host_dir};
+pub use state::{LinkTarget, ObjectState, PathKind, TreeSum};

@@ -1,0 +1,458 @@
+//! Lists the changes that an upper layer holds, by a walk over that layer alone.
+//!
+//! The marks of overlayfs mounted with `userxattr`
+//! (<https://docs.kernel.org/filesystems/overlayfs.html>): a deleted name is a character device 0/0,
+//! or an empty file with `user.overlay.whiteout` in a directory with `user.overlay.opaque` = `x`; a
+//! directory with `user.overlay.opaque` = `y` hides the lower one of its name. The latter is also
+//! set on directories that are simply new, so it proves no deletion: the lower directory does.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Stat, fstat};
+
+use crate::budget::{Budget, ReviewLimits};
+use crate::classify::{Contents, ProtectedName, classify, is_git_redirect};
+use crate::error::{ReviewError, failed};
+use crate::path::TreePath;
+use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
+use crate::state::{Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place};
+use crate::tree;
+
+const OPAQUE: &str = "user.overlay.opaque";
+const WHITEOUT: &str = "user.overlay.whiteout";
+const ORIGIN: &str = "user.overlay.origin";
+
+/// Lists the changes of `upper` over `lower`, in the order of their paths.
+pub(crate) fn record(
+    lower: &OwnedFd,
+    upper: &OwnedFd,
+    started: FileTime,
+    judge: &dyn Fn(&Path) -> Option<ProtectedName>,
+    limits: &ReviewLimits,
+) -> Result<Vec<ReviewedChange>, ReviewError> {
+    let mut recorder = ChangeRecorder {
+        started,
+        judge,
+        budget: Budget::new(limits),
+        changes: Vec::new(),
+    };
+    let root = TreePath::default();
+    let here = OsStr::new(".");
+    let top = LayerPair {
+        upper,
+        lower: Some(lower),
+        is_replaced: false,
+        has_xattr_whiteouts: false,
+    };
+    recorder.entry(&top, here, &root)?;
+    let mut changes = recorder.changes;
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(changes)
+}
+
+struct ChangeRecorder<'a> {
+    started: FileTime,
+    judge: &'a dyn Fn(&Path) -> Option<ProtectedName>,
+    budget: Budget,
+    changes: Vec<ReviewedChange>,
+}
+
+/// One directory in both layers.
+struct LayerPair<'a> {
+    upper: &'a OwnedFd,
+    lower: Option<&'a OwnedFd>,
+    /// The lower directory, or one above it, is hidden: names that are only in the lower one are
+    /// deleted.
+    is_replaced: bool,
+    has_xattr_whiteouts: bool,
+}
+
+impl<'a> LayerPair<'a> {
+    fn above<'b>(&'b self, name: &'b OsStr, path: &'b TreePath) -> Place<'b> {
+        Place {
+            dir: self.upper,
+            name,
+            path,
+            is_own: true,
+        }
+    }
+
+    fn below<'b>(&'b self, name: &'b OsStr, path: &'b TreePath) -> Option<Place<'b>> {
+        Some(Place {
+            dir: self.lower?,
+            name,
+            path,
+            is_own: false,
+        })
+    }
+}
+
+impl ChangeRecorder<'_> {
+    fn directory(&mut self, layers: &LayerPair<'_>, path: &TreePath) -> Result<(), ReviewError> {
+        self.budget.depth(path)?;
+        let found = tree::names(layers.upper).map_err(failed("read", path))?;
+        for name in &found {
+            self.entry(layers, name, &path.join(name))?;
+        }
+        if let (true, Some(lower)) = (layers.is_replaced, layers.lower) {
+            for name in tree::names(lower).map_err(failed("read", path))? {
+                if found.binary_search(&name).is_err() {
+                    self.deleted(layers, &name, &path.join(&name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        layers: &LayerPair<'_>,
+        name: &OsStr,
+        path: &TreePath,
+    ) -> Result<(), ReviewError> {
+        let above = layers.above(name, path);
+        let stat = tree::lstat(above.dir, name).map_err(failed("examine", path))?;
+        let Some(stat) = stat else { return Ok(()) };
+        if is_whiteout(layers, &above, &stat)? {
+            return self.deleted(layers, name, path);
+        }
+        let by = Comparison::at(path);
+        let Some(after) = above.observe(by, &mut self.budget)? else {
+            return Ok(());
+        };
+        let below = layers.below(name, path);
+        let before = match &below {
+            Some(below) => below.observe(by, &mut self.budget)?,
+            None => None,
+        };
+        let kinds = (after.state.kind, before.as_ref().map(|b| b.state.kind));
+        if kinds == (PathKind::Directory, Some(PathKind::Directory)) {
+            return self.merged(layers, name, path, [before, Some(after)]);
+        }
+        let is_lost = before.is_none() && self.is_lost(layers, &above, after.state.kind)?;
+        let is_dir = after.state.kind == PathKind::Directory;
+        self.single(
+            layers,
+            name,
+            path,
+            SingleChange {
+                before,
+                after,
+                by,
+                is_lost,
+            },
+        )?;
+        if is_dir {
+            let upper = above.open(true).map_err(failed("open", path))?;
+            let inner = LayerPair {
+                has_xattr_whiteouts: opaque(&upper, path)?.as_deref() == Some(b"x"),
+                upper: &upper,
+                lower: None,
+                is_replaced: false,
+            };
+            self.directory(&inner, path)?;
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if an object of the layer is the copy of one that the project no longer has.
+    ///
+    /// A directory with an origin was never renamed (that is EXDEV). A file was perhaps, so its old
+    /// name proves nothing unless the directory of the project has changed since the start.
+    fn is_lost(
+        &self,
+        layers: &LayerPair<'_>,
+        above: &Place<'_>,
+        kind: PathKind,
+    ) -> Result<bool, ReviewError> {
+        let (Some(lower), false) = (layers.lower, layers.is_replaced) else {
+            return Ok(false);
+        };
+        let is_dir = match kind {
+            PathKind::Directory => true,
+            PathKind::File => false,
+            PathKind::Link | PathKind::Pipe | PathKind::Socket | PathKind::Device => {
+                return Ok(false);
+            }
+        };
+        let examined = failed("examine", above.path);
+        if !is_dir && changed_at(&fstat(lower).map_err(examined)?) <= self.started {
+            return Ok(false);
+        }
+        let object = above.open(is_dir).map_err(failed("open", above.path))?;
+        let origin = tree::xattr(&*object, ORIGIN).map_err(failed("examine", above.path))?;
+        Ok(origin.is_some())
+    }
+
+    /// Anything but a directory over a directory.
+    fn single(
+        &mut self,
+        layers: &LayerPair<'_>,
+        name: &OsStr,
+        path: &TreePath,
+        single: SingleChange,
+    ) -> Result<(), ReviewError> {
+        let SingleChange {
+            before,
+            after,
+            by,
+            is_lost,
+        } = single;
+        let Some(mut before) = before else {
+            self.push(
+                layers,
+                name,
+                path,
+                ChangeKind::Added,
+                [None, Some(after.state)],
+                is_lost,
+            );
+            return Ok(());
+        };
+        let mut changed_below = self.is_later(&before.stat);
+        let kind = match (before.state.kind, after.state.kind) {
+            (old, new) if old != new => ChangeKind::TypeChanged,
+            _ if before.state.content != after.state.content
+                || before.state.target != after.state.target =>
+            {
+                ChangeKind::Modified
+            }
+            _ if before.state.mode != after.state.mode
+                || before.state.attributes != after.state.attributes =>
+            {
+                ChangeKind::Metadata
+            }
+            // Copied up and not changed.
+            _ => return Ok(()),
+        };
+        let mut pattern = None;
+        if before.state.kind == PathKind::Directory
+            && let Some(place) = layers.below(name, path)
+        {
+            changed_below |= self.observe_tree(&place, by, &mut before, &mut pattern)?;
+        }
+        let states = [Some(before.state), Some(after.state)];
+        self.push(layers, name, path, kind, states, changed_below);
+        self.protect_last(pattern);
+        Ok(())
+    }
+
+    /// A directory in both layers.
+    fn merged(
+        &mut self,
+        layers: &LayerPair<'_>,
+        name: &OsStr,
+        path: &TreePath,
+        states: [Option<ObservedPath>; 2],
+    ) -> Result<(), ReviewError> {
+        let (above, Some(below)) = (layers.above(name, path), layers.below(name, path)) else {
+            return Ok(());
+        };
+        let upper = above.open(true).map_err(failed("open", path))?;
+        let lower = below.open(true).map_err(failed("open", path))?;
+        let mark = opaque(&upper, path)?;
+        let is_opaque = mark.as_deref() == Some(b"y");
+        let states = states.map(|state| state.map(|observed| observed.state));
+        let differs = states[0] != states[1];
+        let at = self.changes.len();
+        if is_opaque && !layers.is_replaced {
+            self.push(layers, name, path, ChangeKind::Replaced, states, false);
+        } else if differs {
+            self.push(layers, name, path, ChangeKind::Metadata, states, false);
+        }
+        let inner = LayerPair {
+            upper: &upper,
+            lower: Some(&lower),
+            is_replaced: layers.is_replaced || is_opaque,
+            has_xattr_whiteouts: mark.as_deref() == Some(b"x"),
+        };
+        let listed = self.changes.len();
+        self.directory(&inner, path)?;
+        // Removed and made again as it was.
+        if listed > at && self.changes.len() == listed && !differs {
+            self.changes.truncate(at);
+        }
+        Ok(())
+    }
+
+    fn deleted(
+        &mut self,
+        layers: &LayerPair<'_>,
+        name: &OsStr,
+        path: &TreePath,
+    ) -> Result<(), ReviewError> {
+        let Some(place) = layers.below(name, path) else {
+            return Ok(());
+        };
+        let by = Comparison::at(path);
+        // A whiteout of something that is gone changes nothing.
+        let Some(mut before) = place.observe(by, &mut self.budget)? else {
+            return Ok(());
+        };
+        let mut changed_below = self.is_later(&before.stat);
+        let mut pattern = None;
+        if before.state.kind == PathKind::Directory {
+            changed_below |= self.observe_tree(&place, by, &mut before, &mut pattern)?;
+        }
+        let states = [Some(before.state), None];
+        self.push(
+            layers,
+            name,
+            path,
+            ChangeKind::Deleted,
+            states,
+            changed_below,
+        );
+        self.protect_last(pattern);
+        Ok(())
+    }
+
+    /// Adds the sum of a directory to its state. Returns `true` if something below it changed
+    /// since the start, and the protected name in it.
+    fn observe_tree(
+        &mut self,
+        place: &Place<'_>,
+        by: Comparison,
+        before: &mut ObservedPath,
+        pattern: &mut Option<String>,
+    ) -> Result<bool, ReviewError> {
+        let (started, judge) = (self.started, self.judge);
+        let mut changed = false;
+        let sum = place.observe_tree(by, &mut self.budget, &mut |path, observed| {
+            changed |= changed_at(&observed.stat) > started;
+            if pattern.is_none() {
+                // Names alone decide: the contents of a deleted tree are not read twice.
+                let class = classify(judge, path, &NoContents);
+                if let ChangeClass::Protected { pattern: found } = class {
+                    *pattern = Some(found);
+                }
+            }
+            Ok(())
+        })?;
+        before.state.tree = Some(sum);
+        Ok(changed)
+    }
+
+    fn is_later(&self, stat: &Stat) -> bool {
+        // The times of directories change with each name in them, and those are compared.
+        PathKind::of(stat) != PathKind::Directory && changed_at(stat) > self.started
+    }
+
+    fn push(
+        &mut self,
+        layers: &LayerPair<'_>,
+        name: &OsStr,
+        path: &TreePath,
+        kind: ChangeKind,
+        [before, after]: [Option<ObjectState>; 2],
+        changed_below: bool,
+    ) {
+        let contents = LayerContents { layers, name };
+        let mut class = classify(self.judge, path, &contents);
+        let is_file = |state: &Option<ObjectState>| {
+            let state = state.as_ref();
+            state.is_some_and(|state| state.kind != PathKind::Directory)
+        };
+        if is_git_redirect(name) && (is_file(&after) || is_file(&before)) {
+            let pattern = ".git".to_owned();
+            class = ChangeClass::Protected { pattern };
+        }
+        self.changes.push(ReviewedChange {
+            path: path.clone(),
+            kind,
+            class,
+            before,
+            after,
+            changed_below,
+        });
+    }
+
+    /// A directory is protected if something in it is.
+    fn protect_last(&mut self, pattern: Option<String>) {
+        if let (Some(pattern), Some(last)) = (pattern, self.changes.last_mut()) {
+            last.class = ChangeClass::Protected { pattern };
+        }
+    }
+}
+
+struct SingleChange {
+    before: Option<ObservedPath>,
+    after: ObservedPath,
+    by: Comparison,
+    is_lost: bool,
+}
+
+pub(crate) fn changed_at(stat: &Stat) -> FileTime {
+    FileTime {
+        seconds: stat.st_ctime,
+        nanoseconds: i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX),
+    }
+}
+
+fn is_whiteout(
+    layers: &LayerPair<'_>,
+    above: &Place<'_>,
+    stat: &Stat,
+) -> Result<bool, ReviewError> {
+    match PathKind::of(stat) {
+        PathKind::Device => Ok(stat.st_rdev == 0),
+        PathKind::File if layers.has_xattr_whiteouts && stat.st_size == 0 => {
+            let file = above.open(false).map_err(failed("open", above.path))?;
+            let mark = tree::xattr(&*file, WHITEOUT).map_err(failed("examine", above.path))?;
+            Ok(mark.is_some())
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Returns the mark of a directory of the upper layer.
+fn opaque(dir: &OwnedFd, path: &TreePath) -> Result<Option<Vec<u8>>, ReviewError> {
+    tree::xattr(dir, OPAQUE).map_err(failed("examine", path))
+}
+
+/// The contents of one name in both layers.
+struct LayerContents<'a> {
+    layers: &'a LayerPair<'a>,
+    name: &'a OsStr,
+}
+
+impl LayerContents<'_> {
+    fn read(place: &Place<'_>, max_bytes: u64) -> Option<Vec<u8>> {
+        let object = place.open(false).ok()?;
+        let file = std::fs::File::from(object.try_clone().ok()?);
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut content = Vec::new();
+        file.take(max_bytes + 1).read_to_end(&mut content).ok()?;
+        Some(content)
+    }
+}
+
+impl Contents for LayerContents<'_> {
+    fn current(&self, max_bytes: u64) -> Option<Vec<u8>> {
+        let path = TreePath::default();
+        let above = self.layers.above(self.name, &path);
+        Self::read(&above, max_bytes).or_else(|| self.previous(max_bytes))
+    }
+
+    fn previous(&self, max_bytes: u64) -> Option<Vec<u8>> {
+        let path = TreePath::default();
+        Self::read(&self.layers.below(self.name, &path)?, max_bytes)
+    }
+}
+
+struct NoContents;
+
+impl Contents for NoContents {
+    fn current(&self, _: u64) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn previous(&self, _: u64) -> Option<Vec<u8>> {
+        None
+    }
+}

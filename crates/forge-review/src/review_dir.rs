@@ -1,0 +1,403 @@
+//! The directory of a review: its layers, its list, its lock.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, fsync, mkdirat,
+    openat, renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::budget::ReviewLimits;
+use crate::classify::JudgeName;
+use crate::error::{ReviewError, failed_own};
+use crate::path::TreePath;
+use crate::record;
+use crate::review::{ReviewMount, ReviewStage, RunReview, VERSION};
+use crate::staging::set_attributes;
+use crate::state::attributes;
+use crate::tree::{self, DIRECTORY, OpenObject};
+
+const LIST: &str = "review.json";
+const LOCK: &str = "lock";
+const STARTED: &str = "started";
+const MOUNTS: &str = "mounts";
+/// Beginning of the name of a review that is being removed.
+const DISCARDED: &str = ".discarded-";
+/// How often a lock is tried, and the time between two attempts.
+const LOCK_ATTEMPTS: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// Largest file that is read.
+const MAX_LIST_BYTES: u64 = 2 << 30;
+
+/// The facts of a run, as they are listed.
+#[derive(Clone, Debug)]
+pub struct RunInfo {
+    /// The name of the run: the name of its directory.
+    pub run: String,
+    /// The project's directory on the host.
+    pub project: PathBuf,
+    /// The command, for people.
+    pub command: Vec<String>,
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// A directory that a run is about to see through an overlay.
+#[derive(Clone, Copy, Debug)]
+pub struct NewMount<'a> {
+    /// The name of the mount: letters, digits, `-`, `_` and `.`.
+    pub name: &'a str,
+    /// The directory.
+    pub lower: BorrowedFd<'a>,
+    /// Its path on the host, by which it is opened later.
+    pub host: &'a Path,
+    /// Patterns of protected names, kept for the list.
+    pub protected: &'a [String],
+}
+
+/// The directory of one review, locked against other processes until this is dropped.
+#[derive(Debug)]
+pub struct ReviewDir {
+    pub(crate) dir: OwnedFd,
+    pub(crate) review: RunReview,
+    name: OsString,
+    _lock: OwnedFd,
+}
+
+impl ReviewDir {
+    /// Makes the directory of a run in `reviews`, with an empty upper layer for each mount. Objects
+    /// of the project that change from now on have changed below the run.
+    ///
+    /// # Errors
+    /// If a name is invalid or exists, or if the directory cannot be written.
+    pub fn create(
+        reviews: BorrowedFd<'_>,
+        about: &RunInfo,
+        mounts: &[NewMount<'_>],
+    ) -> Result<ReviewDir, ReviewError> {
+        let name = OsString::from(&about.run);
+        check_name(&about.run)?;
+        mkdirat(reviews, &name, Mode::RWXU).map_err(failed_own("create", "the review"))?;
+        let dir = tree::open_dir(reviews, &name).map_err(failed_own("open", "the review"))?;
+        let lock = lock(&dir)?;
+        let all = make_dir(&dir, MOUNTS, Mode::RWXU)?;
+        let mut listed = Vec::new();
+        for mount in mounts {
+            check_name(mount.name)?;
+            let stat = fstat(mount.lower).map_err(failed_own("examine", "the mount"))?;
+            let own = make_dir(&all, mount.name, Mode::RWXU)?;
+            make_dir(&own, "work", Mode::RWXU)?;
+            // The merged root has the mode and the attributes of the upper one.
+            let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+            let upper = make_dir(&own, "upper", mode)?;
+            let root = TreePath::default();
+            let found = attributes(&mount.lower.try_clone_to_owned().map_err(own_io)?, &root)?;
+            set_attributes(&upper, &BTreeMap::new(), &found, &root)?;
+            listed.push(ReviewMount {
+                name: mount.name.to_owned(),
+                host: mount.host.to_owned(),
+                device: stat.st_dev,
+                inode: stat.st_ino,
+                protected: mount.protected.to_vec(),
+                changes: Vec::new(),
+            });
+        }
+        // Last: everything of the project that is older is as the run sees it.
+        let started = write_file(&dir, STARTED, b"")?;
+        let stat = fstat(&started).map_err(failed_own("examine", STARTED))?;
+        let review = RunReview {
+            version: VERSION,
+            run: about.run.clone(),
+            project: about.project.clone(),
+            command: about.command.clone(),
+            at_ms: about.at_ms,
+            started: record::changed_at(&stat),
+            stage: ReviewStage::Running,
+            mounts: listed,
+            applied: Vec::new(),
+        };
+        let this = ReviewDir {
+            dir,
+            review,
+            name,
+            _lock: lock,
+        };
+        this.save()?;
+        Ok(this)
+    }
+
+    /// Opens the review of a run.
+    ///
+    /// # Errors
+    /// [`ReviewError::Busy`] while another process has it open; or if it cannot be read.
+    pub fn open(reviews: BorrowedFd<'_>, run: &OsStr) -> Result<ReviewDir, ReviewError> {
+        let dir = tree::open_dir(reviews, run).map_err(failed_own("open", "the review"))?;
+        let lock = lock(&dir)?;
+        let review = read_list(&dir)?;
+        Ok(ReviewDir {
+            dir,
+            review,
+            name: run.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Reads the list of a run without taking the lock: it may be out of date at once.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn peek(reviews: BorrowedFd<'_>, run: &OsStr) -> Result<RunReview, ReviewError> {
+        let dir = tree::open_dir(reviews, run).map_err(failed_own("open", "the review"))?;
+        read_list(&dir)
+    }
+
+    /// Returns the names of the reviews in a directory, in order, and removes the rest of those
+    /// that were discarded.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn list(reviews: BorrowedFd<'_>) -> Result<Vec<OsString>, ReviewError> {
+        let all = tree::names(reviews).map_err(failed_own("read", "the reviews"))?;
+        let (gone, all): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|name| name.to_string_lossy().starts_with(DISCARDED));
+        for name in gone {
+            tree::remove_tree(reviews, &name).map_err(failed_own("remove", "a review"))?;
+        }
+        Ok(all)
+    }
+
+    /// Returns the list of changes.
+    #[must_use]
+    pub fn review(&self) -> &RunReview {
+        &self.review
+    }
+
+    /// Opens the upper layer of a mount.
+    ///
+    /// # Errors
+    /// If the mount is unknown or its layer is missing.
+    pub fn upper(&self, mount: &str) -> Result<OwnedFd, ReviewError> {
+        self.layer(mount, "upper")
+    }
+
+    /// Opens the directory in which overlayfs prepares objects of the upper layer.
+    ///
+    /// # Errors
+    /// If the mount is unknown or its directory is missing.
+    pub fn work(&self, mount: &str) -> Result<OwnedFd, ReviewError> {
+        self.layer(mount, "work")
+    }
+
+    fn layer(&self, mount: &str, layer: &str) -> Result<OwnedFd, ReviewError> {
+        let mut dir = self.dir.as_fd().try_clone_to_owned().map_err(own_io)?;
+        for name in [MOUNTS, mount, layer] {
+            dir = tree::open_dir(&dir, name.as_ref())
+                .map_err(failed_own("open", "a layer of the review"))?;
+        }
+        Ok(dir)
+    }
+
+    /// Opens the upper layer of a mount, although a command may have closed it.
+    pub(crate) fn own_upper(&self, mount: &str) -> Result<OpenObject, ReviewError> {
+        let failed = || failed_own("open", "a layer of the review");
+        let all = tree::open_dir(&self.dir, MOUNTS.as_ref()).map_err(failed())?;
+        let mount = tree::open_dir(&all, mount.as_ref()).map_err(failed())?;
+        tree::open_own(&mount, "upper".as_ref(), true).map_err(failed())
+    }
+
+    /// Lists the changes of the run. Call it when no process writes into the overlay any more.
+    /// `lowers` are the directories of the mounts, opened by [`ReviewMount::host`]; `None` for one
+    /// that is missing.
+    ///
+    /// # Errors
+    /// If a directory is missing, another one than before, or cannot be read, or at a limit. Nothing
+    /// is listed then.
+    pub fn record(
+        &mut self,
+        lowers: &[Option<OwnedFd>],
+        protected: &JudgeName<'_>,
+        limits: &ReviewLimits,
+    ) -> Result<&RunReview, ReviewError> {
+        for index in 0..self.review.mounts.len() {
+            let lower = self.lower(lowers, index)?;
+            let name = &self.review.mounts[index].name;
+            let upper = self.own_upper(name)?;
+            let judge = |path: &Path| protected(index, path);
+            let started = self.review.started;
+            let changes = record::record(lower, &upper, started, &judge, limits)?;
+            self.review.mounts[index].changes = changes;
+        }
+        self.review.stage = ReviewStage::Recorded;
+        self.save()?;
+        Ok(&self.review)
+    }
+
+    /// Returns the directory of a mount, if it is still the one of the start.
+    pub(crate) fn lower<'a>(
+        &self,
+        lowers: &'a [Option<OwnedFd>],
+        mount: usize,
+    ) -> Result<&'a OwnedFd, ReviewError> {
+        let known = &self.review.mounts[mount];
+        let gone = || ReviewError::LowerGone(known.name.clone());
+        let lower = lowers
+            .get(mount)
+            .and_then(Option::as_ref)
+            .ok_or_else(gone)?;
+        let stat = fstat(lower).map_err(failed_own("examine", "the mount"))?;
+        if (stat.st_dev, stat.st_ino) != (known.device, known.inode) {
+            return Err(gone());
+        }
+        Ok(lower)
+    }
+
+    /// Removes the review with its layers. The project is not touched.
+    ///
+    /// # Errors
+    /// If something cannot be removed. The review is gone from the list all the same.
+    pub fn discard(self, reviews: BorrowedFd<'_>) -> Result<(), ReviewError> {
+        let mut gone = OsString::from(DISCARDED);
+        gone.push(&self.name);
+        renameat_with(reviews, &self.name, reviews, &gone, RenameFlags::NOREPLACE)
+            .map_err(failed_own("remove", "the review"))?;
+        tree::remove_tree(reviews, &gone).map_err(failed_own("remove", "the review"))
+    }
+
+    pub(crate) fn save(&self) -> Result<(), ReviewError> {
+        write_json(&self.dir, LIST, &self.review)
+    }
+}
+
+fn read_list(dir: &OwnedFd) -> Result<RunReview, ReviewError> {
+    let damaged = |reason: String| ReviewError::Damaged { file: LIST, reason };
+    let review: RunReview = read_json(dir, LIST)?.ok_or_else(|| damaged("missing".to_owned()))?;
+    if review.version != VERSION {
+        return Err(damaged(format!("unknown version {}", review.version)));
+    }
+    for mount in &review.mounts {
+        check_name(&mount.name)?;
+    }
+    Ok(review)
+}
+
+fn own_io(source: std::io::Error) -> ReviewError {
+    ReviewError::Io {
+        operation: "open",
+        path: "the review".to_owned(),
+        source,
+    }
+}
+
+/// A name that is one component of a path and harmless in mount options.
+fn check_name(name: &str) -> Result<(), ReviewError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(ReviewError::Selection {
+        path: name.to_owned(),
+        reason: "invalid name of a run or mount: expected letters, digits, `-`, `_` and `.`".into(),
+    })
+}
+
+fn lock(dir: &OwnedFd) -> Result<OwnedFd, ReviewError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(failed_own("open", "the review's lock"))?;
+    take_lock(&lock)?;
+    Ok(lock)
+}
+
+/// Takes a lock that another process may hold for a moment: the handle of a process that this one
+/// is starting is closed only when that program runs.
+pub(crate) fn take_lock(object: &OwnedFd) -> Result<(), ReviewError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match flock(object, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(LOCK_PAUSE),
+            Err(error) => return Err(failed_own("lock", "the review")(error)),
+        }
+    }
+    Err(ReviewError::Busy)
+}
+
+fn make_dir(parent: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, ReviewError> {
+    mkdirat(parent, name, Mode::RWXU).map_err(failed_own("create", "a layer of the review"))?;
+    let dir = tree::open_dir(parent, name.as_ref())
+        .map_err(failed_own("open", "a layer of the review"))?;
+    fchmod(&dir, mode).map_err(failed_own("create", "a layer of the review"))?;
+    Ok(dir)
+}
+
+fn write_file(dir: &OwnedFd, name: &'static str, content: &[u8]) -> Result<OwnedFd, ReviewError> {
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file =
+        openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed_own("create", name))?;
+    let mut file = std::fs::File::from(file);
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.map_err(|source| ReviewError::Io {
+        operation: "write",
+        path: name.to_owned(),
+        source,
+    })?;
+    Ok(file.into())
+}
+
+/// Writes a file of the review as a whole: it is old or new at any time, after a loss of power too.
+pub(crate) fn write_json(
+    dir: &OwnedFd,
+    name: &'static str,
+    value: &impl Serialize,
+) -> Result<(), ReviewError> {
+    const NEW: &str = "new.json";
+    let text = serde_json::to_vec(value).map_err(|error| ReviewError::Damaged {
+        file: name,
+        reason: error.to_string(),
+    })?;
+    write_file(dir, NEW, &text)?;
+    renameat(dir, NEW, dir, name).map_err(failed_own("write", name))?;
+    fsync(dir).map_err(failed_own("write", name))
+}
+
+/// Reads a file of the review; `None` if it does not exist.
+pub(crate) fn read_json<T: DeserializeOwned>(
+    dir: &OwnedFd,
+    name: &'static str,
+) -> Result<Option<T>, ReviewError> {
+    let damaged = |reason: String| ReviewError::Damaged { file: name, reason };
+    let file = match tree::open_file(dir, name.as_ref()) {
+        Err(Errno::NOENT) => return Ok(None),
+        file => std::fs::File::from(file.map_err(failed_own("open", name))?),
+    };
+    let mut text = Vec::new();
+    let read = file.take(MAX_LIST_BYTES).read_to_end(&mut text);
+    read.map_err(|error| damaged(error.to_string()))?;
+    let value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(value))
+}
+
+/// Removes a file of the review, so that it is gone after a loss of power too.
+pub(crate) fn remove_file(dir: &OwnedFd, name: &'static str) -> Result<(), ReviewError> {
+    match unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => fsync(dir).map_err(failed_own("remove", name)),
+        Err(error) => Err(failed_own("remove", name)(error)),
+    }
+}
+
+/// Opens a directory by its path on the host: the one place where a path becomes a handle.
+///
+/// # Errors
+/// If it is missing, a link, or not a directory.
+pub fn open_host_dir(path: &Path) -> std::io::Result<OwnedFd> {
+    rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(Into::into)
+}

@@ -1,0 +1,316 @@
+//! What is listed of layers, real and laid out by hand.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use forge_review::{ChangeClass, FileDiff, ReviewError, ReviewLimits};
+use rustix::fs::{FileType, Mode};
+
+use crate::scene::{Scene, lay, lines, set_xattr, white_out};
+
+#[test]
+fn kinds_of_changes() {
+    let scene = Scene::new();
+    let files = [
+        "same=1",
+        "changed=1",
+        "gone=1",
+        "dir/f=1",
+        "dir/g=1",
+        "again/old=1",
+        "again/same=1",
+        "file-to-dir=1",
+        "dir-to-file/f=1",
+        "dir-to-link/f=1",
+        "mode=1",
+        "xattr=1",
+        "l->a",
+    ];
+    lay(&scene.lower(), &files);
+    set_xattr(&scene.lower().join("xattr"), "user.a", "1");
+    let dir = scene.create();
+    let upper = scene.upper();
+    let files = [
+        "same=1",
+        "changed=2",
+        "again/same=1",
+        "again/new=1",
+        "file-to-dir/f=1",
+        "dir-to-file=1",
+        "dir-to-link->x",
+        "mode=1",
+        "xattr=1",
+        "l->b",
+        "new/f=1",
+    ];
+    lay(&upper, &files);
+    white_out(&upper, &["gone", "dir", "never-was"]);
+    fs::set_permissions(upper.join("mode"), fs::Permissions::from_mode(0o755)).unwrap();
+    // Overlayfs marks both: a directory that was made again, and one that is simply new.
+    for opaque in ["again", "new"] {
+        set_xattr(&upper.join(opaque), "user.overlay.opaque", "y");
+    }
+    set_xattr(&upper.join("same"), "user.overlay.origin", "x");
+    let review = scene.record(dir);
+    let want = [
+        "replaced again",
+        "added again/new",
+        "deleted again/old",
+        "modified changed",
+        "deleted dir",
+        "type_changed dir-to-file",
+        "type_changed dir-to-link",
+        "type_changed file-to-dir",
+        "added file-to-dir/f",
+        "deleted gone",
+        "modified l",
+        "metadata mode",
+        "added new",
+        "added new/f",
+        "metadata xattr",
+    ];
+    assert_eq!(lines(review.review()), want);
+    let changes = review.review().changes();
+    let sums = changes.filter_map(|(_, change)| change.before.as_ref()?.tree.as_ref());
+    assert_eq!(
+        sums.map(|sum| (sum.entries, sum.bytes)).collect::<Vec<_>>(),
+        [(2, 2), (1, 1), (1, 1)]
+    );
+}
+
+#[test]
+fn whiteouts_in_attributes() {
+    let scene = Scene::new();
+    lay(
+        &scene.lower(),
+        &["d/gone=1", "d/kept=1", "d/empty=1", "e/gone=1"],
+    );
+    let dir = scene.create();
+    lay(&scene.upper(), &["d/gone=", "d/empty=", "e/gone="]);
+    set_xattr(&scene.upper().join("d"), "user.overlay.opaque", "x");
+    for name in ["d/gone", "e/gone"] {
+        set_xattr(&scene.upper().join(name), "user.overlay.whiteout", "");
+    }
+    let review = scene.record(dir);
+    // Only in a directory with the mark is an empty file with the attribute a deletion.
+    let want = ["modified d/empty", "deleted d/gone", "modified e/gone"];
+    assert_eq!(lines(review.review()), want);
+}
+
+#[test]
+fn marks_that_this_version_cannot_interpret() {
+    for mark in ["user.overlay.redirect", "user.overlay.metacopy"] {
+        let scene = Scene::new();
+        let mut dir = scene.create();
+        lay(&scene.upper(), &["d/f=1"]);
+        set_xattr(&scene.upper().join("d"), mark, "x");
+        let refused = scene.try_record(&mut dir).unwrap_err();
+        assert!(
+            matches!(refused, ReviewError::Unsupported { .. }),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn limits_are_errors() {
+    let rows = [
+        (
+            ReviewLimits {
+                entries: 10,
+                ..ReviewLimits::default()
+            },
+            "more than 10 files",
+        ),
+        (
+            ReviewLimits {
+                depth: 3,
+                ..ReviewLimits::default()
+            },
+            "more than 3 nested directories (at `d/d/d/d`)",
+        ),
+        (
+            ReviewLimits {
+                hashed_bytes: 50,
+                ..ReviewLimits::default()
+            },
+            "more than 50 bytes to compare",
+        ),
+    ];
+    for (limits, want) in rows {
+        let scene = Scene::new();
+        let mut dir = scene.create();
+        lay(&scene.upper(), &["d/d/d/d/d/f=1"]);
+        for n in 0..10 {
+            lay(&scene.upper(), &[&format!("f{n}=0123456789")]);
+        }
+        let refused = dir
+            .record(&scene.lowers(), &|_, _| None, &limits)
+            .unwrap_err();
+        assert!(refused.to_string().contains(want), "{refused}");
+        assert_eq!(lines(dir.review()), [""; 0]);
+    }
+}
+
+#[test]
+fn changes_below_the_run() {
+    let scene = Scene::new();
+    lay(
+        &scene.lower(),
+        &[
+            "a=1", "b=1", "d/f=1", "e/f=1", "quiet=1", "lost=1", "q/f=1", "r/f=1",
+        ],
+    );
+    let dir = scene.create();
+    lay(
+        &scene.upper(),
+        &["a=2", "quiet=2", "lost=2", "new=2", "q/renamed=2", "r/f=2"],
+    );
+    white_out(&scene.upper(), &["b", "d", "e"]);
+    for copied in ["lost", "q/renamed", "r"] {
+        set_xattr(&scene.upper().join(copied), "user.overlay.origin", "x");
+    }
+    // A file of a coarse clock's tick counts as older: wait for the next one.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    lay(&scene.lower(), &["a=3", "b=3", "d/f=3"]);
+    fs::remove_file(scene.lower().join("lost")).unwrap();
+    fs::remove_dir_all(scene.lower().join("r")).unwrap();
+    let review = scene.record(dir);
+    let changed = review
+        .review()
+        .changes()
+        .filter(|(_, change)| change.changed_below);
+    let changed: Vec<String> = changed.map(|(_, change)| change.path.to_string()).collect();
+    // Two are copies of objects that the project has no more.
+    assert_eq!(changed, ["a", "b", "d", "lost", "r"]);
+}
+
+#[test]
+fn classes() {
+    let scene = Scene::new();
+    lay(&scene.lower(), &["sub/.env=secret", "pkg/package.json={}"]);
+    let dir = scene.create();
+    let files = [
+        ".git/hooks/pre-commit=x",
+        ".git=",
+        "Makefile=x",
+        ".vscode/tasks.json=x",
+        "node_modules/a/b=x",
+        "src/a=x",
+        "pkg/package.json={\"scripts\":{\"test\":\"x\"}}",
+        "sub2/.git=gitdir: /elsewhere",
+    ];
+    lay(
+        &scene.upper(),
+        &files
+            .iter()
+            .copied()
+            .filter(|file| *file != ".git=")
+            .collect::<Vec<_>>(),
+    );
+    white_out(&scene.upper(), &["sub"]);
+    let review = scene.record(dir);
+    let class = |class: &ChangeClass| match class {
+        ChangeClass::Protected { pattern } => format!("protected {pattern}"),
+        ChangeClass::Trigger { .. } => "trigger".to_owned(),
+        ChangeClass::Generated { below } => format!("generated {below}"),
+        ChangeClass::Ordinary => "ordinary".to_owned(),
+    };
+    let changes = review.review().changes();
+    let found: Vec<String> = changes
+        .map(|(_, change)| format!("{}: {}", change.path, class(&change.class)))
+        .collect();
+    let want = [
+        ".git: ordinary",
+        ".git/hooks: protected .git",
+        ".git/hooks/pre-commit: protected .git",
+        ".vscode: protected .vscode",
+        ".vscode/tasks.json: protected .vscode",
+        "Makefile: trigger",
+        "node_modules: generated node_modules",
+        "node_modules/a: generated node_modules",
+        "node_modules/a/b: generated node_modules",
+        "pkg/package.json: trigger",
+        "src: ordinary",
+        "src/a: ordinary",
+        // Something in it is protected.
+        "sub: protected .env",
+        "sub2: ordinary",
+        "sub2/.git: protected .git",
+    ];
+    assert_eq!(found, want);
+}
+
+#[test]
+fn differences_of_contents() {
+    let scene = Scene::new();
+    lay(
+        &scene.lower(),
+        &["text=a\nb\n", "binary=a\0b", "gone=a\n", "l->a", "large=x"],
+    );
+    let dir = scene.create();
+    lay(
+        &scene.upper(),
+        &["text=a\nc\n", "binary=a\0c", "new=a\n", "l->b"],
+    );
+    fs::write(scene.upper().join("large"), vec![b'x'; (8 << 20) + 1]).unwrap();
+    white_out(&scene.upper(), &["gone"]);
+    let review = scene.record(dir);
+    let diff = |path: &str| {
+        let mut changes = review.review().changes();
+        let (mount, change) = changes
+            .find(|(_, change)| change.path.to_string() == path)
+            .unwrap();
+        match review.diff(mount, change).unwrap() {
+            FileDiff::Text(hunks) => hunks.into_iter().map(|hunk| hunk.text).collect(),
+            FileDiff::Binary => "binary".to_owned(),
+            FileDiff::None => "none".to_owned(),
+        }
+    };
+    let rows = [
+        ("text", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n"),
+        ("binary", "binary"),
+        ("gone", "@@ -1 +0,0 @@\n-a\n"),
+        ("new", "@@ -0,0 +1 @@\n+a\n"),
+        ("l", "none"),
+        ("large", "binary"),
+    ];
+    for (path, want) in rows {
+        assert_eq!(diff(path), want, "{path}");
+    }
+}
+
+#[test]
+fn names_of_any_bytes_and_special_files() {
+    let scene = Scene::new();
+    let mut dir = scene.create();
+    use std::os::unix::ffi::OsStrExt as _;
+    let strange = std::ffi::OsStr::from_bytes(b"a\n\x1b[2K\xff\\");
+    fs::write(scene.upper().join(strange), "x").unwrap();
+    let node = |name: &str, kind: FileType| {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            scene.upper().join(name),
+            kind,
+            Mode::RWXU,
+            0,
+        )
+        .unwrap();
+    };
+    node("pipe", FileType::Fifo);
+    let socket = scene.upper().join("socket");
+    let bound = std::os::unix::net::UnixListener::bind(Path::new(&socket));
+    let has_socket = bound.is_ok();
+    if !has_socket {
+        eprintln!("skipped: sockets, because the temporary directory's path is too long");
+    }
+    let review = scene.try_record(&mut dir).unwrap();
+    drop(dir);
+    // Read back from the disk.
+    let review_again = scene.open();
+    assert_eq!(lines(&review), lines(review_again.review()));
+    let mut changes = review_again.review().changes().map(|(_, change)| change);
+    assert_eq!(changes.next().unwrap().path.to_os_string(), strange);
+    assert!(changes.all(|change| !change.is_applicable()));
+}
