@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory as _, FromArgMatches as _};
+use clap::{Command, FromArgMatches as _};
 use clap_complete::engine::{
     self, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
@@ -44,7 +44,7 @@ const SHELLS: Shells<'static> = Shells(&[&BashWords, &Fish, &AutoloadedZsh]);
 pub(crate) fn answer_shell() -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let directory = std::env::current_dir().ok();
-    let answered = CompleteEnv::with_factory(|| with_completers(Cli::command()))
+    let answered = CompleteEnv::with_factory(|| with_completers(Cli::whole_command()))
         .var(VARIABLE)
         .shells(SHELLS)
         .try_complete(std::env::args_os(), directory.as_deref());
@@ -65,7 +65,7 @@ pub(crate) fn write_script(
         return completer.write_registration(VARIABLE, NAME, NAME, NAME, script);
     }
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
+    clap_complete::generate(shell, &mut Cli::whole_command(), NAME, &mut text);
     script.write_all(&text)
 }
 
@@ -366,7 +366,7 @@ fn project() -> Option<Project> {
 /// Returns the options of the typed line that say where the project is.
 fn typed_globals() -> Option<(Global, Ambient)> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
-    let matches = Cli::command()
+    let matches = Cli::whole_command()
         .ignore_errors(true)
         .try_get_matches_from(words)
         .ok()?;

@@ -56,27 +56,6 @@ pub(crate) struct Cli {
     pub(crate) command: ForgeCommand,
 }
 
-/// The same with the commands that other programs start: to set up all of them takes most of the time until a client has
-/// its first answer, and clients start a server often.
-#[derive(Debug, Parser)]
-#[command(
-    name = "forge",
-    subcommand_required = true,
-    disable_help_subcommand = true
-)]
-struct ServingCli {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    command: ServingCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ServingCommand {
-    Mcp(McpArgs),
-    Node(NodeArgs),
-}
-
 impl Cli {
     /// Parses the arguments of this process.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
@@ -84,25 +63,22 @@ impl Cli {
     }
 
     fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        // The complete parser reports mistakes.
-        if arguments.iter().any(|word| word == "mcp" || word == "node")
-            && let Ok(ServingCli { global, command }) = ServingCli::try_parse_from(&arguments)
-        {
-            let command = match command {
-                ServingCommand::Mcp(mcp) => ForgeCommand::Mcp(mcp),
-                ServingCommand::Node(node) => ForgeCommand::Node(node),
-            };
-            return Ok(Cli { global, command });
-        }
         Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
             // Why: building the help of every command takes time, so only `--help` does it.
-            ErrorKind::DisplayHelp => with_examples_first(Cli::command())
+            ErrorKind::DisplayHelp => with_examples_first(Cli::whole_command())
                 .try_get_matches_from(&arguments)
                 .err()
                 .unwrap_or(error),
             ErrorKind::InvalidSubcommand => with_similar_command(error),
             _ => error,
         })
+    }
+
+    /// Returns the command line with the arguments of every command. Parsing sets up those of one.
+    pub(crate) fn whole_command() -> clap::Command {
+        let mut command = Cli::command();
+        command.build();
+        command
     }
 
     /// Whether failures are for programs.
@@ -256,7 +232,9 @@ pub(crate) enum Colors {
 }
 
 /// The commands.
+// Why: to set up the arguments of all commands takes longer than to load a project.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ForgeCommand {
     /// Run commands of this project unasked: rules of your own, outside the project.
     Allow(AllowArgs),

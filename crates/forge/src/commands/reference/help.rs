@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
 
 use serde_json::json;
 
@@ -25,7 +24,7 @@ pub(crate) fn run(global: &Global, args: &HelpArgs) -> Result<ExitKind, CliError
 }
 
 fn overview() -> String {
-    let mut text = Cli::command().render_long_help().to_string();
+    let mut text = Cli::whole_command().render_long_help().to_string();
     text.push_str("\n\nTopics, each by `forge help TOPIC`:\n");
     for (name, about) in topics::TOPICS {
         text.push_str(&format!("  {name:<11} {about}\n"));
@@ -34,8 +33,7 @@ fn overview() -> String {
 }
 
 fn of_command(words: &[String]) -> Result<String, CliError> {
-    let mut command = Cli::command();
-    command.build();
+    let mut command = Cli::whole_command();
     let mut at = &mut command;
     for word in words {
         let known: Vec<String> = at

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 use serde_json::json;
 
 use crate::cli::{Cli, CompletionsArgs, Global, ManArgs};
@@ -34,8 +34,7 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
         )
     };
     std::fs::create_dir_all(&dir).map_err(|error| failed(&dir, error))?;
-    let mut command = Cli::command();
-    command.build();
+    let mut command = Cli::whole_command();
     let mut pages = Vec::new();
     page(&command, &mut pages)
         .map_err(|error| CliError::new(ExitKind::Negative, "man", error.to_string()))?;
