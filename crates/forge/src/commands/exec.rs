@@ -42,6 +42,7 @@ use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::state::run_dir::RunDir;
 use ask_hosts::CommandHostQuestions;
 use exec_log::{ExecLog, ExecOutcome};
+use identity::CommitterQuestion;
 use receipt::Receipt;
 
 /// Hint about quarantined files.
@@ -69,6 +70,7 @@ pub(crate) fn run(
                 .hint("leave out one of them"),
         );
     }
+    let committer = caller_directory(global).map(CommitterQuestion::ask);
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let project =
@@ -95,6 +97,7 @@ pub(crate) fn run(
                 plan: first,
                 again: &again,
                 directory: of.directory.clone(),
+                committer: committer?,
             };
             let questions = match args.ask_hosts {
                 true => Some(CommandHostQuestions::new(
@@ -141,6 +144,7 @@ struct PlannedStart<'a> {
     plan: Plan,
     again: &'a dyn Fn() -> Result<Plan, CliError>,
     directory: String,
+    committer: CommitterQuestion,
 }
 
 /// Returns the caller's directory by the kernel's name for it.
@@ -408,6 +412,7 @@ fn run_it(
         mut plan,
         again,
         directory,
+        committer,
     } = start;
     let Some((program, rest)) = args.command.split_first() else {
         return Err(CliError::usage("missing command"));
@@ -418,7 +423,7 @@ fn run_it(
         args,
         program,
         arguments: rest,
-        committer: committer(plan.policy(), &here),
+        committer: unset(committer.answer(), plan.policy()),
         directory,
         questions,
     };
@@ -607,13 +612,14 @@ fn report_level(args: &ExecArgs) -> ReportLevel {
     }
 }
 
-/// Returns the variables of the committer that the policy does not set itself.
-fn committer(policy: &Policy, here: &Path) -> Vec<(&'static str, String)> {
+/// Returns those of the variables that the policy does not set itself.
+fn unset(
+    mut variables: Vec<(&'static str, String)>,
+    policy: &Policy,
+) -> Vec<(&'static str, String)> {
     let set = policy.environment().variables();
-    identity::variables(here)
-        .into_iter()
-        .filter(|(name, _)| !set.contains_key(OsStr::new(name)))
-        .collect()
+    variables.retain(|(name, _)| !set.contains_key(OsStr::new(name)));
+    variables
 }
 
 fn start_error(

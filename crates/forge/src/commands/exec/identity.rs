@@ -1,8 +1,9 @@
 //! The committer: `user.name` and `user.email` of git outside the sandbox. Commands have a HOME of
 //! their own, so that git would find neither there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
 
 /// The keys, and the variables that say the same.
 const KEYS: [(&str, [&str; 2]); 2] = [
@@ -13,9 +14,26 @@ const KEYS: [(&str, [&str; 2]); 2] = [
 /// Bound on git's output for each of them.
 const MAX_BYTES: usize = 64 * 1024;
 
+/// The question to git, which is asked while the command is prepared: git takes as long to start as
+/// everything before the command.
+pub(super) struct CommitterQuestion(Option<JoinHandle<Vec<(&'static str, String)>>>);
+
+impl CommitterQuestion {
+    pub(super) fn ask(directory: PathBuf) -> CommitterQuestion {
+        let asking = thread::Builder::new().name("committer".to_owned());
+        CommitterQuestion(asking.spawn(move || variables(&directory)).ok())
+    }
+
+    /// Waits for git's answer, and returns variables for git in the sandbox.
+    pub(super) fn answer(self) -> Vec<(&'static str, String)> {
+        let answered = self.0.and_then(|asked| asked.join().ok());
+        answered.unwrap_or_default()
+    }
+}
+
 /// Variables for git in `directory`; none outside of repositories, or where git does not know.
 /// `git config` reads files and runs nothing (git-config(1)).
-pub(super) fn variables(directory: &Path) -> Vec<(&'static str, String)> {
+fn variables(directory: &Path) -> Vec<(&'static str, String)> {
     let mut above = directory.ancestors();
     if !above.any(|above| above.join(".git").exists()) {
         return Vec::new();
