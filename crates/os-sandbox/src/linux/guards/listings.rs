@@ -165,8 +165,11 @@ impl<'a> Lister<'a> {
         self.ahead.clear();
         let pending: Vec<&PathBuf> = pending.take(MAX_AHEAD).collect();
         self.considered = pending.len().saturating_sub(1);
+        if pending.len() < MIN_AHEAD {
+            return;
+        }
         let threads = available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
-        if pending.len() < MIN_AHEAD || threads == 1 {
+        if threads == 1 {
             return;
         }
         let (top, devices) = (self.mount.handle.as_fd(), &self.memory.devices);
