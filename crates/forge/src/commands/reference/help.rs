@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-
 use serde_json::json;
 
 use crate::cli::{Cli, Global, HelpArgs};
