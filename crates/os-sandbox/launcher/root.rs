@@ -298,7 +298,8 @@ fn empty(mode: u32) -> sys::Result<i32> {
 }
 
 fn copy(from: i32, to: i32) -> sys::Result<()> {
-    let mut buffer = [0u8; 4096];
+    // Why: the loader's cache and lists of types have tens of kilobytes.
+    let mut buffer = [0u8; 32 << 10];
     let mut copied = 0;
     loop {
         let bytes = sys::read(from, &mut buffer)?;
