@@ -242,5 +242,9 @@ fn look(pin: &Pin<'_>, place: i32) -> sys::Result<()> {
 }
 
 fn is(pin: &Pin<'_>, device: u64, inode: u64) -> bool {
-    pin.identity.1 == 0 || pin.identity == (device, inode)
+    match pin.identity {
+        (_, 0) => true,
+        (wire::DEVICE_OF_OVERLAY, of_lower) => of_lower == inode,
+        identity => identity == (device, inode),
+    }
 }

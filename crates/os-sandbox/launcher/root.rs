@@ -145,8 +145,38 @@ impl RootDirectory {
                 sys::close(place);
                 Ok(())
             }
+            wire::ROOT_OVERLAY => self.overlay(step),
             _ => Err(sys::EPROTO),
         }
+    }
+
+    /// Mounts an overlay of directories that are those which the broker saw.
+    fn overlay(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {
+        let (identities, mut paths) = step
+            .content
+            .split_at_checked(wire::OVERLAY_IDENTITY_BYTES)
+            .ok_or(sys::EPROTO)?;
+        let upper = crate::job::one(&mut paths).ok_or(sys::EPROTO)?;
+        let work = crate::job::one(&mut paths).ok_or(sys::EPROTO)?;
+        let mut directories = [-1; 3];
+        let identities = identities.chunks_exact(16);
+        for ((path, identity), directory) in [step.from, upper, work]
+            .into_iter()
+            .zip(identities)
+            .zip(&mut directories)
+        {
+            let number = sys::open(path, sys::O_PATH | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0)?;
+            let (device, inode, _) = sys::identity(number)?;
+            let seen = [device.to_ne_bytes(), inode.to_ne_bytes()];
+            if seen.as_flattened() != identity {
+                return Err(sys::ESTALE);
+            }
+            *directory = number;
+        }
+        let [lower, upper, work] = directories;
+        let overlay = mounts::overlay(lower, upper, work)?;
+        directories.into_iter().for_each(sys::close);
+        self.attach(overlay, step.at, true)
     }
 
     fn bind(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {

@@ -107,6 +107,12 @@ pub const ROOT_DIRECTORY: u8 = 8;
 pub const ROOT_LINK: u8 = 9;
 /// Make the mount read-only, without those in it.
 pub const ROOT_SEAL: u8 = 10;
+/// Mount an overlay whose lower directory is the path outside. Content: device and inode of the
+/// lower, the upper and the work directory (six u64), then the paths of the last two, each ended by
+/// NUL.
+pub const ROOT_OVERLAY: u8 = 11;
+/// The identities in front of the paths.
+pub const OVERLAY_IDENTITY_BYTES: usize = 48;
 /// The target may write in the mount.
 pub const ROOT_FLAG_WRITABLE: u8 = 1;
 /// The step does nothing if the file does not exist outside.
@@ -307,6 +313,10 @@ pub const ASIDE: &[u8] = b"/home/.mounts\0";
 /// even if the launcher makes the surrounding mount read-only. The launcher copies it before it
 /// makes any of them read-only.
 pub const PIN_MOUNT: u64 = 16;
+
+/// In place of the device of a pin: the place is in an overlay, which has a device of its own and
+/// the inodes of its directories. The launcher compares the inode alone.
+pub const DEVICE_OF_OVERLAY: u64 = u64::MAX;
 
 /// A record: kind (u32), two i32, one u32.
 pub const RECORD_BYTES: usize = 16;

@@ -139,7 +139,7 @@ pub use host_proxy::{
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Git, Limits, Mount, NamedHosts, Network, ParentProxySetting, Policy,
+    Environment, Git, Limits, Mount, NamedHosts, Network, OverlayDirs, ParentProxySetting, Policy,
     PolicyBuilder, ProgramDir, Survivors, System, UnixSockets,
 };
 pub use process::Killer;

@@ -23,6 +23,9 @@ pub(crate) use limits::MemoryLimiter;
 pub(crate) const NO_HOSTS: &str =
     "a list of hosts needs bubblewrap or a container; turn the network off or on as a whole";
 
+pub(crate) const NO_OVERLAY: &str = "only the mechanism `namespaces` mounts an overlay; `forge doctor` says why it does not work \
+     here, and without an overlay the command changes the directory itself";
+
 const HIDDEN_AT_START: &str = "those that are there at the start cannot be read; what appears while \
                                it runs is the command's own, and what somebody else replaces \
                                meanwhile is told";
@@ -321,7 +324,8 @@ impl Plan {
 
     fn checked(self, requirement: Requirement) -> Result<Plan, PlanError> {
         let gaps = match requirement {
-            Requirement::BestEffort => Vec::new(),
+            // Never a command that changes what it was to leave as it is.
+            Requirement::BestEffort => self.overlay_gap().cloned().collect(),
             Requirement::Enforce => self.boundary_gaps(),
             Requirement::EnforceGuards => self.open().cloned().collect(),
         };
@@ -350,6 +354,11 @@ impl Plan {
             .filter(|entry| entry.promise.rank() == Rank::Boundary)
             .cloned()
             .collect()
+    }
+
+    fn overlay_gap(&self) -> impl Iterator<Item = &Entry> {
+        self.gaps()
+            .filter(|entry| entry.promise == Promise::OverlayWrites)
     }
 
     /// Returns the number of open boundaries, then of open guards.
@@ -498,6 +507,13 @@ fn cannot_tell_own_sockets(
     } else {
         None
     }
+}
+
+/// Returns the names of the overlays of a policy.
+pub(crate) fn overlay_names(policy: &Policy) -> String {
+    let overlays = policy.mounts().iter().filter(|m| m.overlay().is_some());
+    let names: Vec<&str> = overlays.map(crate::policy::Mount::shown_at).collect();
+    names.join(", ")
 }
 
 /// Returns the remark on protected names below writable mounts, where existing ones are mounted

@@ -21,6 +21,9 @@ pub enum Promise {
     ExecuteOutside,
     /// A mount inside a larger one allows less than the larger one.
     NarrowerInside,
+    /// What the command changes below an overlay goes to its upper directory; the directory of the
+    /// host stays as it is.
+    OverlayWrites,
     /// The command cannot write `/proc/sys`, `/sys` and the like, not even as uid 0.
     KernelSettings,
     /// The command cannot give a file a set-user-id or set-group-id bit.
@@ -83,6 +86,7 @@ impl Promise {
             | Promise::WriteOutside
             | Promise::ExecuteOutside
             | Promise::NarrowerInside
+            | Promise::OverlayWrites
             | Promise::KernelSettings
             | Promise::SetIdBits
             | Promise::Network
@@ -112,6 +116,7 @@ impl Promise {
             Promise::WriteOutside => "write outside",
             Promise::ExecuteOutside => "execute outside",
             Promise::NarrowerInside => "narrower inside",
+            Promise::OverlayWrites => "overlay writes",
             Promise::KernelSettings => "kernel settings",
             Promise::SetIdBits => "set-id bits",
             Promise::Network => "network",

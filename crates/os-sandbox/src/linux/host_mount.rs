@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::escape::visible;
 use crate::policy::{
-    LinkPolicy, Mount, MountGuards, MountPlacement, Policy, check_not_kernel, covered,
+    LinkPolicy, Mount, MountGuards, MountPlacement, OverlayDirs, Policy, check_not_kernel, covered,
 };
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -53,9 +53,32 @@ pub(crate) struct HostMount {
     pub(crate) covered: Vec<PathBuf>,
     /// Files in this mount that other mounts lead to, after those were scanned.
     pub(crate) led: OnceLock<Vec<Led>>,
+    /// The directories that take the changes, if this mount is an overlay.
+    pub(crate) overlay: Option<OpenOverlay>,
+    /// `true` if this mount is a part of an overlay, which takes its changes too.
+    pub(crate) in_overlay: bool,
+}
+
+/// A directory of the host, and the device and inode that the broker saw there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownDir {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: (u64, u64),
+}
+
+/// The directories of an overlay beside its lower one, opened once in the broker.
+#[derive(Debug)]
+pub(crate) struct OpenOverlay {
+    pub(crate) upper: KnownDir,
+    pub(crate) work: KnownDir,
 }
 
 impl HostMount {
+    /// Returns `true` if commands change the directory of the host itself.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.access.contains(Access::WRITE) && self.overlay.is_none() && !self.in_overlay
+    }
+
     /// Returns device (major number in the low half, as `statx` has it) and inode.
     pub(crate) fn identity(&self) -> Result<(u64, u64), Error> {
         identity(&self.handle)
@@ -159,6 +182,9 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
             Ok(HostMount {
                 covered,
                 guards: policy.guards_of(index),
+                in_overlay: policy
+                    .overlay_around(index)
+                    .is_some_and(|outer| outer != index),
                 ..host_mount(mount)?
             })
         })
@@ -260,6 +286,12 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         ));
     }
     let meta = handle.metadata().map_err(failed)?;
+    if mount.overlay().is_some() && !meta.is_dir() {
+        return Err(Error::invalid(format!(
+            "{} is not a directory, so it cannot be the lower directory of an overlay",
+            mount.host().display()
+        )));
+    }
     if !meta.is_dir() && !meta.is_file() {
         return Err(Error::invalid(format!(
             "{} is neither a directory nor a file",
@@ -277,7 +309,75 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         linked: None,
         covered: Vec::new(),
         led: OnceLock::new(),
+        overlay: mount.overlay().map(open_overlay).transpose()?,
+        in_overlay: false,
     })
+}
+
+/// Opens the upper and the work directory, without following a link.
+fn open_overlay(overlay: &OverlayDirs) -> Result<OpenOverlay, Error> {
+    let known = |path: &Path, what: &str| {
+        let failed = |errno: Errno| {
+            Error::io(
+                format!("could not open {what} {}", path.display()),
+                errno.into(),
+            )
+        };
+        let directory = File::from(below::absolute(path).map_err(failed)?);
+        Ok::<_, Error>((identity(&directory)?, directory))
+    };
+    let (upper, directory) = known(&overlay.upper, "the upper directory")?;
+    let (work, _) = known(&overlay.work, "the work directory")?;
+    overlay_system(&directory, &overlay.upper)?;
+    if upper.0 != work.0 {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "an overlay needs its upper and its work directory on one file system; {} and {} \
+                 are on two",
+                overlay.upper.display(),
+                overlay.work.display()
+            ),
+        ));
+    }
+    let place = |path: &Path, identity| KnownDir {
+        path: path.to_owned(),
+        identity,
+    };
+    Ok(OpenOverlay {
+        upper: place(&overlay.upper, upper),
+        work: place(&overlay.work, work),
+    })
+}
+
+/// Refuses an upper directory on a file system that overlayfs cannot use, by the magic number of
+/// statfs(2).
+fn overlay_system(directory: &File, path: &Path) -> Result<(), Error> {
+    const UNUSABLE: [(i64, &str); 5] = [
+        (
+            0x794c_7630,
+            "an overlay itself, such as the root of a container",
+        ),
+        (0x6969, "NFS"),
+        (0xf15f, "eCryptfs"),
+        (0xff53_4d42, "SMB"),
+        (0x0102_1997, "9p"),
+    ];
+    let found = rustix::fs::fstatfs(directory)
+        .map_err(|errno| Error::io("could not look at the upper directory", errno.into()))?;
+    let magic = found.f_type as i64 & 0xffff_ffff;
+    match UNUSABLE.iter().find(|(unusable, _)| *unusable == magic) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the file system of {} is {name}, on which the kernel makes no upper directory of \
+                 an overlay",
+                path.display()
+            ),
+        )
+        .with_hint("use a directory on a local disk, such as one of ext4, XFS, Btrfs or tmpfs")),
+    }
 }
 
 /// Opens a mount's path without following a link on the way or at its end.

@@ -20,6 +20,9 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     };
     let filtered = containers.filters;
     files(&mut out, policy);
+    if !super::overlay_names(policy).is_empty() {
+        out.absent(Promise::OverlayWrites, super::NO_OVERLAY);
+    }
     kernel(&mut out, containers);
     network(&mut out, policy, containers);
     for promise in [

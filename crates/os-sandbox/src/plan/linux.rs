@@ -41,6 +41,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     let mut out = CoverageEntries::default();
     evaluation.files(&mut out);
     evaluation.narrower(&mut out);
+    evaluation.overlays(&mut out);
     evaluation.kernel(&mut out);
     evaluation.network(&mut out);
     evaluation.sockets(&mut out);
@@ -154,6 +155,16 @@ impl Evaluation<'_> {
             );
         } else if narrowed.at_all {
             out.any(promise, &[&self.layer]);
+        }
+    }
+
+    fn overlays(&self, out: &mut CoverageEntries) {
+        let names = super::overlay_names(self.policy);
+        if !names.is_empty() && self.backend == Backend::Namespaces {
+            out.kept(Promise::OverlayWrites, &[Namespaces]);
+            out.remark(&format!("of {names}"));
+        } else if !names.is_empty() {
+            out.absent(Promise::OverlayWrites, super::NO_OVERLAY);
         }
     }
 
@@ -305,6 +316,12 @@ impl Evaluation<'_> {
                 out.push(Promise::ProtectedNames, PromiseState::Degraded, &[], reason);
             } else {
                 out.names(Promise::ProtectedNames, held, state, remark);
+                if held.is_ok() && !super::overlay_names(self.policy).is_empty() {
+                    out.remark_too(
+                        "new ones in an overlay stay in its upper directory, and are judged when \
+                         that is applied",
+                    );
+                }
             }
         }
         if self.policy.hides_names() && self.is_birdcage() {

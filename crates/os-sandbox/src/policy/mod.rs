@@ -20,7 +20,7 @@ pub(crate) use git::OBEYED;
 pub use guards::Pattern;
 pub use limits::Limits;
 pub(crate) use mounts::{LinkPolicy, check_not_kernel, covered};
-pub use mounts::{Mount, MountPlacement};
+pub use mounts::{Mount, MountPlacement, OverlayDirs};
 pub use network::{NamedHosts, Network, ParentProxySetting};
 pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
@@ -249,6 +249,33 @@ impl Policy {
         Ok(self)
     }
 
+    /// Returns this policy with an overlay in the place of the mount at `shown_at`
+    /// ([`PolicyBuilder::overlay`]).
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL).build()?;
+    /// let policy = policy.with_overlay("/", "/var/lib/me/upper", "/var/lib/me/work")?;
+    /// assert!(policy.mounts()[0].overlay().is_some());
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such mount, or it cannot be an overlay.
+    pub fn with_overlay(
+        mut self,
+        shown_at: &str,
+        upper: impl Into<PathBuf>,
+        work: impl Into<PathBuf>,
+    ) -> Result<Policy, Error> {
+        let dirs = OverlayDirs {
+            upper: upper.into(),
+            work: work.into(),
+        };
+        mounts::make_overlay(&mut self.mounts, shown_at, dirs)?;
+        Ok(self)
+    }
+
     /// Returns the path at which commands see a directory of the host. The directory is inside a
     /// mount, or it contains mounts (a directory on the way to them, or `/work`). `None` if
     /// commands do not see it.
@@ -341,6 +368,12 @@ impl Policy {
             }
             if mount.is_at_host_path() {
                 text.extend_from_slice(b"\0at host path");
+            }
+            if let Some(OverlayDirs { upper, work }) = mount.overlay() {
+                for directory in [upper, work] {
+                    text.extend_from_slice(b"\0overlay\0");
+                    text.extend_from_slice(directory.as_os_str().as_encoded_bytes());
+                }
             }
             text.push(b'\n');
         }
@@ -466,6 +499,12 @@ impl Policy {
         found
     }
 
+    /// Returns the index of the overlay that takes the changes in a mount.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn overlay_around(&self, index: usize) -> Option<usize> {
+        mounts::overlay_around(&self.mounts, index)
+    }
+
     /// Returns a mount that covers a directory of another mount. `None` if no mount does.
     pub(crate) fn covering(&self) -> Option<&Mount> {
         let covers = |mount: &&Mount| matches!(mount.place(), MountPlacement::Covers(_));
@@ -566,6 +605,8 @@ pub(crate) struct NestedRestriction {
 #[must_use]
 pub struct PolicyBuilder {
     mounts: Vec<mounts::UnresolvedMount>,
+    /// Pairs of a mount's name and its directories.
+    overlays: Vec<(String, OverlayDirs)>,
     system: System,
     network: Network,
     unix_sockets: UnixSockets,
@@ -634,7 +675,45 @@ impl PolicyBuilder {
             shown_at,
             access,
             links,
+            overlay: None,
         });
+        self
+    }
+
+    /// Makes the mount at `shown_at` an overlay: what commands change there goes to the directory
+    /// `upper`, and the mount's directory on the host, the lower one, stays as it is. `work` is an
+    /// empty directory on the file system of `upper`. Both belong to the caller, and no mount shows
+    /// them. Two commands at one time with the same `upper` are an error of the caller, and so is a
+    /// change of the lower directory's tree by others meanwhile: the kernel does not define what
+    /// commands see then.
+    ///
+    /// Parts of the mount with an access of their own are parts of the overlay. No other mount may
+    /// be in it. The host's directory has no other file systems mounted in it. The state of
+    /// `upper` after the end has the format of overlayfs, with attributes in `user.overlay`.
+    ///
+    /// Only [`Backend::Namespaces`](crate::Backend::Namespaces) mounts overlays. Every plan for
+    /// another mechanism is refused, with [`Requirement::BestEffort`](crate::Requirement) too.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder()
+    ///     .mount("/home/me/project", "/", Access::ALL)
+    ///     .overlay("/", "/var/lib/me/upper", "/var/lib/me/work")
+    ///     .build()?;
+    /// assert!(policy.mounts()[0].overlay().is_some());
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn overlay(
+        mut self,
+        shown_at: impl Into<String>,
+        upper: impl AsRef<Path>,
+        work: impl AsRef<Path>,
+    ) -> Self {
+        let dirs = OverlayDirs {
+            upper: upper.as_ref().to_owned(),
+            work: work.as_ref().to_owned(),
+        };
+        self.overlays.push((shown_at.into(), dirs));
         self
     }
 
@@ -813,7 +892,10 @@ impl PolicyBuilder {
             false => Vec::new(),
         };
         protect.extend(derived.iter().cloned());
-        let mounts = mounts::resolve(&self.mounts, mounts::Paths::OfSandbox)?;
+        let mut mounts = mounts::resolve(&self.mounts, mounts::Paths::OfSandbox)?;
+        for (at, dirs) in self.overlays {
+            mounts::make_overlay(&mut mounts, &at, dirs)?;
+        }
         let (protect, hide) = (parse(&protect)?, parse(&self.hide)?);
         let unknown = |(at, _): &&(String, String)| !mounts.iter().any(|one| one.shown_at() == at);
         if let Some((at, pattern)) = self.protect_in.iter().chain(&self.hide_in).find(unknown) {

@@ -67,6 +67,17 @@ pub struct Mount {
     place: MountPlacement,
     inside: String,
     paths: Paths,
+    overlay: Option<OverlayDirs>,
+}
+
+/// The directories of an overlay beside its lower one, which is the mount's directory on the host
+/// ([`PolicyBuilder::overlay`](crate::PolicyBuilder::overlay)). The words are those of overlayfs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayDirs {
+    /// The directory that takes every change.
+    pub upper: PathBuf,
+    /// An empty directory of the kernel's own, on the file system of the upper one.
+    pub work: PathBuf,
 }
 
 /// The treatment of links in the host path of a mount, at each start.
@@ -84,6 +95,7 @@ pub(super) struct UnresolvedMount {
     pub(super) shown_at: String,
     pub(super) access: Access,
     pub(super) links: LinkPolicy,
+    pub(super) overlay: Option<OverlayDirs>,
 }
 
 /// The form of a mount.
@@ -133,6 +145,12 @@ impl Mount {
         self.place
     }
 
+    /// Returns the upper and the work directory, if the mount is an overlay.
+    #[must_use]
+    pub fn overlay(&self) -> Option<&OverlayDirs> {
+        self.overlay.as_ref()
+    }
+
     pub(crate) fn links(&self) -> LinkPolicy {
         self.links
     }
@@ -177,6 +195,7 @@ impl Mount {
             shown_at: self.shown_at.clone(),
             access: self.access,
             links: self.links,
+            overlay: self.overlay.clone(),
         }
     }
 
@@ -245,10 +264,104 @@ pub(super) fn resolve(wanted: &[UnresolvedMount], paths: Paths) -> Result<Vec<Mo
             place: place_of(&parsed, &insides, index)?,
             inside: insides[index].clone(),
             paths,
+            overlay: wanted[index].overlay.clone(),
         });
     }
     refuse_meeting(&mounts)?;
+    (0..mounts.len()).try_for_each(|index| check_overlay(&mounts, index))?;
     Ok(mounts)
+}
+
+/// Returns the overlay that takes the changes in a mount, by its index: the mount itself, or the one
+/// that it is a part of. Each step has a shorter name, so the loop ends.
+pub(super) fn overlay_around(mounts: &[Mount], index: usize) -> Option<usize> {
+    let mut at = index;
+    loop {
+        let mount = mounts.get(at)?;
+        match (&mount.overlay, mount.place) {
+            (Some(_), _) => return Some(at),
+            (None, MountPlacement::NestedIn(outer)) => at = outer,
+            (None, _) => return None,
+        }
+    }
+}
+
+/// Makes the mount at a name an overlay.
+pub(super) fn make_overlay(
+    mounts: &mut [Mount],
+    shown_at: &str,
+    dirs: OverlayDirs,
+) -> Result<(), Error> {
+    let index = mounts.iter().position(|mount| mount.shown_at == shown_at);
+    let index =
+        index.ok_or_else(|| Error::invalid(format!("unknown mount {shown_at:?} of an overlay")))?;
+    mounts[index].overlay = Some(OverlayDirs {
+        upper: check_path(&dirs.upper)?,
+        work: check_path(&dirs.work)?,
+    });
+    // Also those of before: two overlays do not share a directory.
+    (0..mounts.len()).try_for_each(|index| check_overlay(mounts, index))
+}
+
+/// Refuses an overlay that would not take every change below its name, or whose own directories
+/// commands could see.
+fn check_overlay(mounts: &[Mount], index: usize) -> Result<(), Error> {
+    let mount = &mounts[index];
+    let Some(overlay) = &mount.overlay else {
+        return Ok(());
+    };
+    let name = &mount.shown_at;
+    if !mount.access.contains(Access::WRITE) {
+        return Err(Error::invalid(format!(
+            "{name} is read-only, so nothing is there for an overlay to take"
+        )));
+    }
+    if let MountPlacement::NestedIn(outer) | MountPlacement::Covers(outer) = mount.place {
+        return Err(Error::invalid(format!(
+            "the overlay at {name} lies in the mount at {}",
+            mounts[outer].shown_at
+        ))
+        .with_hint("make the outer mount the overlay: it takes the changes of its parts too"));
+    }
+    for (other, around) in mounts.iter().zip((0..).map(|i| overlay_around(mounts, i))) {
+        let overlaps = other.host.starts_with(&mount.host) || mount.host.starts_with(&other.host);
+        let covers = Path::new(&other.inside).starts_with(&mount.inside);
+        if (overlaps || covers) && around != Some(index) {
+            return Err(Error::invalid(format!(
+                "the mount at {} shows a directory in or around the overlay at {name}, and changes \
+                 there would not go to its upper directory",
+                other.shown_at
+            ))
+            .with_hint("take that mount out, or start the command without an overlay"));
+        }
+        for own in [&overlay.upper, &overlay.work] {
+            if own.starts_with(&other.host) || other.host.starts_with(own) {
+                return Err(Error::invalid(format!(
+                    "{} is a directory of the overlay at {name}, and lies in or around the mount \
+                     at {}",
+                    own.display(),
+                    other.shown_at
+                ))
+                .with_hint("use directories outside of every mount"));
+            }
+        }
+    }
+    let own: Vec<&PathBuf> = mounts
+        .iter()
+        .filter_map(|mount| mount.overlay.as_ref())
+        .flat_map(|overlay| [&overlay.upper, &overlay.work])
+        .collect();
+    for (index, one) in own.iter().enumerate() {
+        let meets = |other: &&&PathBuf| one.starts_with(other) || other.starts_with(one);
+        if let Some(other) = own[..index].iter().find(meets) {
+            return Err(Error::invalid(format!(
+                "{} and {} are directories of overlays, and one lies in the other",
+                one.display(),
+                other.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses names that meet in the working directory. There `/data` and `/data/out` are one name,
@@ -432,6 +545,13 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPla
 }
 
 pub(super) fn check_host(host: &Path) -> Result<PathBuf, Error> {
+    let host = check_path(host)?;
+    check_not_kernel(&host)?;
+    Ok(host)
+}
+
+/// Refuses a path of the host that is relative or climbs.
+pub(super) fn check_path(host: &Path) -> Result<PathBuf, Error> {
     let shown = host.display();
     if !host.is_absolute() {
         return Err(Error::invalid(format!("not an absolute path: {shown}")));
@@ -443,9 +563,7 @@ pub(super) fn check_host(host: &Path) -> Result<PathBuf, Error> {
         return Err(Error::invalid(format!("a path with ..: {shown}")));
     }
     // Rebuilt from components, so that equal directories compare equal.
-    let host: PathBuf = host.components().collect();
-    check_not_kernel(&host)?;
-    Ok(host)
+    Ok(host.components().collect())
 }
 
 /// Refuses the kernel's own directories. Also called for the path of a mount after its links were
@@ -498,6 +616,7 @@ mod tests {
             shown_at: shown_at.to_owned(),
             access: Access::READ,
             links: LinkPolicy::Followed,
+            overlay: None,
         }
     }
 

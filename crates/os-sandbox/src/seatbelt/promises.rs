@@ -3,7 +3,7 @@
 //! on macOS check the kernel.
 
 use super::pattern;
-use crate::plan::{CoverageEntries, NO_HOSTS, but, cannot_cover};
+use crate::plan::{CoverageEntries, NO_HOSTS, but, cannot_cover, overlay_names};
 use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
 use crate::promise::Enforcer::{Launcher, Seatbelt};
 use crate::promise::{Entry, Promise, PromiseState};
@@ -11,6 +11,12 @@ use crate::promise::{Entry, Promise, PromiseState};
 pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     let mut out = CoverageEntries::default();
     files(&mut out, policy);
+    if !overlay_names(policy).is_empty() {
+        out.absent(
+            Promise::OverlayWrites,
+            "macOS has no overlay mounts; the command would change the directory itself",
+        );
+    }
     sockets(&mut out, policy);
     processes(&mut out, policy);
     names(&mut out, policy);

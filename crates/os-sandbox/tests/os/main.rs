@@ -48,6 +48,8 @@ mod modes;
 #[cfg(target_os = "linux")]
 mod outcome;
 #[cfg(target_os = "linux")]
+mod overlays;
+#[cfg(target_os = "linux")]
 mod parts;
 #[cfg(target_os = "linux")]
 mod pins;
@@ -233,6 +235,7 @@ fn tests() -> Vec<Test> {
             ("async", asynchronous::all),
             ("pins", pins::all),
             ("parts", parts::all),
+            ("overlays", overlays::all),
             ("survivors", survivors::all),
             ("commands", commands::all),
             ("inputs", inputs::all),

@@ -90,6 +90,12 @@ fn run(words: &[&str]) -> io::Result<String> {
             .mode(octal(mode)?)
             .open(path)
             .map(|_| String::new()),
+        ["attribute", path, value] => {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(path, "user.own", value.as_bytes(), flags)
+                .map(done)
+                .map_err(io::Error::from)
+        }
         ["exec", path] => {
             let output = std::process::Command::new(path).output()?;
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -46,6 +46,14 @@ pub(crate) fn linked(
         if !pointer.is_ok_and(|stat| below::kind(&stat) == SFlag::S_IFREG) {
             continue;
         }
+        if !mount.is_changed() {
+            remarks.push(format!(
+                "the repository of the linked worktree {} is not shown: git would change it \
+                 directly, past the overlay",
+                mount.inside
+            ));
+            continue;
+        }
         let followed = if mount_layer {
             follow(policy, mounts, mount)
         } else {
@@ -166,6 +174,8 @@ fn follow(
             linked,
             covered: Vec::new(),
             led: OnceLock::new(),
+            overlay: None,
+            in_overlay: false,
         })
     };
     let others = std::fs::read_dir(common.join("worktrees"))

@@ -342,10 +342,11 @@ fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
 }
 
 /// Returns `true` if the innermost mount around a host path is writable.
+/// Returns `true` if commands change a path of the host itself, by the longest mount around it.
 pub(crate) fn writable(mounts: &[HostMount], host: &Path) -> bool {
     mounts
         .iter()
         .filter(|mount| host.starts_with(&mount.host))
         .max_by_key(|mount| mount.host.as_os_str().len())
-        .is_some_and(|mount| mount.access.contains(Access::WRITE))
+        .is_some_and(HostMount::is_changed)
 }

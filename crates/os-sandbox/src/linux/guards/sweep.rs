@@ -12,7 +12,6 @@ use super::super::host_mount::{HostMount, Led};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{ReopenedDirs, ScanResult, find_but};
-use crate::access::Access;
 use crate::escape::visible;
 use crate::findings::Findings;
 use crate::git_config;
@@ -94,7 +93,7 @@ impl PostRunScan {
 
     /// Returns `true` if a protected name could appear.
     pub(crate) fn is_needed(policy: &Policy, mounts: &[HostMount]) -> bool {
-        let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
+        let open = |mount: &HostMount| mount.is_dir && mount.is_changed();
         policy.protects_names() && mounts.iter().any(open)
     }
 
@@ -124,7 +123,7 @@ impl PostRunScan {
         let id = id();
         let mut befores = std::mem::take(&mut self.before);
         for (index, (mount, before)) in self.mounts.iter().zip(&mut befores).enumerate() {
-            if !mount.is_dir || !mount.access.contains(Access::WRITE) {
+            if !mount.is_dir || !mount.is_changed() {
                 continue;
             }
             let mut memory = std::mem::take(&mut before.memory);

@@ -122,9 +122,11 @@ impl RuleTarget {
 impl RulesetSpec<'_> {
     fn rules(&self) -> impl Iterator<Item = (At<'_>, BitFlags<AccessFs>)> {
         let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+        // An overlay has inodes of its own: its rule is one of `inside`.
         let mounts = self
             .mounts
             .iter()
+            .filter(|mount| mount.overlay.is_none() && !mount.in_overlay)
             .map(|mount| (At::Mount(mount), rights(self.policy, mount.access)));
         let all = rights(self.policy, Access::ALL);
         let private = self.private.iter().map(move |path| (At::Own(path), all));
@@ -218,12 +220,17 @@ pub(crate) fn own_writable_places(policy: &Policy) -> impl Iterator<Item = &'sta
 }
 
 /// Returns the rights for paths that exist only inside the namespaces, as the kernel's bits.
-pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn inside(
+    policy: &Policy,
+    mounts: &[HostMount],
+    abi_number: u32,
+    links: bool,
+) -> Vec<(u64, Vec<u8>)> {
     let abi = abi(abi_number);
     let handled = handled(policy, abi);
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let mut out: Vec<(BitFlags<AccessFs>, &str)> = vec![(read, "/proc")];
-    out.extend(own_places(policy));
+    out.extend(own_places(policy).map(|(rights, path): (_, &str)| (rights, path)));
     match policy.system() {
         System::None => {}
         // Its passwd and group are our own files; the profile lists all other files in it.
@@ -236,6 +243,21 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
     };
     if links && policy.mounts().iter().all(lists) {
         out.push((AccessFs::ReadDir.into(), "/work"));
+    }
+    for mount in mounts {
+        if mount.overlay.is_none() && !mount.in_overlay {
+            continue;
+        }
+        let rights = rights(policy, mount.access);
+        let of_file = AccessFs::from_file(ABI::V9);
+        let rights = if mount.is_dir {
+            rights
+        } else {
+            rights & of_file
+        };
+        if !(rights & handled).is_empty() {
+            out.push((rights, &mount.inside));
+        }
     }
     out.into_iter()
         .map(|(rights, path)| ((rights & handled).bits(), path.as_bytes().to_vec()))

@@ -5,6 +5,7 @@ use super::super::start::launch::data;
 use super::super::wire;
 use super::root::{RootSetup, RootStep};
 use crate::error::{Error, ErrorKind};
+use crate::plan::NO_OVERLAY;
 use crate::policy::{Network, Policy};
 use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
@@ -47,6 +48,13 @@ pub(crate) fn arguments(
     root: &RootSetup,
     first: i32,
 ) -> Result<BubblewrapArgs, Error> {
+    if root
+        .steps
+        .iter()
+        .any(|step| matches!(step, RootStep::Overlay(_)))
+    {
+        return Err(Error::new(ErrorKind::Unsupported, NO_OVERLAY));
+    }
     let mut args = Args(Vec::new());
     args.all(BEFORE_ROOT);
     match policy.network() {
@@ -138,6 +146,7 @@ impl Args {
                 self.all([OsStr::new("--symlink"), to.as_os_str(), at.as_os_str()]);
             }
             RootStep::Seal { at } => self.all([OsStr::new("--remount-ro"), at.as_os_str()]),
+            RootStep::Overlay(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@
 //! makes these mounts too, and the first process checks the result.
 
 use super::super::guards::names::ScanResult;
-use super::super::host_mount::HostMount;
+use super::super::host_mount::{HostMount, KnownDir};
 use super::super::start::message::Pin;
 use super::super::wire;
 use super::inside_paths::{HOME, TMP};
@@ -88,6 +88,17 @@ pub(crate) enum RootStep {
     Link { to: PathBuf, at: PathBuf },
     /// Makes the mount at this path read-only, without those in it.
     Seal { at: PathBuf },
+    /// Mounts an overlay. bubblewrap never gets this step.
+    Overlay(OverlayStep),
+}
+
+/// The directories of an overlay, and its path in the command's root.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OverlayStep {
+    pub(crate) lower: KnownDir,
+    pub(crate) upper: KnownDir,
+    pub(crate) work: KnownDir,
+    pub(crate) at: PathBuf,
 }
 
 impl fmt::Display for RootStep {
@@ -107,6 +118,13 @@ impl fmt::Display for RootStep {
             RootStep::Directory { at, .. } => write!(f, "make {}", at.display()),
             RootStep::Link { at, .. } => write!(f, "make the link {}", at.display()),
             RootStep::Seal { at } => write!(f, "make {} read-only", at.display()),
+            RootStep::Overlay(step) => {
+                let (lower, upper) = (step.lower.path.display(), step.upper.path.display());
+                write!(
+                    f,
+                    "mount an overlay of {lower} with the upper directory {upper}"
+                )
+            }
         }
     }
 }
@@ -184,6 +202,11 @@ pub(crate) fn compose(
     let ops = ops(mounts, names)?;
     let mut pins = Vec::with_capacity(ops.len());
     for ((_, dest), op) in ops {
+        if let Some((step, pin)) = overlay_at(mounts, &dest)? {
+            steps.push(step);
+            pins.push(pin);
+            continue;
+        }
         let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
         if inner == NestedMountMethod::ByDescriptor {
             let staged = aside(&mut steps, mounts, &dest, &op, pins.len());
@@ -191,7 +214,7 @@ pub(crate) fn compose(
         }
         pins.push(match inner {
             NestedMountMethod::ByDescriptor if own_root => outer(&mut steps, mounts, dest, &op),
-            NestedMountMethod::ByDescriptor => of_launcher(dest, &op),
+            NestedMountMethod::ByDescriptor => in_overlay(mounts, of_launcher(dest, &op)),
             NestedMountMethod::ByPath => by_path(&mut steps, dest, &op),
         });
     }
@@ -392,6 +415,58 @@ fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
         how,
         identity,
         path,
+    }
+}
+
+/// Returns the step for the overlay at a destination and its pin; `None` for every other mount.
+fn overlay_at(mounts: &[HostMount], dest: &[u8]) -> Result<Option<(RootStep, Pin)>, Error> {
+    let at = |mount: &&HostMount| mount.inside.as_bytes() == dest;
+    let Some((mount, overlay)) = mounts
+        .iter()
+        .find(at)
+        .and_then(|mount| Some((mount, mount.overlay.as_ref()?)))
+    else {
+        return Ok(None);
+    };
+    let step = RootStep::Overlay(OverlayStep {
+        lower: KnownDir {
+            path: mount.host.clone(),
+            identity: mount.identity()?,
+        },
+        upper: overlay.upper.clone(),
+        work: overlay.work.clone(),
+        at: path_of(dest),
+    });
+    let pin = Pin {
+        how: wire::PIN_LOOK,
+        // The root of an overlay is a directory of its own.
+        identity: (0, 0),
+        path: dest.to_vec(),
+    };
+    Ok(Some((step, pin)))
+}
+
+/// Makes a pin comparable with its place, if that is in an overlay. A file has the inode number of
+/// the lower there. A directory has it if lower and upper are on one file system, and else a number
+/// of its own.
+fn in_overlay(mounts: &[HostMount], pin: Pin) -> Pin {
+    let around = mounts
+        .iter()
+        .filter(|mount| is_inside(&pin.path, &mount.inside))
+        .find_map(|mount| Some((mount, mount.overlay.as_ref()?)));
+    let Some((mount, overlay)) = around else {
+        return pin;
+    };
+    let (device, inode) = pin.identity;
+    let one_system = overlay.upper.identity.0 == device
+        && mount.identity().is_ok_and(|(lower, _)| lower == device);
+    let is_file = pin.how == wire::PIN_CLOSED_FILE;
+    Pin {
+        identity: match one_system || is_file {
+            true => (wire::DEVICE_OF_OVERLAY, inode),
+            false => (0, 0),
+        },
+        ..pin
     }
 }
 

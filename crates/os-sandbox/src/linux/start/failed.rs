@@ -1,10 +1,97 @@
 //! Error texts for the launcher's answers: the stage at which a start failed, and a hint.
 
-use super::super::mount_layer::root::RootStep;
+use super::super::mount_layer::root::{OverlayStep, RootStep};
 use super::super::wire;
 use super::running::Record;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
+use nix::libc::{ELOOP, ENODEV, EPERM, ESTALE};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Returns the error of an overlay that the kernel did not mount. It gives one number for many
+/// causes, so the mount table is read.
+fn overlay_failure(step: &OverlayStep, source: std::io::Error) -> Error {
+    let (lower, upper) = (step.lower.path.display(), step.upper.path.display());
+    let inside = mounts_in(&step.lower.path);
+    let (why, hint) = match (source.raw_os_error(), inside.as_slice()) {
+        (Some(ESTALE), _) => (
+            "one of its directories was replaced a moment ago".to_owned(),
+            "try again when what moves them is done".to_owned(),
+        ),
+        (Some(ENODEV), _) => (
+            "the kernel has no overlayfs".to_owned(),
+            "load it: sudo modprobe overlay".to_owned(),
+        ),
+        (Some(ELOOP), _) => (
+            "one of its directories lies in another".to_owned(),
+            "use an upper directory outside of the lower one".to_owned(),
+        ),
+        (Some(EPERM), _) => (
+            "the kernel does not let an ordinary user mount one".to_owned(),
+            "Linux 5.11 or later is needed, and no outer filter that forbids it".to_owned(),
+        ),
+        (_, [first, more @ ..]) => {
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            (
+                format!(
+                    "other file systems are mounted in the lower directory, at {}{more}",
+                    first.display()
+                ),
+                "unmount them, or give the command a directory without them".to_owned(),
+            )
+        }
+        _ => (
+            "the kernel refused it".to_owned(),
+            format!(
+                "Linux 5.11 or later is needed, and a file system for {upper} that keeps \
+                 user.* attributes: ext4, XFS, Btrfs, or tmpfs from Linux 6.6"
+            ),
+        ),
+    };
+    Error::new(
+        ErrorKind::Enforcement,
+        format!("no overlay of {lower} with the upper directory {upper} could be mounted: {why}"),
+    )
+    .with_source(source)
+    .with_hint(hint)
+}
+
+/// Returns the mount points in a directory, from the mount table. Empty if it cannot be read.
+fn mounts_in(directory: &Path) -> Vec<PathBuf> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    table
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(|field| PathBuf::from(OsString::from_vec(unescape(field))))
+        .filter(|point| point.starts_with(directory) && point != directory)
+        .collect()
+}
+
+/// Replaces the octal escapes of a path in the mount table, such as `\040` for a space.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, more)) = rest.split_first() {
+        let code = more.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &more[3..];
+            }
+            None => {
+                out.push(*first);
+                rest = more;
+            }
+        }
+    }
+    out
+}
 
 pub(super) fn failure(command: &Command, root: &[RootStep], record: Record) -> Error {
     const ENOEXEC: i32 = 8;
@@ -56,6 +143,7 @@ pub(super) fn failure(command: &Command, root: &[RootStep], record: Record) -> E
         wire::STAGE_NETWORK => of_ours("the sockets for named hosts are not there"),
         wire::STAGE_NAMESPACES => of_ours("the namespaces could not be made"),
         wire::STAGE_ROOT => of_ours(&match root.get(record.c as usize) {
+            Some(RootStep::Overlay(step)) => return overlay_failure(step, source),
             Some(step) => format!("the command's root directory could not be built: {step}"),
             None => "the command's root directory could not be built".to_owned(),
         }),

@@ -1,7 +1,7 @@
 //! Writes the messages to the launcher; the layout is `launcher/wire.rs`, the reader
 //! `launcher/job.rs`.
 
-use super::super::mount_layer::root::RootStep;
+use super::super::mount_layer::root::{OverlayStep, RootStep};
 use super::super::wire;
 use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
@@ -166,7 +166,9 @@ pub(crate) fn namespaces(own_network: bool, steps: &[RootStep]) -> LauncherMessa
 
 fn root_step(body: &mut Vec<u8>, step: &RootStep) {
     let path = |path: &Path| path.as_os_str().as_bytes().to_vec();
-    let (mut flags, mut of_mode, mut from, mut content) = (0, 0, Vec::new(), "");
+    let (mut flags, mut of_mode, mut from) = (0, 0, Vec::new());
+    let mut content: &[u8] = &[];
+    let overlay;
     let (what, at) = match step {
         RootStep::Bind {
             from: host,
@@ -175,16 +177,8 @@ fn root_step(body: &mut Vec<u8>, step: &RootStep) {
             optional,
         } => {
             from = path(host);
-            flags |= if *writable {
-                wire::ROOT_FLAG_WRITABLE
-            } else {
-                0
-            };
-            flags |= if *optional {
-                wire::ROOT_FLAG_OPTIONAL
-            } else {
-                0
-            };
+            flags |= u8::from(*writable) * wire::ROOT_FLAG_WRITABLE;
+            flags |= u8::from(*optional) * wire::ROOT_FLAG_OPTIONAL;
             (wire::ROOT_BIND, at.as_path())
         }
         RootStep::Copy { from: host, at } => {
@@ -192,11 +186,11 @@ fn root_step(body: &mut Vec<u8>, step: &RootStep) {
             (wire::ROOT_COPY, at.as_path())
         }
         RootStep::Write { text, at } => {
-            content = text;
+            content = text.as_bytes();
             (wire::ROOT_WRITE, at.as_path())
         }
         RootStep::Cover { text, at } => {
-            content = text;
+            content = text.as_bytes();
             (wire::ROOT_COVER, at.as_path())
         }
         RootStep::Processes => (wire::ROOT_PROCESSES, Path::new("/proc")),
@@ -214,13 +208,33 @@ fn root_step(body: &mut Vec<u8>, step: &RootStep) {
             (wire::ROOT_LINK, at.as_path())
         }
         RootStep::Seal { at } => (wire::ROOT_SEAL, at.as_path()),
+        RootStep::Overlay(step) => {
+            from = path(&step.lower.path);
+            overlay = overlay_content(step);
+            content = &overlay;
+            (wire::ROOT_OVERLAY, step.at.as_path())
+        }
     };
     body.extend_from_slice(&[what, flags]);
     body.extend_from_slice(&of_mode.to_ne_bytes());
     body.extend_from_slice(&(content.len() as u32).to_ne_bytes());
     string(body, &path(at));
     string(body, &from);
-    body.extend_from_slice(content.as_bytes());
+    body.extend_from_slice(content);
+}
+
+/// Returns the identities of an overlay's directories, and the paths of the upper and the work
+/// directory.
+fn overlay_content(step: &OverlayStep) -> Vec<u8> {
+    let mut content = Vec::new();
+    for place in [&step.lower, &step.upper, &step.work] {
+        content.extend_from_slice(&place.identity.0.to_ne_bytes());
+        content.extend_from_slice(&place.identity.1.to_ne_bytes());
+    }
+    for place in [&step.upper, &step.work] {
+        string(&mut content, place.path.as_os_str().as_bytes());
+    }
+    content
 }
 
 /// Asks for the kernel's features.

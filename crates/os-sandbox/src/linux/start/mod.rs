@@ -342,7 +342,7 @@ impl Prepared {
                     run.flags |= wire::FLAG_PARTS;
                 }
                 if abi > 0 {
-                    run.rules = ruleset::inside(policy, abi, links);
+                    run.rules = ruleset::inside(policy, &mounts, abi, links);
                 }
             }
             Backend::Landlock | Backend::None if policy.leaves() => {
