@@ -1,5 +1,6 @@
 //! forge's own files in the user's state directory: runs, staged commits, trusted projects.
 
+pub(crate) mod act_log;
 pub(crate) mod private_dirs;
 pub(crate) mod remove_contents;
 pub(crate) mod rules_file;

@@ -3,8 +3,7 @@
 use forge_git::{GitBackend as _, GitError};
 use serde_json::json;
 
-use super::stage_log::StageLog;
-use super::{StagedSelection, all, failed, find_selection, place, print_json, print_line};
+use super::{StagedSelection, all, failed, find_selection, log, place, print_json, print_line};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
@@ -25,7 +24,7 @@ pub(super) fn discard(
             named.push(one);
         }
     }
-    let mut log = StageLog::open("stage_discard", &named, ambient, &[])?;
+    let mut log = log("stage_discard", &named, ambient, &[])?;
     log.typed()?;
     match setup::until_stopped(thrown_away(staging, &named)) {
         Ok(Ok(())) => log.close("discarded", None)?,

@@ -5,7 +5,6 @@ mod discard;
 mod format;
 mod push;
 mod show;
-mod stage_log;
 mod status;
 
 use std::fmt::Display;
@@ -16,13 +15,15 @@ use forge_git::{
     StagedCommit, StagedId, StagedList,
 };
 
-use serde_json::Value;
+use sandbox_names::hex;
+use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, StageAction, StageArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_json};
 use crate::setup;
+use crate::state::act_log::{ActLog, PersonAct};
 use crate::state::staging::Staging;
 
 pub(crate) fn run(
@@ -113,6 +114,42 @@ fn find_commit<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedC
     match find_selection(list, id)? {
         StagedSelection::Whole(commit) => Ok(commit),
         StagedSelection::Damaged(damaged) => Err(failed(&damaged.why)),
+    }
+}
+
+/// Opens the log of an act on commits.
+fn log(
+    act: &str,
+    commits: &[StagedSelection<'_>],
+    ambient: &Ambient,
+    redacted: &[String],
+) -> Result<ActLog, CliError> {
+    let facts = commits.iter().map(facts).collect::<Vec<Value>>();
+    let intent = |commit: &StagedSelection<'_>| format!("{act} {}", commit.id());
+    let act = PersonAct {
+        run: "stage",
+        name: act,
+        arguments: json!({ "commits": facts }),
+        intents: commits.iter().map(intent).collect(),
+    };
+    ActLog::open(act, ambient, redacted)
+}
+
+/// Returns the facts that identify a commit later on.
+fn facts(commit: &StagedSelection<'_>) -> Value {
+    match commit {
+        StagedSelection::Whole(commit) => json!({
+            "commitId": commit.id().as_str(),
+            "repo": commit.repo().to_string(),
+            "branch": commit.branch().as_str(),
+            "message": commit.message(),
+            "files": commit.files().len(),
+            "digest": hex(commit.digest()),
+        }),
+        StagedSelection::Damaged(damaged) => json!({
+            "commitId": damaged.id.as_str(),
+            "damaged": damaged.why.message(),
+        }),
     }
 }
 

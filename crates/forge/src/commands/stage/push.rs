@@ -16,8 +16,7 @@ use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
 use super::format::{age, size};
-use super::stage_log::StageLog;
-use super::{StagedSelection, all, failed, find_commit, print_json, print_line};
+use super::{StagedSelection, all, failed, find_commit, log, print_json, print_line};
 use crate::ambient::Ambient;
 use crate::cli::{Global, PushArgs};
 use crate::exit::{CliError, ExitKind};
@@ -26,6 +25,7 @@ use crate::output::prompt::{self, PromptAnswer, PromptKind};
 use crate::output::stderr;
 use crate::setup;
 use crate::setup::repositories::{self, ProjectGit};
+use crate::state::act_log::ActLog;
 use crate::state::staging::Staging;
 
 /// Time limit of the question: a large difference takes a while to be read.
@@ -47,7 +47,7 @@ pub(super) fn push(
     let commit = find_commit(&list, args.id.as_deref())?;
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let unseen = repositories::secrets_of(&project, ambient);
-    let mut kept = StageLog::open(
+    let mut kept = log(
         "stage_push",
         &[StagedSelection::Whole(commit)],
         ambient,
@@ -100,14 +100,19 @@ pub(super) fn push(
 /// Records and reports the result of a push.
 fn close_push(
     global: &Global,
-    kept: StageLog,
+    kept: ActLog,
     commit: &StagedCommit,
     pushed: Result<PushReport, CliError>,
 ) -> Result<ExitKind, CliError> {
     match pushed {
         Ok(pushed) => {
             // An error of the log does not undo the push.
-            let noted = kept.pushed(&pushed);
+            let facts = json!({ "commitSha": pushed.commit.as_str(), "url": pushed.url });
+            let outcome = match pushed.already_there {
+                true => format!("{} was there already", pushed.commit),
+                false => format!("pushed {}", pushed.commit),
+            };
+            let noted = kept.end(&outcome, None, json!({ "pushed": facts }));
             let told = report(global, commit, &pushed);
             noted.and(told)
         }
@@ -146,7 +151,7 @@ async fn push_locked(
 
 /// Records a push without an agreement, and returns its error.
 fn not_agreed(
-    mut kept: StageLog,
+    mut kept: ActLog,
     commit: &StagedCommit,
     question: &PushPrompt,
     error: &GitError,

@@ -1,36 +1,42 @@
-//! The log of a push or a discard: a run of its own, with the question before it is done, and the
-//! result.
+//! The log of an act of a person outside of a run, such as a push: a run of its own, with the
+//! question or the command before it is done, and the result.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use forge_git::PushReport;
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
 use sandbox_names::hex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::StagedSelection;
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::state::run_dir::{self, RunDir};
 
-/// The name of such a run, beside those of workers.
-const RUN: &str = "stage";
+/// An act, as it is logged before it is done.
+pub(crate) struct PersonAct<'a> {
+    /// The first part of the run's name, beside those of workers.
+    pub(crate) run: &'a str,
+    /// The act, in the place of a tool.
+    pub(crate) name: &'a str,
+    /// The facts that identify its objects later on.
+    pub(crate) arguments: Value,
+    /// The act on each object, in words.
+    pub(crate) intents: Vec<String>,
+}
 
-/// The log of one push or one discard.
-pub(super) struct StageLog {
+/// The log of one act.
+pub(crate) struct ActLog {
     dir: RunDir,
     audit: AuditLog,
     record: CallRecord,
     started: Instant,
 }
 
-impl StageLog {
+impl ActLog {
     /// Opens the log. An action that cannot be recorded is not done.
-    pub(super) fn open(
-        what: &str,
-        commits: &[StagedSelection<'_>],
+    pub(crate) fn open(
+        act: PersonAct<'_>,
         ambient: &Ambient,
         redacted: &[String],
     ) -> Result<Self, CliError> {
@@ -39,14 +45,12 @@ impl StageLog {
             .as_deref()
             .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
         // Not in the project's directory of runs: a project has no say in the records of a person.
-        let dir = RunDir::under(&state.join("runs"), RUN)?;
+        let dir = RunDir::under(&state.join("runs"), act.run)?;
         let audit = dir.audit(true)?;
         let redactor = ambient.redactor(redacted);
-        let facts = commits.iter().map(facts).collect::<Vec<Value>>();
-        let mut arguments = json!({ "commits": facts });
+        let mut arguments = act.arguments;
         redactor.redact_json(&mut arguments);
-        let intent = |commit: &StagedSelection<'_>| format!("{what} {}", commit.id());
-        Ok(StageLog {
+        Ok(ActLog {
             dir,
             audit,
             started: Instant::now(),
@@ -58,9 +62,9 @@ impl StageLog {
                         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
                     }),
                 workers: Vec::new(),
-                tool: what.to_owned(),
+                tool: act.name.to_owned(),
                 arguments,
-                intents: commits.iter().map(intent).collect(),
+                intents: act.intents,
                 decision: DecisionRecord::not_reached("nothing was decided"),
                 runner: "local",
                 ok: false,
@@ -76,7 +80,7 @@ impl StageLog {
     }
 
     /// Records the person's answer, or the reason why no person was asked.
-    pub(super) fn answered(&mut self, answer: &'static str, by: &str) -> Result<(), CliError> {
+    pub(crate) fn answered(&mut self, answer: &'static str, by: &str) -> Result<(), CliError> {
         if answer == "denied" {
             let event = PolicyEvent::new(EventKind::Denied, by);
             self.record.events.push(event);
@@ -91,13 +95,13 @@ impl StageLog {
     }
 
     /// Records an impossible action, about which no person was asked.
-    pub(super) fn not_asked(mut self, why: &CliError) -> Result<(), CliError> {
+    pub(crate) fn not_asked(mut self, why: &CliError) -> Result<(), CliError> {
         self.decided(DecisionRecord::not_reached(why.message()))?;
         self.close(why.code(), Some(why.code()))
     }
 
     /// A person typed it, and that is all it needs.
-    pub(super) fn typed(&mut self) -> Result<(), CliError> {
+    pub(crate) fn typed(&mut self) -> Result<(), CliError> {
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Allow),
             reasons: vec![VerdictReason::new("a person typed it")],
@@ -107,19 +111,15 @@ impl StageLog {
         })
     }
 
-    /// It is there.
-    pub(super) fn pushed(self, pushed: &PushReport) -> Result<(), CliError> {
-        let facts = json!({ "commitSha": pushed.commit.as_str(), "url": pushed.url });
-        let outcome = match pushed.already_there {
-            true => format!("{} was there already", pushed.commit),
-            false => format!("pushed {}", pushed.commit),
-        };
-        self.end(&outcome, None, facts)
+    /// Adds a file that the act changed.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn changed(&mut self, artifact: forge_tools::Artifact) {
+        self.record.artifacts.push(artifact);
     }
 
     /// It came to something else.
-    pub(super) fn close(self, outcome: &str, code: Option<&str>) -> Result<(), CliError> {
-        self.end(outcome, code, Value::Null)
+    pub(crate) fn close(self, outcome: &str, code: Option<&str>) -> Result<(), CliError> {
+        self.end(outcome, code, json!({}))
     }
 
     fn decided(&mut self, decision: DecisionRecord) -> Result<(), CliError> {
@@ -129,36 +129,22 @@ impl StageLog {
         Ok(())
     }
 
-    fn end(mut self, outcome: &str, code: Option<&str>, facts: Value) -> Result<(), CliError> {
+    /// Records the result, with an object of facts about it for the run's own file.
+    pub(crate) fn end(
+        mut self,
+        outcome: &str,
+        code: Option<&str>,
+        mut facts: Value,
+    ) -> Result<(), CliError> {
         self.record.ok = code.is_none();
         self.record.code = code.map(str::to_owned);
         let took = self.started.elapsed();
         self.record.duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.audit.record(&self.record).map_err(not_recorded)?;
         let sealed = run_dir::seal(&self.audit, outcome)?;
-        self.dir.finish(&json!({
-            "outcome": outcome,
-            "pushed": facts,
-            "audit": sealed,
-        }))
-    }
-}
-
-/// Returns the facts that identify a commit later on.
-fn facts(commit: &StagedSelection<'_>) -> Value {
-    match commit {
-        StagedSelection::Whole(commit) => json!({
-            "commitId": commit.id().as_str(),
-            "repo": commit.repo().to_string(),
-            "branch": commit.branch().as_str(),
-            "message": commit.message(),
-            "files": commit.files().len(),
-            "digest": hex(commit.digest()),
-        }),
-        StagedSelection::Damaged(damaged) => json!({
-            "commitId": damaged.id.as_str(),
-            "damaged": damaged.why.message(),
-        }),
+        facts["outcome"] = json!(outcome);
+        facts["audit"] = json!(sealed);
+        self.dir.finish(&facts)
     }
 }
 
