@@ -115,8 +115,11 @@ impl OpenReview {
         if !is_content || !kinds.contains(&Some(PathKind::File)) {
             return Ok(FileDiff::None);
         }
-        let Some([old, new]) = self.texts(mount, change)? else {
-            return Ok(FileDiff::Binary);
+        let [old, new] = match self.texts(mount, change) {
+            Ok(Some(texts)) => texts,
+            Ok(None) => return Ok(FileDiff::Binary),
+            Err(ReviewError::ChangedBelow(_)) => return Ok(FileDiff::ChangedBelow),
+            Err(error) => return Err(error),
         };
         match (as_text(&old), as_text(&new)) {
             (Some(old), Some(new)) => Ok(FileDiff::Text(LineDiff::of(old, new).hunks())),
@@ -138,9 +141,13 @@ impl OpenReview {
         let mut sides = [Vec::new(), Vec::new()];
         if is_file(&change.before) {
             let lower = self.dir.lower(&self.lowers, mount)?;
-            match read_below(lower, &change.path, false)? {
-                Some(content) => sides[0] = content,
-                None => return Ok(None),
+            match read_below(lower, &change.path, false) {
+                Ok(Some(content)) => sides[0] = content,
+                Ok(None) => return Ok(None),
+                Err(ReviewError::Io { source, .. }) if is_another_object(&source) => {
+                    return Err(ReviewError::ChangedBelow(vec![change.path.clone()]));
+                }
+                Err(error) => return Err(error),
             }
         }
         if is_file(&change.after) {
@@ -817,6 +824,18 @@ fn read_below(
         .map_err(failed)?;
     let is_text = u64::try_from(content.len()).is_ok_and(|bytes| bytes <= MAX_TEXT_BYTES);
     Ok(is_text.then_some(content))
+}
+
+/// `true` if a path that was a file leads to nothing, a directory or a link now.
+fn is_another_object(error: &std::io::Error) -> bool {
+    let kinds = [
+        Errno::NOENT,
+        Errno::NOTDIR,
+        Errno::ISDIR,
+        Errno::LOOP,
+        Errno::NXIO,
+    ];
+    Errno::from_io_error(error).is_some_and(|error| kinds.contains(&error))
 }
 
 fn area_name(id: &str) -> String {

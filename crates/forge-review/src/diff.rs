@@ -25,6 +25,8 @@ pub enum FileDiff {
     Text(Vec<DiffHunk>),
     /// A side is not text or is too large: the sizes and hashes of the change tell the difference.
     Binary,
+    /// The project's object is another kind than the listed one, or gone.
+    ChangedBelow,
     /// A directory, a link or a mode, without content to compare.
     None,
 }

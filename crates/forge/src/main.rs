@@ -83,6 +83,7 @@ fn run(cli: &cli::Cli, ambient: &ambient::Ambient) -> Result<exit::ExitKind, exi
         cli::ForgeCommand::Quarantine(args) => {
             commands::quarantine::run(&cli.global, args, ambient)
         }
+        cli::ForgeCommand::Review(args) => commands::review::run(&cli.global, args, ambient),
         cli::ForgeCommand::Run(args) => commands::run::run(&cli.global, args, ambient),
         cli::ForgeCommand::Schema(args) => commands::reference::schema::run(args),
         cli::ForgeCommand::Stage(args) => commands::stage::run(&cli.global, args, ambient),

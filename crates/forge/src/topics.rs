@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes of errors that are not in a project or worker file.
-const CODES: [(&str, &str); 79] = [
+const CODES: [(&str, &str); 84] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     (
         "approve.answered",
@@ -164,6 +164,23 @@ const CODES: [(&str, &str); 79] = [
         "a path from which nothing was moved to the quarantine",
     ),
     ("record", "a run could not be recorded"),
+    ("review", "a review cannot be read or changed"),
+    (
+        "review.changed",
+        "a path changed in the project since the run started, so that nothing was applied",
+    ),
+    (
+        "review.held",
+        "another forge works on the review, or its run has not ended",
+    ),
+    (
+        "review.limit",
+        "the changes of a run are more than a review can hold",
+    ),
+    (
+        "review.unknown",
+        "no such review, or a path or hunk that its run did not change",
+    ),
     (
         "run.answered",
         "the run ended with an answer: there is nothing to go on with",

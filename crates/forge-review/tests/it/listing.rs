@@ -265,6 +265,7 @@ fn differences_of_contents() {
         match review.diff(mount, change).unwrap() {
             FileDiff::Text(hunks) => hunks.into_iter().map(|hunk| hunk.text).collect(),
             FileDiff::Binary => "binary".to_owned(),
+            FileDiff::ChangedBelow => "changed below".to_owned(),
             FileDiff::None => "none".to_owned(),
         }
     };
@@ -279,6 +280,10 @@ fn differences_of_contents() {
     for (path, want) in rows {
         assert_eq!(diff(path), want, "{path}");
     }
+    fs::remove_file(scene.lower().join("text")).unwrap();
+    assert_eq!(diff("text"), "changed below");
+    std::os::unix::fs::symlink("/etc/passwd", scene.lower().join("text")).unwrap();
+    assert_eq!(diff("text"), "changed below");
 }
 
 #[test]

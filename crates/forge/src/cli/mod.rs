@@ -10,6 +10,7 @@ mod node;
 mod pages;
 mod project;
 mod quarantine;
+mod review;
 mod run;
 mod stage;
 mod tools;
@@ -35,6 +36,9 @@ pub(crate) use project::{
     WorkerAction, WorkerArgs,
 };
 pub(crate) use quarantine::{QuarantineAction, QuarantineArgs};
+pub(crate) use review::ReviewArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use review::{ApplyArgs, ReviewAction};
 pub(crate) use run::{FailOn, RunArgs};
 pub(crate) use stage::{PushArgs, StageAction, StageArgs};
 pub(crate) use tools::{ToolsAction, ToolsArgs};
@@ -271,6 +275,8 @@ pub(crate) enum ForgeCommand {
     Node(NodeArgs),
     /// List and restore files that commands created under protected names.
     Quarantine(QuarantineArgs),
+    /// List, apply or discard the changes that runs with --review left.
+    Review(ReviewArgs),
     /// Run a worker, and the workers that it calls.
     Run(Box<RunArgs>),
     /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.

@@ -9,6 +9,11 @@ pub(crate) mod log;
 pub(crate) mod project;
 pub(crate) mod quarantine;
 pub(crate) mod reference;
+#[cfg(target_os = "linux")]
+pub(crate) mod review;
+#[cfg(not(target_os = "linux"))]
+#[path = "review_unsupported.rs"]
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod stage;

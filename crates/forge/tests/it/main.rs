@@ -45,6 +45,8 @@ mod provider_keys;
 mod published;
 mod reload;
 mod resume;
+#[cfg(target_os = "linux")]
+mod review;
 mod root_approval;
 mod run_ends;
 mod run_flags;

@@ -1,0 +1,233 @@
+//! `forge review apply` and `discard`: recorded before they are done, with their result after.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forge_review::{
+    AppliedChange, ApplyRecord, ApplyReport, ChangeSelection, MountedPath, ObjectState, OpenReview,
+    ReviewDir, ReviewLimits, RunReview,
+};
+use forge_tools::Artifact;
+use serde_json::{Value, json};
+
+use super::listing::{counts, shown_path, verb};
+use super::select::selection;
+use super::{
+    FoundReview, ProjectReviews, failed, lowers, nothing_waits, print_json, print_text, unknown,
+};
+use crate::ambient::Ambient;
+use crate::cli::{ApplyArgs, Global};
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape;
+use crate::output::stderr;
+use crate::state::act_log::{ActLog, PersonAct};
+
+/// `forge review apply`
+pub(super) fn apply(
+    global: &Global,
+    ambient: &Ambient,
+    reviews: &ProjectReviews,
+    args: &ApplyArgs,
+) -> Result<ExitKind, CliError> {
+    let (found, words) = reviews.choose(&args.words)?;
+    let mut review = reviews.open(found)?;
+    let selection = selection(global, review.review(), words, args)?;
+    let mut log = apply_log(ambient, &review, &selection)?;
+    log.typed()?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let at_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let by = format!("uid {}", rustix::process::getuid().as_raw());
+    let applied = review.apply(&selection, &by, at_ms, &ReviewLimits::default());
+    let report = match applied {
+        Ok(report) => report,
+        Err(error) => {
+            let failure = failed(&error);
+            log.close(failure.message(), Some(failure.code()))?;
+            return Err(failure);
+        }
+    };
+    for change in &report.record.changes {
+        log.changed(artifact(review.review(), change));
+    }
+    let outcome = format!("applied {} changes", report.record.changes.len());
+    // An error of the log does not undo the apply.
+    let logged = log.end(&outcome, None, json!({ "applied": report.record }));
+    let told = print_report(global, review.review(), &report);
+    logged.and(told)?;
+    match report.record.changes.is_empty() {
+        true => Ok(ExitKind::Negative),
+        false => Ok(ExitKind::Done),
+    }
+}
+
+/// Opens the log with the chosen paths and the hashes that the list has of them.
+fn apply_log(
+    ambient: &Ambient,
+    review: &OpenReview,
+    selection: &ChangeSelection,
+) -> Result<ActLog, CliError> {
+    let list = review.review();
+    let chosen = review.choose(selection).map_err(|error| failed(&error))?;
+    let chosen = review.paths_of(&chosen);
+    let is_chosen = |mount: usize, change: &forge_review::ReviewedChange| {
+        let mut chosen = chosen.iter();
+        chosen.any(|(m, path)| *m == mount && *path == change.path)
+    };
+    let content = |state: &Option<ObjectState>| {
+        let state = state.as_ref();
+        state.and_then(|state| state.content.clone())
+    };
+    let facts: Vec<Value> = list
+        .changes()
+        .filter(|(mount, change)| is_chosen(*mount, change))
+        .map(|(mount, change)| {
+            json!({
+                "path": shown_path(list, mount, &change.path),
+                "change": change.kind,
+                "before": content(&change.before),
+                "after": content(&change.after),
+            })
+        })
+        .collect();
+    let act = PersonAct {
+        run: "review",
+        name: "review_apply",
+        intents: vec![format!("apply {} changes of {}", facts.len(), list.run)],
+        arguments: json!({ "run": list.run, "changes": facts }),
+    };
+    ActLog::open(act, ambient, &[])
+}
+
+fn artifact(list: &RunReview, change: &AppliedChange) -> Artifact {
+    let mount = list
+        .mounts
+        .iter()
+        .position(|mount| mount.name == change.mount);
+    let path = shown_path(list, mount.unwrap_or_default(), &change.path);
+    let Some(after) = &change.after else {
+        return Artifact::deleted(path);
+    };
+    let hash = after.content.as_deref();
+    let hash = hash.and_then(|content| content.strip_prefix("sha256:"));
+    Artifact::written(
+        path,
+        change.before.is_none(),
+        after.size,
+        hash.map(str::to_owned),
+    )
+}
+
+fn print_report(global: &Global, list: &RunReview, report: &ApplyReport) -> Result<(), CliError> {
+    let ApplyRecord { changes, notes, .. } = &report.record;
+    let shown = |(mount, path): &MountedPath| shown_path(list, *mount, path);
+    if global.json {
+        return print_json(&json!({
+            "run": list.run,
+            "applied": report.record,
+            "skipped_protected": report.skipped_protected.iter().map(shown).collect::<Vec<_>>(),
+            "skipped_special": report.skipped_special.iter().map(shown).collect::<Vec<_>>(),
+            "left": list.changes().count(),
+        }));
+    }
+    let mut text = String::new();
+    for change in changes {
+        let mount = list
+            .mounts
+            .iter()
+            .position(|mount| mount.name == change.mount);
+        let path = shown_path(list, mount.unwrap_or_default(), &change.path);
+        text.push_str(&format!("  {:<9} {}\n", verb(change.kind), escape(&path)));
+    }
+    text.push_str(&format!("applied {} changes\n", changes.len()));
+    print_text(&text)?;
+    for note in notes {
+        stderr::print(format_args!("note: {}", escape(note)));
+    }
+    for path in &report.skipped_special {
+        let path = escape(&shown(path));
+        stderr::print(format_args!(
+            "not applied: {path}: a pipe, socket or device"
+        ));
+    }
+    for path in &report.skipped_protected {
+        let path = escape(&shown(path));
+        stderr::print(format_args!("not applied: {path}: a protected name"));
+    }
+    if !report.skipped_protected.is_empty() && !global.quiet {
+        stderr::print(
+            "hint: look at it, and apply it by name: forge review apply --include-protected PATH",
+        );
+    }
+    let left = list.changes().map(|(_, change)| change);
+    match list.changes().next() {
+        Some(_) => stderr::print(format_args!("left: {}", counts(left))),
+        None => stderr::print(format_args!(
+            "nothing is left: forge review discard {} removes the review",
+            escape(&list.run)
+        )),
+    }
+    Ok(())
+}
+
+/// `forge review discard`
+pub(super) fn discard(
+    global: &Global,
+    ambient: &Ambient,
+    reviews: &ProjectReviews,
+    run: Option<&OsStr>,
+) -> Result<ExitKind, CliError> {
+    let found = meant(reviews, run)?;
+    let act = PersonAct {
+        run: "review",
+        name: "review_discard",
+        arguments: json!({ "run": found.list.run, "changes": found.list.changes().count() }),
+        intents: vec![format!("discard the changes of {}", found.list.run)],
+    };
+    let mut log = ActLog::open(act, ambient, &[])?;
+    log.typed()?;
+    match remove(reviews, found) {
+        Ok(()) => log.close("discarded", None)?,
+        Err(failure) => {
+            log.close(failure.code(), Some(failure.code()))?;
+            return Err(failure);
+        }
+    }
+    match global.json {
+        true => print_json(&json!({ "discarded": found.list.run }))?,
+        false => print_text(&format!("discarded {}\n", escape(&found.list.run)))?,
+    }
+    Ok(ExitKind::Done)
+}
+
+fn meant<'a>(
+    reviews: &'a ProjectReviews,
+    run: Option<&OsStr>,
+) -> Result<&'a FoundReview, CliError> {
+    match (run, reviews.found.as_slice()) {
+        (Some(run), _) => reviews.named(run)?.ok_or_else(|| {
+            let run = escape(&run.to_string_lossy());
+            unknown(format!("no review of this project is called `{run}`"))
+                .hint("`forge review list` shows them")
+        }),
+        (None, [one]) => Ok(one),
+        (None, []) => Err(nothing_waits()),
+        (None, [..]) => Err(unknown(format!("{} reviews are left", reviews.found.len()))
+            .hint("`forge review list` shows them; name one")),
+    }
+}
+
+/// An apply that was interrupted is finished first, unless its directory is gone for good.
+fn remove(reviews: &ProjectReviews, found: &FoundReview) -> Result<(), CliError> {
+    let open = || ReviewDir::open(reviews.dir.as_fd(), &found.name).map_err(|e| failed(&e));
+    let dir = open()?;
+    let lowers = lowers(dir.review());
+    let removed = match OpenReview::new(dir, lowers) {
+        Ok((review, _)) => review.discard(reviews.dir.as_fd()),
+        Err(forge_review::ReviewError::LowerGone(_)) => open()?.discard(reviews.dir.as_fd()),
+        Err(error) => Err(error),
+    };
+    removed.map_err(|error| failed(&error))
+}

@@ -1,0 +1,319 @@
+//! The lists of a review: one line for each change, deletions first. A list is never cut, because
+//! what is cut off is not looked at; only generated directories are lines with counts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
+
+use forge_review::{
+    ChangeClass, ChangeKind, ObjectState, PathKind, ReviewStage, ReviewedChange, RunReview,
+    TreePath,
+};
+use forge_tools::rfc3339;
+use serde_json::{Value, json};
+
+use super::{ProjectReviews, command_line, print_json, print_text};
+use crate::cli::Global;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape;
+use crate::output::stderr;
+
+/// `forge review list`
+pub(super) fn list(global: &Global, reviews: &ProjectReviews) -> Result<ExitKind, CliError> {
+    let mut rows = Vec::new();
+    for found in &reviews.found {
+        // Lists the changes of a run that ended without that. One that is in use is shown as it is.
+        let open = reviews.open(found);
+        let (list, problem) = match &open {
+            Ok(open) => (open.review(), None),
+            Err(error) => (&found.list, Some(error)),
+        };
+        rows.push(match global.json {
+            true => json_row(list, problem),
+            false => Value::String(row(list, problem)),
+        });
+    }
+    if global.json {
+        print_json(&json!({ "reviews": rows }))?;
+        return Ok(ExitKind::Done);
+    }
+    if rows.is_empty() {
+        print_text("No changes wait for a review.\n")?;
+    } else {
+        let rows = rows.iter().filter_map(Value::as_str);
+        print_text(&rows.collect::<String>())?;
+        if !global.quiet {
+            stderr::print("hint: forge review show RUN, apply RUN, discard RUN");
+        }
+    }
+    Ok(ExitKind::Done)
+}
+
+fn row(list: &RunReview, problem: Option<&CliError>) -> String {
+    let state = match problem {
+        Some(error) => escape(error.message()),
+        None => counts(list.changes().map(|(_, change)| change)),
+    };
+    format!(
+        "{}  {}  {}\n  {state}\n",
+        escape(&list.run),
+        started_at(list),
+        command_line(list)
+    )
+}
+
+fn json_row(list: &RunReview, problem: Option<&CliError>) -> Value {
+    json!({
+        "run": list.run,
+        "command": list.command,
+        "started_at": started_at(list),
+        "recorded": list.stage == ReviewStage::Recorded,
+        "changes": list.changes().count(),
+        "deletions": list.changes().filter(|(_, change)| change.removes()).count(),
+        "applies": list.applied.len(),
+        "problem": problem.map(CliError::message),
+    })
+}
+
+fn started_at(list: &RunReview) -> String {
+    // Up to the year 9999, the last one of the format.
+    rfc3339(UNIX_EPOCH + Duration::from_millis(list.at_ms.min(253_402_300_799_000)))
+}
+
+/// Returns the list of a review for people.
+pub(crate) fn summary(list: &RunReview) -> String {
+    let changes: Vec<Row<'_>> = rows(list);
+    if changes.is_empty() {
+        return "no changes\n".to_owned();
+    }
+    let mut text = String::new();
+    let mut section = |title: &str, is_in: &dyn Fn(&Row<'_>) -> bool| {
+        let rows: Vec<String> = changes
+            .iter()
+            .filter(|row| is_in(row))
+            .map(|row| row.line(list))
+            .collect();
+        if !rows.is_empty() {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "{title}:\n{}", rows.join("\n"));
+        }
+    };
+    section("deletions and replacements", &|row| row.is_removal());
+    let is_of = |row: &Row<'_>, section: ListSection| !row.is_removal() && row.section() == section;
+    section(
+        "protected, applied only with --include-protected PATH",
+        &|row| is_of(row, ListSection::Protected),
+    );
+    section("files that other programs execute or obey", &|row| {
+        is_of(row, ListSection::Trigger)
+    });
+    section("changes", &|row| is_of(row, ListSection::Ordinary));
+    text.push_str(&generated(list, &changes));
+    let all = list.changes().map(|(_, change)| change);
+    let _ = writeln!(text, "{}", counts(all));
+    text
+}
+
+/// One change in the list.
+struct Row<'a> {
+    mount: usize,
+    change: &'a ReviewedChange,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListSection {
+    Protected,
+    Trigger,
+    Generated,
+    Ordinary,
+}
+
+/// A new directory is left out if something in it is listed.
+fn rows(list: &RunReview) -> Vec<Row<'_>> {
+    let changes: Vec<(usize, &ReviewedChange)> = list.changes().collect();
+    let followers = changes.iter().skip(1).map(Some).chain([None]);
+    let is_shown = |((mount, change), next): (
+        &(usize, &ReviewedChange),
+        Option<&(usize, &ReviewedChange)>,
+    )| {
+        let is_dir = change
+            .after
+            .as_ref()
+            .is_some_and(|after| after.kind == PathKind::Directory);
+        // Paths are in order, so everything in a directory follows it.
+        let has_more =
+            next.is_some_and(|(m, next)| m == mount && next.path.starts_with(&change.path));
+        !(change.kind == ChangeKind::Added && is_dir && has_more)
+    };
+    changes
+        .iter()
+        .zip(followers)
+        .filter(|pair| is_shown(*pair))
+        .map(|((mount, change), _)| Row {
+            mount: *mount,
+            change,
+        })
+        .collect()
+}
+
+impl Row<'_> {
+    fn section(&self) -> ListSection {
+        match &self.change.class {
+            ChangeClass::Protected { .. } => ListSection::Protected,
+            ChangeClass::Trigger { .. } => ListSection::Trigger,
+            ChangeClass::Generated { .. } => ListSection::Generated,
+            ChangeClass::Ordinary => ListSection::Ordinary,
+        }
+    }
+
+    /// A deletion inside a generated directory is counted there.
+    fn is_removal(&self) -> bool {
+        let is_inside = matches!(&self.change.class, ChangeClass::Generated { below } if *below != self.change.path);
+        self.change.removes() && !is_inside
+    }
+
+    fn line(&self, list: &RunReview) -> String {
+        let change = self.change;
+        let path = escape(&shown_path(list, self.mount, &change.path));
+        let slash = match (&change.before, &change.after) {
+            (_, Some(state)) | (Some(state), None) if state.kind == PathKind::Directory => "/",
+            _ => "",
+        };
+        let mut notes = Vec::new();
+        notes.extend(detail(list, self.mount, change));
+        match &change.class {
+            ChangeClass::Protected { pattern } => {
+                notes.push(format!("protected: {}", escape(pattern)))
+            }
+            ChangeClass::Trigger { why } => notes.push(escape(why)),
+            ChangeClass::Generated { .. } | ChangeClass::Ordinary => {}
+        }
+        if change.changed_below {
+            notes.push("changed in the project meanwhile: it cannot be applied".to_owned());
+        }
+        if !change.is_applicable() {
+            notes.push("a pipe, socket or device: it cannot be applied".to_owned());
+        }
+        let notes = match notes.is_empty() {
+            true => String::new(),
+            false => format!("  ({})", notes.join("; ")),
+        };
+        format!("  {:<9} {path}{slash}{notes}", verb(change.kind))
+    }
+}
+
+/// Returns the path of a change as it is printed and typed.
+pub(super) fn shown_path(list: &RunReview, mount: usize, path: &TreePath) -> String {
+    match list.mounts.as_slice() {
+        [_] => path.to_string(),
+        mounts => format!("{}/{path}", mounts[mount].name),
+    }
+}
+
+pub(super) fn verb(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Added => "added",
+        ChangeKind::Modified => "modified",
+        ChangeKind::Metadata => "mode",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Replaced => "replaced",
+        ChangeKind::TypeChanged => "replaced",
+    }
+}
+
+fn detail(list: &RunReview, mount: usize, change: &ReviewedChange) -> Option<String> {
+    let (before, after) = (change.before.as_ref(), change.after.as_ref());
+    match change.kind {
+        ChangeKind::Added => after.map(object),
+        ChangeKind::Modified => Some(match (before, after) {
+            (Some(before), Some(after)) if before.size != after.size => {
+                format!("{} → {} bytes", before.size, after.size)
+            }
+            (_, Some(after)) => object(after),
+            (_, None) => return None,
+        }),
+        ChangeKind::Metadata => {
+            let (before, after) = (before?, after?);
+            Some(match before.mode == after.mode {
+                true => "attributes".to_owned(),
+                false => format!("{:04o} → {:04o}", before.mode, after.mode),
+            })
+        }
+        ChangeKind::Deleted => before.map(object),
+        ChangeKind::Replaced => {
+            let inside = list.changes().filter(|(m, other)| {
+                *m == mount && other.path != change.path && other.path.starts_with(&change.path)
+            });
+            Some(format!(
+                "removed and made again: {}",
+                counts(inside.map(|(_, change)| change))
+            ))
+        }
+        ChangeKind::TypeChanged => Some(format!("{} → {}", object(before?), object(after?))),
+    }
+}
+
+fn object(state: &ObjectState) -> String {
+    match (state.kind, &state.tree) {
+        (_, Some(tree)) => format!(
+            "directory, {} files and directories, {} bytes",
+            tree.entries, tree.bytes
+        ),
+        (PathKind::File, None) => format!("{} bytes", state.size),
+        (PathKind::Directory, None) => "directory".to_owned(),
+        (PathKind::Link, None) => {
+            let target = state.target.as_ref().map(|target| target.0.as_slice());
+            let target = String::from_utf8_lossy(target.unwrap_or_default());
+            format!("link to {}", escape(&target))
+        }
+        (PathKind::Pipe, None) => "pipe".to_owned(),
+        (PathKind::Socket, None) => "socket".to_owned(),
+        (PathKind::Device, None) => "device".to_owned(),
+    }
+}
+
+fn generated(list: &RunReview, rows: &[Row<'_>]) -> String {
+    let mut roots: BTreeMap<(usize, &TreePath), Vec<&ReviewedChange>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.is_removal()) {
+        if let ChangeClass::Generated { below } = &row.change.class {
+            roots
+                .entry((row.mount, below))
+                .or_default()
+                .push(row.change);
+        }
+    }
+    if roots.is_empty() {
+        return String::new();
+    }
+    let lines = roots.into_iter().map(|((mount, below), changes)| {
+        let path = escape(&shown_path(list, mount, below));
+        format!("  {path}/  {}\n", counts(changes.into_iter()))
+    });
+    format!("generated directories:\n{}", lines.collect::<String>())
+}
+
+/// `3 added, 1 modified, 2 deleted`.
+pub(super) fn counts<'a>(changes: impl Iterator<Item = &'a ReviewedChange>) -> String {
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut conflicts = 0;
+    for change in changes {
+        *numbers.entry(verb(change.kind)).or_default() += 1;
+        conflicts += usize::from(change.changed_below);
+    }
+    if numbers.is_empty() {
+        return "no changes".to_owned();
+    }
+    let order = ["deleted", "replaced", "modified", "mode", "added"];
+    let parts = order.iter().filter_map(|verb| {
+        let number = numbers.get(verb)?;
+        Some(match *verb {
+            "mode" => format!("{number} with another mode or attribute"),
+            verb => format!("{number} {verb}"),
+        })
+    });
+    let mut text = parts.collect::<Vec<_>>().join(", ");
+    if conflicts > 0 {
+        let _ = write!(text, "; {conflicts} changed in the project meanwhile");
+    }
+    text
+}

@@ -1,0 +1,392 @@
+//! `forge review`: what a run left in its layer is listed, shown, applied and discarded. The layers
+//! are laid out as overlayfs does it; real overlays are in the tests of forge-review.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use forge_review::{NewMount, ReviewDir, RunInfo, open_host_dir};
+use rustix::fs::{CWD, FileType, Mode};
+use serde_json::Value;
+
+use crate::support::World;
+
+const RUN: &str = "exec_1795000000-00000001";
+
+/// A project, and a run that has ended without a list of its changes.
+struct Scene {
+    world: World,
+}
+
+impl Scene {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+        files
+            .iter()
+            .for_each(|(name, text)| world.write(name, text));
+        let scene = Scene { world };
+        drop(scene.create(RUN));
+        scene
+    }
+
+    fn reviews(&self) -> PathBuf {
+        self.world.outside().join("state/reviews")
+    }
+
+    /// What `forge exec --review` does before it starts the command.
+    fn create(&self, run: &str) -> ReviewDir {
+        let _ = fs::create_dir(self.reviews());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(self.reviews(), mode).unwrap();
+        let project = self.world.project().canonicalize().unwrap();
+        let lower = open_host_dir(&project).unwrap();
+        let about = RunInfo {
+            run: run.to_owned(),
+            project: project.clone(),
+            command: vec!["make".to_owned(), "a b".to_owned()],
+            at_ms: 1_795_000_000_000,
+        };
+        let protected = [
+            ".vscode".to_owned(),
+            "*.pem".to_owned(),
+            ".git/hooks".to_owned(),
+        ];
+        let mounts = [NewMount {
+            name: "project",
+            lower: lower.as_fd(),
+            host: &project,
+            protected: &protected,
+        }];
+        let reviews = open_host_dir(&self.reviews()).unwrap();
+        ReviewDir::create(reviews.as_fd(), &about, &mounts).unwrap()
+    }
+
+    fn upper(&self) -> PathBuf {
+        self.reviews().join(RUN).join("mounts/project/upper")
+    }
+
+    fn writes(&self, files: &[(&str, &str)]) -> &Self {
+        for (name, text) in files {
+            let path = self.upper().join(OsStr::from_bytes(name.as_bytes()));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        self
+    }
+
+    fn deletes(&self, names: &[&str]) -> &Self {
+        for name in names {
+            let kind = FileType::CharacterDevice;
+            rustix::fs::mknodat(CWD, self.upper().join(name), kind, Mode::empty(), 0).unwrap();
+        }
+        self
+    }
+
+    fn has(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.world.project().join(name)).ok()
+    }
+
+    /// The paths of all changes that are left.
+    fn left(&self) -> Vec<String> {
+        let ran = self.world.forge(&["review", "show", "--json"]);
+        ran.code(0);
+        let all: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let changes = all["changes"].as_array().unwrap().iter();
+        changes
+            .map(|change| change["path"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+#[test]
+fn nothing_waits() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    let ran = world.forge(&["review"]);
+    ran.code(0);
+    assert_eq!(ran.stdout, "No changes wait for a review.\n");
+    for action in ["show", "apply", "discard"] {
+        world
+            .forge(&["review", action])
+            .code(2)
+            .says(&["no changes of this project", "forge exec --review"]);
+    }
+}
+
+#[test]
+fn a_run_is_shown_with_deletions_first() {
+    let scene = Scene::new(&[
+        ("a.txt", "1\n2\n"),
+        ("old/f", "x"),
+        ("node_modules/m/gone", "x"),
+        ("z", "z"),
+    ]);
+    scene
+        .writes(&[
+            ("a.txt", "1\n3\n"),
+            ("new/deep/f", "new\n"),
+            (".vscode/tasks.json", "{}"),
+            ("Makefile", "all:\n"),
+            ("cert.pem", "-----BEGIN CERTIFICATE-----\n"),
+            ("node_modules/m/f", "x"),
+            ("bell\u{7}\n\u{202e}name", "x\u{1b}[2J\n"),
+        ])
+        .deletes(&["old", "node_modules/m/gone", "z"]);
+    let ran = scene.world.forge(&["review", "show"]);
+    ran.code(0);
+    let summary: Vec<&str> = ran
+        .stdout
+        .lines()
+        .take_while(|line| !line.starts_with("---"))
+        .collect();
+    let want = "\
+exec_1795000000-00000001  make 'a b'
+deletions and replacements:
+  deleted   old/  (directory, 1 files and directories, 1 bytes)
+  deleted   z  (1 bytes)
+protected, applied only with --include-protected PATH:
+  added     .vscode/tasks.json  (2 bytes; protected: .vscode)
+files that other programs execute or obey:
+  added     Makefile  (5 bytes; make executes it)
+changes:
+  modified  a.txt  (4 bytes)
+  added     bell\\x07\\n\\u{202e}name  (6 bytes)
+  added     cert.pem  (28 bytes)
+  added     new/deep/f  (4 bytes)
+generated directories:
+  node_modules/  1 deleted, 1 added
+3 deleted, 1 modified, 9 added";
+    assert_eq!(summary.join("\n"), want);
+    assert!(
+        ran.stdout
+            .contains("--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@ hunk 1\n 1\n-2\n+3\n"),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout
+            .contains("--- /dev/null\n+++ new/deep/f\n@@ -0,0 +1 @@\n+new\n"),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        !ran.stdout.contains(['\u{7}', '\u{1b}', '\u{202e}']),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("node_modules/m/f"));
+    // A generated file is shown if it is named, as listed or from the caller's directory.
+    let ran = scene
+        .world
+        .forge(&["review", "show", RUN, "node_modules/m/f"]);
+    assert!(
+        ran.stdout.contains("+++ node_modules/m/f"),
+        "{}",
+        ran.stdout
+    );
+    fs::create_dir(scene.world.project().join("sub")).unwrap();
+    for path in ["../a.txt", "a.txt"] {
+        let ran = scene.world.forge(&["-C", "sub", "review", "show", path]);
+        assert!(
+            ran.code(0).stdout.starts_with("--- a.txt\n"),
+            "{}",
+            ran.stdout
+        );
+    }
+    let ran = scene.world.forge(&["review", "list", "--json"]);
+    let all: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let review = &all["reviews"][0];
+    assert_eq!(
+        (review["run"].as_str(), review["recorded"].as_bool()),
+        (Some(RUN), Some(true))
+    );
+    assert_eq!(
+        (review["changes"].as_u64(), review["deletions"].as_u64()),
+        (Some(13), Some(3))
+    );
+    assert_eq!(review["started_at"], "2026-11-18T11:06:40Z");
+}
+
+#[test]
+fn some_paths_are_applied_and_the_rest_is_discarded() {
+    let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n7\n8\n{last}\n");
+    let scene = Scene::new(&[
+        ("text", &lines("1", "9")),
+        ("a", "1"),
+        ("d/gone", "1"),
+        ("kept", "1"),
+    ]);
+    scene.writes(&[
+        ("text", &lines("one", "nine")),
+        ("a", "2"),
+        ("n/f", "2"),
+        ("kept", "2"),
+    ]);
+    scene
+        .writes(&[("d/f", "2"), (".vscode/x", "2")])
+        .deletes(&["d/gone"]);
+    let forge = |args: &[&str]| scene.world.forge(&[&["review"], args].concat());
+    let ran = forge(&["apply", "--hunk", "text:2"]);
+    ran.code(0);
+    assert_eq!(ran.stdout, "  modified  text\napplied 1 changes\n");
+    assert_eq!(scene.has("text").unwrap(), lines("1", "nine"));
+    let ran = scene
+        .world
+        .forge(&["-C", "d", "review", "apply", ".", "../n", "--json"]);
+    ran.code(0);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let paths = |changes: &Value| -> Vec<String> {
+        let changes = changes.as_array().unwrap().iter();
+        changes
+            .map(|change| change["path"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        paths(&report["applied"]["changes"]),
+        ["d/f", "d/gone", "n", "n/f"]
+    );
+    assert_eq!(
+        report["applied"]["changes"][1]["before"]["content"],
+        "sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
+    );
+    assert_eq!(
+        (scene.has("d/gone"), scene.has("n/f")),
+        (None, Some("2".to_owned()))
+    );
+    // Protected names are told, and applied by name only.
+    let ran = forge(&["apply", "a", ".vscode"]);
+    ran.code(0).says(&[
+        "not applied: .vscode/x: a protected name",
+        "--include-protected PATH",
+    ]);
+    assert_eq!(
+        (scene.has("a").as_deref(), scene.has(".vscode/x")),
+        (Some("2"), None)
+    );
+    forge(&["apply", "text", "--include-protected", ".vscode"]).code(0);
+    assert_eq!(scene.has(".vscode/x").as_deref(), Some("2"));
+    assert_eq!(scene.left(), ["kept"]);
+    forge(&["discard"]).code(0);
+    assert_eq!(scene.has("kept").as_deref(), Some("1"));
+    assert_eq!(fs::read_dir(scene.reviews()).unwrap().count(), 0);
+    // Every act is in a log, with the content before and after.
+    scene.world.forge(&["log", "verify"]).code(0);
+    let runs = fs::read_dir(scene.world.outside().join("state/runs")).unwrap();
+    let logs = runs.map(|run| fs::read_to_string(run.unwrap().path().join("audit.jsonl")).unwrap());
+    let log = logs.collect::<String>();
+    for text in [
+        "\"review_apply\"",
+        "\"review_discard\"",
+        "\"before\":\"sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b\"",
+        "\"after\":\"sha256:d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35\"",
+        "{\"path\":\"d/gone\",\"effect\":\"deleted\"}",
+        "\"sha256\":\"d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35\"",
+    ] {
+        assert!(log.contains(text), "no {text} in {log}");
+    }
+}
+
+#[test]
+fn mistakes_change_nothing() {
+    let scene = Scene::new(&[("a", "1"), ("b", "1"), ("link-me", "1")]);
+    scene.writes(&[("a", "2"), ("b", "2"), ("link-me", "2")]);
+    let forge = |args: &[&str]| scene.world.forge(&[&["review"], args].concat());
+    // Lists the changes.
+    forge(&["show"]).code(0);
+    let secret = scene.world.outside().join("secret");
+    fs::write(&secret, "outside").unwrap();
+    fs::remove_file(scene.world.project().join("link-me")).unwrap();
+    std::os::unix::fs::symlink(&secret, scene.world.project().join("link-me")).unwrap();
+    for (args, code, text) in [
+        (&["apply"][..], 1, "these paths changed in the project"),
+        (
+            &["apply", "nothing"],
+            2,
+            "nothing: the run did not change it",
+        ),
+        (&["apply", "../outside"], 2, "the run did not change it"),
+        (&["apply", "/etc/passwd"], 2, "the run did not change it"),
+        (&["apply", "--hunk", "a"], 2, "invalid hunk `a`"),
+        (&["apply", "--hunk", "a:x"], 2, "invalid hunk"),
+        (&["apply", "--hunk", "a:7"], 2, "does not exist"),
+        (
+            &["apply", "--include-protected", "a"],
+            2,
+            "no protected name",
+        ),
+        (&["show", "nothing"], 2, "the run did not change it"),
+        (
+            &["discard", "exec_other"],
+            2,
+            "no review of this project is called",
+        ),
+    ] {
+        forge(args).code(code).says(&[text]);
+        assert_eq!(
+            (scene.has("a").as_deref(), scene.has("b").as_deref()),
+            (Some("1"), Some("1"))
+        );
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "outside");
+    }
+    assert_eq!(
+        forge(&["apply", "--json"])
+            .stderr
+            .matches("\"review.changed\"")
+            .count(),
+        1
+    );
+    forge(&["apply", "a", "b"]).code(0);
+    assert_eq!(scene.left(), ["link-me"]);
+}
+
+#[test]
+fn a_run_that_goes_on_is_left_alone() {
+    let scene = Scene::new(&[("a", "1")]);
+    scene.writes(&[("a", "2")]);
+    // Newer, and held by its run.
+    let running = scene.create("exec_1795000001-00000002");
+    let ran = scene.world.forge(&["review", "list"]);
+    ran.code(0);
+    assert!(
+        ran.stdout
+            .contains("another forge process uses this review"),
+        "{}",
+        ran.stdout
+    );
+    scene
+        .world
+        .forge(&["review", "apply"])
+        .code(1)
+        .says(&["another forge process"]);
+    scene
+        .world
+        .forge(&["review", "discard"])
+        .code(2)
+        .says(&["2 reviews are left"]);
+    // The beginning of a name is enough if only one run begins so.
+    scene
+        .world
+        .forge(&["review", "apply", "exec_1795000000"])
+        .code(0);
+    scene
+        .world
+        .forge(&["review", "show", "exec_179"])
+        .code(2)
+        .says(&["the beginning of several runs"]);
+    assert_eq!(scene.has("a").as_deref(), Some("2"));
+    drop(running);
+    scene
+        .world
+        .forge(&["review", "discard", "exec_1795000001"])
+        .code(0);
+    // Another project's reviews are not its own.
+    let other = scene.world.outside().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("forge.yaml"), "sandbox: { root: . }\n").unwrap();
+    let ran = scene
+        .world
+        .forge(&["-C", other.to_str().unwrap(), "review"]);
+    assert_eq!(ran.stdout, "No changes wait for a review.\n");
+    assert!(Path::new(&scene.upper()).exists());
+}
