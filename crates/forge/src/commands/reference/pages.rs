@@ -34,7 +34,7 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
         )
     };
     std::fs::create_dir_all(&dir).map_err(|error| failed(&dir, error))?;
-    let mut command = Cli::whole_command();
+    let command = Cli::whole_command();
     let mut pages = Vec::new();
     page(&command, &mut pages)
         .map_err(|error| CliError::new(ExitKind::Negative, "man", error.to_string()))?;
