@@ -419,6 +419,47 @@ fn a_path_that_is_swapped_meanwhile_leads_nowhere() {
     assert!(refusals > 0, "no swap was met");
 }
 
+/// The last step fails, so all others are taken back.
+#[test]
+fn a_failure_half_way_moves_everything_back() {
+    if rustix::process::geteuid().is_root() {
+        eprintln!("skipped: no directory is closed to root");
+        return;
+    }
+    let scene = Scene::new();
+    lay(
+        &scene.lower(),
+        &["a=1", "b/f=1", "gone/f=1", "kind=1", "z/f=1", "mode=1"],
+    );
+    let close = |mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(scene.lower().join("z"), mode).unwrap();
+    };
+    close(0o555);
+    let dir = scene.create();
+    lay(
+        &scene.upper(),
+        &["a=2", "b/f=2", "kind/f=2", "new/d/f=2", "z/f=2", "mode=1"],
+    );
+    let mode = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(scene.upper().join("mode"), mode).unwrap();
+    let mode = fs::Permissions::from_mode(0o555);
+    fs::set_permissions(scene.upper().join("z"), mode).unwrap();
+    white_out(&scene.upper(), &["gone"]);
+    let mut review = scene.record(dir);
+    let before = snapshot(&scene.lower(), false);
+    let listed = lines(review.review());
+    let error = apply(&mut review, &all()).unwrap_err();
+    assert!(error.to_string().contains("z/f"), "{error}");
+    assert_eq!(snapshot(&scene.lower(), false), before);
+    assert_eq!(lines(review.review()), listed);
+    close(0o755);
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(scene.upper().join("z"), mode).unwrap();
+    apply(&mut review, &all()).unwrap();
+    assert_eq!(read(&scene, "z/f").as_deref(), Some("2"));
+}
+
 #[test]
 fn one_process_at_a_time() {
     let scene = Scene::new();

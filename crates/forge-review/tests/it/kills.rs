@@ -86,6 +86,17 @@ fn count(lower: &Path, round: u32) -> [usize; 2] {
     counts
 }
 
+/// Writes a file that the apply has not reached yet.
+fn edited_by_the_person(scene: &Scene) -> Option<String> {
+    let paths = (0..FILES).map(|n| (n, format!("changed-{n}")));
+    let is_old = |(n, path): &(usize, String)| {
+        fs::read_to_string(scene.lower().join(path)).unwrap() == format!("old {n}")
+    };
+    let (_, path) = paths.into_iter().find(is_old)?;
+    fs::write(scene.lower().join(&path), "edited").unwrap();
+    Some(path)
+}
+
 fn started(scene: &Scene) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
@@ -113,15 +124,29 @@ fn every_path_is_old_or_new_after_a_kill() {
     child.wait().unwrap();
     let takes = begun.elapsed();
     let mut phases = [0; 4];
+    let mut edits = 0;
     for round in 0..200_u32 {
         let scene = scene();
         let mut child = started(&scene);
-        // Spread over the whole apply; the last quarter hits its end.
-        thread::sleep(takes * (round % 50) / 60);
+        let journal = scene.reviews().join(RUN).join("journal");
+        if round % 2 == 1 {
+            // Between the renames.
+            let end = Instant::now() + 20 * takes;
+            let has_begun = || {
+                let journal = fs::read_to_string(&journal);
+                journal.is_ok_and(|text| text.contains("\"committing\""))
+            };
+            while !has_begun() && Instant::now() < end {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_micros(u64::from(round) * 37 % 900));
+        } else {
+            // Spread over the whole apply; the last ones hit its end.
+            thread::sleep(takes * (round % 50) / 40);
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         let [_, new] = count(&scene.lower(), round);
-        let journal = scene.reviews().join(RUN).join("journal");
         let phase = fs::read_to_string(&journal).unwrap_or_default();
         phases[match (new, phase.contains("\"committing\"")) {
             (0, false) => 0,
@@ -129,6 +154,19 @@ fn every_path_is_old_or_new_after_a_kill() {
             (_, true) => 2,
             (_, false) => 3,
         }] += 1;
+        if round % 4 == 1
+            && phase.contains("\"committing\"")
+            && let Some(path) = edited_by_the_person(&scene)
+        {
+            edits += 1;
+            let review = scene.open();
+            let text = fs::read_to_string(scene.lower().join(&path)).unwrap();
+            assert_eq!(text, "edited", "round {round}");
+            // Everything else is new, and this path is left.
+            assert_eq!(lines(review.review()), [format!("modified {path}")]);
+            assert!(!journal.exists(), "round {round}");
+            continue;
+        }
         let dir = ReviewDir::open(scene.reviews_fd().as_fd(), OsStr::new(RUN)).unwrap();
         let (mut review, recovered) = OpenReview::new(dir, scene.lowers()).unwrap();
         let [old, new] = count(&scene.lower(), round);
@@ -156,8 +194,9 @@ fn every_path_is_old_or_new_after_a_kill() {
         "killed while preparing {}, before the first rename {}, between renames {}, at the end {}",
         phases[0], phases[1], phases[2], phases[3]
     );
+    eprintln!("edited between kill and recovery: {edits}");
     assert!(
-        phases[0] > 0 && phases[2] > 0,
+        phases[0] > 0 && phases[2] > 0 && edits > 0,
         "no kill came in the middle: {phases:?}"
     );
 }
