@@ -27,6 +27,11 @@ pub(crate) struct ExecArgs {
     /// Nothing may be written.
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Keep its changes apart: the project is not touched, and what the command changed is listed at
+    /// the end, for you to apply or discard (`forge review`). `sandbox.review: true` makes this the
+    /// default.
+    #[arg(long, conflicts_with = "no_os_sandbox")]
+    pub(crate) review: bool,
     /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
     /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
     /// May be repeated.

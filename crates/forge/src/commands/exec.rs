@@ -9,6 +9,11 @@ mod identity;
 mod missing;
 pub(crate) mod proposals;
 mod receipt;
+#[cfg(target_os = "linux")]
+mod reviewed;
+#[cfg(not(target_os = "linux"))]
+#[path = "exec/reviewed_unsupported.rs"]
+mod reviewed;
 mod touched;
 
 use std::ffi::{OsStr, OsString};
@@ -35,15 +40,16 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, MechanismName, TraceReport};
 use crate::exit::{CliError, ExitKind};
+use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
 use crate::setup::{engine, parent_proxy};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
-use crate::state::run_dir::RunDir;
 use ask_hosts::CommandHostQuestions;
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
 use receipt::Receipt;
+use reviewed::{ReviewedChanges, ReviewedRun};
 
 /// Hint about quarantined files.
 const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine restore PATH";
@@ -55,6 +61,9 @@ const UNREACHABLE: &str = "note: the command tried to reach another host, and th
 /// As above, where hosts are named.
 const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that `network.allow` \
                                does not name";
+
+const CHANGES_AT_ONCE: &str = "without `--review` and `sandbox.review: true` the command changes \
+                               the project at once";
 
 const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --last; or for one run: \
                                forge exec --host HOST";
@@ -80,8 +89,8 @@ pub(crate) fn run(
     }
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
-    let prepared = caller_directory(global)
-        .and_then(|here| prepare(args, &project, kept.dir(), ambient, &here));
+    let prepared =
+        caller_directory(global).and_then(|here| prepare(args, &project, &kept, ambient, &here));
     let (place, runner) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
@@ -91,20 +100,18 @@ pub(crate) fn run(
     };
     kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
     match place {
-        ExecSite::Here(first, of) => {
+        ExecSite::Here(first, mut of) => {
+            let review = of.review.take();
             let again = || plan(args, &of.grant, &of.policy);
             let start = PlannedStart {
                 plan: first,
                 again: &again,
                 directory: of.directory.clone(),
                 committer: committer?,
+                review,
             };
-            let questions = match args.ask_hosts {
-                true => Some(CommandHostQuestions::new(
-                    args, &project, &of.grant, ambient, &kept,
-                )?),
-                false => None,
-            };
+            let asking = || CommandHostQuestions::new(args, &project, &of.grant, ambient, &kept);
+            let questions = args.ask_hosts.then(asking).transpose()?;
             execute(global, args, start, ambient, kept, questions)
         }
         ExecSite::Container(..) if args.ask_hosts => {
@@ -137,6 +144,8 @@ struct LocalContext {
     grant: Grant,
     policy: Policy,
     directory: String,
+    /// `None`: changes are made at once.
+    review: Option<ReviewedRun>,
 }
 
 /// A command that is about to start, and how to plan it once more.
@@ -145,6 +154,12 @@ struct PlannedStart<'a> {
     again: &'a dyn Fn() -> Result<Plan, CliError>,
     directory: String,
     committer: CommitterQuestion,
+    review: Option<ReviewedRun>,
+}
+
+/// Returns `true` if the changes of the command wait for a person.
+fn is_reviewed(args: &ExecArgs, grant: &Grant) -> bool {
+    args.review || grant.confinement().reviews_changes()
 }
 
 /// Returns the caller's directory by the kernel's name for it.
@@ -189,11 +204,11 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
 fn prepare(
     args: &ExecArgs,
     project: &Project,
-    dir: &RunDir,
+    log: &ExecLog,
     ambient: &Ambient,
     here: &Path,
 ) -> Result<(ExecSite, String), CliError> {
-    let grant = dir.mount_in_run(command_grant(args, project)?)?;
+    let grant = log.dir().mount_in_run(command_grant(args, project)?)?;
     let unavailable =
         |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
     let by_name = grant
@@ -210,6 +225,10 @@ fn prepare(
     let policy = match args.parent_proxy {
         true => parent_proxy::through_parent(policy, ambient)?,
         false => policy,
+    };
+    let (policy, review) = match is_reviewed(args, &grant) {
+        true => reviewed::prepare(policy, project, log, ambient)?,
+        false => (policy, None),
     };
     let directory = directory_inside(&policy, here)?;
     let execution = grant.execution();
@@ -238,6 +257,7 @@ fn prepare(
         .and_then(|(_, hint)| hint.as_deref());
     let nowhere = || no_runner(execution.mode(), hint, &why);
     match choice {
+        RunnerChoice::Run(RunnerKind::Docker) if review.is_some() => Err(not_reviewed_there()),
         RunnerChoice::Run(RunnerKind::Docker) => match &containers {
             Ok(containers) => {
                 let context = ContainerContext {
@@ -259,6 +279,7 @@ fn prepare(
                 grant,
                 policy,
                 directory,
+                review,
             };
             Ok((ExecSite::Here(plan, Box::new(held)), why))
         }
@@ -269,6 +290,16 @@ fn prepare(
             Some(_) | None => Err(nowhere()),
         },
     }
+}
+
+/// Returns the refusal of `--review` in a container.
+fn not_reviewed_there() -> CliError {
+    CliError::new(
+        ExitKind::ExecRefused,
+        "isolation.unavailable",
+        "--review keeps changes of a command on this host apart, not in a container",
+    )
+    .hint("run it on this host: --runner local")
 }
 
 /// Returns the grant of the command.
@@ -358,6 +389,13 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
             .trim_start()
             .to_owned(),
         ),
+        None if is_reviewed(args, grant) => isolation(
+            &error,
+            [&error.hint(), CHANGES_AT_ONCE]
+                .join("\n")
+                .trim_start()
+                .to_owned(),
+        ),
         None => refused(&error, !grant.require_os_sandbox()),
     })
 }
@@ -413,6 +451,7 @@ fn run_it(
         again,
         directory,
         committer,
+        mut review,
     } = start;
     let Some((program, rest)) = args.command.split_first() else {
         return Err(CliError::usage("missing command"));
@@ -445,6 +484,9 @@ fn run_it(
         started => started,
     }
     .map_err(|error| start_error(&error, program, &here, plan.policy(), ambient))?;
+    if let Some(review) = &mut review {
+        reviewed::started(review);
+    }
     let quiet = global.quiet || global.json;
     if !quiet {
         if let Some(told) = describe_parent_proxy(plan.policy()) {
@@ -474,13 +516,17 @@ fn run_it(
     if !quiet {
         notes(&started, child.enforcement());
     }
+    // Listed even if the command's end is not known: it may have changed something.
+    let changes = review.map(reviewed::end);
     let exit = close_log(kept.take(), ended, &child)?;
+    let changes = changes.transpose()?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
     let code = stops.exit_code().unwrap_or(code);
     if global.json {
         let exceeded = child.exceeded().as_ref().map(describe_limit);
         let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
-        report(&exit, exceeded, &printed, enforcement)?;
+        let facts = changes.as_ref().map(reviewed::facts);
+        report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
         print_limits(&exit, &child, plan.policy(), quiet, args.trace);
         if report_level(args) == ReportLevel::Full {
@@ -489,11 +535,28 @@ fn run_it(
         let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
+        if let Some(changes) = &changes {
+            show_changes(global, ambient, changes);
+        }
     }
     if args.fail_on_quarantine && !child.quarantined().is_empty() {
         return Ok(ExitKind::Quarantined);
     }
     Ok(ExitKind::Command(code))
+}
+
+/// Prints what waits for a person, and asks the one at the terminal. A failure then does not change
+/// the exit code, which is the command's.
+fn show_changes(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
+    let asks = ambient.terminal && !ambient.no_questions(global.no_input);
+    let rows = asks.then(|| PromptTerminal::Standard.size().1);
+    reviewed::print(changes, rows);
+    if asks
+        && reviewed::facts(changes).1 > 0
+        && let Err(failure) = reviewed::ask(global, ambient, changes)
+    {
+        stderr::print(format!("warning: {}", failure.message()));
+    }
 }
 
 /// Prints the limit that ended the command, and after a failure its attempts to use the network.
@@ -727,6 +790,7 @@ fn report(
     exceeded: Option<String>,
     printed: &CapturedOutput,
     enforcement: Value,
+    changes: Option<(&str, usize)>,
 ) -> Result<(), CliError> {
     let (kind, number) = match exit {
         os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
@@ -740,7 +804,7 @@ fn report(
             "truncated": captured.truncated(),
         })
     };
-    let object = json!({
+    let mut object = json!({
         "ended": kind,
         "number": number,
         "exceeded": exceeded,
@@ -748,6 +812,9 @@ fn report(
         "stderr": stream(&printed.stderr),
         "enforcement": enforcement,
     });
+    if let Some((run, changes)) = changes {
+        object["review"] = json!({ "run": run, "changes": changes });
+    }
     writeln!(std::io::stdout().lock(), "{object}").map_err(CliError::stdout)
 }
 

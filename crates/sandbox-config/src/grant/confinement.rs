@@ -146,6 +146,7 @@ pub struct Confinement {
     pub(crate) check_git_config: bool,
     pub(crate) survivors: Survivors,
     pub(crate) programs: ProgramDirs,
+    pub(crate) review: bool,
 }
 
 impl Confinement {
@@ -177,6 +178,12 @@ impl Confinement {
     #[must_use]
     pub fn programs(&self) -> &ProgramDirs {
         &self.programs
+    }
+
+    /// `sandbox.review`: changes of a command that a person types are kept apart.
+    #[must_use]
+    pub fn reviews_changes(&self) -> bool {
+        self.review
     }
 
     /// `sandbox.survivors`.

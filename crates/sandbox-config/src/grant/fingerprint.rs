@@ -121,9 +121,13 @@ fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
         check_git_config,
         survivors,
         programs,
+        review,
     } = confinement;
     let held = format!("{require_guards} {unix_sockets:?} {git:?} {survivors:?}");
     push(facts, "confinement", held);
+    if *review {
+        push(facts, "sandbox.review", review);
+    }
     if *check_git_config {
         push(facts, "sandbox.unprotect", ".git/config");
     }

@@ -93,6 +93,9 @@ key_table! {
             project_only("what workers of a project hold is for the project to say");
         /// Refuses to run commands on a host where the operating system cannot confine them.
         require_os_sandbox: Bool, default("false"), user_limit(MeetRule::True);
+        /// `forge exec` as with `--review`: what a command changes is kept apart until you apply it
+        /// (`forge review`). Workers and their tools change directories at once.
+        review: Bool, default("false"), user_limit(MeetRule::True);
         /// Names that workers and commands never write, in addition to the built-in ones. A name
         /// counts at any depth (`*.lock`, `a/b`), a path from a worker's `/` on (`/data/p`). `*`
         /// matches any text within one name; case does not matter.
@@ -156,6 +159,7 @@ sandbox:
     drafts: { path: ./drafts }
   default: none
   require_os_sandbox: true
+  review: true
   protect: [Makefile, /drafts/settings]
   hide: [\"*.key\"]
   hardlinks: deny

@@ -68,7 +68,7 @@ pub(super) fn trust() -> String {
 const USER_FILE_ORDER: &str = "model entry worker_paths runs_dir log.dir log.transcripts name \
     knowledge_base network approval shell.rules shell.default shell.allow shell.deny \
     shell.session shell sandbox.protect sandbox.hide sandbox.require_os_sandbox \
-    sandbox.strict_paths sandbox.durable sandbox.programs sandbox require git log limits \
+    sandbox.review sandbox.strict_paths sandbox.durable sandbox.programs sandbox require git log limits \
     execution_mode execution docker delegation";
 
 /// Returns the keys of projects with their roles in the user file. A section of numbers alone is one

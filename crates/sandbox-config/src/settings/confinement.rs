@@ -1,4 +1,5 @@
-//! `require`, `git.mode`, `sandbox.programs`, `sandbox.unix_sockets` and `sandbox.survivors`.
+//! `require`, `git.mode`, `sandbox.review`, `sandbox.programs`, `sandbox.unix_sockets` and
+//! `sandbox.survivors`.
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,9 @@ pub(crate) fn read_sandbox(
             ceiling.confinement.survivors = Survivors::Left;
         }
     }
+    ceiling.confinement.review = section
+        .boolean(&mut context.reports, "review")
+        .unwrap_or(false);
     ceiling.confinement.programs = programs(context, section, &ceiling.mounts);
     let Some(entry) = section.get("unix_sockets") else {
         return;

@@ -55,7 +55,13 @@ pub(super) fn execute(
     }
     if global.json {
         let enforcement = ended.enforcement.clone().unwrap_or_default();
-        super::report(&ended.exit, ended.exceeded.clone(), &printed, enforcement)?;
+        super::report(
+            &ended.exit,
+            ended.exceeded.clone(),
+            &printed,
+            enforcement,
+            None,
+        )?;
     } else {
         for path in &ended.quarantined {
             stderr::print(format!("quarantined: {path}"));

@@ -91,6 +91,15 @@ impl ExecLog {
         self.audit.clone()
     }
 
+    /// Returns the command, without secrets.
+    pub(super) fn words(&self) -> Vec<String> {
+        let words = self.record.arguments["command"].as_array();
+        let words = words.into_iter().flatten();
+        words
+            .filter_map(|word| word.as_str().map(str::to_owned))
+            .collect()
+    }
+
     /// Returns the directory of the log.
     pub(super) fn dir(&self) -> &RunDir {
         &self.dir

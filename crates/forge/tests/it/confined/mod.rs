@@ -24,6 +24,7 @@ mod programs;
 mod published_names;
 mod quarantine;
 mod records;
+mod reviewed;
 mod sockets;
 mod stopping;
 mod stress;

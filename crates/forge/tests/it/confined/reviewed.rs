@@ -1,0 +1,207 @@
+//! `forge exec --review`: a command changes nothing in the project until a person applies it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use os_sandbox::Support;
+use serde_json::Value;
+
+use crate::support::World;
+
+fn world(settings: &str) -> World {
+    let world = World::new(&[("forge.yaml", settings)]);
+    for (name, text) in [("a.txt", "1\n"), ("b.txt", "2\n"), ("old/c.txt", "3\n")] {
+        world.write(name, text);
+    }
+    world
+}
+
+const PROJECT: &str = "sandbox: { root: . }\n";
+const CHANGE: &str = "echo new > a.txt; rm b.txt; rm -r old; echo made > made.txt; mkdir .vscode; \
+                      echo {} > .vscode/tasks.json";
+
+/// A host without namespaces of its own refuses, and changes nothing.
+fn has_overlays() -> bool {
+    Support::detect().namespaces()
+}
+
+fn untouched(world: &World) {
+    let text = |name: &str| fs::read_to_string(world.project().join(name)).unwrap_or_default();
+    assert_eq!(
+        (text("a.txt").as_str(), text("b.txt").as_str()),
+        ("1\n", "2\n")
+    );
+    assert_eq!(text("old/c.txt"), "3\n");
+    for name in ["made.txt", ".vscode"] {
+        assert!(!world.project().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn changes_wait_and_are_applied() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    let ran = world.forge(&[
+        "exec",
+        "--review",
+        "--",
+        "sh",
+        "-c",
+        &format!("{CHANGE}; exit 3"),
+    ]);
+    // The exit code is the command's.
+    ran.code(3).says(&[
+        "deletions",
+        "b.txt",
+        "old",
+        "protected",
+        ".vscode",
+        "a.txt",
+        "made.txt",
+        "forge review apply",
+    ]);
+    untouched(&world);
+    let shown = world.forge(&["review", "show"]);
+    shown.code(0);
+    assert!(
+        shown.stdout.contains("b.txt") && shown.stdout.contains("+new"),
+        "{}",
+        shown.stdout
+    );
+    world.forge(&["review", "apply"]).code(0);
+    let text = |name: &str| fs::read_to_string(world.project().join(name)).ok();
+    assert_eq!(text("a.txt").as_deref(), Some("new\n"));
+    assert_eq!(text("made.txt").as_deref(), Some("made\n"));
+    assert_eq!((text("b.txt"), text("old/c.txt")), (None, None));
+    assert!(!world.project().join(".vscode").exists(), "nobody named it");
+}
+
+#[test]
+fn changes_are_discarded() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    world
+        .forge(&["exec", "--review", "--", "sh", "-c", CHANGE])
+        .code(0);
+    untouched(&world);
+    world.forge(&["review", "discard"]).code(0);
+    untouched(&world);
+    let reviews = world.outside().join("state/reviews");
+    assert_eq!(fs::read_dir(reviews).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_is_left_without_changes() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    let left = || {
+        fs::read_dir(world.outside().join("state/reviews"))
+            .unwrap()
+            .count()
+    };
+    let ran = world.forge(&["exec", "--review", "--", "cat", "a.txt"]);
+    ran.code(0).says(&["review: no changes"]);
+    assert_eq!(left(), 0);
+    // A command that does not start has no changes either.
+    world
+        .forge(&["exec", "--review", "--", "./missing"])
+        .code(127);
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn the_project_can_ask_for_it() {
+    let world = world("sandbox: { root: ., review: true }\n");
+    if !has_overlays() {
+        return;
+    }
+    let ran = world.forge(&["exec", "--json", "--", "sh", "-c", CHANGE]);
+    ran.code(0);
+    untouched(&world);
+    let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let review = &object["review"];
+    assert!(review["changes"].as_u64().unwrap() >= 4, "{object}");
+    let promises = object["enforcement"]["promises"].to_string();
+    assert!(promises.contains("overlay writes"), "{promises}");
+    // No mechanism without overlays stands in, and nothing runs unconfined instead.
+    for without in [&["--mechanism", "landlock"][..], &["--no-os-sandbox"]] {
+        let args = [&["exec"], without, &["--", "sh", "-c", CHANGE]].concat();
+        world.forge(&args).code(125).says(&["overlay writes"]);
+        untouched(&world);
+    }
+    world
+        .forge(&["-c", "sandbox.review=false", "exec", "--", "rm", "b.txt"])
+        .code(0);
+    assert!(!world.project().join("b.txt").exists());
+}
+
+#[test]
+fn zones_and_their_read_only_neighbours() {
+    let world = world(
+        "sandbox: { zones: { in: { path: ./old, mode: ro }, out: { path: ./out } }, mode: direct }\n",
+    );
+    if !has_overlays() {
+        return;
+    }
+    fs::create_dir(world.project().join("out")).unwrap();
+    let script = "cp /work/in/c.txt /work/out/ && ! touch /work/in/x 2>&-";
+    let directory = world.project().join("out");
+    let directory = directory.to_str().unwrap();
+    world
+        .forge(&[
+            "-C", directory, "exec", "--review", "--", "sh", "-c", script,
+        ])
+        .code(0)
+        .says(&["c.txt"]);
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
+}
+
+#[test]
+fn a_project_around_the_state_directory_is_refused() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    let inside = world.project().join("state");
+    fs::create_dir(&inside).unwrap();
+    let mut command = world.command(
+        crate::support::forge_program(),
+        &["exec", "--review", "--", "sh", "-c", CHANGE],
+    );
+    let ran = crate::support::ran(command.env("XDG_STATE_HOME", &inside).output().unwrap());
+    ran.code(125).says(&["--review cannot be used here"]);
+    untouched(&world);
+}
+
+#[test]
+fn links_of_the_command_are_not_followed() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    let outside = world.outside().join("victim");
+    fs::write(&outside, "mine").unwrap();
+    symlink(&outside, world.project().join("link")).unwrap();
+    world
+        .forge(&[
+            "exec",
+            "--review",
+            "--",
+            "sh",
+            "-c",
+            "rm link; echo x > link; ln -s /etc/passwd l",
+        ])
+        .code(0);
+    world.forge(&["review", "apply"]).code(0);
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
+    assert_eq!(
+        fs::read_to_string(world.project().join("link")).unwrap(),
+        "x\n"
+    );
+}
