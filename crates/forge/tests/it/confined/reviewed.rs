@@ -163,23 +163,6 @@ fn zones_and_their_read_only_neighbours() {
 }
 
 #[test]
-fn a_project_around_the_state_directory_is_refused() {
-    let world = world(PROJECT);
-    if !has_overlays() {
-        return;
-    }
-    let inside = world.project().join("state");
-    fs::create_dir(&inside).unwrap();
-    let mut command = world.command(
-        crate::support::forge_program(),
-        &["exec", "--review", "--", "sh", "-c", CHANGE],
-    );
-    let ran = crate::support::ran(command.env("XDG_STATE_HOME", &inside).output().unwrap());
-    ran.code(125).says(&["--review cannot be used here"]);
-    untouched(&world);
-}
-
-#[test]
 fn links_of_the_command_are_not_followed() {
     let world = world(PROJECT);
     if !has_overlays() {
