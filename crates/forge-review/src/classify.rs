@@ -163,7 +163,7 @@ mod tests {
                 "protected",
             ),
             (".git/no-such-name", None, Some("x"), "protected"),
-            (".git/objects/ab/cd", None, Some("x"), "ordinary"),
+            (".git/objects/ab/cd", None, Some("x"), "generated"),
             (".git/HEAD", None, Some("x"), "ordinary"),
             (".vscode/tasks.json", None, Some("x"), "protected"),
             (

@@ -21,6 +21,8 @@ mod budget;
 mod classify;
 mod diff;
 mod error;
+mod foreign;
+mod git_index;
 mod journal;
 mod path;
 mod record;
@@ -35,6 +37,7 @@ pub use budget::ReviewLimits;
 pub use classify::{JudgeName, ProtectedName};
 pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
+pub use foreign::first_foreign;
 pub use path::TreePath;
 pub use review::{
     AppliedChange, ApplyRecord, ChangeClass, ChangeKind, ReviewMount, ReviewStage, ReviewedChange,

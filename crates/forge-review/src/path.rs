@@ -82,8 +82,11 @@ impl TreePath {
     /// Returns the directory of generated files (dependencies, environments, build output) that
     /// contains this path or is at it.
     pub(crate) fn generated_root(&self) -> Option<TreePath> {
-        let mut names = self.folded_names().into_iter();
-        let at = names.position(|name| sandbox_names::exempt::is_dependencies(&name))?;
+        let names = self.folded_names();
+        let is_objects = |at: usize| at > 0 && names[at - 1] == ".git" && names[at] == "objects";
+        let is_generated =
+            |at: &usize| sandbox_names::exempt::is_dependencies(&names[*at]) || is_objects(*at);
+        let at = (0..names.len()).find(is_generated)?;
         Some(TreePath {
             names: self.names[..=at].to_vec(),
         })

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::budget::Budget;
 use crate::error::{ReviewError, failed};
+use crate::git_index::{self, IndexEntries};
 use crate::path::{self, TreePath};
 use crate::tree::{self, OpenObject};
 
@@ -85,10 +86,11 @@ pub struct ObjectState {
     pub kind: PathKind,
     /// The permission bits, set-id bits included.
     pub mode: u32,
-    /// Bytes of a file.
+    /// Bytes of a file; 0 for an index of git.
     pub size: u64,
     /// The content of a file: `sha256:…`; `sha256-blocks:…` for a file above 64 MiB; `stat:…`, the
-    /// identity, size and times, for one in a generated directory or one that cannot be read.
+    /// identity, size and times, for one in a generated directory or one that cannot be read;
+    /// `git-index:COUNT:…`, the entries of an index of git, whose times git changes when it looks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// The target of a link.
@@ -272,9 +274,39 @@ impl Place<'_> {
         observed.state.attributes = attributes(&object, self.path)?;
         if is_file {
             observed.state.size = u64::try_from(stat.st_size).unwrap_or_default();
-            observed.state.content = Some(content_hash(&object, self.path, budget)?);
+            let entries = self.index_entries(&object, observed.state.size, budget)?;
+            observed.state.content = Some(match entries {
+                Some(entries) => {
+                    observed.state.size = 0;
+                    format!("git-index:{}:{}", entries.count, hex(entries.digest))
+                }
+                None => content_hash(&object, self.path, budget)?,
+            });
         }
         Ok(())
+    }
+
+    /// Returns the entries of a file that is an index of git.
+    fn index_entries(
+        &self,
+        file: &OwnedFd,
+        size: u64,
+        budget: &mut Budget,
+    ) -> Result<Option<IndexEntries>, ReviewError> {
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > WHOLE_BYTES || !git_index::is_possible_at(self.path) {
+            return Ok(None);
+        }
+        let mut content = vec![0; bytes];
+        each_block(file, size, self.path, |at, block| {
+            budget.bytes(u64_of(block.len()), self.path)?;
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            if let Some(room) = content.get_mut(at..).and_then(|c| c.get_mut(..block.len())) {
+                room.copy_from_slice(block);
+            }
+            Ok(())
+        })?;
+        Ok(git_index::entries(&content))
     }
 
     pub(crate) fn open(&self, is_dir: bool) -> rustix::io::Result<OpenObject> {

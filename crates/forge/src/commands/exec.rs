@@ -536,6 +536,9 @@ fn run_it(
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
         if let Some(changes) = &changes {
+            if !exit.success() && !quiet {
+                reviewed::print_foreign(changes);
+            }
             show_changes(global, ambient, changes);
         }
     }

@@ -229,7 +229,7 @@ fn some_paths_are_applied_and_the_rest_is_discarded() {
     let forge = |args: &[&str]| scene.world.forge(&[&["review"], args].concat());
     let ran = forge(&["apply", "--hunk", "text:2"]);
     ran.code(0);
-    assert_eq!(ran.stdout, "  modified  text\napplied 1 changes\n");
+    assert_eq!(ran.stdout, "  modified  text\napplied 1 change\n");
     assert_eq!(scene.has("text").unwrap(), lines("1", "nine"));
     let ran = scene
         .world

@@ -5,7 +5,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forge_review::{NewMount, ReviewDir, ReviewError, RunInfo, RunReview, open_host_dir};
+use forge_review::{
+    NewMount, ReviewDir, ReviewError, ReviewLimits, RunInfo, RunReview, first_foreign,
+    open_host_dir,
+};
 use os_sandbox::mechanism::{MountPlacement, Pattern};
 use os_sandbox::{Access, Policy};
 use sandbox_config::Project;
@@ -15,11 +18,15 @@ use crate::ambient::Ambient;
 use crate::cli::{ApplyArgs, Global, ReviewAction, ReviewArgs};
 use crate::commands::review;
 use crate::exit::{CliError, ExitKind};
+use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
 
 /// Lines of a summary where there is no terminal.
 const LINES: usize = 40;
+
+/// Files of a project that are examined after a failure.
+const MAX_EXAMINED: u64 = 200_000;
 
 const QUESTION: &str = "[a] apply all  [s] show  [k] keep for later  [d] discard: ";
 
@@ -227,6 +234,30 @@ fn shortened(all: &str, lines: usize, run: &str) -> String {
     let more = format!("  and {} more: forge review show {run}", of_changes - shown);
     rows.splice(1 + shown..1 + of_changes, [more.as_str()]);
     format!("{before}{}\n", rows.join("\n"))
+}
+
+/// Prints a possible cause of a failure: a file that the command cannot change in an overlay. Nothing,
+/// if none is found.
+pub(super) fn print_foreign(changes: &ReviewedChanges) {
+    let limits = ReviewLimits {
+        entries: MAX_EXAMINED,
+        ..ReviewLimits::default()
+    };
+    for mount in &changes.0.mounts {
+        let found = open_host_dir(&mount.host)
+            .ok()
+            .and_then(|lower| first_foreign(&lower, &limits).ok()?);
+        if let Some(path) = found {
+            stderr::print(format!(
+                "note: under --review a command changes no files of other users or groups, such as \
+                 {} in {}: programs say \"Value too large for defined data type\"\n\
+                 hint: give them to your user and main group, or leave --review out",
+                escape(&path.to_string()),
+                escape_path(&mount.host)
+            ));
+            return;
+        }
+    }
 }
 
 /// Asks the person at the terminal what to do with the changes. Without an answer they are kept.

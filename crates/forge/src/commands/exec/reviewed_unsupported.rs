@@ -39,6 +39,10 @@ pub(super) fn print(changes: &ReviewedChanges, _lines: Option<u16>) {
     match *changes {}
 }
 
+pub(super) fn print_foreign(changes: &ReviewedChanges) {
+    match *changes {}
+}
+
 pub(super) fn ask(
     _global: &Global,
     _ambient: &Ambient,

@@ -141,7 +141,10 @@ fn print_report(global: &Global, list: &RunReview, report: &ApplyReport) -> Resu
         let path = shown_path(list, mount.unwrap_or_default(), &change.path);
         text.push_str(&format!("  {:<9} {}\n", verb(change.kind), escape(&path)));
     }
-    text.push_str(&format!("applied {} changes\n", changes.len()));
+    text.push_str(&match changes.len() {
+        1 => "applied 1 change\n".to_owned(),
+        several => format!("applied {several} changes\n"),
+    });
     print_text(&text)?;
     for note in notes {
         stderr::print(format_args!("note: {}", escape(note)));

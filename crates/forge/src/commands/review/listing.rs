@@ -259,7 +259,10 @@ fn object(state: &ObjectState) -> String {
             "directory, {} files and directories, {} bytes",
             tree.entries, tree.bytes
         ),
-        (PathKind::File, None) => format!("{} bytes", state.size),
+        (PathKind::File, None) => match index_entries(state) {
+            Some(count) => format!("{count} entries of git's index"),
+            None => format!("{} bytes", state.size),
+        },
         (PathKind::Directory, None) => "directory".to_owned(),
         (PathKind::Link, None) => {
             let target = state.target.as_ref().map(|target| target.0.as_slice());
@@ -270,6 +273,12 @@ fn object(state: &ObjectState) -> String {
         (PathKind::Socket, None) => "socket".to_owned(),
         (PathKind::Device, None) => "device".to_owned(),
     }
+}
+
+/// Returns the number of entries, of a state that is an index of git.
+fn index_entries(state: &ObjectState) -> Option<&str> {
+    let entries = state.content.as_deref()?.strip_prefix("git-index:")?;
+    entries.split_once(':').map(|(count, _)| count)
 }
 
 fn generated(list: &RunReview, rows: &[Row<'_>]) -> String {

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
 
 use os_sandbox::Support;
 use serde_json::Value;
@@ -22,7 +24,11 @@ const CHANGE: &str = "echo new > a.txt; rm b.txt; rm -r old; echo made > made.tx
 
 /// A host without namespaces of its own refuses, and changes nothing.
 fn has_overlays() -> bool {
-    Support::detect().namespaces()
+    let has = Support::detect().namespaces();
+    if !has {
+        eprintln!("skipped: this host lets nobody make namespaces, which overlays need");
+    }
+    has
 }
 
 fn untouched(world: &World) {
@@ -187,4 +193,64 @@ fn links_of_the_command_are_not_followed() {
         fs::read_to_string(world.project().join("link")).unwrap(),
         "x\n"
     );
+}
+
+fn git(world: &World, args: &[&str]) -> String {
+    let done = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.com"])
+        .args(args)
+        .current_dir(world.project())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{args:?}: {done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn a_commit_is_applied_after_git_has_looked_at_the_project() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    git(&world, &["init", "--quiet"]);
+    git(&world, &["add", "."]);
+    git(&world, &["commit", "--quiet", "-m", "one"]);
+    let commit = "echo new > a.txt; \
+                  git -c user.name=a -c user.email=a@example.com commit --quiet -am two";
+    let ran = world.forge(&["exec", "--review", "--", "sh", "-c", commit]);
+    ran.code(0)
+        .says(&[".git/objects/", "3 added", "entries of git's index"]);
+    // git writes other times for this file into its index.
+    let index = || fs::read(world.project().join(".git/index")).unwrap();
+    let before = index();
+    let file = world.project().join("old/c.txt");
+    let file = fs::File::options().write(true).open(file).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(86_400))
+        .unwrap();
+    git(&world, &["status"]);
+    assert_ne!(before, index());
+    world.forge(&["review", "apply"]).code(0);
+    assert_eq!(git(&world, &["log", "--format=%s"]), "two\none\n");
+    assert_eq!(git(&world, &["status", "--porcelain"]), "");
+    git(&world, &["fsck", "--strict"]);
+}
+
+#[test]
+fn files_of_others_are_named_as_the_cause() {
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root gives files to a group of others");
+        return;
+    }
+    let group = Some(12_345);
+    std::os::unix::fs::chown(world.project().join("a.txt"), None, group).unwrap();
+    let ran = world.forge(&["exec", "--review", "--", "sh", "-c", "echo x > a.txt"]);
+    ran.code(2)
+        .says(&["files of other users or groups", "a.txt", "hint: "]);
+    let ran = world.forge(&["exec", "--review", "--", "sh", "-c", "exit 0"]);
+    ran.code(0);
+    assert!(!ran.stderr.contains("other users"), "{}", ran.stderr);
 }
