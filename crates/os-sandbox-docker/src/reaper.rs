@@ -12,9 +12,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// Bound on the time in which an engine ends and removes a container.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
+/// Time limit for the release of a volume by a container that is being removed.
+const FREE_WITHIN: Duration = Duration::from_secs(5);
+const ASKED_AGAIN: Duration = Duration::from_millis(50);
 
 /// Result of a removal of orphans.
 ///
@@ -86,8 +90,7 @@ impl Engine {
                 if !is_orphan(&volume.labels, state_dir.as_deref()) {
                     continue;
                 }
-                let options = RemoveVolumeOptionsBuilder::new().force(true).build();
-                match client.remove_volume(&volume.name, Some(options)).await {
+                match remove_when_free(&client, &volume.name).await {
                     Ok(()) => reaped.volumes += 1,
                     Err(error) if is_gone(&error) => {}
                     Err(error) => {
@@ -135,15 +138,38 @@ impl Engine {
     /// Removes a volume. A missing volume is not an error.
     pub(super) fn remove_volume(&self, name: &str) -> Result<(), Error> {
         let (client, name) = (self.client().clone(), name.to_owned());
-        let options = RemoveVolumeOptionsBuilder::new().force(true).build();
-        let removed = self.answered(ANSWER_WITHIN, async move {
-            client.remove_volume(&name, Some(options)).await
+        let removed = self.answered(ANSWER_WITHIN + FREE_WITHIN, async move {
+            remove_when_free(&client, &name).await
         })?;
         match removed {
             Err(error) if !is_gone(&error) => Err(self.failed("remove a volume", &error)),
             Ok(()) | Err(_) => Ok(()),
         }
     }
+}
+
+/// Removes a volume. Why: the removal of a container, which may be another's, ends a moment before the
+/// engine lets go of its volumes, a long one on a busy machine.
+async fn remove_when_free(
+    client: &bollard::Docker,
+    name: &str,
+) -> Result<(), bollard::errors::Error> {
+    let end = Instant::now() + FREE_WITHIN;
+    loop {
+        let options = RemoveVolumeOptionsBuilder::new().force(true).build();
+        match client.remove_volume(name, Some(options)).await {
+            Err(error) if is_in_use(&error) && Instant::now() < end => sleep(ASKED_AGAIN).await,
+            removed => return removed,
+        }
+    }
+}
+
+fn is_in_use(error: &bollard::errors::Error) -> bool {
+    matches!(
+        error,
+        bollard::errors::Error::DockerResponseServerError { status_code: 409, message }
+            if message.contains("in use")
+    )
 }
 
 /// Returns `true` if the object does not exist any more, or is being removed.
