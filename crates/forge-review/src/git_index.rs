@@ -1,5 +1,5 @@
-//! git's index without what git notes in it about the files of its directory. git rewrites the index
-//! whenever it looks at a project (`git status`, a prompt), with the same entries and other times.
+//! git's index without the times and sizes in it. git rewrites the index whenever it looks at a
+//! project (`git status`, a prompt), with the same entries.
 //!
 //! <https://git-scm.com/docs/index-format>
 

@@ -1,6 +1,7 @@
 //! `forge exec --review`: a command changes nothing in the project until a person applies it.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
@@ -26,7 +27,8 @@ const CHANGE: &str = "echo new > a.txt; rm b.txt; rm -r old; echo made > made.tx
 fn has_overlays() -> bool {
     let has = Support::detect().namespaces();
     if !has {
-        eprintln!("skipped: this host lets nobody make namespaces, which overlays need");
+        let why = "skipped: this host lets nobody make namespaces, which overlays need";
+        let _told = writeln!(std::io::stderr(), "{why}");
     }
     has
 }
