@@ -1,11 +1,4 @@
 //! Options of `forge review`.
-#![cfg_attr(
-    not(target_os = "linux"),
-    expect(
-        dead_code,
-        reason = "without overlays the command refuses, whatever it is told"
-    )
-)]
 
 use std::ffi::OsString;
 
