@@ -164,6 +164,7 @@ mod tests {
             ),
             (".git/no-such-name", None, Some("x"), "protected"),
             (".git/objects/ab/cd", None, Some("x"), "generated"),
+            (".git/objects/info/alternates", None, Some("x"), "protected"),
             (".git/HEAD", None, Some("x"), "ordinary"),
             (".vscode/tasks.json", None, Some("x"), "protected"),
             (

@@ -9,7 +9,7 @@ use crate::path::TreePath;
 
 /// The bytes of an entry before its object: times, device, inode, mode, user, group, size.
 const STAT_BYTES: usize = 40;
-/// Where the mode is among them.
+/// The position of the mode in them.
 const MODE: std::ops::Range<usize> = 24..28;
 /// Lengths of an object's name and of the checksum at the end: SHA-1, SHA-256.
 const HASH_BYTES: [usize; 2] = [20, 32];

@@ -245,7 +245,7 @@ impl Step {
         if got.is_some_and(|got| ObjectIdentity::of(&got) == victim) {
             return Ok(StepOutcome::Done);
         }
-        // Somebody was faster: that object goes back.
+        // Another program has replaced the object meanwhile: its object goes back.
         into(RenameFlags::EXCHANGE).map_err(failed("restore", &self.path))?;
         Ok(StepOutcome::Raced)
     }

@@ -160,7 +160,7 @@ pub struct ApplyRecord {
     pub by: String,
     /// The paths that have their new state.
     pub changes: Vec<AppliedChange>,
-    /// What an apply did not keep, such as set-id bits, and on which path.
+    /// Properties that the apply did not keep, such as set-id bits, each with its path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

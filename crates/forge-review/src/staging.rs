@@ -45,7 +45,7 @@ struct SharedFile {
     names: u64,
 }
 
-/// What is to be prepared.
+/// An object to prepare.
 pub(crate) struct Blueprint<'a> {
     pub(crate) number: usize,
     pub(crate) path: &'a TreePath,

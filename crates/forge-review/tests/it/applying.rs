@@ -1,4 +1,4 @@
-//! What an apply does, keeps and refuses.
+//! Applies: the results, the kept properties, the refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! What is listed of layers, real and laid out by hand.
+//! Lists of layers that an overlay or this test made.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

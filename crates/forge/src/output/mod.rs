@@ -1,7 +1,8 @@
-//! Text for people and programs: tables, escapes, findings, standard error, questions.
+//! Text for people and programs: tables, differences, escapes, findings, standard error, questions.
 
 pub(crate) mod describe;
 pub(crate) mod describe_git;
+pub(crate) mod diff_rows;
 pub(crate) mod escape;
 pub(crate) mod findings;
 pub(crate) mod prompt;

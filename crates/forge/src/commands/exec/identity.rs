@@ -14,30 +14,31 @@ const KEYS: [(&str, [&str; 2]); 2] = [
 /// Bound on git's output for each of them.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The question to git, which is asked while the command is prepared: git takes as long to start as
-/// everything before the command.
+/// The question to git, which runs while the command is prepared: its start takes longer than the
+/// preparation.
 pub(super) struct CommitterQuestion(Option<JoinHandle<Vec<(&'static str, String)>>>);
 
 impl CommitterQuestion {
+    /// Starts git, if `directory` is in a repository.
     pub(super) fn ask(directory: PathBuf) -> CommitterQuestion {
+        let mut above = directory.ancestors();
+        if !above.any(|above| above.join(".git").exists()) {
+            return CommitterQuestion(None);
+        }
         let asking = thread::Builder::new().name("committer".to_owned());
         CommitterQuestion(asking.spawn(move || variables(&directory)).ok())
     }
 
-    /// Waits for git's answer, and returns variables for git in the sandbox.
+    /// Waits for git's answer and returns variables for git in the sandbox.
     pub(super) fn answer(self) -> Vec<(&'static str, String)> {
         let answered = self.0.and_then(|asked| asked.join().ok());
         answered.unwrap_or_default()
     }
 }
 
-/// Variables for git in `directory`; none outside of repositories, or where git does not know.
-/// `git config` reads files and runs nothing (git-config(1)).
+/// Returns variables for git in `directory`; none if git does not know the committer. `git config`
+/// reads files and runs nothing (git-config(1)).
 fn variables(directory: &Path) -> Vec<(&'static str, String)> {
-    let mut above = directory.ancestors();
-    if !above.any(|above| above.join(".git").exists()) {
-        return Vec::new();
-    }
     let asked = Command::new("git")
         .args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"])
         .current_dir(directory)

@@ -22,7 +22,7 @@ use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
 
-/// Lines of a summary where there is no terminal.
+/// Lines of a summary without a terminal.
 const LINES: usize = 40;
 
 /// Files of a project that are examined after a failure.

@@ -253,7 +253,8 @@ fn detail(list: &RunReview, mount: usize, change: &ReviewedChange) -> Option<Str
     }
 }
 
-fn object(state: &ObjectState) -> String {
+/// Returns the kind and size of an object.
+pub(super) fn object(state: &ObjectState) -> String {
     match (state.kind, &state.tree) {
         (_, Some(tree)) => format!(
             "directory, {} files and directories, {} bytes",

@@ -7,18 +7,14 @@ use forge_review::{
 };
 use serde_json::{Value, json};
 
-use super::listing::{shown_path, summary};
+use super::listing::{object, shown_path, summary};
 use super::select::paths;
 use super::{ProjectReviews, command_line, failed, print_json, print_text};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_lines};
-
-const RED: u8 = 31;
-const GREEN: u8 = 32;
-const CYAN: u8 = 36;
-const BOLD: u8 = 1;
+use crate::output::diff_rows::DiffRow;
+use crate::output::escape::escape;
 
 pub(super) fn show(
     global: &Global,
@@ -91,7 +87,7 @@ fn json_of(review: &OpenReview, mount: usize, change: &ReviewedChange) -> Result
     Ok(row)
 }
 
-/// Returns the rows of one file's difference, with invisible characters escaped.
+/// Returns the rows of one file's difference.
 fn diff_text(
     review: &OpenReview,
     mount: usize,
@@ -99,81 +95,62 @@ fn diff_text(
     colour: bool,
 ) -> Result<String, CliError> {
     let path = escape(&shown_path(review.review(), mount, &change.path));
-    let paint = DiffPaint { colour };
+    let row = |kind: DiffRow, text: &str| kind.paint(text, colour);
     Ok(
         match review.diff(mount, change).map_err(|error| failed(&error))? {
             FileDiff::None => String::new(),
-            FileDiff::ChangedBelow => paint.row(
-                Some(BOLD),
+            FileDiff::ChangedBelow => row(
+                DiffRow::Heading,
                 &format!("{path}: changed in the project meanwhile, it cannot be applied"),
             ),
             FileDiff::Binary => {
-                let side = |sign: &str, state| format!("{sign} {}", escape(&content_of(state)));
+                let (old, new) = (change.before.as_ref(), change.after.as_ref());
                 [
-                    paint.row(Some(BOLD), &format!("binary or large file {path}")),
-                    paint.row(Some(RED), &side("-", change.before.as_ref())),
-                    paint.row(Some(GREEN), &side("+", change.after.as_ref())),
+                    row(DiffRow::Heading, &format!("binary or large file {path}")),
+                    row(DiffRow::Removed, &format!("- {}", content_of(old))),
+                    row(DiffRow::Added, &format!("+ {}", content_of(new))),
                 ]
                 .concat()
             }
             FileDiff::Text(hunks) => {
                 let side = |state: Option<&ObjectState>| match state.map(|state| state.kind) {
-                    Some(PathKind::File) => path.clone(),
-                    Some(_) | None => "/dev/null".to_owned(),
+                    Some(PathKind::File) => path.as_str(),
+                    Some(_) | None => "/dev/null",
                 };
                 let (old, new) = (side(change.before.as_ref()), side(change.after.as_ref()));
-                let mut text = paint.row(Some(BOLD), &format!("--- {old}\n+++ {new}"));
+                let headings = [format!("--- {old}"), format!("+++ {new}")];
                 // The hunks of other changes cannot be chosen.
                 let is_numbered = change.kind == ChangeKind::Modified;
-                for hunk in &hunks {
-                    text.push_str(&paint.hunk(hunk, is_numbered));
-                }
-                text
+                let headings = headings.iter().map(|text| row(DiffRow::Heading, text));
+                let hunks = hunks
+                    .iter()
+                    .map(|hunk| hunk_text(hunk, is_numbered, colour));
+                headings.chain(hunks).collect()
             }
         },
     )
+}
+
+fn hunk_text(hunk: &DiffHunk, is_numbered: bool, colour: bool) -> String {
+    let (position, rows) = hunk.text.split_once('\n').unwrap_or((&hunk.text, ""));
+    // Behind the second @@, where a diff may have any text.
+    let position = match is_numbered {
+        true => format!("{position} hunk {}", hunk.number),
+        false => position.to_owned(),
+    };
+    let rows = rows.split_terminator('\n');
+    let rows = rows.map(|row| DiffRow::of(row).paint(row, colour));
+    std::iter::once(DiffRow::Hunk.paint(&position, colour))
+        .chain(rows)
+        .collect()
 }
 
 fn content_of(state: Option<&ObjectState>) -> String {
     match state {
         Some(state) => {
             let content = state.content.as_deref().unwrap_or("other kind of object");
-            format!("{} bytes, {content}", state.size)
+            format!("{}, {content}", object(state))
         }
         None => "none".to_owned(),
-    }
-}
-
-struct DiffPaint {
-    colour: bool,
-}
-
-impl DiffPaint {
-    fn row(&self, number: Option<u8>, row: &str) -> String {
-        match number.filter(|_| self.colour) {
-            Some(number) => format!("\u{1b}[{number}m{row}\u{1b}[0m\n"),
-            None => format!("{row}\n"),
-        }
-    }
-
-    fn hunk(&self, hunk: &DiffHunk, is_numbered: bool) -> String {
-        let rows = hunk.text.split_terminator('\n').enumerate();
-        let row = |(at, row): (usize, &str)| {
-            let row = escape_lines(row);
-            if at == 0 {
-                // Behind the second @@, where a diff may have any text.
-                return match is_numbered {
-                    true => self.row(Some(CYAN), &format!("{row} hunk {}", hunk.number)),
-                    false => self.row(Some(CYAN), &row),
-                };
-            }
-            let number = match row.as_bytes().first() {
-                Some(b'+') => Some(GREEN),
-                Some(b'-') => Some(RED),
-                Some(_) | None => None,
-            };
-            self.row(number, &row)
-        };
-        rows.map(row).collect()
     }
 }

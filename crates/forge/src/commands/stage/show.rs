@@ -12,13 +12,9 @@ use super::{all, find_commit, format, print_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
+use crate::output::diff_rows::DiffRow;
 use crate::output::escape::{escape, escape_lines};
 use crate::state::staging::Staging;
-
-const RED: u8 = 31;
-const GREEN: u8 = 32;
-const CYAN: u8 = 36;
-const BOLD: u8 = 1;
 
 /// `forge stage show`
 pub(super) fn show(
@@ -108,26 +104,18 @@ fn listed(file: &StagedFile) -> String {
     )
 }
 
-/// Returns every row of the differences with invisible characters escaped. Such a diff is for
-/// reading; the JSON has the exact one.
+/// Returns the rows of the differences.
 fn diff_of(commit: &StagedCommit, colour: bool) -> String {
     let mut text = String::new();
     for file in commit.files() {
         let rows = file.diff().split_terminator('\n');
         let before = rows.clone().count().saturating_sub(file.rows().count());
         for (number, row) in rows.enumerate() {
-            let paint = match row.as_bytes().first() {
-                _ if number < before => Some(BOLD),
-                Some(b'+') => Some(GREEN),
-                Some(b'-') => Some(RED),
-                Some(b'@') => Some(CYAN),
-                Some(_) | None => None,
+            let kind = match number < before {
+                true => DiffRow::Heading,
+                false => DiffRow::of(row),
             };
-            let row = escape_lines(row);
-            match paint.filter(|_| colour) {
-                Some(paint) => text.push_str(&format!("\u{1b}[{paint}m{row}\u{1b}[0m\n")),
-                None => text.push_str(&format!("{row}\n")),
-            }
+            text.push_str(&kind.paint(row, colour));
         }
     }
     text
