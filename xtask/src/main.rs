@@ -34,6 +34,7 @@ mod peers;
 mod picture;
 mod process;
 mod report;
+mod sampled;
 mod scratch;
 mod steps;
 mod table;

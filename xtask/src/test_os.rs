@@ -12,6 +12,7 @@ use crate::container;
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::report::{self, Run, support};
+use crate::sampled::Extent;
 use crate::scratch::Scratch;
 use crate::steps::Outcome;
 use crate::workspace::{self, EVERYTHING};
@@ -43,8 +44,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// The command as a step of `cargo xtask test`.
-pub(crate) fn outcome() -> Outcome {
-    outcome_of(What::Usual)
+pub(crate) fn outcome(extent: Extent) -> Outcome {
+    outcome_of(match extent {
+        Extent::Sample => What::Usual,
+        Extent::Full => What::Full,
+    })
 }
 
 /// How much of it.
@@ -232,9 +236,7 @@ impl Stage {
 
         let report = home.join("report.jsonl");
         let mut tests = user.command(&self.tests, &home);
-        if what == What::Full {
-            tests.env("FORGE_TEST_OS_FULL", "1");
-        }
+        Extent::of(what == What::Full).tell(&mut tests);
         let (status, output) = process::captured(tests.env("FORGE_TEST_OS_REPORT", &report))?;
         let result = process::judge(&tests, status);
         let text = fs::read_to_string(&report)

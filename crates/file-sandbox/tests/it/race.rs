@@ -20,7 +20,6 @@ use crate::scene::{Scene, path};
 
 /// Set by `cargo xtask race`.
 const ATTEMPTS: &str = "FILE_SANDBOX_RACE_ATTEMPTS";
-const FEW_ATTEMPTS: u64 = 1_000;
 /// On a busy machine one side may run long before the other one does.
 const PATIENCE: u64 = 200;
 
@@ -53,6 +52,10 @@ const EVERY: &[Do] = &[
     Do::DeleteAll,
 ];
 
+fn few_attempts() -> u64 {
+    test_sample::count("race: attempts of each operation", 300, 1_000)
+}
+
 #[test]
 fn nothing_comes_out_on_any_resolver() {
     if let Some(cell) = again::entered() {
@@ -65,6 +68,8 @@ fn nothing_comes_out_on_any_resolver() {
     }
     let (cells, _) = again::cells();
     let user = cells[0].user;
+    // Here for the note: the processes below take as many.
+    few_attempts();
     for cell in cells.into_iter().filter(|cell| cell.user == user) {
         let output = again::run("race::nothing_comes_out_on_any_resolver", cell);
         let lines: Vec<&str> = output.lines().filter(|l| l.starts_with("race\t")).collect();
@@ -74,7 +79,8 @@ fn nothing_comes_out_on_any_resolver() {
 }
 
 fn race(scene: &Scene, resolver: &str) {
-    let attempts = std::env::var(ATTEMPTS).map_or(FEW_ATTEMPTS, |text| text.parse().unwrap());
+    let attempts =
+        std::env::var(ATTEMPTS).map_or_else(|_| few_attempts(), |text| text.parse().unwrap());
     let arena = Arena::new(scene);
     for what in EVERY {
         arena.reset();

@@ -4,7 +4,7 @@ use forge_git::{
     BranchName, GitErrorKind, GitRepositories as _, OnDivergence, PushPreview, TreeKind,
 };
 
-use crate::world::{wait, with_repositories, worlds};
+use crate::world::{rows_and_worlds, wait, with_repositories, worlds};
 
 type Theirs = &'static [(&'static str, Option<&'static str>)];
 
@@ -70,52 +70,52 @@ fn what_goes_on_top_and_what_does_not() {
             Not(Refused, "cannot both be there"),
         ),
     ];
-    for world in worlds() {
-        for (row, (theirs, comes)) in rows.iter().enumerate() {
-            let branch = BranchName::parse(&format!("row{row}")).unwrap();
-            let before = [
-                ("README.md", Some("hello\n")),
-                ("analyses/topic.md", Some("one\ntwo\nthree\n")),
-                ("analyses/other.md", Some("other\n")),
-            ];
-            world.others.commit(&branch, &before);
-            world.write("/workspace/README.md", "mine\n");
-            world.write("/workspace/notes.md", "notes\n");
-            let paths = [
-                "/workspace/README.md",
-                "/workspace/notes.md",
-                "/workspace/analyses/other.md",
-            ];
-            let commit = world.stage_for(&branch, &paths).unwrap();
-            world.others.commit(&branch, theirs);
-            let pushed = wait(world.git.push(world.approve(&commit), OnDivergence::Rebase));
-            let case = format!("{} {theirs:?}: {pushed:?}", world.name);
-            let there = |path| world.others.read(&branch, path);
-            match comes {
-                OnTop | AlreadyThere => {
-                    assert_eq!(
-                        pushed.unwrap().already_there,
-                        *comes == AlreadyThere,
-                        "{case}"
-                    );
-                    assert_eq!(there("README.md").unwrap(), b"mine\n", "{case}");
-                    assert_eq!(there("notes.md").unwrap(), b"notes\n", "{case}");
-                    assert_eq!(there("analyses/other.md"), None, "{case}");
-                }
-                Not(kind, text) => {
-                    let error = pushed.unwrap_err();
-                    assert_eq!(error.kind(), *kind, "{case}");
-                    assert!(error.to_string().contains(text), "{case}");
-                    wait(world.git.discard(commit.id())).unwrap();
-                }
+    let worlds = worlds();
+    for (row, world) in rows_and_worlds("rebase: row × world", rows.len(), worlds.len()) {
+        let (world, (theirs, comes)) = (&worlds[world], &rows[row]);
+        let branch = BranchName::parse(&format!("row{row}")).unwrap();
+        let before = [
+            ("README.md", Some("hello\n")),
+            ("analyses/topic.md", Some("one\ntwo\nthree\n")),
+            ("analyses/other.md", Some("other\n")),
+        ];
+        world.others.commit(&branch, &before);
+        world.write("/workspace/README.md", "mine\n");
+        world.write("/workspace/notes.md", "notes\n");
+        let paths = [
+            "/workspace/README.md",
+            "/workspace/notes.md",
+            "/workspace/analyses/other.md",
+        ];
+        let commit = world.stage_for(&branch, &paths).unwrap();
+        world.others.commit(&branch, theirs);
+        let pushed = wait(world.git.push(world.approve(&commit), OnDivergence::Rebase));
+        let case = format!("{} {theirs:?}: {pushed:?}", world.name);
+        let there = |path| world.others.read(&branch, path);
+        match comes {
+            OnTop | AlreadyThere => {
+                assert_eq!(
+                    pushed.unwrap().already_there,
+                    *comes == AlreadyThere,
+                    "{case}"
+                );
+                assert_eq!(there("README.md").unwrap(), b"mine\n", "{case}");
+                assert_eq!(there("notes.md").unwrap(), b"notes\n", "{case}");
+                assert_eq!(there("analyses/other.md"), None, "{case}");
             }
-            // Nobody loses what is not staged.
-            for (path, text) in theirs
-                .iter()
-                .filter(|(path, _)| !["README.md", "notes.md", "analyses/other.md"].contains(path))
-            {
-                assert_eq!(there(path).as_deref(), text.map(str::as_bytes), "{case}");
+            Not(kind, text) => {
+                let error = pushed.unwrap_err();
+                assert_eq!(error.kind(), *kind, "{case}");
+                assert!(error.to_string().contains(text), "{case}");
+                wait(world.git.discard(commit.id())).unwrap();
             }
+        }
+        // Nobody loses what is not staged.
+        for (path, text) in theirs
+            .iter()
+            .filter(|(path, _)| !["README.md", "notes.md", "analyses/other.md"].contains(path))
+        {
+            assert_eq!(there(path).as_deref(), text.map(str::as_bytes), "{case}");
         }
     }
 }

@@ -113,7 +113,7 @@ fn what_a_server_refuses_is_told_and_stays_staged() {
     if !confined() {
         return;
     }
-    for (at, script, told) in [
+    let rows = [
         (
             "pre-receive",
             "printf 'not \\033[31mon\\033[2J fridays\\n' >&2; exit 1",
@@ -136,27 +136,33 @@ fn what_a_server_refuses_is_told_and_stays_staged() {
             "echo 'stale info, fetch first: non-fast-forward' >&2; exit 1",
             "stale info",
         ),
-    ] {
-        for world in remote() {
-            hook(&bare(&world).join("hooks").join(at), script);
-            let commit = with_one_file(&world, "mine\n");
-            let error =
-                wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
-            let text = error.to_string();
-            assert_eq!(
-                error.kind(),
-                GitErrorKind::Rejected,
-                "{}: {text}",
-                world.name
-            );
-            assert!(text.contains(told), "{}: {text}", world.name);
-            assert!(text.contains("hook declined"), "{}: {text}", world.name);
-            assert!(!text.contains('\x1b'), "{text:?}");
-            assert!(text.len() < 12_000, "{} bytes", text.len());
-            assert_eq!(world.there("a.md").as_deref(), Some("a\n"));
-            let staged = wait(world.git.list_staged()).unwrap();
-            assert_eq!(staged.commits.len(), 1, "{}", world.name);
-        }
+    ];
+    let worlds: Vec<(usize, usize)> = (0..rows.len())
+        .flat_map(|row| (0..remote().len()).map(move |world| (row, world)))
+        .collect();
+    let count = remote().len();
+    // Each row by one transport in a sample, and each transport with a row.
+    let by_turns = |_, &(row, world): &(usize, usize)| row % count == world;
+    for (row, world) in test_sample::cases("push: refusal × transport", worlds, by_turns) {
+        let (at, script, told) = rows[row];
+        let world = remote().remove(world);
+        hook(&bare(&world).join("hooks").join(at), script);
+        let commit = with_one_file(&world, "mine\n");
+        let error = wait(world.git.push(world.approve(&commit), OnDivergence::Refuse)).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(
+            error.kind(),
+            GitErrorKind::Rejected,
+            "{}: {text}",
+            world.name
+        );
+        assert!(text.contains(told), "{}: {text}", world.name);
+        assert!(text.contains("hook declined"), "{}: {text}", world.name);
+        assert!(!text.contains('\x1b'), "{text:?}");
+        assert!(text.len() < 12_000, "{} bytes", text.len());
+        assert_eq!(world.there("a.md").as_deref(), Some("a\n"));
+        let staged = wait(world.git.list_staged()).unwrap();
+        assert_eq!(staged.commits.len(), 1, "{}", world.name);
     }
 }
 

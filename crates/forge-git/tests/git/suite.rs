@@ -6,7 +6,7 @@ use forge_git::{
 };
 use forge_tools::AutoApprove;
 
-use crate::world::{Person, World, wait, worlds};
+use crate::world::{Person, World, rows_and_worlds, wait, worlds};
 
 fn staged_ids(world: &World) -> Vec<StagedId> {
     let staged = wait(world.git.list_staged()).unwrap().commits;
@@ -260,7 +260,7 @@ fn pulled_files_lie_as_in_the_repository() {
 
 #[test]
 fn local_edits_are_not_taken_away() {
-    for (local, theirs, outcome, after) in [
+    let rows = [
         (
             "ONE\ntwo\nthree\n",
             "one\ntwo\nTHREE\n",
@@ -281,20 +281,22 @@ fn local_edits_are_not_taken_away() {
         ),
         ("mine\n", "one\ntwo\nthree\n", PullOutcome::Kept, "mine\n"),
         ("mine\0\n", "theirs\n", PullOutcome::Conflict, "mine\0\n"),
-    ] {
-        for world in worlds() {
-            let path = "/workspace/analyses/topic.md";
-            world.pull(&["analyses/topic.md"], "/workspace").unwrap();
-            world.write(path, local);
-            let theirs = [("analyses/topic.md", Some(theirs)), ("x", Some("x"))];
-            world.others.commit(&BranchName::default(), &theirs);
-            let pulled = world.pull(&["analyses/topic.md"], "/workspace").unwrap();
-            assert_eq!(pulled.files[0].outcome, outcome, "{local:?}");
-            let bytes = world
-                .files
-                .read_bytes(&world.files.path(path).unwrap(), 1000);
-            assert_eq!(bytes.unwrap(), after.as_bytes());
-        }
+    ];
+    let count = worlds().len();
+    for (row, world) in rows_and_worlds("pull: local edit × world", rows.len(), count) {
+        let (local, theirs, outcome, after) = rows[row];
+        let world = worlds().remove(world);
+        let path = "/workspace/analyses/topic.md";
+        world.pull(&["analyses/topic.md"], "/workspace").unwrap();
+        world.write(path, local);
+        let theirs = [("analyses/topic.md", Some(theirs)), ("x", Some("x"))];
+        world.others.commit(&BranchName::default(), &theirs);
+        let pulled = world.pull(&["analyses/topic.md"], "/workspace").unwrap();
+        assert_eq!(pulled.files[0].outcome, outcome, "{local:?}");
+        let bytes = world
+            .files
+            .read_bytes(&world.files.path(path).unwrap(), 1000);
+        assert_eq!(bytes.unwrap(), after.as_bytes());
     }
 }
 

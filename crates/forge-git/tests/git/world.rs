@@ -100,6 +100,17 @@ pub(crate) fn worlds() -> Vec<World> {
     worlds
 }
 
+/// Pairs of a row and a world. A sample has each row in memory and in one of the others by turns, so
+/// that each of these has its rows.
+pub(crate) fn rows_and_worlds(test: &str, rows: usize, worlds: usize) -> Vec<(usize, usize)> {
+    let all = (0..rows).flat_map(|row| (0..worlds).map(move |world| (row, world)));
+    let keep = |_, &(row, world): &(usize, usize)| match world.checked_sub(1) {
+        None => true,
+        Some(other) => row % (worlds - 1) == other,
+    };
+    test_sample::cases(test, all.collect(), keep)
+}
+
 impl World {
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.files.path(path).unwrap();

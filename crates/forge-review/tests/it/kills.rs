@@ -125,7 +125,7 @@ fn every_path_is_old_or_new_after_a_kill() {
     let takes = begun.elapsed();
     let mut phases = [0; 4];
     let mut edits = 0;
-    for round in 0..200_u32 {
+    for round in 0..test_sample::count("apply: kills", 60, 200_u32) {
         let scene = scene();
         let mut child = started(&scene);
         let journal = scene.reviews().join(RUN).join("journal");

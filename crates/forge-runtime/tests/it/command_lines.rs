@@ -342,7 +342,7 @@ fn piece() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: test_sample::count("shell rules: lines", 200, 600), ..ProptestConfig::default() })]
 
     /// Whatever is allowed without a question runs nothing that a rule forbids or asks about: a
     /// real shell is the judge.

@@ -500,7 +500,7 @@ fn carried(turn: &AnyTurn, number: usize, wire: PlaybookWire, came: &Came) -> Ca
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: test_sample::count("providers: turns", 16, 48), ..ProptestConfig::default() })]
 
     /// Turns after turns, each with the results of the ones before it, and the conversation
     /// goes back as it came: the server holds it against what was sent.

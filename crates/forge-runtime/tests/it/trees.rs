@@ -539,12 +539,18 @@ fn nobody_does_it(cases: u32, check: impl Fn(Tree, Vec<Op>) -> Outcome) {
 #[test]
 fn nobody_does_what_somebody_above_denies() {
     let support = Arc::new(os_sandbox::Support::detect());
-    nobody_does_it(64, |tree, ops| check(tree, ops, Some(&support)));
+    nobody_does_it(
+        test_sample::count("delegation: trees", 24, 64),
+        |tree, ops| check(tree, ops, Some(&support)),
+    );
 }
 
 #[test]
 fn nobody_does_it_in_memory_either() {
-    nobody_does_it(256, |tree, ops| check(tree, ops, None));
+    nobody_does_it(
+        test_sample::count("delegation: trees in memory", 64, 256),
+        |tree, ops| check(tree, ops, None),
+    );
 }
 
 /// Found by chance: what one worker copied, another one reads where it lies now.

@@ -230,7 +230,7 @@ fn changed_anyhow() {
         prop::collection::vec(1..400_usize, 1..8),
     );
     let config = ProptestConfig {
-        cases: 2_000,
+        cases: test_sample::count("providers: changed answers", 500, 2_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     };

@@ -357,7 +357,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig::with_cases(test_sample::count("keys: beginnings", 500, 2_000)))]
 
         /// Looking at every byte finds no more.
         #[test]

@@ -53,7 +53,7 @@ fn calls(tools: Vec<(String, Vec<String>)>) -> impl Strategy<Value = (String, Va
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000 / CALLS))]
+    #![proptest_config(ProptestConfig::with_cases(test_sample::count("calls: anything", 2_500, 10_000) / CALLS))]
 
     #[test]
     fn anything_is_answered(

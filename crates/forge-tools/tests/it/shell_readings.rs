@@ -268,7 +268,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: test_sample::count("command lines: a shell reads them", 500, 1500), ..ProptestConfig::default() })]
 
     #[test]
     fn what_a_shell_runs_is_seen(line in line()) {

@@ -386,13 +386,13 @@ fn a_watcher_at_a_terminal_is_asked_about_each_request() {
     check_screen(&screen.shown);
     assert!(screen.shown.contains("process   "), "{}", screen.shown);
     // End of input at the next question: nothing is agreed to, and the watcher goes.
-    let call = world.begin(&["--approver", "queue", "-c", "approval.timeout_s=30"]);
+    let call = world.begin(&["--approver", "queue", "-c", "approval.timeout_s=10"]);
     screen.until(&["[?] >"]);
     screen.input.write_all(b"\x04").unwrap();
     assert_eq!(screen.end().0, 0);
     end(call)
         .code(3)
-        .says(&["nobody answered within 30 seconds"]);
+        .says(&["nobody answered within 10 seconds"]);
 }
 
 #[cfg(target_os = "linux")]

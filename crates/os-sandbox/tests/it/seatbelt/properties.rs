@@ -117,7 +117,7 @@ fn policy_of(case: &Case, canonical: bool) -> Result<Policy, Error> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: test_sample::count("Seatbelt: profiles", 128, 400), ..ProptestConfig::default() })]
 
     /// Reading, writing and executing: the profile means what the policy means, by both names.
     #[test]

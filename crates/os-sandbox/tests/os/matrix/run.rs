@@ -98,7 +98,7 @@ pub(crate) fn level(level: Level) -> usize {
             return report.failures();
         }
     };
-    let full = std::env::var_os("FORGE_TEST_OS_FULL").is_some();
+    let full = test_sample::is_full();
     let mut outside = Outside::new();
     let mut shared: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
     for (index, case) in fixtures.cases().enumerate() {
