@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every check of this repository, in one target directory. All cargo steps
 //! choose the same packages, features and profile, so that nothing is built twice.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::conformance;
@@ -11,6 +12,7 @@ use crate::failure::{Context, Failure};
 use crate::mcp;
 use crate::process;
 use crate::sampled::{Extent, Notes};
+use crate::scratch::Scratch;
 use crate::steps::{Outcome, Steps};
 use crate::structure;
 use crate::test_os;
@@ -57,9 +59,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         engine = started;
         outcome
     });
+    steps.run("cargo doc", cargo_doc);
     steps.run("tests", || tests(extent));
     steps.run("each crate alone", || each_alone(extent));
-    steps.run("cargo doc", cargo_doc);
     steps.run("docs --check", || docs::run(&["--check".to_owned()]));
     steps.run("test-os", || test_os::outcome(extent));
     steps.run("conformance", conformance::outcome);
@@ -127,7 +129,8 @@ fn tests(extent: Extent) -> Outcome {
         .args(EVERYTHING)
         .arg("--no-fail-fast")
         .env(SEED, seed)
-        .env(test_os::LATER, "1");
+        .env(test_os::LATER, "1")
+        .env(DOCUMENTED, workspace::target_dir().join("doc"));
     extent.tell(&mut cargo);
     notes.tell(&mut cargo);
     notes.close(process::shown(&mut cargo))
@@ -187,14 +190,30 @@ fn crates() -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-/// Through RUSTDOCFLAGS and not RUSTFLAGS: those would build every dependency again.
+/// Where the test of the public API finds what this step wrote.
+const DOCUMENTED: &str = "FORGE_TEST_DOCUMENTED";
+
+/// Lets rustdoc write JSON. The variable is for rustdoc alone: build scripts of dependencies look at
+/// it too, and would build them again.
+const RUSTDOC: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
+
+/// As JSON, which the test of the public API reads: what rustdoc complains about does not depend on
+/// the form. Through RUSTDOCFLAGS and not RUSTFLAGS: those would build every dependency again.
 fn cargo_doc() -> Result<(), Failure> {
+    let scratch = Scratch::new()?;
+    let rustdoc = scratch.file("rustdoc");
+    fs::write(&rustdoc, RUSTDOC).context(rustdoc.display())?;
+    fs::set_permissions(&rustdoc, Permissions::from_mode(0o755)).context(rustdoc.display())?;
     let mut cargo = process::cargo();
     cargo
         .arg("doc")
         .args(EVERYTHING)
         .arg("--no-deps")
-        .env("RUSTDOCFLAGS", "-D warnings");
+        .env("RUSTDOC", rustdoc)
+        .env(
+            "RUSTDOCFLAGS",
+            "-D warnings -Z unstable-options --output-format json",
+        );
     process::quiet(&mut cargo)
 }
 
