@@ -47,6 +47,8 @@ pub(crate) struct HostMount {
     pub(crate) handle: File,
     /// Protected and hidden names below the mount.
     pub(crate) guards: MountGuards,
+    /// `true` if only patterns of its own apply, and sockets of the host are not looked for.
+    pub(crate) is_unguarded: bool,
     /// A repository that no mount of the policy names.
     pub(crate) linked: Option<Linked>,
     /// Directories below this mount that other mounts cover.
@@ -182,6 +184,7 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
             Ok(HostMount {
                 covered,
                 guards: policy.guards_of(index),
+                is_unguarded: policy.is_unguarded(mount),
                 in_overlay: policy
                     .overlay_around(index)
                     .is_some_and(|outer| outer != index),
@@ -306,6 +309,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         is_dir: meta.is_dir(),
         handle,
         guards: MountGuards::default(),
+        is_unguarded: false,
         linked: None,
         covered: Vec::new(),
         led: OnceLock::new(),

@@ -33,7 +33,7 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::promise::Promise;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -73,6 +73,8 @@ pub struct Policy {
     hide: Vec<Pattern>,
     /// Patterns that apply to one mount only, by the mount's name.
     own_guards: BTreeMap<String, MountGuards>,
+    /// Names of the mounts to which only patterns of their own apply.
+    unguarded: BTreeSet<String>,
     hold_absent: bool,
     check_git_config: bool,
 }
@@ -400,6 +402,9 @@ impl Policy {
                 text.extend_from_slice(format!("{verb} in\0{at}\0{pattern}\n").as_bytes());
             }
         }
+        for at in &self.unguarded {
+            text.extend_from_slice(format!("unguarded\0{at}\n").as_bytes());
+        }
         self.environment.describe(&mut text);
         text.extend_from_slice(
             format!(
@@ -448,13 +453,22 @@ impl Policy {
     /// Returns the patterns that apply to a mount, including those that apply to every mount.
     #[must_use]
     pub fn guards_of(&self, index: usize) -> MountGuards {
-        let mut guards = self.guards_of_all();
         let mount = self.mounts.get(index);
+        let mut guards = match mount.is_some_and(|mount| self.is_unguarded(mount)) {
+            true => MountGuards::default(),
+            false => self.guards_of_all(),
+        };
         if let Some(own) = mount.and_then(|mount| self.own_guards.get(mount.shown_at())) {
             guards.protect.extend(own.protect.iter().cloned());
             guards.hide.extend(own.hide.iter().cloned());
         }
         guards
+    }
+
+    /// Returns `true` if only patterns of its own apply to a mount ([`PolicyBuilder::unguarded`]).
+    #[must_use]
+    pub fn is_unguarded(&self, mount: &Mount) -> bool {
+        self.unguarded.contains(mount.shown_at())
     }
 
     /// Returns `true` if names of some mount should not be changed.
@@ -621,6 +635,7 @@ pub struct PolicyBuilder {
     /// Pairs of a mount's name and a pattern.
     protect_in: Vec<(String, String)>,
     hide_in: Vec<(String, String)>,
+    unguarded: Vec<String>,
     hold_absent: bool,
     check_git_config: bool,
 }
@@ -821,6 +836,27 @@ impl PolicyBuilder {
         self
     }
 
+    /// Exempts the mount at `shown_at` from the patterns that apply to every mount, from the guards of
+    /// git repositories, and from the search for sockets of the host. Patterns of that mount alone
+    /// ([`protect_in`](Self::protect_in), [`hide_in`](Self::hide_in)) still apply. This is for a
+    /// directory that no program outside the sandbox reads or obeys, such as a home directory that is
+    /// kept from one command to the next: nothing is searched there before a start or after an end.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder()
+    ///     .protect(".bashrc")
+    ///     .mount("/var/lib/me/home", "/kept", Access::ALL)
+    ///     .unguarded("/kept")
+    ///     .build()?;
+    /// assert!(policy.allows("/var/lib/me/home/.bashrc", Access::WRITE));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn unguarded(mut self, shown_at: impl Into<String>) -> Self {
+        self.unguarded.push(shown_at.into());
+        self
+    }
+
     /// Fills in for absent protected names with placeholders while a command runs, so that the
     /// command cannot create them. Placeholders exist for names without `*`, at the top of writable
     /// mounts and in repositories. Other processes see them in the directory. Without this setting,
@@ -903,6 +939,13 @@ impl PolicyBuilder {
                 "unknown mount {at:?} of {pattern:?}"
             )));
         }
+        let names: BTreeSet<String> = self.unguarded.into_iter().collect();
+        let mounted = |at: &&String| mounts.iter().any(|one| one.shown_at() == at.as_str());
+        if let Some(at) = names.iter().find(|at| !mounted(at)) {
+            return Err(Error::invalid(format!(
+                "unknown mount {at:?} without guards"
+            )));
+        }
         let own_patterns = |named: &[(String, String)], mount: &Mount| {
             let named = named.iter().filter(|(at, _)| at == mount.shown_at());
             parse(&named.map(|(_, text)| text.clone()).collect::<Vec<_>>())
@@ -921,6 +964,7 @@ impl PolicyBuilder {
         }
         let policy = Policy {
             own_guards,
+            unguarded: names,
             programs: programs::resolve(&self.programs, &mounts, self.system)?,
             mounts,
             system: self.system,

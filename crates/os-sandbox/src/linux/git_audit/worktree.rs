@@ -171,6 +171,7 @@ fn follow(
             is_dir: linked.is_some(),
             handle: handle.into(),
             guards: policy.guards_of_all(),
+            is_unguarded: false,
             linked,
             covered: Vec::new(),
             led: OnceLock::new(),

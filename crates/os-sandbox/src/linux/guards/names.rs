@@ -93,7 +93,7 @@ pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
 /// Walks one mount.
 pub(crate) fn find(policy: &Policy, mount: &HostMount) -> ScanResult {
     let mut names = find_but(policy, mount, &|_, _| false, None, None);
-    let own = policy.unix_sockets() == &UnixSockets::Own;
+    let own = policy.unix_sockets() == &UnixSockets::Own && !mount.is_unguarded;
     let is_socket = |stat: &nix::sys::stat::FileStat| below::kind(stat) == SFlag::S_IFSOCK;
     if own && !mount.is_dir && nix::sys::stat::fstat(&mount.handle).is_ok_and(|s| is_socket(&s)) {
         names.incomplete = Some(format!("{} is a local socket", mount.inside));
@@ -177,7 +177,7 @@ pub(crate) fn find_but(
     if !mount.is_dir {
         return names;
     }
-    let own_sockets = policy.unix_sockets() == &UnixSockets::Own;
+    let own_sockets = policy.unix_sockets() == &UnixSockets::Own && !mount.is_unguarded;
     if protect.is_empty() && hide.is_empty() && !own_sockets {
         names.quarantine(mount);
         return names;
