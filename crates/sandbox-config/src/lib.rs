@@ -39,12 +39,13 @@
 #![forbid(unsafe_code)]
 
 // Modules import each other one way only, each from those on its left: syntax, grant, keys, loading,
-// then schema, open, provider, mount_syntax, then settings, worker, project, review, explain.
+// then schema, open, provider, mount_syntax, preset, then settings, worker, project, review, explain.
 mod explain;
 mod grant;
 mod keys;
 mod loading;
 mod mount_syntax;
+mod preset;
 mod project;
 mod provider;
 mod review;
@@ -73,12 +74,14 @@ pub use grant::limits::{RunLimit, RunLimits};
 pub use grant::meet::MountSource;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::NetworkAccess;
+pub use grant::preset::PresetRights;
 pub use grant::programs::ProgramDirs;
 pub use grant::refusal::AccessRefusal;
 pub use grant::restrict::{Restrict, RestrictPathError};
 pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};
 pub use grant::verdict::{ApprovalMode, ApprovalPolicy, MountApproval, Operation, Risk, Verdict};
 pub use grant::{EnvironmentGrant, Grant};
+pub use keys::StateMode;
 pub use loading::discover::PROJECT_FILES;
 pub use loading::location::project_dir;
 pub use loading::reserved_paths::ReservedPath;
@@ -93,6 +96,11 @@ pub use loading::worker_names::{Delegates, is_worker_name};
 pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
+#[cfg(feature = "process")]
+pub use open::process::{ExtraDirs, SharedState};
+pub use preset::library::PresetLibrary;
+pub use preset::set::{FoundRegistry, PresetChoice, PresetSet};
+pub use preset::{HostGroup, Preset, PresetState, RegistrySetting, VerifiedVersion};
 pub use project::personal_rules::PersonalRules;
 pub use project::settings::{EffectiveSettings, Setting, UnknownKey};
 pub use project::{Project, load};

@@ -63,6 +63,7 @@ pub(crate) fn seen(mistake: &Diagnostic) -> SchemaVisibility {
         | DiagnosticCode::OwnDirectory
         | DiagnosticCode::UnknownZone
         | DiagnosticCode::Untrusted
+        | DiagnosticCode::UnknownPreset
         | DiagnosticCode::UnknownWorker
         | DiagnosticCode::TwoWorkers
         | DiagnosticCode::FileName

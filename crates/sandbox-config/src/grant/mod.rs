@@ -19,6 +19,7 @@ pub(crate) mod limits;
 pub(crate) mod meet;
 pub(crate) mod mount;
 pub(crate) mod network;
+pub(crate) mod preset;
 pub(crate) mod programs;
 pub(crate) mod refusal;
 pub(crate) mod restrict;

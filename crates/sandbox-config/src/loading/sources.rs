@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use crate::grant::preset::PresetRights;
 use crate::loading::reserved_paths::ReservedPath;
 
 /// Everything that a load reads, besides the config files themselves.
@@ -50,6 +51,8 @@ pub struct Sources {
     /// Paths that no mount may contain or be inside of, such as the program's own directories;
     /// `runs_dir` is always out of reach.
     pub out_of_reach: Vec<ReservedPath>,
+    /// The rights that presets add to the ceiling, named by the person for this run.
+    pub presets: PresetRights,
 }
 
 impl Sources {
@@ -70,6 +73,7 @@ impl Sources {
             schema_check: None,
             repository_check: None,
             out_of_reach: Vec::new(),
+            presets: PresetRights::default(),
         }
     }
 

@@ -6,7 +6,7 @@ pub(crate) mod guards;
 #[cfg(any(feature = "files", feature = "process"))]
 pub(crate) mod host_dirs;
 #[cfg(feature = "process")]
-mod process;
+pub(crate) mod process;
 #[cfg(feature = "process")]
 mod programs;
 #[cfg(feature = "process")]

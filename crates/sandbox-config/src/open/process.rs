@@ -1,6 +1,6 @@
 //! A grant as a policy for commands (feature `process`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use os_sandbox::{
     Access, Environment, Limits, NamedHosts, Network, Policy, PolicyBuilder, Requirement,
@@ -56,6 +56,67 @@ fn named_hosts(rules: &HostRules) -> Result<NamedHosts, GrantError> {
     Ok(addresses.into_iter().fold(hosts, NamedHosts::address))
 }
 
+/// Directories beside those of a project: for commands that a person gives a home directory.
+///
+/// ```
+/// let dirs = sandbox_config::ExtraDirs { home: "/var/lib/me/home".into(), state: Vec::new() };
+/// assert!(dirs.state.is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtraDirs {
+    /// The value of `HOME`: an absolute path without links. Commands read and write it, and no guards
+    /// apply in it.
+    pub home: PathBuf,
+    /// Files and directories of the person.
+    pub state: Vec<SharedState>,
+}
+
+/// A file or directory of a person that commands see at its own path.
+///
+/// ```
+/// let state = sandbox_config::SharedState {
+///     host: "/home/me/.claude".into(),
+///     writable: true,
+///     protect: vec!["/settings.json".into()],
+/// };
+/// assert!(state.writable);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedState {
+    /// The absolute path, without links.
+    pub host: PathBuf,
+    /// `true` if commands may write.
+    pub writable: bool,
+    /// The names in it that commands do not change. No other guards apply.
+    pub protect: Vec<String>,
+}
+
+impl ExtraDirs {
+    fn add_to(&self, builder: PolicyBuilder, variables: Environment) -> PolicyBuilder {
+        let mut builder = builder
+            .mount_resolved(&self.home, KEPT_HOME, Access::ALL)
+            .unguarded(KEPT_HOME)
+            .env(variables.set("HOME", &self.home));
+        for (number, state) in self.state.iter().enumerate() {
+            let name = format!("/forge-state-{number}");
+            let access = match state.writable {
+                true => Access::READ | Access::WRITE,
+                false => Access::READ,
+            };
+            builder = builder
+                .mount_resolved(&state.host, &name, access)
+                .unguarded(&name);
+            for pattern in &state.protect {
+                builder = builder.protect_in(&name, pattern);
+            }
+        }
+        builder
+    }
+}
+
+/// Name of the kept home directory in a policy. Commands see it at its path on the host.
+const KEPT_HOME: &str = "/forge-home";
+
 impl Grant {
     /// What commands of this worker may do: the usable mounts, the network, the environment and
     /// the limits. Time is not part of it: whoever starts a command gives it its time (a tool call
@@ -77,6 +138,37 @@ impl Grant {
     /// A directory is absent, there are more mounts than a policy can have
     /// ([`Policy::MAX_MOUNTS`]), or they make no policy.
     pub fn policy(&self) -> Result<Policy, GrantError> {
+        self.policy_of(None)
+    }
+
+    /// The same with a home directory that is kept, and with files and directories of a person's home
+    /// directory beside the mounts of the project.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let home = tempfile::tempdir().unwrap();
+    /// use sandbox_config::{ExtraDirs, load, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let dirs = ExtraDirs { home: home.path().canonicalize().unwrap(), state: Vec::new() };
+    /// let policy = project.ceiling().policy_with_dirs(&dirs).unwrap();
+    /// assert!(policy.allows(dirs.home.join(".cache/a"), os_sandbox::Access::WRITE));
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`policy`](Self::policy); one of the directories is in a mount of the project or
+    /// contains one.
+    pub fn policy_with_dirs(&self, dirs: &ExtraDirs) -> Result<Policy, GrantError> {
+        self.policy_of(Some(dirs))
+    }
+
+    fn policy_of(&self, dirs: Option<&ExtraDirs>) -> Result<Policy, GrantError> {
+        let builder = || {
+            let builder = self.builder()?;
+            Ok(match dirs {
+                Some(dirs) => dirs.add_to(builder, self.variables()),
+                None => builder,
+            })
+        };
         for mount in self.mounts().filter(|mount| mount.usable()) {
             ensure(mount)
                 .and_then(|()| self.ensure_mount_point(mount))
@@ -84,9 +176,9 @@ impl Grant {
         }
         let programs = self.confinement.programs();
         if programs.directories().is_empty() {
-            return self.policy_as_written();
+            return build(builder()?);
         }
-        let without = build(self.builder()?)?;
+        let without = build(builder()?)?;
         let known = |path: &Path| {
             let mut mounts = without.mounts().iter();
             without.allows(path, Access::READ | Access::EXECUTE)
@@ -96,9 +188,7 @@ impl Grant {
                 })
         };
         let shown = programs::shown(programs, &known).into_iter();
-        build(shown.fold(self.builder()?, |builder, (at, host)| {
-            builder.programs(host, at)
-        }))
+        build(shown.fold(builder()?, |builder, (at, host)| builder.programs(host, at)))
     }
 
     /// The same without looking for the directories or making any: for explaining, not for

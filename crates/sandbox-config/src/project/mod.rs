@@ -6,6 +6,7 @@ pub(crate) mod library;
 mod model_providers;
 pub(crate) mod personal_rules;
 pub(crate) mod preferences;
+mod preset_rights;
 pub(crate) mod run_storage;
 pub(crate) mod settings;
 mod standalone_worker;
@@ -87,6 +88,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let (root, layers) = merge_layers(&mut context, user.as_ref(), root);
     let mut read = read_project(&mut context, &root, &found);
     personal_rules::add(&mut context, &found, &mut read.ceiling);
+    preset_rights::add(&mut context, &root, &mut read.ceiling);
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
     }

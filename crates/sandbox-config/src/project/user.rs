@@ -215,6 +215,14 @@ impl UserFile {
                 NetworkAccess::Denied => askable.within(HostRules::default()),
             });
         }
+        let shell = self.tree.entry("shell");
+        let variables = shell.and_then(|shell| shell.node.entry("env"));
+        if variables.is_some_and(|variables| variables.node.entry("pass").is_some()) {
+            let own = self.ceiling.environment.pass();
+            let mut environment = ceiling.environment.as_ref().clone();
+            environment.pass.retain(|name| own.contains(name));
+            ceiling.environment = environment.into();
+        }
         let approval = ApprovalPolicy::clone(&ceiling.approval);
         ceiling.approval = approval.at_most(&self.ceiling.approval).into();
     }

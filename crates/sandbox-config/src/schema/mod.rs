@@ -8,7 +8,7 @@ mod project_keys;
 pub use project_keys::{ProjectKey, project_keys};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{PROJECT, WORKER};
+use crate::keys::{PRESET, PROJECT, WORKER};
 use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::syntax::text::{Layer, SourceText};
@@ -43,6 +43,22 @@ pub fn worker() -> String {
         &WORKER,
         "forge worker file",
         "Front matter of a .worker file: the properties of a worker and the rights that it needs.",
+    )
+}
+
+/// The schema of preset files, as `forge schema preset` prints it.
+///
+/// ```
+/// let schema: serde_json::Value =
+///     serde_json::from_str(&sandbox_config::schema::preset()).unwrap();
+/// assert_eq!(schema["required"], serde_json::json!(["preset", "about"]));
+/// ```
+#[must_use]
+pub fn preset() -> String {
+    document(
+        &PRESET,
+        "forge preset file",
+        "Preset of forge: the needs of a known program, for `forge exec --preset`.",
     )
 }
 

@@ -133,6 +133,11 @@ fn programs(
             directories.push(directory);
         }
     }
+    program_dirs(context, directories)
+}
+
+/// Returns directories with the person's order and the paths that none of them may contain.
+pub(crate) fn program_dirs(context: &LoadContext<'_>, directories: Vec<PathBuf>) -> ProgramDirs {
     if directories.is_empty() {
         return ProgramDirs::default();
     }

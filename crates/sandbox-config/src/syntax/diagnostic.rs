@@ -83,7 +83,8 @@ codes! {
     NoEffect = "config.no_effect", "a key without effect beside another";
     Alias = "config.alias", "another spelling of a word, read as ours";
     ImplicitInherit = "worker.implicit_inherit", "a worker declares no sandbox and inherits all of it";
-    Cycle = "worker.cycle", "workers that call each other in a circle";
+    UnknownPreset = "preset.unknown", "a preset that does not exist";
+    Cycle = "worker.cycle", "workers that call each other, or presets that include each other, in a circle";
     TooDeep = "worker.too_deep", "a call that is deeper than `delegation.max_depth`";
     Unreachable = "worker.unreachable", "a worker that no worker calls";
     UnusedMount = "config.unused_mount", "a mount that no worker uses";

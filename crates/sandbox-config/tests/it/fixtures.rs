@@ -76,7 +76,8 @@ fn said(scratch: &Scratch, file: &Path) -> String {
 }
 
 /// What stands in no file: it is about files that cannot be checked in.
-const ELSEWHERE: [DiagnosticCode; 3] = [
+const ELSEWHERE: [DiagnosticCode; 4] = [
+    DiagnosticCode::UnknownPreset,
     DiagnosticCode::Unreadable,
     DiagnosticCode::TooLarge,
     DiagnosticCode::OwnDirectory,

@@ -21,6 +21,7 @@ mod own_dirs;
 mod own_sandbox;
 mod pages;
 mod places;
+mod presets;
 mod providers;
 mod restrict;
 mod schemas;

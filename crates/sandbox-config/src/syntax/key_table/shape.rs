@@ -101,6 +101,8 @@ string_patterns! {
         "^(unix|tcp|ssh)://[!-~]+$", "unix:///run/docker.sock", "/run/docker.sock";
     PROGRAM = "a program's name or absolute path, without arguments",
         r"^(/([^/\s]+/)*)?[^/\s]+$", "git", "git log";
+    PRESET_NAME = "a preset's name", "^[a-z][a-z0-9_-]{0,63}$", "claude", "Claude";
+    DATE = "a day, `YYYY-MM-DD`", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "2026-11-27", "27.11.2026";
     PROVIDER_NAME = "a provider's name; `scripted` is forge's own",
         "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$", "ollama", "scripted";
     BASE_URL = "a URL with a host, without a password, `?` and `#`",

@@ -1,0 +1,153 @@
+//! Presets: the needs of known programs, for `forge exec --preset`.
+
+use crate::keys::UNPROTECTABLE;
+use crate::syntax::key_table::key_table;
+use crate::syntax::key_table::shape::ValueShape::*;
+use crate::syntax::key_table::shape::{
+    DATE, HOST, KeyPattern, LINE, PRESET_NAME, PROGRAM, VARIABLE, ValueShape,
+};
+use crate::syntax::word::{ConfigWord, words};
+
+const LINES: ValueShape = List(&Like(&LINE));
+const HOSTS: ValueShape = List(&Like(&HOST));
+const NAMES: ValueShape = List(&Like(&PRESET_NAME));
+
+words! {
+    /// The way in which commands get state of a program that is in the home directory.
+    ///
+    /// ```
+    /// assert_eq!(sandbox_config::StateMode::Share.to_string(), "share");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StateMode {
+        /// They read and write it, after the person's yes.
+        Share = "share",
+        /// They read it.
+        Read = "read",
+        /// Their home directory starts with a copy of it, after the person's yes.
+        Copy = "copy",
+    }
+}
+
+key_table! {
+    pub(crate) static PRESET = "preset", "presets have";
+    keys {
+        /// Name of the preset, which is also the name of its file without `.yaml`.
+        preset: Like(&PRESET_NAME), required;
+        /// The program, in one line.
+        about: Like(&LINE), required;
+        /// Presets whose contents this one includes.
+        extends: NAMES, default("[]");
+        /// The version of the program that the preset was tried with.
+        verified: Section(&VERIFIED);
+        /// Programs that the preset is for. `inner_sandbox` applies to them only. forge never
+        /// applies a preset because of a command's name.
+        commands: List(&Like(&PROGRAM)), default("[]");
+        /// Programs and directories that commands may read and execute: a name, which is looked up in
+        /// your `PATH`, or a path that begins with `/` or `~/`. Those that do not exist are left out.
+        programs: LINES, default("[]");
+        /// Files and directories in your home directory that the program keeps.
+        state: List(&Section(&PRESET_STATE)), default("[]");
+        /// Hosts by group. `api` and `login` are reachable; the others only with `--host-group`.
+        hosts: Section(&PRESET_HOSTS);
+        /// Settings of your tools from which forge takes the hosts of package registries.
+        registries: List(&Section(&REGISTRY)), default("[]");
+        /// Environment variables.
+        env: Section(&PRESET_ENV);
+        /// Arguments and variables that turn off the program's own sandbox, which cannot work inside
+        /// another one. They are left out if forge confines nothing.
+        inner_sandbox: Section(&INNER_SANDBOX);
+        /// Names that are added to `sandbox.protect`.
+        protect: LINES, default("[]");
+        /// Names that are added to `sandbox.unprotect`.
+        unprotect: List(&Words(&UNPROTECTABLE, &[])), default("[]");
+        /// Facts that the person should know, one line each.
+        notes: LINES, default("[]");
+    }
+    foreign {
+        "name" => "did you mean `preset:`?",
+        "network" | "allow" => "use `hosts:`",
+        "mounts" | "paths" => "use `state:`",
+    }
+}
+
+key_table! {
+    pub(crate) static VERIFIED = "verified", "`verified` has";
+    keys {
+        /// Name of the program.
+        tool: Like(&LINE), required;
+        /// Its version.
+        version: Like(&LINE), required;
+        /// Day of the trial.
+        date: Like(&DATE), required;
+        /// What was tried.
+        how: Like(&LINE);
+    }
+}
+
+key_table! {
+    pub(crate) static PRESET_STATE = "preset_state", "entries of `state` have";
+    keys {
+        /// File or directory of your home directory: `~/…`.
+        path: Like(&LINE), required;
+        /// `share`: commands read and write it, after your yes. `read`: they read it. `copy`: after
+        /// your yes, the home directory of the commands starts with a copy of the file.
+        mode: StateMode::SHAPE, required;
+        /// Contents that the question names: `tokens`, `history`, `settings`, `hooks`.
+        holds: List(&Words(&HOLDS, &[])), default("[]");
+        /// Names in it that commands do not change, because your own programs execute or obey them.
+        protect: LINES, default("[]");
+    }
+}
+
+/// The contents of state.
+pub(crate) const HOLDS: [&str; 4] = ["tokens", "history", "settings", "hooks"];
+
+key_table! {
+    pub(crate) static PRESET_HOSTS = "preset_hosts", "`hosts` has";
+    keys {
+        /// Hosts that the program works with.
+        api: HOSTS, default("[]");
+        /// Hosts of a login.
+        login: HOSTS, default("[]");
+        /// Hosts from which the program updates itself.
+        update: HOSTS, default("[]");
+        /// Hosts that the program reports its use to.
+        telemetry: HOSTS, default("[]");
+    }
+}
+
+key_table! {
+    pub(crate) static REGISTRY = "registry", "entries of `registries` have";
+    keys {
+        /// Environment variable that contains the address. Commands get it with the address that
+        /// is found, without a user name and a password.
+        env: Like(&VARIABLE);
+        /// Files with the setting, which are read in this order: `~/…`, or relative to the project.
+        files: LINES, default("[]");
+        /// Names of the setting in the files. `*` matches any text.
+        keys: LINES, default("[]");
+    }
+}
+
+key_table! {
+    pub(crate) static PRESET_ENV = "preset_env", "`env` has";
+    keys {
+        /// Variables of yours that contain keys: commands get them after your yes.
+        keys: List(&Like(&VARIABLE)), default("[]");
+        /// Variables of yours that commands get.
+        pass: List(&Like(&VARIABLE)), default("[]");
+        /// Variables with a value.
+        set: Map(KeyPattern::Like(&VARIABLE), &Text), default("{}");
+    }
+}
+
+key_table! {
+    pub(crate) static INNER_SANDBOX = "inner_sandbox", "`inner_sandbox` has";
+    keys {
+        /// Arguments that are put before those of the command line.
+        args: List(&Text), default("[]");
+        /// Variables with a value.
+        env: Map(KeyPattern::Like(&VARIABLE), &Text), default("{}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Presets: the hosts, programs, state and variables that a known program needs, as data. A preset
+//! only adds rights, and only where a person names it for one command.
+
+pub(crate) mod library;
+mod read;
+pub(crate) mod set;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::keys::StateMode;
+use crate::syntax::text::ConfigOrigin;
+use sandbox_network::HostPattern;
+
+/// One preset file.
+///
+/// ```
+/// use sandbox_config::PresetLibrary;
+/// let claude = PresetLibrary::built_in().read("claude").unwrap();
+/// assert_eq!(claude.commands(), ["claude"]);
+/// assert!(claude.file().is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Preset {
+    name: String,
+    about: String,
+    file: Option<PathBuf>,
+    text: String,
+    sha256: String,
+    extends: Vec<String>,
+    verified: Option<VerifiedVersion>,
+    commands: Vec<String>,
+    programs: Vec<String>,
+    state: Vec<PresetState>,
+    hosts: Vec<PresetHost>,
+    registries: Vec<RegistrySetting>,
+    keys: Vec<String>,
+    pass: Vec<String>,
+    set: Vec<(String, String)>,
+    inner_args: Vec<String>,
+    inner_env: Vec<(String, String)>,
+    protect: Vec<String>,
+    unprotect: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Preset {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the program that it is for, in one line.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Returns the person's file; `None` for a built-in preset.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Returns the text of the file.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the SHA-256 of the text, in hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Returns the names of the presets that it includes.
+    #[must_use]
+    pub fn extends(&self) -> &[String] {
+        &self.extends
+    }
+
+    /// Returns the version of the program that it was tried with.
+    #[must_use]
+    pub fn verified(&self) -> Option<&VerifiedVersion> {
+        self.verified.as_ref()
+    }
+
+    /// Returns the names of the programs that it is for.
+    #[must_use]
+    pub fn commands(&self) -> &[String] {
+        &self.commands
+    }
+}
+
+/// The version of a program that a preset was tried with.
+///
+/// ```
+/// let claude = sandbox_config::PresetLibrary::built_in().read("claude").unwrap();
+/// assert!(claude.verified().is_some_and(|verified| !verified.version.is_empty()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedVersion {
+    /// The program.
+    pub tool: String,
+    /// Its version.
+    pub version: String,
+    /// The day, `YYYY-MM-DD`.
+    pub date: String,
+    /// What was tried.
+    pub how: Option<String>,
+}
+
+/// A file or directory that a program keeps in the home directory.
+///
+/// ```
+/// use sandbox_config::{PresetLibrary, StateMode};
+/// let set = PresetLibrary::built_in().compose(&["claude".into()]).unwrap();
+/// let login = set.state().find(|state| state.path == ".claude").unwrap();
+/// assert_eq!(login.mode, StateMode::Share);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetState {
+    /// The path below the home directory.
+    pub path: String,
+    /// The way in which commands get it.
+    pub mode: StateMode,
+    /// The contents that a question about it names.
+    pub holds: Vec<String>,
+    /// Patterns of names in it that commands do not change.
+    pub protect: Vec<String>,
+}
+
+/// A host of a preset.
+#[derive(Clone, Debug)]
+pub(crate) struct PresetHost {
+    pub(crate) group: HostGroup,
+    pub(crate) pattern: HostPattern,
+    pub(crate) origin: ConfigOrigin,
+}
+
+/// A group of hosts of a preset.
+///
+/// ```
+/// use sandbox_config::HostGroup;
+/// assert!(HostGroup::Api.is_default() && !HostGroup::Telemetry.is_default());
+/// assert_eq!(HostGroup::Update.to_string(), "update");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostGroup {
+    /// Hosts that the program works with.
+    Api,
+    /// Hosts of a login.
+    Login,
+    /// Hosts from which the program updates itself.
+    Update,
+    /// Hosts that the program reports its use to.
+    Telemetry,
+}
+
+impl HostGroup {
+    /// Every group, with its key in a preset file.
+    pub const ALL: [(HostGroup, &'static str); 4] = [
+        (HostGroup::Api, "api"),
+        (HostGroup::Login, "login"),
+        (HostGroup::Update, "update"),
+        (HostGroup::Telemetry, "telemetry"),
+    ];
+
+    /// Returns `true` if commands reach the group unless the person says otherwise.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        matches!(self, HostGroup::Api | HostGroup::Login)
+    }
+}
+
+impl fmt::Display for HostGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = HostGroup::ALL.iter().find(|(group, _)| group == self);
+        f.write_str(found.map_or("", |(_, key)| key))
+    }
+}
+
+/// A setting of a person's tools that contains the address of a package registry.
+///
+/// ```
+/// let set = sandbox_config::PresetLibrary::built_in().compose(&["node".into()]).unwrap();
+/// assert!(set.registries().any(|setting| setting.env.as_deref() == Some("npm_config_registry")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistrySetting {
+    /// The variable that contains the address.
+    pub env: Option<String>,
+    /// Files with the setting, relative to the project or with a leading `~/`.
+    pub files: Vec<String>,
+    /// Patterns of the names of the setting in the files.
+    pub keys: Vec<String>,
+}

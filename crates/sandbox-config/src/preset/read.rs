@@ -1,0 +1,324 @@
+//! Reads one preset file. All its mistakes are reported at once.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbox_names::hex;
+use sandbox_network::HostPattern;
+use sha2::{Digest as _, Sha256};
+
+use crate::keys::{
+    HOLDS, INNER_SANDBOX, PRESET, PRESET_ENV, PRESET_HOSTS, PRESET_STATE, REGISTRY, StateMode,
+    UNPROTECTABLE, VERIFIED,
+};
+use crate::preset::{HostGroup, Preset, PresetHost, PresetState, RegistrySetting, VerifiedVersion};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
+use crate::syntax::escape::is_hidden;
+use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::text::{SourceText, Span};
+use crate::syntax::word::ConfigWord as _;
+use crate::syntax::yaml::{self, YamlNode};
+
+/// Bound on the entries of each list of a preset.
+const MAX_ENTRIES: usize = 64;
+
+/// Reads a preset from a text. `name` is the name that the file stands for.
+pub(super) fn preset(text: &Arc<SourceText>, name: &str) -> Result<Preset, Diagnostics> {
+    let mut reports = Reports::default();
+    let tree = yaml::parse(text).map_err(|problem| Diagnostics::from(*problem))?;
+    let read = match &tree {
+        Some(tree) => read(&mut reports, tree, text, name),
+        None => {
+            let empty = Diagnostic::error(DiagnosticCode::Empty, "the preset holds no keys");
+            reports.add(empty.at(&Span::start(text)));
+            None
+        }
+    };
+    reports.finish()?;
+    match read {
+        Some(preset) => Ok(preset),
+        None => {
+            let message = format!("the preset `{name}` cannot be read");
+            Err(Diagnostic::error(DiagnosticCode::BadValue, message).into())
+        }
+    }
+}
+
+fn read(
+    reports: &mut Reports,
+    tree: &YamlNode,
+    text: &Arc<SourceText>,
+    name: &str,
+) -> Option<Preset> {
+    let top = MappingFields::open(reports, tree, "", &PRESET)?;
+    let own = required(reports, &top, "preset");
+    if let (Some(own), Some(entry)) = (&own, top.get("preset"))
+        && own != name
+    {
+        let message = format!("the preset is called `{own}`, and its file `{name}`");
+        let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        reports.add(bad.help("rename one of them"));
+    }
+    let about = required(reports, &top, "about");
+    let inner = top.section(reports, "inner_sandbox", &INNER_SANDBOX);
+    let env = top.section(reports, "env", &PRESET_ENV);
+    let of = |reports: &mut Reports, section: &Option<MappingFields<'_>>, key| match section {
+        Some(section) => lines(reports, section, key),
+        None => Vec::new(),
+    };
+    let pairs = |reports: &mut Reports, section: &Option<MappingFields<'_>>, key| match section {
+        Some(section) => variables(reports, section, key),
+        None => Vec::new(),
+    };
+    Some(Preset {
+        file: text.path.clone(),
+        sha256: hex(Sha256::digest(&text.text)),
+        text: text.text.clone(),
+        extends: lines(reports, &top, "extends"),
+        verified: verified(reports, &top),
+        commands: lines(reports, &top, "commands"),
+        programs: programs(reports, &top),
+        state: entries(reports, &top, "state", state),
+        hosts: hosts(reports, &top),
+        registries: entries(reports, &top, "registries", registry),
+        keys: of(reports, &env, "keys"),
+        pass: of(reports, &env, "pass"),
+        set: pairs(reports, &env, "set"),
+        inner_args: of(reports, &inner, "args"),
+        inner_env: pairs(reports, &inner, "env"),
+        protect: lines(reports, &top, "protect"),
+        unprotect: unprotect(reports, &top),
+        notes: lines(reports, &top, "notes"),
+        name: own?,
+        about: about?,
+    })
+}
+
+fn required(
+    reports: &mut Reports,
+    section: &MappingFields<'_>,
+    key: &'static str,
+) -> Option<String> {
+    match section.get(key) {
+        None => {
+            section.missing(reports, key, "");
+            None
+        }
+        Some(entry) => line(reports, &entry.node, &section.dotted(key)),
+    }
+}
+
+/// Reads a text without characters that a terminal obeys or does not show.
+fn line(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<String> {
+    let text = fields::string(reports, node, path)?;
+    if text.trim().is_empty() || text.chars().any(is_hidden) {
+        reports.add(unfit(node, path, "a line of text"));
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn unfit(node: &YamlNode, path: &str, expected: &str) -> Diagnostic {
+    let message = format!("`{path}` must be {expected}");
+    Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span)
+}
+
+/// Reads a list of texts; an absent one is empty.
+fn lines(reports: &mut Reports, section: &MappingFields<'_>, key: &'static str) -> Vec<String> {
+    let path = section.dotted(key);
+    let list = items(reports, section, key);
+    list.iter()
+        .filter_map(|node| line(reports, node, &path))
+        .collect()
+}
+
+fn items<'n>(
+    reports: &mut Reports,
+    section: &MappingFields<'n>,
+    key: &'static str,
+) -> &'n [YamlNode] {
+    let Some(entry) = section.get(key) else {
+        return &[];
+    };
+    let path = section.dotted(key);
+    match fields::list(reports, &entry.node, &path) {
+        Some(list) => fields::at_most(reports, &entry.node, &path, list, MAX_ENTRIES),
+        None => &[],
+    }
+}
+
+fn entries<T>(
+    reports: &mut Reports,
+    top: &MappingFields<'_>,
+    key: &'static str,
+    one: fn(&mut Reports, &YamlNode) -> Option<T>,
+) -> Vec<T> {
+    let list = items(reports, top, key);
+    list.iter().filter_map(|node| one(reports, node)).collect()
+}
+
+fn variables(
+    reports: &mut Reports,
+    section: &MappingFields<'_>,
+    key: &'static str,
+) -> Vec<(String, String)> {
+    let Some(entry) = section.get(key) else {
+        return Vec::new();
+    };
+    let path = section.dotted(key);
+    let entries = fields::free_mapping(reports, &entry.node, &path).unwrap_or_default();
+    let mut read = Vec::new();
+    for entry in entries {
+        let value = fields::string(reports, &entry.node, &fields::join(&path, &entry.key));
+        if let Some(value) = value {
+            read.push((entry.key.clone(), value.to_owned()));
+        }
+    }
+    read
+}
+
+fn verified(reports: &mut Reports, top: &MappingFields<'_>) -> Option<VerifiedVersion> {
+    let section = top.section(reports, "verified", &VERIFIED)?;
+    let [tool, version, date] =
+        ["tool", "version", "date"].map(|key| required(reports, &section, key));
+    Some(VerifiedVersion {
+        tool: tool?,
+        version: version?,
+        date: date?,
+        how: section
+            .get("how")
+            .and_then(|how| line(reports, &how.node, "verified.how")),
+    })
+}
+
+/// Reads names of programs, and paths that begin with `/` or `~/`.
+fn programs(reports: &mut Reports, top: &MappingFields<'_>) -> Vec<String> {
+    let mut read = Vec::new();
+    for node in items(reports, top, "programs") {
+        let Some(text) = line(reports, node, "programs") else {
+            continue;
+        };
+        let below = text.strip_prefix("~/").or_else(|| text.strip_prefix('/'));
+        let is_plain = match below {
+            Some(below) => is_inner(below),
+            None => !text.contains('/') && text != "~",
+        };
+        if is_plain {
+            read.push(text);
+        } else {
+            reports.add(unfit(
+                node,
+                "programs",
+                "a name, or a path from `/` or `~/` on",
+            ));
+        }
+    }
+    read
+}
+
+/// Returns `true` if a relative path leads to something below its start.
+fn is_inner(path: &str) -> bool {
+    let mut parts = Path::new(path).components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
+    let section = MappingFields::open(reports, node, "state", &PRESET_STATE)?;
+    let path = required(reports, &section, "path");
+    let path = path.and_then(|path| {
+        let below = path.strip_prefix("~/").filter(|below| is_inner(below));
+        if below.is_none()
+            && let Some(entry) = section.get("path")
+        {
+            let wrong = unfit(
+                &entry.node,
+                "state.path",
+                "a path below your home directory, from `~/` on",
+            );
+            reports.add(wrong);
+        }
+        below.map(|below| below.trim_end_matches('/').to_owned())
+    });
+    if section.get("mode").is_none() {
+        section.missing(reports, "mode", "");
+    }
+    let mode = section.word(reports, "mode", StateMode::WORDS);
+    Some(PresetState {
+        holds: words(reports, &section, "holds", &HOLDS),
+        protect: lines(reports, &section, "protect"),
+        path: path?,
+        mode: mode?,
+    })
+}
+
+/// Reads a list of words of a closed list.
+fn words(
+    reports: &mut Reports,
+    section: &MappingFields<'_>,
+    key: &'static str,
+    known: &[&'static str],
+) -> Vec<String> {
+    let words: Vec<(&'static str, &'static str)> =
+        known.iter().map(|word| (*word, *word)).collect();
+    let path = section.dotted(key);
+    let list = items(reports, section, key).iter();
+    let read = list.filter_map(|node| fields::word(reports, node, &path, &words));
+    read.map(str::to_owned).collect()
+}
+
+fn unprotect(reports: &mut Reports, top: &MappingFields<'_>) -> Vec<String> {
+    let mut read = Vec::new();
+    for node in items(reports, top, "unprotect") {
+        match line(reports, node, "unprotect") {
+            Some(name) if UNPROTECTABLE.contains(&name.as_str()) => read.push(name),
+            Some(name) => {
+                let message = format!("`{name}` is none of the names that `unprotect` is about");
+                let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+                reports.add(match nearest(&name, UNPROTECTABLE) {
+                    Some(near) => bad.help(format!("did you mean `{near}`?")),
+                    None => bad,
+                });
+            }
+            None => {}
+        }
+    }
+    read
+}
+
+fn hosts(reports: &mut Reports, top: &MappingFields<'_>) -> Vec<PresetHost> {
+    let Some(section) = top.section(reports, "hosts", &PRESET_HOSTS) else {
+        return Vec::new();
+    };
+    let mut read = Vec::new();
+    for (group, key) in HostGroup::ALL {
+        for node in items(reports, &section, key) {
+            let Some(text) = line(reports, node, key) else {
+                continue;
+            };
+            match HostPattern::parse(&text) {
+                Ok(pattern) => read.push(PresetHost {
+                    group,
+                    pattern,
+                    origin: node.span.origin(),
+                }),
+                Err(problem) => {
+                    let message = format!("`{text}` is not a host: {problem}");
+                    let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
+                    reports.add(bad.at(&node.span).help(problem.help()));
+                }
+            }
+        }
+    }
+    read
+}
+
+fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
+    let section = MappingFields::open(reports, node, "registries", &REGISTRY)?;
+    Some(RegistrySetting {
+        files: lines(reports, &section, "files"),
+        keys: lines(reports, &section, "keys"),
+        env: section
+            .get("env")
+            .and_then(|env| line(reports, &env.node, "registries.env")),
+    })
+}

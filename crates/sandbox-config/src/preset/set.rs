@@ -1,0 +1,226 @@
+//! Several presets as one: printed by `forge preset show --expanded`, and compiled for a load.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::grant::network::HostLine;
+use crate::grant::preset::PresetRights;
+use crate::preset::{HostGroup, Preset, PresetState, RegistrySetting};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+use crate::syntax::text::{Layer, SourceText, Span};
+use sandbox_network::HostPattern;
+
+/// The presets of one command, included ones first.
+///
+/// ```
+/// use sandbox_config::{HostGroup, PresetLibrary};
+/// let set = PresetLibrary::built_in().compose(&["claude".into()]).unwrap();
+/// let hosts: Vec<String> = set.hosts(HostGroup::is_default).collect();
+/// assert!(hosts.contains(&"api.anthropic.com:443".to_owned()));
+/// assert!(set.keys().any(|key| key == "ANTHROPIC_API_KEY"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct PresetSet {
+    presets: Vec<Preset>,
+}
+
+/// The decisions of the person and their tools about the presets of one command.
+///
+/// ```
+/// use sandbox_config::{PresetChoice, PresetLibrary};
+/// let set = PresetLibrary::built_in().compose(&["claude".into()]).unwrap();
+/// assert!(!set.rights(&PresetChoice::default()).unwrap().is_empty());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct PresetChoice {
+    /// Groups of hosts beside `api` and `login`.
+    pub groups: Vec<HostGroup>,
+    /// `true` if commands get the person's keys.
+    pub keys: bool,
+    /// Directories with the programs of the presets.
+    pub programs: Vec<PathBuf>,
+    /// Package registries that the person's tools are set to.
+    pub registries: Vec<FoundRegistry>,
+}
+
+/// The address of a package registry, and where it was found.
+///
+/// ```
+/// let found = sandbox_config::FoundRegistry {
+///     env: Some("npm_config_registry".into()),
+///     url: "https://npm.example.com/".into(),
+///     host: "npm.example.com:443".into(),
+///     place: "~/.npmrc".into(),
+/// };
+/// assert!(found.url.starts_with("https://"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRegistry {
+    /// The variable in which commands get it.
+    pub env: Option<String>,
+    /// The address without user name and password.
+    pub url: String,
+    /// Host and port.
+    pub host: String,
+    /// The variable or file that contains it.
+    pub place: String,
+}
+
+impl PresetSet {
+    /// Returns the presets, included ones first.
+    #[must_use]
+    pub fn presets(&self) -> &[Preset] {
+        &self.presets
+    }
+
+    pub(super) fn push(&mut self, preset: Preset) {
+        self.presets.push(preset);
+    }
+
+    /// Returns the files and directories of the home directory.
+    pub fn state(&self) -> impl Iterator<Item = &PresetState> {
+        self.presets.iter().flat_map(|preset| &preset.state)
+    }
+
+    /// Returns the settings that contain addresses of package registries.
+    pub fn registries(&self) -> impl Iterator<Item = &RegistrySetting> {
+        self.presets.iter().flat_map(|preset| &preset.registries)
+    }
+
+    /// Returns the names and paths of the programs that commands may run.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        let programs = self.presets.iter().flat_map(|preset| &preset.programs);
+        programs.map(String::as_str)
+    }
+
+    /// Returns the variables that contain keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let keys = self.presets.iter().flat_map(|preset| &preset.keys);
+        keys.map(String::as_str)
+    }
+
+    /// Returns the facts that a person should know.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        let notes = self.presets.iter().flat_map(|preset| &preset.notes);
+        notes.map(String::as_str)
+    }
+
+    /// Returns the hosts of some groups.
+    pub fn hosts(&self, groups: impl Fn(HostGroup) -> bool) -> impl Iterator<Item = String> {
+        let hosts = self.presets.iter().flat_map(|preset| &preset.hosts);
+        let hosts = hosts.filter(move |host| groups(host.group));
+        hosts.map(|host| host.pattern.to_string())
+    }
+
+    /// Returns the rights that the presets add.
+    ///
+    /// # Errors
+    /// The host of a package registry is not a host.
+    pub fn rights(&self, choice: &PresetChoice) -> Result<PresetRights, Diagnostics> {
+        let is_on = |group: HostGroup| group.is_default() || choice.groups.contains(&group);
+        let mut rights = PresetRights {
+            programs: choice.programs.clone(),
+            ..PresetRights::default()
+        };
+        for preset in &self.presets {
+            let hosts = preset.hosts.iter().filter(|host| is_on(host.group));
+            rights.hosts.extend(hosts.map(|host| HostLine {
+                key: "allow",
+                pattern: host.pattern.clone(),
+                origin: host.origin.clone(),
+            }));
+            rights.protect.extend(preset.protect.iter().cloned());
+            rights.unprotect.extend(preset.unprotect.iter().cloned());
+            rights.pass.extend(preset.pass.iter().cloned());
+            if choice.keys {
+                rights.pass.extend(preset.keys.iter().cloned());
+            }
+            // An outer preset replaces the value of one that it includes.
+            rights.set.extend(preset.set.iter().cloned());
+        }
+        for found in &choice.registries {
+            let text = SourceText::inline(
+                found.place.clone(),
+                Layer::CommandLine,
+                format!("{}\n", found.host),
+            );
+            let at = Span::start(&text);
+            let pattern = HostPattern::parse(&found.host).map_err(|problem| {
+                let message = format!("`{}` is not a host: {problem}", found.host);
+                let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&at);
+                Diagnostics::from(bad.help(problem.help()))
+            })?;
+            rights.hosts.push(HostLine {
+                key: "allow",
+                pattern,
+                origin: at.origin(),
+            });
+            if let Some(name) = &found.env {
+                rights.set.insert(name.clone(), found.url.clone());
+            }
+        }
+        Ok(rights)
+    }
+
+    /// Returns the arguments and variables that turn off the sandbox of a program itself.
+    #[must_use]
+    pub fn inner_sandbox(&self, program: &str) -> (&[String], &[(String, String)]) {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        let mut presets = self.presets.iter().rev();
+        let found = presets.find(|preset| preset.commands.iter().any(|known| known == name));
+        found.map_or((&[], &[]), |preset| {
+            (preset.inner_args.as_slice(), preset.inner_env.as_slice())
+        })
+    }
+
+    /// Returns everything that the presets add, for `forge preset show --expanded` and receipts.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let texts = |of: fn(&Preset) -> &Vec<String>| -> Vec<&String> {
+            self.presets.iter().flat_map(of).collect()
+        };
+        let hosts = HostGroup::ALL.map(|(group, key)| {
+            let hosts: Vec<String> = self.hosts(|one| one == group).collect();
+            (key.to_owned(), json!(hosts))
+        });
+        let state = self.state().map(|state| {
+            json!({
+                "path": format!("~/{}", state.path),
+                "mode": state.mode.to_string(),
+                "holds": state.holds,
+                "protect": state.protect,
+            })
+        });
+        let set = self.presets.iter().flat_map(|preset| preset.set.iter());
+        let set: serde_json::Map<String, Value> = set
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect();
+        let registries = self
+            .registries()
+            .map(|setting| json!({ "env": setting.env, "files": setting.files }));
+        json!({
+            "presets": self.hashes(),
+            "programs": texts(|preset| &preset.programs),
+            "state": state.collect::<Vec<_>>(),
+            "hosts": serde_json::Map::from_iter(hosts),
+            "registries": registries.collect::<Vec<_>>(),
+            "env": {
+                "keys": texts(|preset| &preset.keys),
+                "pass": texts(|preset| &preset.pass),
+                "set": set,
+            },
+            "protect": texts(|preset| &preset.protect),
+            "unprotect": texts(|preset| &preset.unprotect),
+            "notes": texts(|preset| &preset.notes),
+        })
+    }
+
+    /// Returns the name and the SHA-256 of each preset's file.
+    #[must_use]
+    pub fn hashes(&self) -> Value {
+        let each = self.presets.iter();
+        let each = each.map(|one| json!({ "name": one.name(), "sha256": one.sha256() }));
+        each.collect()
+    }
+}

@@ -1,0 +1,183 @@
+//! Presets: the built-in ones, files of the person's, and the rights that they add.
+
+use std::fs;
+
+use sandbox_config::{HostGroup, PresetChoice, PresetLibrary, Project, Sources, load};
+use serde_json::Value;
+
+use crate::support::Scratch;
+
+fn with_presets(sources: &mut Sources, names: &[&str], choice: &PresetChoice) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let set = PresetLibrary::built_in().compose(&names).unwrap();
+    sources.presets = set.rights(choice).unwrap();
+}
+
+fn hosts(project: &Project) -> String {
+    project.ceiling().network().to_string()
+}
+
+#[test]
+fn every_built_in_preset_is_valid_and_fits_its_schema() {
+    let schema: Value = serde_json::from_str(&sandbox_config::schema::preset()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let library = PresetLibrary::built_in();
+    for name in library.names() {
+        let preset = library.read(&name).unwrap();
+        let set = library.compose(std::slice::from_ref(&name)).unwrap();
+        assert!(set.rights(&PresetChoice::default()).is_ok(), "{name}");
+        let value: Value = serde_saphyr::from_str(preset.text()).unwrap();
+        let mistakes: Vec<String> = schema
+            .iter_errors(&value)
+            .map(|one| one.to_string())
+            .collect();
+        assert!(mistakes.is_empty(), "{name}: {mistakes:?}");
+        // A host without a port is reachable on others than the program uses.
+        for host in set.hosts(|_| true) {
+            assert!(host.ends_with(":443"), "{name}: {host}");
+        }
+    }
+}
+
+/// Hosts of package registries come from the settings of a person's tools.
+#[test]
+fn no_preset_names_a_package_registry() {
+    let library = PresetLibrary::built_in();
+    for name in library.names() {
+        let text = library.read(&name).unwrap().text().to_owned();
+        for word in ["registry.", "pypi", "crates.io", "proxy.golang", "maven"] {
+            assert!(!text.contains(word), "{name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_at_once() {
+    let text = "\
+preset: other
+about: \"\"
+host: {}
+hosts: { api: [\"https://example.com/\"], telemtry: [] }
+programs: [\"../bin\", ok]
+state:
+  - { path: /etc, mode: share }
+  - { path: ~/a, mode: shared, holds: [token] }
+  - { path: ~/../b, mode: read }
+unprotect: [.git/hooks]
+env: { set: [] }
+";
+    let mistakes = PresetLibrary::parse("mine", text).unwrap_err();
+    insta::assert_snapshot!(mistakes.to_string());
+}
+
+#[test]
+fn a_file_of_the_persons_includes_another_preset() {
+    let scratch = Scratch::new();
+    let own = scratch.path().join("presets");
+    fs::create_dir(&own).unwrap();
+    let write = |name: &str, text: &str| {
+        let text = format!("preset: {name}\nabout: x\n{text}");
+        fs::write(own.join(format!("{name}.yaml")), text).unwrap();
+    };
+    write(
+        "mine",
+        "extends: [claude]\nhosts: { api: [\"example.com:443\"] }\n",
+    );
+    write("round", "extends: [trip]\n");
+    write("trip", "extends: [round]\n");
+    write("codex", "");
+    let library = PresetLibrary::with_directory(&own);
+    let set = library.compose(&["mine".into(), "claude".into()]).unwrap();
+    let names: Vec<&str> = set.presets().iter().map(|one| one.name()).collect();
+    assert_eq!(names, ["agent-programs", "claude", "mine"]);
+    assert!(
+        set.hosts(HostGroup::is_default)
+            .any(|host| host == "example.com:443")
+    );
+    let mistake = |name: &str| library.compose(&[name.into()]).unwrap_err().to_string();
+    assert!(mistake("round").contains("includes itself"));
+    assert!(mistake("codex").contains("has the name of a built-in preset"));
+    assert!(mistake("mien").contains("did you mean `mine`?"));
+}
+
+#[test]
+fn rights_are_added_and_nothing_is_taken_away() {
+    let scratch = Scratch::with_config(
+        "sandbox: { root: ., protect: [.claude] }\n\
+         network: { allow: [\"example.com:443\"], deny: [platform.claude.com] }\n\
+         shell: { env: { set: { DISABLE_AUTOUPDATER: \"0\" } } }\n",
+    );
+    let mut sources = scratch.sources();
+    sources.trust = sandbox_config::TrustedSettings::Given;
+    with_presets(&mut sources, &["claude"], &PresetChoice::default());
+    let project = load(&sources).unwrap();
+    let network = project.ceiling().network();
+    assert!(network.allows("example.com", 443) && network.allows("api.anthropic.com", 443));
+    // Denied by the project; of a group that is off; another port.
+    assert!(!network.allows("platform.claude.com", 443));
+    assert!(!network.allows("statsig.anthropic.com", 443));
+    assert!(!network.allows("api.anthropic.com", 80));
+    let environment = project.ceiling().environment();
+    assert_eq!(environment.set()["DISABLE_AUTOUPDATER"], "0");
+    assert!(!environment.pass().contains(&"ANTHROPIC_API_KEY".to_owned()));
+    // Protected by the project itself.
+    let policy = project.ceiling().policy().unwrap();
+    assert!(policy.protected().any(|name| name == ".claude"));
+}
+
+#[test]
+fn untrusted_hosts_of_the_project_stay_untrusted() {
+    let scratch =
+        Scratch::with_config("sandbox: { root: . }\nnetwork: { allow: [\"example.com:443\"] }\n");
+    let mut sources = scratch.sources();
+    with_presets(&mut sources, &["claude"], &PresetChoice::default());
+    let project = load(&sources).unwrap();
+    let network = project.ceiling().network();
+    assert!(!network.allows("example.com", 443) && network.allows("api.anthropic.com", 443));
+}
+
+#[test]
+fn groups_and_keys_are_chosen() {
+    let scratch = Scratch::with_config("sandbox: { root: . }\n");
+    let mut sources = scratch.sources();
+    let choice = PresetChoice {
+        groups: vec![HostGroup::Telemetry],
+        keys: true,
+        ..PresetChoice::default()
+    };
+    with_presets(&mut sources, &["claude"], &choice);
+    let project = load(&sources).unwrap();
+    assert!(
+        project
+            .ceiling()
+            .network()
+            .allows("statsig.anthropic.com", 443)
+    );
+    let environment = project.ceiling().environment();
+    assert!(environment.pass().contains(&"ANTHROPIC_API_KEY".to_owned()));
+    let policy = project.ceiling().policy().unwrap();
+    assert!(!policy.protected().any(|name| name == ".claude"));
+    assert!(policy.protected().any(|name| name == ".claude/hooks"));
+}
+
+/// The user file limits every project, and what a preset adds to it.
+#[test]
+fn the_user_file_still_limits() {
+    let scratch = Scratch::with_config("sandbox: { root: . }\n").file(
+        "own/config.yaml",
+        "network: { allow: [\"*.anthropic.com\"] }\nshell: { env: { pass: [CI] } }\n",
+    );
+    let mut sources = scratch.sources();
+    sources.user_file = Some(scratch.path().join("own/config.yaml"));
+    let choice = PresetChoice {
+        keys: true,
+        ..PresetChoice::default()
+    };
+    with_presets(&mut sources, &["claude"], &choice);
+    let project = load(&sources).unwrap();
+    assert_eq!(
+        hosts(&project),
+        "api.anthropic.com:443, console.anthropic.com:443"
+    );
+    assert!(project.ceiling().environment().pass().is_empty());
+}
