@@ -80,6 +80,7 @@ fn run(cli: &cli::Cli, ambient: &ambient::Ambient) -> Result<exit::ExitKind, exi
             }
         },
         cli::ForgeCommand::Node(args) => commands::serve::node::run(args),
+        cli::ForgeCommand::Preset(args) => commands::preset::run(&cli.global, args, ambient),
         cli::ForgeCommand::Quarantine(args) => {
             commands::quarantine::run(&cli.global, args, ambient)
         }

@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes of errors that are not in a project or worker file.
-const CODES: [(&str, &str); 84] = [
+const CODES: [(&str, &str); 85] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     (
         "approve.answered",
@@ -164,6 +164,7 @@ const CODES: [(&str, &str); 84] = [
         "a path from which nothing was moved to the quarantine",
     ),
     ("record", "a run could not be recorded"),
+    ("preset", "a preset cannot be used or written"),
     ("review", "a review cannot be read or changed"),
     (
         "review.changed",

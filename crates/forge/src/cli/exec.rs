@@ -32,6 +32,24 @@ pub(crate) struct ExecArgs {
     /// default.
     #[arg(long, conflicts_with = "no_os_sandbox")]
     pub(crate) review: bool,
+    /// Give it the needs of this program: hosts, programs, a home directory that is kept for the project,
+    /// variables. `forge preset list` shows the presets. Several are separated by commas.
+    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["no_os_sandbox", "worker"])]
+    pub(crate) presets: Vec<String>,
+    /// Let it reach this group of hosts of its presets, too.
+    #[arg(
+        long = "host-group",
+        value_name = "GROUP",
+        value_delimiter = ',',
+        requires = "presets"
+    )]
+    pub(crate) host_groups: Vec<HostGroupName>,
+    /// Share the login, the history and the keys of yours that its presets name, without a question.
+    #[arg(long, requires = "presets", conflicts_with = "no_share")]
+    pub(crate) share: bool,
+    /// Share nothing of yours with its presets: it starts with a home directory of its own.
+    #[arg(long, requires = "presets")]
+    pub(crate) no_share: bool,
     /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
     /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
     /// May be repeated.
@@ -94,6 +112,15 @@ pub(crate) enum MechanismName {
     Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
+}
+
+/// A group of hosts of a preset that is off by default.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum HostGroupName {
+    /// Hosts from which the program updates itself.
+    Update,
+    /// Hosts that the program reports its use to.
+    Telemetry,
 }
 
 /// Where calls run.

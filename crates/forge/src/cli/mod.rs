@@ -8,6 +8,7 @@ mod log;
 mod mcp;
 mod node;
 mod pages;
+mod preset;
 mod project;
 mod quarantine;
 mod review;
@@ -25,12 +26,13 @@ use crate::exit::{self, CliError};
 
 pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use exec::{ExecArgs, MechanismName, RunnerName, TraceReport};
+pub(crate) use exec::{ExecArgs, HostGroupName, MechanismName, RunnerName, TraceReport};
 pub(crate) use image::{BuildArgs, ImageAction, ImageArgs};
 pub(crate) use log::{LogAction, LogArgs, LogFormat, Selection};
 pub(crate) use mcp::{InstallArgs, McpAction, McpArgs};
 pub(crate) use node::{NodeAction, NodeArgs};
 pub(crate) use pages::{CompletionsArgs, HelpArgs, ManArgs, SchemaArgs, SchemaKind};
+pub(crate) use preset::{PresetAction, PresetArgs};
 pub(crate) use project::{
     CheckArgs, CheckFormat, CleanArgs, ConfigAction, ConfigArgs, ExplainArgs, InitArgs, TrustArgs,
     WorkerAction, WorkerArgs,
@@ -273,6 +275,8 @@ pub(crate) enum ForgeCommand {
     /// Do the work of another forge's calls where this one is: in a container.
     #[command(hide = true)]
     Node(NodeArgs),
+    /// List, show, check and copy the presets of `forge exec`: the needs of known programs.
+    Preset(PresetArgs),
     /// List and restore files that commands created under protected names.
     Quarantine(QuarantineArgs),
     /// List, apply or discard the changes that runs with --review left.

@@ -43,6 +43,8 @@ pub(crate) enum SchemaKind {
     Events,
     /// A playbook, the file behind `scripted:FILE`.
     Playbook,
+    /// A preset of `forge exec`.
+    Preset,
     /// One line of the transcript of a run.
     Transcript,
     /// The front matter of *.worker files.

@@ -33,7 +33,8 @@ use os_sandbox::{
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
-    ExecutionMode, Grant, Project, Risk, RunnerAvailability, RunnerChoice, RunnerKind, WithoutFile,
+    ExecutionMode, Grant, PresetRights, Project, Risk, RunnerAvailability, RunnerChoice,
+    RunnerKind, WithoutFile,
 };
 use serde_json::{Value, json};
 
@@ -43,7 +44,8 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
-use crate::setup::{engine, parent_proxy};
+use crate::setup::presets::ActivePresets;
+use crate::setup::{engine, parent_proxy, presets};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use ask_hosts::CommandHostQuestions;
 use exec_log::{ExecLog, ExecOutcome};
@@ -73,24 +75,23 @@ pub(crate) fn run(
     args: &ExecArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    if args.full && args.trace == Some(TraceReport::Off) {
-        return Err(
-            CliError::usage("`--trace=off` reports nothing, and `--full` asks for more")
-                .hint("leave out one of them"),
-        );
-    }
+    check_trace(args)?;
     let committer = caller_directory(global).map(CommitterQuestion::ask);
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
-    let project =
-        setup::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
+    let presets = presets::activate(global, args, ambient).map_err(refused)?;
+    let none = PresetRights::default();
+    let rights = presets.as_ref().map_or(&none, ActivePresets::rights);
+    let without_file = WithoutFile::RootAtStart;
+    let project = setup::project_with_presets(global, ambient, None, without_file, rights)
+        .map_err(refused)?;
     if args.ask_hosts {
         ask_hosts::check(global, ambient)?;
     }
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
-    let prepared =
-        caller_directory(global).and_then(|here| prepare(args, &project, &kept, ambient, &here));
+    let prepared = caller_directory(global)
+        .and_then(|here| prepare(args, &project, presets.as_ref(), &kept, ambient, &here));
     let (place, runner) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
@@ -98,7 +99,8 @@ pub(crate) fn run(
             return Err(refused(failure));
         }
     };
-    kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
+    kept.allowed(runner, args.no_os_sandbox, presets.as_ref())
+        .map_err(refused)?;
     match place {
         ExecSite::Here(first, mut of) => {
             let review = of.review.take();
@@ -109,18 +111,45 @@ pub(crate) fn run(
                 directory: of.directory.clone(),
                 committer: committer?,
                 review,
+                presets: presets.as_ref(),
             };
             let asking = || CommandHostQuestions::new(args, &project, &of.grant, ambient, &kept);
             let questions = args.ask_hosts.then(asking).transpose()?;
             execute(global, args, start, ambient, kept, questions)
         }
-        ExecSite::Container(..) if args.ask_hosts => {
-            let failure = ask_hosts::not_in_container();
-            kept.refused(&failure).map_err(refused)?;
-            Err(refused(failure))
-        }
-        ExecSite::Container(context) => container::execute(global, args, &context, kept),
+        ExecSite::Container(context) => match not_in_container(args) {
+            None => container::execute(global, args, &context, kept),
+            Some(failure) => {
+                kept.refused(&failure).map_err(refused)?;
+                Err(refused(failure))
+            }
+        },
     }
+}
+
+/// Refuses options that contradict each other.
+fn check_trace(args: &ExecArgs) -> Result<(), CliError> {
+    if args.full && args.trace == Some(TraceReport::Off) {
+        return Err(
+            CliError::usage("`--trace=off` reports nothing, and `--full` asks for more")
+                .hint("leave out one of them"),
+        );
+    }
+    Ok(())
+}
+
+/// Returns the refusal of an option that containers do not support.
+fn not_in_container(args: &ExecArgs) -> Option<CliError> {
+    if args.ask_hosts {
+        return Some(ask_hosts::not_in_container());
+    }
+    let failure = CliError::new(
+        ExitKind::ExecRefused,
+        "isolation.unavailable",
+        "presets are for commands on this host, not in a container",
+    );
+    let hint = "run it on this host: --runner local";
+    (!args.presets.is_empty()).then(|| failure.hint(hint))
 }
 
 /// The place of execution.
@@ -155,6 +184,7 @@ struct PlannedStart<'a> {
     directory: String,
     committer: CommitterQuestion,
     review: Option<ReviewedRun>,
+    presets: Option<&'a ActivePresets>,
 }
 
 /// Returns `true` if the changes of the command wait for a person.
@@ -204,6 +234,7 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
 fn prepare(
     args: &ExecArgs,
     project: &Project,
+    presets: Option<&ActivePresets>,
     log: &ExecLog,
     ambient: &Ambient,
     here: &Path,
@@ -211,9 +242,11 @@ fn prepare(
     let grant = log.dir().mount_in_run(command_grant(args, project)?)?;
     let unavailable =
         |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
-    let by_name = grant
-        .policy()
-        .map_err(|error| unavailable(error.to_string()))?;
+    let by_name = match presets {
+        None => grant.policy().map_err(|error| error.to_string()),
+        Some(presets) => presets.policy(&grant),
+    }
+    .map_err(unavailable)?;
     let policy = by_name
         .clone()
         .at_host_paths()
@@ -275,6 +308,7 @@ fn prepare(
         },
         RunnerChoice::Run(RunnerKind::Local) | RunnerChoice::Confirm(RunnerKind::Local) => {
             let plan = planned.unwrap_or_else(|| plan(args, &grant, &policy))?;
+            presets.map_or(Ok(()), |presets| presets.check(&plan))?;
             let held = LocalContext {
                 grant,
                 policy,
@@ -452,6 +486,7 @@ fn run_it(
         directory,
         committer,
         mut review,
+        presets,
     } = start;
     let Some((program, rest)) = args.command.split_first() else {
         return Err(CliError::usage("missing command"));
@@ -465,6 +500,7 @@ fn run_it(
         committer: unset(committer.answer(), plan.policy()),
         directory,
         questions,
+        presets,
     };
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let _left = ambient
@@ -475,6 +511,9 @@ fn run_it(
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let stops = KillOnSignal::listen(!ambient.any_terminal)
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
+    if let Some(presets) = presets.filter(|_| !(global.quiet || global.json)) {
+        presets.print();
+    }
     let mut child = match command.build(&plan).spawn() {
         // The cached detection was invalidated, so the plan is made again.
         Err(error) if error.kind() == ErrorKind::Enforcement && !args.no_os_sandbox => {
@@ -496,7 +535,7 @@ fn run_it(
     }
     if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
-        receipt.write(as_text(child.enforcement()))?;
+        receipt.write(as_text(child.enforcement(), presets))?;
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
@@ -507,7 +546,7 @@ fn run_it(
     }
     .map_err(|error| not_started(&error));
     if let Some(receipt) = &mut receipt {
-        receipt.write(as_text(child.enforcement()))?;
+        receipt.write(as_text(child.enforcement(), presets))?;
         receipt.check()?;
     }
     if !global.json {
@@ -524,7 +563,7 @@ fn run_it(
     let code = stops.exit_code().unwrap_or(code);
     if global.json {
         let exceeded = child.exceeded().as_ref().map(describe_limit);
-        let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
+        let enforcement = as_json(child.enforcement(), presets);
         let facts = changes.as_ref().map(reviewed::facts);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
@@ -631,6 +670,7 @@ struct CommandBuilder<'a> {
     directory: String,
     /// `None`: hosts that no rule names are refused.
     questions: Option<&'a CommandHostQuestions>,
+    presets: Option<&'a ActivePresets>,
 }
 
 impl CommandBuilder<'_> {
@@ -642,7 +682,19 @@ impl CommandBuilder<'_> {
             stderr::print(format!("warning: {told}"));
         }
         let sandbox = forge_tools::open_sandbox(plan.clone(), Directories::user());
+        let program = self.program.to_string_lossy();
+        let inner = self.presets.map(|presets| presets.inner_sandbox(&program));
+        let (first, variables) = inner.unwrap_or((&[], &[]));
+        // Whoever gives the argument has decided.
+        let is_given =
+            |argument: &String| self.arguments.iter().any(|own| own == argument.as_str());
+        let first = if first.iter().any(is_given) {
+            &[]
+        } else {
+            first
+        };
         let command = Command::new(&sandbox, self.program)
+            .args(first)
             .args(self.arguments)
             .cwd(self.directory.clone())
             .reports(report_level(self.args))
@@ -661,6 +713,8 @@ impl CommandBuilder<'_> {
             .committer
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value));
+        let variables = variables.iter();
+        let command = variables.fold(command, |command, (name, value)| command.env(name, value));
         match self.args.timeout {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
             None => command,
@@ -759,9 +813,19 @@ fn notes(before: &[Entry], now: &Enforcement) {
     }
 }
 
-fn as_text(enforcement: &Enforcement) -> String {
+/// Returns the receipt as text.
+fn as_text(enforcement: &Enforcement, presets: Option<&ActivePresets>) -> String {
+    serde_json::to_string_pretty(&as_json(enforcement, presets)).unwrap_or_default()
+}
+
+/// Returns the receipt, with the presets that were used.
+fn as_json(enforcement: &Enforcement, presets: Option<&ActivePresets>) -> Value {
     // It has no maps with keys other than strings, and no numbers outside JSON.
-    serde_json::to_string_pretty(enforcement).unwrap_or_default()
+    let mut receipt = serde_json::to_value(enforcement).unwrap_or_default();
+    if let Some(presets) = presets {
+        receipt["presets"] = presets.to_json();
+    }
+    receipt
 }
 
 /// The output of a command for `--json`: the beginning and the end of each stream.

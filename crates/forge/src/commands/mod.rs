@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod image;
 pub(crate) mod log;
+pub(crate) mod preset;
 pub(crate) mod project;
 pub(crate) mod quarantine;
 pub(crate) mod reference;

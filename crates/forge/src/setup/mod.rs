@@ -5,6 +5,7 @@ pub(crate) mod engine;
 pub(crate) mod host_rules;
 pub(crate) mod keys;
 pub(crate) mod parent_proxy;
+pub(crate) mod presets;
 pub(crate) mod program_dirs;
 pub(crate) mod provider_client;
 pub(crate) mod repositories;
@@ -22,8 +23,8 @@ use forge_tools::{
 };
 use os_sandbox::{Directories, NamedHosts, Network, Plan, Policy, Requirement, Support};
 use sandbox_config::{
-    ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PrivilegedSetting, Project, Sources,
-    TrustedSettings, WithoutFile, Worker, load,
+    ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PresetRights, PrivilegedSetting, Project,
+    Sources, TrustedSettings, WithoutFile, Worker, load,
 };
 use sandbox_names::hex;
 use sandbox_network::Host;
@@ -136,14 +137,37 @@ pub(crate) fn project(
     start: Option<PathBuf>,
     without_file: WithoutFile,
 ) -> Result<Project, CliError> {
-    let project = match silently(global, ambient, start.clone(), without_file) {
+    project_with_presets(
+        global,
+        ambient,
+        start,
+        without_file,
+        &PresetRights::default(),
+    )
+}
+
+/// Loads the project with the rights of presets beside its own.
+pub(crate) fn project_with_presets(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+    presets: &PresetRights,
+) -> Result<Project, CliError> {
+    let silently = |start: Option<PathBuf>| {
+        let trust = trust(global, ambient)?;
+        let mut sources = sources(global, ambient, start, without_file, trust)?;
+        sources.presets = presets.clone();
+        Ok(load(&sources)?)
+    };
+    let project = match silently(start.clone()) {
         Err(failure)
             if is_untrusted(&failure) && ambient.reason_not_to_ask(global.no_input).is_none() =>
         {
             if !trust::ask_now(global, ambient, start.clone(), without_file)? {
                 return Err(failure);
             }
-            silently(global, ambient, start, without_file)?
+            silently(start)?
         }
         loaded => loaded?,
     };

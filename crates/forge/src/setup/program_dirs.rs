@@ -1,7 +1,7 @@
 //! The directories with the user's own programs, as proposals for `sandbox.programs`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Directories as `sandbox.programs` spells them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,16 @@ impl PathDirs {
             .filter(|directory| directory.starts_with(home) && directory != home)
             .filter(|directory| directory.is_dir());
         Self(below.flat_map(|dir| Self::of(&dir, Some(home)).0).collect())
+    }
+
+    /// The directories themselves.
+    pub(crate) fn absolute(&self, home: &Path) -> Vec<PathBuf> {
+        let each = self.0.iter();
+        each.map(|text| match text.strip_prefix("~/") {
+            Some(below) => home.join(below),
+            None => PathBuf::from(text),
+        })
+        .collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

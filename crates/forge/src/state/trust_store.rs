@@ -39,6 +39,15 @@ impl TrustStore {
         }
     }
 
+    /// Returns the stores of the person's answers about presets: yes and no to sharing, one hash for
+    /// all that one question named.
+    pub(crate) fn of_presets(state: &Path) -> (Self, Self) {
+        let store = |name: &str| TrustStore {
+            file: state.join(name),
+        };
+        (store("preset-shared"), store("preset-apart"))
+    }
+
     /// Reads the hashes; empty if the store does not exist yet.
     pub(crate) fn read(&self) -> Result<BTreeSet<String>, CliError> {
         for path in [self.file.parent(), Some(&*self.file)]

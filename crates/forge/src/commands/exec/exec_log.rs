@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
 use crate::exit::{CliError, ExitKind};
+use crate::setup::presets::ActivePresets;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
@@ -110,7 +111,12 @@ impl ExecLog {
     }
 
     /// Records the approval: typing the command is the agreement.
-    pub(super) fn allowed(&mut self, runner: String, unconfined: bool) -> Result<(), CliError> {
+    pub(super) fn allowed(
+        &mut self,
+        runner: String,
+        unconfined: bool,
+        presets: Option<&ActivePresets>,
+    ) -> Result<(), CliError> {
         let typed = if unconfined {
             "a person typed it, with --no-os-sandbox"
         } else {
@@ -118,7 +124,11 @@ impl ExecLog {
         };
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Allow),
-            reasons: vec![VerdictReason::new(typed)],
+            reasons: [typed.to_owned()]
+                .into_iter()
+                .chain(presets.map(ActivePresets::describe))
+                .map(VerdictReason::new)
+                .collect(),
             runner: Some(runner),
             answer: None,
             by: None,

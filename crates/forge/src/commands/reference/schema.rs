@@ -14,6 +14,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<ExitKind, CliError> {
         SchemaKind::Config => schema::project(),
         SchemaKind::Events => crate::run_view::SCHEMA.to_owned(),
         SchemaKind::Playbook => forge_runtime::Playbook::SCHEMA.to_owned(),
+        SchemaKind::Preset => schema::preset(),
         SchemaKind::Transcript => forge_runtime::transcript::SCHEMA.to_owned(),
         SchemaKind::Worker => schema::worker(),
     };

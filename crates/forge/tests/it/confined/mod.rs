@@ -20,6 +20,7 @@ mod mcp;
 mod own_path;
 mod parts;
 pub(crate) mod patterns;
+mod presets;
 mod programs;
 mod published_names;
 mod quarantine;

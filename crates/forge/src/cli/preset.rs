@@ -1,0 +1,49 @@
+//! Options of `forge preset`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `forge preset`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge preset list
+  forge preset show claude --expanded
+  forge preset copy claude my-claude
+  forge exec --preset claude -- claude
+
+Presets of yours are files NAME.yaml in the directory `presets` beside your own configuration
+file. `forge schema preset` prints their schema.")]
+pub(crate) struct PresetArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<PresetAction>,
+}
+
+/// An action on presets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PresetAction {
+    /// The presets, and the programs that they are for; the same as `forge preset`.
+    List,
+    /// The text of a preset.
+    Show {
+        /// Its name.
+        name: String,
+        /// Everything that it gives, the presets that it includes counted.
+        #[arg(long)]
+        expanded: bool,
+    },
+    /// Look for mistakes in a preset: all of them at once.
+    Check {
+        /// A file, or the name of a preset.
+        #[arg(value_name = "FILE|NAME", value_hint = clap::ValueHint::FilePath)]
+        what: PathBuf,
+    },
+    /// Make a preset of your own from another one.
+    Copy {
+        /// The name of the other one.
+        name: String,
+        /// The name of yours.
+        new: String,
+    },
+}

@@ -1,0 +1,209 @@
+//! `forge preset`: the presets of `forge exec`.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use sandbox_config::{HostGroup, PresetLibrary, PresetSet, StateMode};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, PresetAction, PresetArgs};
+use crate::exit::{CliError, ExitKind};
+use crate::output::describe;
+use crate::output::escape::{escape, escape_path};
+use crate::setup::presets;
+
+pub(crate) fn run(
+    global: &Global,
+    args: &PresetArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let library = presets::library(ambient);
+    match args.action.as_ref().unwrap_or(&PresetAction::List) {
+        PresetAction::List => list(global, &library, ambient),
+        PresetAction::Show { name, expanded } => show(global, &library, name, *expanded),
+        PresetAction::Check { what } => check(global, &library, what),
+        PresetAction::Copy { name, new } => copy(global, &library, name, new, ambient),
+    }
+}
+
+fn list(global: &Global, library: &PresetLibrary, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let mut rows = vec![["preset", "for", "tried with"].map(str::to_owned).to_vec()];
+    let mut objects = Vec::new();
+    for name in library.names() {
+        // One with mistakes does not hide the others; `check` shows its mistakes.
+        let Ok(preset) = library.read(&name) else {
+            rows.push(vec![
+                name.clone(),
+                "(has mistakes: forge preset check)".to_owned(),
+                String::new(),
+            ]);
+            objects.push(json!({ "name": name, "valid": false }));
+            continue;
+        };
+        let tried = preset
+            .verified()
+            .map(|tried| format!("{} {}", tried.tool, tried.version));
+        rows.push(vec![
+            name.clone(),
+            escape(preset.about()),
+            escape(tried.as_deref().unwrap_or("")),
+        ]);
+        objects.push(json!({
+            "name": name,
+            "valid": true,
+            "about": preset.about(),
+            "commands": preset.commands(),
+            "built_in": preset.file().is_none(),
+            "sha256": preset.sha256(),
+            "verified": tried,
+        }));
+    }
+    let text = describe::table(&rows, "", ambient.layout());
+    print(global, &Value::Array(objects), text.trim_end())
+}
+
+fn show(
+    global: &Global,
+    library: &PresetLibrary,
+    name: &str,
+    is_expanded: bool,
+) -> Result<ExitKind, CliError> {
+    let preset = library.read(name)?;
+    if !is_expanded {
+        let object = json!({ "name": name, "sha256": preset.sha256(), "text": preset.text() });
+        return print(global, &object, preset.text().trim_end());
+    }
+    let set = library.compose(&[name.to_owned()])?;
+    print(global, &set.to_json(), &expanded(&set))
+}
+
+/// Describes the rights of the presets.
+fn expanded(set: &PresetSet) -> String {
+    let mut lines = Vec::new();
+    let mut say = |what: &str, list: Vec<String>| {
+        if !list.is_empty() {
+            lines.push(format!("{what}: {}", escape(&list.join(", "))));
+        }
+    };
+    let texts = |list: &mut dyn Iterator<Item = &str>| list.map(str::to_owned).collect::<Vec<_>>();
+    let names = set
+        .presets()
+        .iter()
+        .map(|one| format!("{} {}", one.name(), &one.sha256()[..12]));
+    say("presets", names.collect());
+    say("runs programs", texts(&mut set.programs()));
+    for (group, key) in HostGroup::ALL {
+        let suffix = if group.is_default() {
+            ""
+        } else {
+            " (off: --host-group)"
+        };
+        say(
+            &format!("hosts, {key}{suffix}"),
+            set.hosts(|one| one == group).collect(),
+        );
+    }
+    let registries = set
+        .registries()
+        .flat_map(|one| one.env.iter().chain(&one.files).cloned());
+    say("hosts of package registries, from", registries.collect());
+    for (mode, what) in [
+        (StateMode::Read, "reads"),
+        (StateMode::Share, "reads and writes after your yes"),
+        (StateMode::Copy, "gets a copy after your yes"),
+    ] {
+        let state = set.state().filter(|one| one.mode == mode);
+        say(what, state.map(|one| format!("~/{}", one.path)).collect());
+    }
+    say("gets keys after your yes", texts(&mut set.keys()));
+    for note in set.notes() {
+        lines.push(format!("note: {}", escape(note)));
+    }
+    lines.join("\n")
+}
+
+fn check(global: &Global, library: &PresetLibrary, what: &Path) -> Result<ExitKind, CliError> {
+    let name = what.to_str().filter(|name| !name.contains(['/', '.']));
+    let preset = match name {
+        Some(name) => library.read(name)?,
+        None => PresetLibrary::read_file(what)?,
+    };
+    // The presets that it includes have to exist, too.
+    for included in preset.extends() {
+        library.compose(std::slice::from_ref(included))?;
+    }
+    let object = json!({ "name": preset.name(), "sha256": preset.sha256(), "valid": true });
+    print(
+        global,
+        &object,
+        &format!("{}: no mistakes", escape(preset.name())),
+    )
+}
+
+fn copy(
+    global: &Global,
+    library: &PresetLibrary,
+    name: &str,
+    new: &str,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let preset = library.read(name)?;
+    if library.names().iter().any(|known| known == new) {
+        return Err(CliError::new(
+            ExitKind::Negative,
+            "preset",
+            format!("there is a preset `{new}` already"),
+        ));
+    }
+    let text: Vec<String> = preset
+        .text()
+        .lines()
+        .map(|line| match line.starts_with("preset:") {
+            true => format!("preset: {new}"),
+            false => line.to_owned(),
+        })
+        .collect();
+    let directory = presets::own_directory(ambient).ok_or_else(|| {
+        CliError::new(
+            ExitKind::Negative,
+            "preset",
+            "there is no directory for presets of yours",
+        )
+    })?;
+    let file = directory.join(format!("{new}.yaml"));
+    let failed = |error: std::io::Error| {
+        let text = format!("{}: {error}", escape_path(&file));
+        CliError::new(ExitKind::Negative, "preset", text)
+    };
+    // A name that is none is told before anything is written.
+    PresetLibrary::parse(new, &text.join("\n"))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(failed)?;
+    let mut options = OpenOptions::new();
+    let mut out = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&file)
+        .map_err(failed)?;
+    out.write_all(format!("{}\n", text.join("\n")).as_bytes())
+        .map_err(failed)?;
+    let object = json!({ "name": new, "file": file.display().to_string() });
+    print(global, &object, &format!("wrote {}", escape_path(&file)))
+}
+
+fn print(global: &Global, object: &Value, text: &str) -> Result<ExitKind, CliError> {
+    let mut out = std::io::stdout().lock();
+    let written = match global.json {
+        true => writeln!(out, "{object}"),
+        false => writeln!(out, "{text}"),
+    };
+    written.map_err(CliError::stdout)?;
+    Ok(ExitKind::Done)
+}

@@ -1,0 +1,372 @@
+//! Presets of `forge exec`: the answers of the person and their tools, and the home directory that
+//! is kept for the commands of a project.
+
+mod kept_home;
+mod registries;
+
+use std::path::{Path, PathBuf};
+
+use os_sandbox::{Backend, Plan, Policy};
+use sandbox_config::{
+    ExtraDirs, Grant, HostGroup, PersonalRules, PresetChoice, PresetLibrary, PresetRights,
+    PresetSet, PresetState, SharedState, StateMode,
+};
+use sandbox_names::hex;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::ambient::Ambient;
+use crate::cli::{ExecArgs, Global, HostGroupName};
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::{escape, escape_path};
+use crate::output::prompt_terminal::{InputLine, PromptTerminal};
+use crate::output::stderr;
+use crate::setup;
+use crate::setup::program_dirs::PathDirs;
+use crate::state::trust_store::TrustStore;
+use kept_home::KeptHome;
+
+/// Directory of the kept home directories, in the state directory.
+const HOMES: &str = "homes";
+
+/// The presets of one command.
+#[derive(Debug)]
+pub(crate) struct ActivePresets {
+    set: PresetSet,
+    rights: PresetRights,
+    dirs: ExtraDirs,
+    /// `true` if the person shares state and keys of theirs.
+    shares: bool,
+    groups: Vec<HostGroup>,
+}
+
+/// Returns the presets that there are.
+pub(crate) fn library(ambient: &Ambient) -> PresetLibrary {
+    match own_directory(ambient) {
+        Some(directory) => PresetLibrary::with_directory(directory),
+        None => PresetLibrary::built_in(),
+    }
+}
+
+/// Returns the directory of the person's presets.
+pub(crate) fn own_directory(ambient: &Ambient) -> Option<PathBuf> {
+    Some(ambient.user_file.as_deref()?.parent()?.join("presets"))
+}
+
+/// Reads the presets that the command line names, asks the person about sharing, and prepares the
+/// home directory. `None` without a preset.
+pub(crate) fn activate(
+    global: &Global,
+    args: &ExecArgs,
+    ambient: &Ambient,
+) -> Result<Option<ActivePresets>, CliError> {
+    if args.presets.is_empty() {
+        return Ok(None);
+    }
+    let set = library(ambient).compose(&args.presets)?;
+    let home = ambient.home.as_deref();
+    let home = home.ok_or_else(|| refused("there is no home directory".to_owned()))?;
+    let project = setup::project_dir(global, ambient)?;
+    let wishes = Wishes::of(&set, home, ambient);
+    let shares = match (args.share, args.no_share) {
+        (true, _) => true,
+        (_, true) => false,
+        (false, false) => wishes.ask(global, ambient)?,
+    };
+    let groups: Vec<HostGroup> = args.host_groups.iter().map(|name| name.group()).collect();
+    let choice = PresetChoice {
+        groups: groups.clone(),
+        keys: shares,
+        programs: program_dirs(&set, home, ambient),
+        registries: registries::find(&set, &project, home, ambient),
+    };
+    let rights = set.rights(&choice)?;
+    let dirs = prepare_home(&set, &project, home, shares, ambient)?;
+    Ok(Some(ActivePresets {
+        set,
+        rights,
+        dirs,
+        shares,
+        groups,
+    }))
+}
+
+impl ActivePresets {
+    /// Returns the rights for the load of the project.
+    pub(crate) fn rights(&self) -> &PresetRights {
+        &self.rights
+    }
+
+    /// Returns the policy of a grant with the kept home directory and the shared state.
+    pub(crate) fn policy(&self, grant: &Grant) -> Result<Policy, String> {
+        let policy = grant.policy_with_dirs(&self.dirs);
+        policy.map_err(|error| error.to_string())
+    }
+
+    /// Refuses to share state that the person's own programs execute or obey where a change of it is
+    /// only found after the end.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), CliError> {
+        let mut state = self.dirs.state.iter();
+        let guarded = state.find(|one| one.writable && !one.protect.is_empty());
+        match guarded {
+            Some(state) if plan.backend() == Backend::Landlock => Err(refused(format!(
+                "{} cannot be shared under Landlock alone, where a command could change what your \
+                 own programs execute there",
+                escape_path(&state.host)
+            ))
+            .hint(
+                "start with a home directory of its own: --no-share\n\
+                 see what namespaces need on this host: forge doctor",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Returns the arguments and variables that turn off the program's own sandbox.
+    pub(crate) fn inner_sandbox(&self, program: &str) -> (&[String], &[(String, String)]) {
+        self.set.inner_sandbox(program)
+    }
+
+    /// Returns the presets as receipts and the log have them.
+    pub(crate) fn to_json(&self) -> Value {
+        let shared = self.dirs.state.iter().map(
+            |state| json!({ "path": state.host.display().to_string(), "writable": state.writable }),
+        );
+        json!({
+            "presets": self.set.hashes(),
+            "shares": self.shares,
+            "host_groups": self.groups.iter().map(HostGroup::to_string).collect::<Vec<_>>(),
+            "home": self.dirs.home.display().to_string(),
+            "state": shared.collect::<Vec<_>>(),
+        })
+    }
+
+    /// Returns the presets and the choices about them, in words.
+    pub(crate) fn describe(&self) -> String {
+        let share = match self.shares {
+            true => "share",
+            false => "do not share",
+        };
+        let hashes = self
+            .set
+            .presets()
+            .iter()
+            .map(|one| format!("{} {}", one.name(), one.sha256()));
+        let hashes: Vec<String> = hashes.collect();
+        format!(
+            "with the presets {}, which {share} state and keys of the person ({})",
+            self.names(),
+            hashes.join(", ")
+        )
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.set.presets().iter().map(|one| one.name()).collect();
+        names.join(", ")
+    }
+
+    /// Prints the shared state, and the facts that a person should know.
+    pub(crate) fn print(&self) {
+        let mut shared: Vec<String> = Vec::new();
+        for state in &self.dirs.state {
+            let how = if state.writable { "" } else { " (read only)" };
+            shared.push(format!("{}{how}", escape_path(&state.host)));
+        }
+        let shared = match shared.as_slice() {
+            [] => "your own state is not shared (--share)".to_owned(),
+            all => format!("shared: {}", all.join(", ")),
+        };
+        stderr::print(format!(
+            "preset {}: home directory kept for this project; {shared}",
+            self.names()
+        ));
+        for note in self.set.notes() {
+            stderr::print(format!("note: {}", escape(note)));
+        }
+    }
+}
+
+/// State and keys of the person that exist and that they could share.
+struct Wishes<'a> {
+    set: &'a PresetSet,
+    state: Vec<&'a PresetState>,
+    keys: Vec<&'a str>,
+}
+
+impl<'a> Wishes<'a> {
+    fn of(set: &'a PresetSet, home: &Path, ambient: &Ambient) -> Wishes<'a> {
+        let exists = |state: &&PresetState| home.join(&state.path).exists();
+        let state = set.state().filter(|state| state.mode != StateMode::Read);
+        let mut keys: Vec<&str> = set
+            .keys()
+            .filter(|key| ambient.var(key).is_some())
+            .collect();
+        keys.dedup();
+        Wishes {
+            set,
+            state: state.filter(exists).collect(),
+            keys,
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let state = self.state.iter().map(|state| {
+            let verb = match state.mode {
+                StateMode::Share | StateMode::Read => "read and write",
+                StateMode::Copy => "get a copy of",
+            };
+            let holds = match state.holds.as_slice() {
+                [] => String::new(),
+                holds => format!(" ({})", holds.join(", ")),
+            };
+            format!("  {verb} ~/{}{holds}", state.path)
+        });
+        let keys = self
+            .keys
+            .iter()
+            .map(|key| format!("  get the key in {key}"));
+        state.chain(keys).collect()
+    }
+
+    /// Returns the recorded answer, or asks. Nobody there: nothing is shared.
+    fn ask(&self, global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
+        let lines = self.lines();
+        let Some(state) = ambient.state.as_deref().filter(|_| !lines.is_empty()) else {
+            return Ok(false);
+        };
+        let names: Vec<&str> = self.set.presets().iter().map(|one| one.name()).collect();
+        let hash = Sha256::digest(format!("{}\n{}", names.join(","), lines.join("\n")));
+        let hash = hex(hash);
+        let (yes, no) = TrustStore::of_presets(state);
+        if yes.read()?.contains(&hash) {
+            return Ok(true);
+        }
+        if no.read()?.contains(&hash) || ambient.reason_not_to_ask(global.no_input).is_some() {
+            return Ok(false);
+        }
+        let question = format!(
+            "The preset can share what is yours. The command would\n{}\n\
+             Without it, the command starts with a home directory of its own for this project.\n\
+             [y] share, from now on  [n] do not share, from now on  [o] share once: ",
+            lines.join("\n")
+        );
+        let failed = |error: std::io::Error| refused(error.to_string());
+        let mut terminal = PromptTerminal::Standard;
+        loop {
+            terminal.discard_input();
+            terminal.write(&question).map_err(failed)?;
+            let answer = match terminal.read_line(None, None).map_err(failed)? {
+                InputLine::Text(line) => line,
+                InputLine::Silence | InputLine::End | InputLine::Withdrawn => return Ok(false),
+            };
+            let store = match answer.trim() {
+                "y" | "yes" => &yes,
+                "n" | "no" => &no,
+                "o" | "once" => return Ok(true),
+                _ => continue,
+            };
+            store.change(|known| {
+                known.insert(hash.clone());
+            })?;
+            return Ok(std::ptr::eq(store, &yes));
+        }
+    }
+}
+
+/// Returns the directories with the programs of the presets, as far as they exist.
+fn program_dirs(set: &PresetSet, home: &Path, ambient: &Ambient) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut add = |directory: PathBuf| {
+        let of_system = ["/usr", "/bin", "/sbin"]
+            .iter()
+            .any(|own| directory.starts_with(own));
+        if !of_system && !found.contains(&directory) && directory.exists() {
+            found.push(directory);
+        }
+    };
+    let path = ambient.var("PATH").unwrap_or_default();
+    for program in set.programs() {
+        if let Some(below) = program.strip_prefix("~/") {
+            add(home.join(below));
+            continue;
+        }
+        if program.starts_with('/') {
+            add(PathBuf::from(program));
+            continue;
+        }
+        let first = std::env::split_paths(path).find(|directory| {
+            directory.is_absolute() && directory != home && directory.join(program).is_file()
+        });
+        if let Some(directory) = first {
+            for directory in PathDirs::of(&directory, Some(home)).absolute(home) {
+                add(directory);
+            }
+            let packages = directory.join(program).canonicalize().ok();
+            packages.as_deref().and_then(packages_around).map(&mut add);
+        }
+    }
+    found
+}
+
+/// Returns the outermost `node_modules` around a program: it loads other files of its package.
+fn packages_around(program: &Path) -> Option<PathBuf> {
+    let around = program.ancestors();
+    let packages = around.filter(|path| path.ends_with("node_modules"));
+    packages.last().map(Path::to_owned)
+}
+
+/// Prepares the home directory of a project's commands.
+fn prepare_home(
+    set: &PresetSet,
+    project: &Path,
+    home: &Path,
+    shares: bool,
+    ambient: &Ambient,
+) -> Result<ExtraDirs, CliError> {
+    let state = ambient.state.as_deref();
+    let state = state.ok_or_else(|| refused("there is no state directory".to_owned()))?;
+    let name = PersonalRules::file_name(project);
+    let name = name.strip_suffix(".rules").unwrap_or(&name);
+    let failed = |error: std::io::Error| {
+        refused(format!(
+            "the home directory for commands of this project: {error}"
+        ))
+    };
+    let kept = KeptHome::open(state, &Path::new(HOMES).join(name)).map_err(failed)?;
+    let mut shared = Vec::new();
+    for one in set.state() {
+        let is_given = shares || one.mode == StateMode::Read;
+        let own = home.join(&one.path);
+        let place = Path::new(&one.path);
+        match (one.mode, own.canonicalize().ok().filter(|_| is_given)) {
+            (StateMode::Copy, Some(own)) => kept.copy(place, &own).map_err(failed)?,
+            (StateMode::Copy, None) => {}
+            (StateMode::Share | StateMode::Read, None) => kept.detach(place).map_err(failed)?,
+            (mode @ (StateMode::Share | StateMode::Read), Some(real)) => {
+                kept.attach(place, &real).map_err(failed)?;
+                shared.push(SharedState {
+                    host: real,
+                    writable: mode == StateMode::Share,
+                    protect: one.protect.clone(),
+                });
+            }
+        }
+    }
+    Ok(ExtraDirs {
+        home: kept.path().to_owned(),
+        state: shared,
+    })
+}
+
+impl HostGroupName {
+    fn group(self) -> HostGroup {
+        match self {
+            HostGroupName::Update => HostGroup::Update,
+            HostGroupName::Telemetry => HostGroup::Telemetry,
+        }
+    }
+}
+
+fn refused(text: String) -> CliError {
+    CliError::new(ExitKind::ExecRefused, "preset", text)
+}

@@ -1,0 +1,158 @@
+//! The home directory that is kept for the commands of one project. Commands write in it, so every
+//! path in it is resolved below the open directory: a link that a command left leads nowhere else.
+
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::path::{Path, PathBuf};
+
+use file_sandbox::cap_std::ambient_authority;
+use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+
+use crate::state::private_dirs::make_private;
+
+/// Bound on the size of a file that is copied, in bytes.
+const MAX_COPY: u64 = 16 << 20;
+
+/// Suffix of a command's own entry while the person's is in its place.
+const ASIDE: &str = ".of-sandbox";
+
+/// An open home directory.
+#[derive(Debug)]
+pub(super) struct KeptHome {
+    path: PathBuf,
+    directory: Dir,
+}
+
+impl KeptHome {
+    /// Creates the directory below the state directory, for this user alone, and opens it.
+    pub(super) fn open(state: &Path, below: &Path) -> Result<KeptHome> {
+        let path = make_private(state, below)?.canonicalize()?;
+        let directory = Dir::open_ambient_dir(&path, ambient_authority())?;
+        Ok(KeptHome { path, directory })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts a link to a file or directory of the person at `place`. An entry of the commands is
+    /// moved aside.
+    pub(super) fn attach(&self, place: &Path, own: &Path) -> Result<()> {
+        match self.directory.symlink_metadata(place) {
+            Ok(found) if found.is_symlink() => {
+                if self.directory.read_link_contents(place)? == own {
+                    return Ok(());
+                }
+                self.directory.remove_file(place)?;
+            }
+            Ok(_) => self
+                .directory
+                .rename(place, &self.directory, aside(place))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => self.make_parents(place)?,
+            Err(error) => return Err(error),
+        }
+        self.directory.symlink_contents(own, place)
+    }
+
+    /// Removes the link, and moves the entry of the commands back.
+    pub(super) fn detach(&self, place: &Path) -> Result<()> {
+        let found = self.directory.symlink_metadata(place);
+        if found.is_ok_and(|found| found.is_symlink()) {
+            self.directory.remove_file(place)?;
+        }
+        let aside = aside(place);
+        let is_aside = self.directory.symlink_metadata(&aside).is_ok();
+        if is_aside && self.directory.symlink_metadata(place).is_err() {
+            self.directory.rename(&aside, &self.directory, place)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a file of the person to `place`, unless commands have one there.
+    pub(super) fn copy(&self, place: &Path, own: &Path) -> Result<()> {
+        if self.directory.symlink_metadata(place).is_ok() {
+            return Ok(());
+        }
+        let mut content = Vec::new();
+        let file = std::fs::File::open(own)?;
+        let meta = file.metadata()?;
+        if !meta.is_file() || meta.len() > MAX_COPY {
+            let why = format!("{} is not a file of at most 16 MiB", own.display());
+            return Err(Error::new(ErrorKind::InvalidInput, why));
+        }
+        file.take(MAX_COPY).read_to_end(&mut content)?;
+        self.make_parents(place)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut copy = self.directory.open_with(place, &options)?;
+        std::io::Write::write_all(&mut copy, &content)
+    }
+
+    fn make_parents(&self, place: &Path) -> Result<()> {
+        match place.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.directory.create_dir_all(parent),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn aside(place: &Path) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push(ASIDE);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn home() -> (tempfile::TempDir, KeptHome) {
+        let state = tempfile::tempdir().unwrap();
+        let home = KeptHome::open(state.path(), Path::new("homes/p")).unwrap();
+        (state, home)
+    }
+
+    #[test]
+    fn what_commands_had_comes_back() {
+        let (state, home) = home();
+        let own = state.path().join("own");
+        fs::create_dir(&own).unwrap();
+        fs::create_dir(home.path().join(".claude")).unwrap();
+        fs::write(home.path().join(".claude/a"), "of the sandbox").unwrap();
+        for _ in 0..2 {
+            home.attach(Path::new(".claude"), &own).unwrap();
+            assert_eq!(home.path().join(".claude").read_link().unwrap(), own);
+        }
+        for _ in 0..2 {
+            home.detach(Path::new(".claude")).unwrap();
+            let text = fs::read_to_string(home.path().join(".claude/a")).unwrap();
+            assert_eq!(text, "of the sandbox");
+        }
+    }
+
+    #[test]
+    fn a_link_that_a_command_left_leads_nowhere() {
+        let (state, home) = home();
+        let outside = state.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(state.path().join("own"), "x").unwrap();
+        symlink(&outside, home.path().join(".config")).unwrap();
+        let place = Path::new(".config/goose");
+        assert!(home.attach(place, &state.path().join("own")).is_err());
+        assert!(home.copy(place, &state.path().join("own")).is_err());
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_copy_is_made_once() {
+        let (state, home) = home();
+        let own = state.path().join("own");
+        fs::write(&own, "first").unwrap();
+        home.copy(Path::new(".claude.json"), &own).unwrap();
+        fs::write(&own, "second").unwrap();
+        home.copy(Path::new(".claude.json"), &own).unwrap();
+        let text = fs::read_to_string(home.path().join(".claude.json")).unwrap();
+        assert_eq!(text, "first");
+    }
+}

@@ -1,0 +1,299 @@
+//! `forge exec --preset`: a program gets what its preset names, and nothing else of the person's.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::exec::mechanisms;
+use crate::support::{Ran, World, forge_program, ran};
+
+/// A person with a `claude` in ~/.local/bin, which prints its arguments, and with state of it.
+fn world() -> World {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    let home = world.outside().join("home");
+    for dir in [".local/bin", ".claude/hooks", ".ssh"] {
+        fs::create_dir_all(home.join(dir)).unwrap();
+    }
+    for name in ["claude", "codex"] {
+        let program = home.join(".local/bin").join(name);
+        fs::write(&program, "#!/bin/sh\necho \"$0: $*\"\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (name, text) in [
+        (".claude/settings.json", "{}"),
+        (".claude/login", "token"),
+        (".claude.json", "{\"known\":1}"),
+        (".ssh/id", "key"),
+    ] {
+        fs::write(home.join(name), text).unwrap();
+    }
+    world
+}
+
+impl World {
+    fn with_preset(&self, flags: &[&str], script: &str) -> Ran {
+        let all = [&["exec"], flags, &["--", "sh", "-c", script]].concat();
+        ran(self.preset_command(&all).output().unwrap())
+    }
+
+    fn preset_command(&self, args: &[&str]) -> Command {
+        let mut command = self.command(forge_program(), args);
+        let own = self.outside().join("home/.local/bin");
+        command
+            .env("PATH", format!("{}:/usr/bin:/bin", own.display()))
+            .env("ANTHROPIC_API_KEY", "sk-of-the-person");
+        command
+    }
+}
+
+#[test]
+fn a_home_directory_is_kept_for_each_project() {
+    let world = world();
+    for mechanism in mechanisms(&world) {
+        let flags = ["--preset", "claude", "--no-share", "--mechanism", mechanism];
+        let name = format!("kept-{mechanism}");
+        let write = format!("mkdir -p ~/.config && echo 1 > ~/.config/{name} && echo > ~/.bashrc");
+        world.with_preset(&flags, &write).code(0);
+        let read = world.with_preset(&flags, &format!("cat ~/.config/{name}; ls -A ~"));
+        read.code(0);
+        assert!(
+            read.stdout.starts_with("1\n"),
+            "{mechanism}: {}",
+            read.stdout
+        );
+        // Nothing outside the sandbox obeys it there, so it is not moved to the quarantine.
+        assert!(
+            read.stdout.contains(".bashrc"),
+            "{mechanism}: {}",
+            read.stdout
+        );
+        let other = world.outside().join("other");
+        fs::create_dir_all(&other).unwrap();
+        let mut elsewhere =
+            world.preset_command(&["exec", "--preset", "claude", "--", "sh", "-c", "ls -A ~"]);
+        let elsewhere = ran(elsewhere.current_dir(&other).output().unwrap());
+        elsewhere.code(0);
+        assert_eq!(elsewhere.stdout, "", "{mechanism}");
+    }
+    assert!(!world.outside().join("home/.bashrc").exists());
+}
+
+#[test]
+fn nothing_of_the_person_is_shared_without_a_yes() {
+    let world = world();
+    let home = world.outside().join("home");
+    let script = format!(
+        "echo key=$ANTHROPIC_API_KEY; cat {0}/.claude/login {0}/.claude.json {0}/.ssh/id ~/.claude/login; \
+         echo planted > {0}/.claude/hooks/x",
+        home.display()
+    );
+    for mechanism in mechanisms(&world) {
+        for flags in [&["--no-share"][..], &[]] {
+            let flags = [flags, &["--preset", "claude", "--mechanism", mechanism]].concat();
+            let ran = world.with_preset(&flags, &script);
+            assert_eq!(ran.stdout, "key=\n", "{mechanism} {flags:?}");
+            ran.says(&["your own state is not shared"]);
+        }
+    }
+    assert!(!home.join(".claude/hooks/x").exists());
+}
+
+#[test]
+fn shared_state_is_at_its_own_path_without_what_the_host_executes() {
+    let world = world();
+    let home = world.outside().join("home");
+    for mechanism in mechanisms(&world) {
+        let script = format!(
+            "echo key=$ANTHROPIC_API_KEY; cat ~/.claude/login ~/.claude.json; echo; \
+             echo {mechanism} > ~/.claude/new.tmp && mv ~/.claude/new.tmp {}/.claude/session-{mechanism}; \
+             echo evil > ~/.claude/settings.json; mkdir -p ~/.claude/plugins/evil; \
+             echo evil > ~/.claude/hooks/evil; echo 2 > ~/.claude.json; cat {0}/.ssh/id",
+            home.display()
+        );
+        let flags = ["--preset", "claude", "--share", "--mechanism", mechanism];
+        let ran = world.with_preset(&flags, &script);
+        if mechanism == "landlock" {
+            // A change of the hooks would be found too late.
+            ran.code(125)
+                .says(&["cannot be shared under Landlock alone", "--no-share"]);
+            assert_eq!(fs::read_dir(home.join(".claude/hooks")).unwrap().count(), 0);
+            continue;
+        }
+        assert!(
+            ran.stdout.starts_with("key=sk-of-the-person\ntoken") && !ran.stdout.contains("key\n"),
+            "{mechanism}: {}",
+            ran.stdout
+        );
+        let text = |name: &str| fs::read_to_string(home.join(name)).ok();
+        let session = text(&format!(".claude/session-{mechanism}"));
+        assert_eq!(session, Some(format!("{mechanism}\n")), "{mechanism}");
+        assert_eq!(
+            text(".claude/hooks/evil"),
+            None,
+            "{mechanism}: {}",
+            ran.stderr
+        );
+        assert_eq!(text(".claude/plugins/evil"), None, "{mechanism}");
+        assert!(!home.join(".claude/plugins").exists(), "{mechanism}");
+        // The copy is the command's, and stays so.
+        assert_eq!(
+            text(".claude.json").as_deref(),
+            Some("{\"known\":1}"),
+            "{mechanism}"
+        );
+    }
+}
+
+#[test]
+fn settings_of_a_project_are_written_and_its_hooks_are_not() {
+    let world = world();
+    for mechanism in mechanisms(&world) {
+        let script = "mkdir -p .claude/hooks && echo {} > .claude/settings.local.json && \
+                      echo x > .claude/hooks/x && echo {} > .claude/settings.json";
+        let flags = ["--preset", "claude", "--mechanism", mechanism];
+        world.with_preset(&flags, script).says(&["quarantined"]);
+        let of_project = |name: &str| world.project().join(".claude").join(name).exists();
+        assert!(of_project("settings.local.json"), "{mechanism}");
+        assert!(
+            !of_project("hooks") && !of_project("settings.json"),
+            "{mechanism}"
+        );
+        fs::remove_dir_all(world.project().join(".claude")).unwrap();
+    }
+}
+
+#[test]
+fn a_program_of_its_own_runs_without_its_inner_sandbox() {
+    let world = world();
+    let line = |args: &[&str]| {
+        let all = [&["exec", "-q", "--preset"], args].concat();
+        let ran = ran(world.preset_command(&all).output().unwrap());
+        ran.code(0);
+        let (program, arguments) = ran.stdout.trim_end().split_once(": ").unwrap();
+        assert!(program.ends_with(args[2]), "{program}");
+        arguments.to_owned()
+    };
+    assert_eq!(
+        line(&["codex", "--", "codex", "fix it"]),
+        "--sandbox danger-full-access fix it"
+    );
+    // The person's own choice stays.
+    let own = ["codex", "--", "codex", "--sandbox", "read-only"];
+    assert_eq!(line(&own), "--sandbox read-only");
+    // The argument is for codex alone.
+    assert_eq!(
+        line(&["codex,claude", "--", "claude", "hi"]),
+        "--settings {\"sandbox\":{\"enabled\":false}} hi"
+    );
+}
+
+#[test]
+fn the_receipt_and_the_log_name_the_presets() {
+    let world = world();
+    let all = [
+        "exec", "--json", "--preset", "claude", "--share", "--", "true",
+    ];
+    let ran = ran(world.preset_command(&all).output().unwrap());
+    ran.code(0);
+    let receipt: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let presets = &receipt["enforcement"]["presets"];
+    assert_eq!(presets["presets"][1]["name"], "claude");
+    assert_eq!(presets["presets"][1]["sha256"].as_str().unwrap().len(), 64);
+    assert_eq!(presets["shares"], true);
+    assert_eq!(presets["state"][0]["writable"], true);
+    let audit = world.audit();
+    assert!(
+        audit.contains("with the presets agent-programs, claude"),
+        "{audit}"
+    );
+}
+
+#[test]
+fn a_link_that_a_command_left_in_its_home_leads_nowhere() {
+    let world = world();
+    let outside = world.outside().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::create_dir_all(world.outside().join("home/.config/goose")).unwrap();
+    world.with_preset(&["--preset", "goose"], "true").code(0);
+    let homes = world.outside().join("state/homes");
+    let kept = fs::read_dir(&homes)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    fs::remove_dir_all(kept.join(".config")).unwrap();
+    symlink(&outside, kept.join(".config")).unwrap();
+    // forge refuses instead of following it.
+    world.with_preset(&["--preset", "goose"], "true").code(125);
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_runs() {
+    let world = world();
+    for (flags, code, text) in [
+        (&["--preset", "clude"][..], 125, "did you mean `claude`?"),
+        (
+            &["--preset", "claude", "--no-os-sandbox"],
+            125,
+            "cannot be used with",
+        ),
+        (
+            &["--preset", "claude", "--worker", "w"],
+            125,
+            "cannot be used with",
+        ),
+        (&["--share"], 125, "--preset"),
+    ] {
+        let ran = world.with_preset(flags, "echo ran");
+        ran.code(code).says(&[text]);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
+#[test]
+fn presets_are_listed_copied_and_checked() {
+    let world = world();
+    let list = world.forge(&["preset", "list"]);
+    list.code(0);
+    assert!(
+        list.stdout.contains("claude") && list.stdout.contains("Codex"),
+        "{}",
+        list.stdout
+    );
+    let shown = world.forge(&["preset", "show", "claude", "--expanded"]);
+    assert!(
+        shown
+            .stdout
+            .contains("hosts, telemetry (off: --host-group)"),
+        "{}",
+        shown.stdout
+    );
+    world.forge(&["preset", "copy", "claude", "mine"]).code(0);
+    world.forge(&["preset", "check", "mine"]).code(0);
+    world.forge(&["preset", "copy", "claude", "mine"]).code(1);
+    world.forge(&["preset", "copy", "claude", "../x"]).code(2);
+    let mine = world.outside().join("home/.config/forge/presets/mine.yaml");
+    fs::write(
+        &mine,
+        "preset: mine\nabout: x\nhots: {}\nstate: [{ path: /etc }]\n",
+    )
+    .unwrap();
+    let wrong = world.forge(&["preset", "check", "mine"]);
+    wrong.code(2).says(&[
+        "did you mean `hosts`?",
+        "from `~/` on",
+        "missing `state.mode`",
+    ]);
+    // One with mistakes hides no other.
+    let list = world.forge(&["preset", "list"]);
+    list.code(0);
+    assert!(
+        list.stdout.contains("has mistakes") && list.stdout.contains("claude"),
+        "{}",
+        list.stdout
+    );
+}
