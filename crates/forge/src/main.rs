@@ -15,6 +15,7 @@ mod run_view;
 mod setup;
 mod signals;
 mod state;
+mod terminal;
 mod topics;
 
 /// Time limit for the end of commands after their callers have ended.

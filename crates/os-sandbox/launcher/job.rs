@@ -2,6 +2,7 @@
 //! mistake here would be a mistake in what confines.
 
 use crate::sys::{self, CStr};
+use crate::terminal::CommandTerminal;
 use crate::wire;
 
 /// Become this program.
@@ -43,6 +44,10 @@ pub struct Run<'a> {
     pub watch_threads: u64,
     /// Directories below which the supervisor changes modes; `None` if the filter does not ask it.
     pub places: Option<Strings<'a>>,
+    /// Landlock rights for the command's terminal; 0 if another rule covers it.
+    pub terminal_rights: u64,
+    /// The command's terminal, once it is made.
+    pub terminal: Option<CommandTerminal>,
 }
 
 /// Calls that are reported, and what is needed to tell which of them.
@@ -190,6 +195,8 @@ impl<'a> Run<'a> {
             watch_bytes: word(wire::WORD_WATCH_BYTES)?,
             watch_threads: word(wire::WORD_WATCH_THREADS)?,
             places,
+            terminal_rights: word(wire::WORD_TERMINAL)?,
+            terminal: None,
         })
     }
 

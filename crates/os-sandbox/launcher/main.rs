@@ -42,6 +42,7 @@ mod routes;
 mod supervise;
 mod sys;
 mod target;
+mod terminal;
 mod watch;
 mod wire;
 
@@ -67,12 +68,17 @@ pub fn tell(kind: u32, a: i32, b: i32, c: u32) {
 
 /// The same, where the control socket has another number.
 pub fn tell_on(control: i32, kind: u32, a: i32, b: i32, c: u32) {
+    let _ = sys::write(control, &record(kind, a, b, c));
+}
+
+/// The bytes of a record.
+pub fn record(kind: u32, a: i32, b: i32, c: u32) -> [u8; wire::RECORD_BYTES] {
     let mut record = [0u8; wire::RECORD_BYTES];
     record[0..4].copy_from_slice(&kind.to_ne_bytes());
     record[4..8].copy_from_slice(&a.to_ne_bytes());
     record[8..12].copy_from_slice(&b.to_ne_bytes());
     record[12..16].copy_from_slice(&c.to_ne_bytes());
-    let _ = sys::write(control, &record);
+    record
 }
 
 /// Where something failed, and the errno.
@@ -155,7 +161,10 @@ fn one() -> Result<Next, Failure> {
         }
         wire::KIND_EXEC => become_other(body, count)?,
         wire::KIND_RUN => {
-            let run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
+            let mut run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
+            if run.has(wire::FLAG_TERMINAL) {
+                terminal::open(&mut run)?;
+            }
             if run.has(wire::FLAG_ALONE) {
                 target::become_target_alone(&run)
             }

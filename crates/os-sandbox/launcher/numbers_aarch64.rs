@@ -34,6 +34,7 @@ pub const PTRACE: usize = 117;
 pub const KILL: usize = 129;
 pub const RT_SIGACTION: usize = 134;
 pub const RT_SIGPROCMASK: usize = 135;
+pub const SETPGID: usize = 154;
 pub const SETSID: usize = 157;
 pub const SETHOSTNAME: usize = 161;
 pub const UMASK: usize = 166;

@@ -32,6 +32,7 @@ pub const UMASK: usize = 95;
 pub const PTRACE: usize = 101;
 pub const GETEUID: usize = 107;
 pub const GETEGID: usize = 108;
+pub const SETPGID: usize = 109;
 pub const GETPPID: usize = 110;
 pub const SETSID: usize = 112;
 pub const CAPGET: usize = 125;

@@ -12,6 +12,7 @@ use crate::routes;
 use crate::sys::notify;
 use crate::sys::{self, EINTR, EPERM, PollFd};
 use crate::target;
+use crate::terminal;
 use crate::watch::LimitMonitor;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell};
@@ -71,6 +72,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         }
     }
 
+    if let Some(own) = run.terminal {
+        terminal::lead_session(own)?;
+    }
     let forking = at(wire::STAGE_FORK);
     let children = sys::child_signals().map_err(&forking)?;
     let [errors, errors_target] = sys::pipe().map_err(&forking)?;
@@ -210,6 +214,7 @@ fn wait(
     mut asks: Option<&mut Asks>,
 ) -> WaitOutcome {
     let mut errors = errors;
+    let mut jobs = run.terminal.map(|own| own.jobs);
     let mut waiting = false;
     let mut next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
     loop {
@@ -257,6 +262,11 @@ fn wait(
                 events: sys::POLLIN,
                 revents: 0,
             },
+            PollFd {
+                fd: jobs.unwrap_or(-1),
+                events: sys::POLLIN,
+                revents: 0,
+            },
         ];
         match sys::poll(&mut fds, left) {
             Ok(_) => {}
@@ -295,9 +305,12 @@ fn wait(
             }
             next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
         }
+        if fds[6].revents != 0 {
+            jobs = jobs.filter(|jobs| terminal::answer(*jobs, target));
+        }
         if fds[1].revents != 0 || waiting {
             drain(children);
-            let reaped = reap(target);
+            let reaped = reap(target, jobs);
             waiting = !reaped.all;
             if let Some(status) = reaped.found {
                 if errors >= 0 {
@@ -401,11 +414,20 @@ fn drain(signals: i32) {
 
 /// Reaps who is done, as many as there is time for: in a tree that forks without end there is
 /// always one more, and the clock must be looked at too.
-fn reap(target: i32) -> ReapResult {
+///
+/// With `jobs`, the broker learns that the target has stopped.
+fn reap(target: i32, jobs: Option<i32>) -> ReapResult {
     let mut found = None;
     for _ in 0..MAX_REAPED {
-        match sys::wait_any(false) {
-            Ok(Some((pid, status))) if pid == target => found = Some(status),
+        let next = match jobs {
+            Some(_) => sys::wait_any_or_stop(),
+            None => sys::wait_any(false),
+        };
+        match next {
+            Ok(Some((pid, status))) if pid == target => match (sys::stop_signal(status), jobs) {
+                (Some(signal), Some(jobs)) => terminal::tell_stop(jobs, signal),
+                _ => found = Some(status),
+            },
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => return ReapResult { found, all: true },
         }

@@ -47,6 +47,8 @@ global_asm!(
 pub mod network;
 #[path = "sys_notify.rs"]
 pub mod notify;
+#[path = "sys_terminal.rs"]
+pub mod terminal;
 
 pub type Errno = i32;
 pub type Result<T> = core::result::Result<T, Errno>;
@@ -63,6 +65,7 @@ pub const EEXIST: Errno = 17;
 pub const EXDEV: Errno = 18;
 pub const ENOTDIR: Errno = 20;
 pub const EINVAL: Errno = 22;
+pub const ENOTTY: Errno = 25;
 pub const EFBIG: Errno = 27;
 pub const ENAMETOOLONG: Errno = 36;
 pub const ENOSYS: Errno = 38;
@@ -76,13 +79,16 @@ pub const ESTALE: Errno = 116;
 
 pub const SIGKILL: i32 = 9;
 pub const SIGCHLD: i32 = 17;
+pub const SIGCONT: i32 = 18;
 pub const SIGHUP: i32 = 1;
 pub const LAST_SIGNAL: i32 = 64;
 
 pub const O_RDONLY: i32 = 0;
 pub const O_WRONLY: i32 = 1;
+pub const O_RDWR: i32 = 2;
 pub const O_CREAT: i32 = 0o100;
 pub const O_EXCL: i32 = 0o200;
+pub const O_NOCTTY: i32 = 0o400;
 pub const O_NONBLOCK: i32 = 0o4000;
 pub const O_CLOEXEC: i32 = 0o2_000_000;
 pub const O_PATH: i32 = 0o10_000_000;
@@ -289,8 +295,24 @@ pub fn fork() -> Result<i32> {
 /// parent to trace it (`PTRACE_TRACEME`) stops at its first signal: it is let go, and the signal
 /// goes on to it.
 pub fn wait_any(block: bool) -> Result<Option<(i32, i32)>> {
-    const STOPPED: i32 = 0x7f;
-    let options = if block { 0 } else { 1 };
+    wait(if block { 0 } else { NO_HANG })
+}
+
+const NO_HANG: usize = 1;
+const UNTRACED: usize = 2;
+const STOPPED: i32 = 0x7f;
+
+/// The same for a child that ended or was stopped, without waiting.
+pub fn wait_any_or_stop() -> Result<Option<(i32, i32)>> {
+    wait(NO_HANG | UNTRACED)
+}
+
+/// Returns the signal by which a child was stopped, if its status says so.
+pub fn stop_signal(status: i32) -> Option<i32> {
+    (status & 0xff == STOPPED).then_some(status >> 8 & 0xff)
+}
+
+fn wait(options: usize) -> Result<Option<(i32, i32)>> {
     loop {
         let mut status: i32 = 0;
         let pid = raw(
@@ -300,21 +322,21 @@ pub fn wait_any(block: bool) -> Result<Option<(i32, i32)>> {
         if pid <= 0 {
             return Ok(None);
         }
-        if status & 0xff != STOPPED {
-            return Ok(Some((pid, status)));
+        match stop_signal(status) {
+            Some(signal) if let_go(pid, signal) || options & UNTRACED == 0 => {}
+            _ => return Ok(Some((pid, status))),
         }
-        let_go(pid, status >> 8 & 0xff);
     }
 }
 
-/// Stops tracing a stopped process, which gets the signal that it stopped at.
-fn let_go(pid: i32, signal: i32) {
+/// Stops tracing a stopped process, which gets the signal that it stopped at. Returns `false` if it
+/// was not traced, or has been ended meanwhile.
+fn let_go(pid: i32, signal: i32) -> bool {
     const PTRACE_DETACH: usize = 17;
     const SIGTRAP: i32 = 5;
     // The kernel sends it after an exec, to those that are traced only.
     let signal = if signal == SIGTRAP { 0 } else { signal };
-    // It has been ended meanwhile if this fails, and is waited for as such.
-    let _ = raw(nr::PTRACE, [PTRACE_DETACH, fd(pid), 0, fd(signal), 0, 0]);
+    raw(nr::PTRACE, [PTRACE_DETACH, fd(pid), 0, fd(signal), 0, 0]).is_ok()
 }
 
 pub fn close(number: i32) {

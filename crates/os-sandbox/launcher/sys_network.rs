@@ -172,14 +172,25 @@ pub fn enable_loopback() -> Result<()> {
 
 /// Sends bytes with a descriptor.
 pub fn send_with_descriptor(socket: i32, bytes: &[u8], number: i32) -> Result<()> {
-    const SCM_RIGHTS: u64 = 1;
     const HEADER_AND_ONE: u64 = 20;
+    send_with_rights(socket, bytes, HEADER_AND_ONE, u64::from(number as u32))
+}
+
+/// Sends bytes with two descriptors.
+pub fn send_with_descriptors(socket: i32, bytes: &[u8], numbers: [i32; 2]) -> Result<()> {
+    const HEADER_AND_TWO: u64 = 24;
+    let [first, second] = numbers.map(i32::to_ne_bytes);
+    let mut both = [0; 8];
+    both[..4].copy_from_slice(&first);
+    both[4..].copy_from_slice(&second);
+    send_with_rights(socket, bytes, HEADER_AND_TWO, u64::from_ne_bytes(both))
+}
+
+/// `length`: that of a control message with `numbers`, one or two descriptors (cmsg(3)).
+fn send_with_rights(socket: i32, bytes: &[u8], length: u64, numbers: u64) -> Result<()> {
+    const SCM_RIGHTS: u64 = 1;
     const MSG_NOSIGNAL: i32 = 0x4000;
-    let mut control = [
-        HEADER_AND_ONE,
-        SOL_SOCKET as u64 | SCM_RIGHTS << 32,
-        u64::from(number as u32),
-    ];
+    let mut control = [length, SOL_SOCKET as u64 | SCM_RIGHTS << 32, numbers];
     let mut iov = IoVec {
         base: bytes.as_ptr() as usize,
         len: bytes.len(),

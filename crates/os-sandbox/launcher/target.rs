@@ -6,6 +6,7 @@ use crate::job::Run;
 use crate::listing;
 use crate::probe;
 use crate::sys::{self, Errno};
+use crate::terminal;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell_on};
 
@@ -108,6 +109,9 @@ fn confine(run: &Run<'_>, errors: &mut i32, channel: Option<i32>) -> Result<(), 
     }
     if run.has(wire::FLAG_SETSID) {
         sys::setsid().map_err(at(wire::STAGE_PARENT))?;
+    }
+    if let Some(own) = run.terminal {
+        terminal::take_foreground(own)?;
     }
     // The received descriptors lie at 3 and above, so none is overwritten before its turn.
     let stdio = at(wire::STAGE_STDIO);

@@ -125,7 +125,7 @@ pub const ROOT_FLAG_OPTIONAL: u8 = 2;
 ///
 /// The last descriptors ([`WORD_GROUPS`] gives their number) are files of control groups, open for
 /// writing: the target enters those groups before it does anything else.
-pub const RUN_WORDS: usize = 15;
+pub const RUN_WORDS: usize = 16;
 pub const WORD_FLAGS: usize = 0;
 /// Wall limit in milliseconds; 0 for no limit.
 pub const WORD_WALL_MS: usize = 1;
@@ -148,6 +148,8 @@ pub const WORD_WATCH_THREADS: usize = 13;
 /// none. Their paths are the last strings. A connector, if the run has one, changes the modes
 /// instead of the supervisor.
 pub const WORD_PLACES: usize = 14;
+/// Landlock rights for the terminal of [`FLAG_TERMINAL`]; 0 if a rule for a directory covers it.
+pub const WORD_TERMINAL: usize = 15;
 
 /// The supervisor is pid 1 of a pid namespace. The kernel ends the tree when the supervisor ends.
 pub const FLAG_PID1: u64 = 1;
@@ -184,6 +186,10 @@ pub const FLAG_SOCKETS: u64 = 2048;
 /// The launcher made the mounts of this mount namespace ([`KIND_NAMESPACES`]), so it makes the pins
 /// in it too.
 pub const FLAG_OWN_MOUNTS: u64 = 4096;
+/// The target gets a new pseudo-terminal as its controlling terminal, in the place of each stream
+/// that is a terminal (`terminal.rs`), and a process group of its own in a session that the supervisor
+/// leads. The broker gets the other side with [`RECORD_TERMINAL`].
+pub const FLAG_TERMINAL: u64 = 8192;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
 /// places), the calls, the addresses, the paths below which the target may write, and the places,
@@ -350,6 +356,10 @@ pub const OVER_BYTES: i32 = 1;
 pub const OVER_THREADS: i32 = 2;
 /// The tree tried to reach other hosts: number of attempts, as the third number.
 pub const RECORD_UNREACHABLE: u32 = 13;
+/// The target's terminal is made. Two descriptors come with the record: the broker's side of the
+/// terminal, and a socket. On it the supervisor sends a byte each time the target has stopped, the
+/// number of the signal, and lets the target's process group go on for each byte that it receives.
+pub const RECORD_TERMINAL: u32 = 14;
 
 /// Stages at which a start can fail.
 pub const STAGE_PROTOCOL: i32 = 1;
@@ -378,6 +388,8 @@ pub const STAGE_NETWORK: i32 = 20;
 pub const STAGE_NAMESPACES: i32 = 21;
 /// A step of the root directory failed; the third number is its index.
 pub const STAGE_ROOT: i32 = 22;
+/// The target's terminal could not be made.
+pub const STAGE_TERMINAL: i32 = 23;
 
 /// Checks of a probe, one record each; `linux/prove/checks.rs` interprets the outcomes. The answers
 /// travel from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`]

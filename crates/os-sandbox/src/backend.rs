@@ -83,6 +83,11 @@ impl Backend {
         self.properties().own_root
     }
 
+    /// Returns `true` if the launcher can make a terminal for a command.
+    pub(crate) fn makes_terminals(self) -> bool {
+        self.has_own_root() || self == Backend::Landlock
+    }
+
     pub(crate) fn shows_sandbox_paths(self) -> bool {
         self.properties().sandbox_paths
     }

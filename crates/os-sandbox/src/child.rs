@@ -11,6 +11,7 @@ use crate::output::Output;
 use crate::process::{Killer, Process, StartedCommand};
 use crate::quarantine::Quarantined;
 use crate::sandbox::Sandbox;
+use crate::terminal::Terminal;
 use std::io::{PipeReader, PipeWriter, Read};
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ pub struct Child {
     pub stdout: Option<PipeReader>,
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<PipeReader>,
+    /// The other side of the command's terminal, with [`Session::Terminal`](crate::Session::Terminal).
+    /// Nobody else reads it: a command whose output is not read waits.
+    pub terminal: Option<Terminal>,
     pub(crate) process: Box<dyn Process>,
     pub(crate) enforcement: Enforcement,
     pub(crate) keep: [usize; 2],
@@ -90,7 +94,7 @@ impl Child {
             ..sandbox.plan().bounds()
         };
         let StartedCommand {
-            process,
+            mut process,
             pipes: (stdin, stdout, stderr),
             notes,
             container,
@@ -102,6 +106,7 @@ impl Child {
             stdin,
             stdout,
             stderr,
+            terminal: process.take_terminal(),
             process,
             enforcement,
             keep,

@@ -63,6 +63,17 @@ pub enum Session {
     /// The broker's session, so that Ctrl-C and the window size work. The filter still refuses
     /// input pushed into the terminal.
     Inherit,
+    /// A session of its own with a new pseudo-terminal (pty(7)) as its controlling terminal. It takes
+    /// the place of each standard stream that is a terminal, with the size of the first of
+    /// them, so that the command never holds the broker's. It has the modes of that one too, if they
+    /// collect lines (`ICANON` of termios(3)), and those of a new terminal otherwise: a shell that starts
+    /// a job in the background has modes of its own. At least one stream must be a terminal, and
+    /// [`Plan::makes_terminals`] must be `true`. The broker relays between both terminals by
+    /// [`Child::terminal`](crate::Child#structfield.terminal).
+    ///
+    /// With a mount layer the terminal is of the command's own devpts and has its name there
+    /// (`/dev/pts/0`). Under Landlock alone it is of the host's, and the command can open no other.
+    Terminal,
 }
 
 impl Command {
@@ -205,6 +216,9 @@ impl Command {
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.session == Session::Terminal {
+            self.check_terminal()?;
+        }
         let mut total = 0usize;
         if self.program.is_empty() {
             return Err(Error::invalid("the program has no name"));
@@ -239,6 +253,20 @@ impl Command {
             && (cwd.contains('\0') || cwd.split('/').any(|name| name == ".."))
         {
             return Err(Error::invalid(format!("not a working directory: {cwd:?}")));
+        }
+        Ok(())
+    }
+
+    fn check_terminal(&self) -> Result<(), Error> {
+        if !self.stdio.iter().enumerate().any(Stdio::is_terminal) {
+            return Err(Error::invalid(
+                "no standard stream of the command is a terminal, which its own would stand in for",
+            ));
+        }
+        if !self.plan().makes_terminals() {
+            let message = format!("no terminals are made under {}", self.plan().backend());
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with_hint("let the command inherit the terminal: Session::Inherit"));
         }
         Ok(())
     }

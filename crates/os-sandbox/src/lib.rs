@@ -106,6 +106,7 @@ mod seccomp;
 mod streams;
 mod support;
 mod survey;
+mod terminal;
 
 #[cfg(not(target_os = "linux"))]
 mod plain;
@@ -152,3 +153,4 @@ pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use streams::Stdio;
 pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};
 pub use survey::Survey;
+pub use terminal::Terminal;

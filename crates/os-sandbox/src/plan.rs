@@ -424,6 +424,14 @@ impl Plan {
         self.backend == Backend::Landlock && self.proxied_hosts().is_some()
     }
 
+    /// Returns `true` if a command can get a terminal of its own
+    /// ([`Session::Terminal`](crate::Session::Terminal)): under namespaces, bubblewrap and Landlock,
+    /// unless its background processes stay, which need a terminal that outlives the broker.
+    #[must_use]
+    pub fn makes_terminals(&self) -> bool {
+        self.backend.makes_terminals() && !self.policy.leaves()
+    }
+
     /// Returns `true` if a process of ours makes every change of a mode for the command.
     pub(crate) fn judges_modes(&self) -> bool {
         linux::judges_modes(&self.policy, &self.support, self.backend)

@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::findings::{Findings, Notes};
 use crate::quarantine::Quarantined;
 use crate::streams::Pipes;
+use crate::terminal::Terminal;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fmt;
 use std::io::PipeReader;
@@ -40,6 +41,11 @@ pub trait Process: fmt::Debug + Send + Sync {
 
     /// Returns the limit of the whole tree that was hit. Known after [`Process::wait`].
     fn limit_hit(&self) -> Option<LimitHit>;
+
+    /// Takes the other side of the command's terminal. `None` without one.
+    fn take_terminal(&mut self) -> Option<Terminal> {
+        None
+    }
 
     /// Takes the findings from after the end.
     fn findings(&mut self) -> Findings;

@@ -90,7 +90,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
             plain.process_group(0);
             true
         }
-        Session::Inherit => false,
+        Session::Inherit | Session::Terminal => false,
     };
     let child = plain.spawn().map_err(|error| {
         let program = command.program.display();

@@ -47,6 +47,7 @@ use crate::setup;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{engine, parent_proxy, presets};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
+use crate::terminal::{self, Relay};
 use ask_hosts::CommandHostQuestions;
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
@@ -540,11 +541,16 @@ fn run_it(
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(plan.policy().limits());
+    let relay = child.terminal.take().map(Relay::start).transpose();
+    let relay = relay
+        .map_err(|error| CliError::new(ExitKind::ExecRefused, "terminal", error.to_string()))?;
     let ended = match global.json {
         true => child.wait_streaming(|stream, bytes| printed.push(stream, bytes)),
         false => child.wait(),
     }
     .map_err(|error| not_started(&error));
+    let withheld = relay.and_then(Relay::finish).filter(|_| !quiet);
+    withheld.into_iter().for_each(stderr::print);
     if let Some(receipt) = &mut receipt {
         receipt.write(as_text(child.enforcement(), presets))?;
         receipt.check()?;
@@ -698,12 +704,17 @@ impl CommandBuilder<'_> {
             .args(self.arguments)
             .cwd(self.directory.clone())
             .reports(report_level(self.args))
-            .stdin(Stdio::Inherit)
-            .session(Session::Inherit);
+            .stdin(Stdio::Inherit);
         let command = match self.global.json {
             // Standard output is for the object, which holds the command's output.
-            true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
-            false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
+            true => command
+                .session(Session::Inherit)
+                .stdout(Stdio::Piped)
+                .stderr(Stdio::Piped),
+            false => command
+                .session(terminal::session(plan))
+                .stdout(Stdio::Inherit)
+                .stderr(Stdio::Inherit),
         };
         let command = match self.questions {
             Some(questions) => questions.attach(command, plan),

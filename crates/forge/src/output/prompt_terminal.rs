@@ -16,6 +16,7 @@ use rustix::termios::{
 };
 
 use crate::output::stderr;
+use crate::terminal::{self, RelayPause};
 
 /// The path of the controlling terminal.
 const TTY: &str = "/dev/tty";
@@ -188,6 +189,8 @@ pub(crate) struct ControllingTerminal {
     foreground: Option<Pid>,
     /// The signals that were blocked in this thread.
     mask: SigSet,
+    /// Holds the relay of a command's terminal until the modes are given back.
+    _pause: RelayPause,
     /// Why: the mask is of one thread, so the value stays there.
     _of_thread: PhantomData<*const ()>,
 }
@@ -195,6 +198,7 @@ pub(crate) struct ControllingTerminal {
 impl ControllingTerminal {
     fn open() -> std::io::Result<Self> {
         let file = open_tty()?;
+        let pause = terminal::pause();
         let modes = tcgetattr(&file)?;
         // Why: a process in the background that changes its terminal would be stopped.
         let stops = SigSet::from_iter([Signal::SIGTTOU, Signal::SIGTTIN]);
@@ -205,6 +209,7 @@ impl ControllingTerminal {
             modes,
             foreground,
             mask,
+            _pause: pause,
             _of_thread: PhantomData,
         };
         if foreground.is_some() {

@@ -134,7 +134,8 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     }
     let session = match command.session {
         Session::New => true,
-        Session::Inherit => false,
+        // `Session::Terminal` was refused.
+        Session::Inherit | Session::Terminal => false,
     };
     let pid = spawn::spawn(Path::new(SHELL), argv, &ends, session)?;
     // A session is a process group too. The group is not ended if background processes may stay.

@@ -29,6 +29,7 @@ mod reviewed;
 mod sockets;
 mod stopping;
 mod stress;
+mod terminal;
 mod tracked;
 
 use std::path::{Path, PathBuf};

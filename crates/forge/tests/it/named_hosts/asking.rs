@@ -370,11 +370,40 @@ print(termios.tcgetattr(0) == before)
 ",
     );
     let args = ["exec", "--ask-hosts", "--", "python3", "raw.py"];
-    let terminal = servers.terminal(WITH_TERMINAL, &args);
-    terminal.until(KEYS);
+    // The command shares the terminal of forge, or has one of its own.
+    for piped in [true, false] {
+        let terminal = servers.terminal_with(WITH_TERMINAL, &args, piped);
+        let before = terminal.modes().local_modes;
+        terminal.until(KEYS);
+        terminal.type_text("y\r");
+        let ended = terminal.end();
+        check(&ended, 0, &["hello of two.example", "True"]);
+        if !piped {
+            assert_eq!(ended.modes.local_modes, before);
+        }
+    }
+}
+
+/// A command whose terminal is forge's own waits with its output, and gets what is typed afterwards.
+#[test]
+fn exec_asks_while_a_relay_runs() {
+    let Some(servers) = servers() else { return };
+    servers.world.write("forge.yaml", PROJECT);
+    let script = "(while :; do echo noise; sleep 0.01; done) & \
+                  curl -sS http://two.example/; kill $!; read -r line; echo \"line: $line\"";
+    let args = ["--trust", "exec", "--ask-hosts", "--", "bash", "-c", script];
+    let terminal = servers.terminal_with(WITH_TERMINAL, &args, false);
+    let shown = terminal.until(KEYS);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(
+        terminal.screen(),
+        shown,
+        "the command writes into the question"
+    );
     terminal.type_text("y\r");
-    let ended = terminal.end();
-    check(&ended, 0, &["hello of two.example", "True"]);
+    terminal.until("hello of two.example");
+    terminal.type_text("typed\r");
+    check(&terminal.end(), 0, &["line: typed"]);
 }
 
 #[test]

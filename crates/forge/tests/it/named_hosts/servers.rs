@@ -129,10 +129,19 @@ impl Servers {
 
     /// Runs `forge ARGS` beside the servers, with a terminal as its standard input and error.
     pub(super) fn terminal(&self, starter: &[&str], args: &[&str]) -> Terminal {
+        self.terminal_with(starter, args, USUAL.piped)
+    }
+
+    /// The same, with standard output on the terminal or in a pipe.
+    pub(super) fn terminal_with(&self, starter: &[&str], args: &[&str], piped: bool) -> Terminal {
         let words = self.words(starter, args);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let env = [("TERM", "xterm-256color"), ("PATH", &*self.path)];
-        let setup = Setup { env: &env, ..USUAL };
+        let setup = Setup {
+            env: &env,
+            piped,
+            ..USUAL
+        };
         Terminal::start_program(&self.world, setup, "timeout".as_ref(), &words)
     }
 

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::pty::OpenptFlags;
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::support::{World, forge_program};
 
@@ -168,14 +168,28 @@ impl Terminal {
         seen.emulator.set_size(some(rows), some(columns));
     }
 
+    pub(crate) fn modes(&self) -> Termios {
+        tcgetattr(&self.master).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the end.
-    pub(crate) fn end(mut self) -> Ended {
+    /// Waits for the end of a program that writes nothing but its own.
+    pub(crate) fn end(self) -> Ended {
+        let ended = self.end_with_command();
+        let screen = &ended.emulator;
+        assert!(!screen.hide_cursor(), "the cursor is hidden");
+        assert!(!screen.alternate_screen() && !screen.bracketed_paste());
+        only_ours(&ended.raw);
+        ended
+    }
+
+    /// Waits for the end of a program that passes on what a command writes.
+    pub(crate) fn end_with_command(mut self) -> Ended {
         let begun = Instant::now();
         let code = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -191,14 +205,13 @@ impl Terminal {
         let stdout = self.stdout.map(|stdout| stdout.join().unwrap());
         let seen = self.seen.lock().unwrap();
         let screen = seen.emulator.screen();
-        assert!(!screen.hide_cursor(), "the cursor is hidden");
-        assert!(!screen.alternate_screen() && !screen.bracketed_paste());
-        only_ours(&seen.raw);
         Ended {
             code,
             stdout,
             screen: shown(screen),
             raw: String::from_utf8(seen.raw.clone()).unwrap(),
+            modes: tcgetattr(&self.master).unwrap(),
+            emulator: screen.clone(),
         }
     }
 }
@@ -209,6 +222,9 @@ pub(crate) struct Ended {
     pub(crate) stdout: Option<String>,
     pub(crate) screen: String,
     pub(crate) raw: String,
+    /// Of the terminal, at the end.
+    pub(crate) modes: Termios,
+    emulator: vt100::Screen,
 }
 
 impl Ended {
@@ -223,8 +239,7 @@ impl Ended {
 /// Nothing came but text, new lines, colours, and moves up and down with what they erase: no other
 /// sequence, and so no mode.
 #[track_caller]
-fn only_ours(raw: &[u8]) {
-    let text = std::str::from_utf8(raw).unwrap();
+fn only_ours(text: &str) {
     let mut rest = text;
     while let Some(at) = rest.find(char::is_control) {
         let c = rest[at..].chars().next().unwrap();

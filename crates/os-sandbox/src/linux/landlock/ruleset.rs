@@ -212,6 +212,15 @@ fn own_places(policy: &Policy) -> impl Iterator<Item = (BitFlags<AccessFs>, &'st
     places.into_iter().chain(root(policy))
 }
 
+/// Returns the rights for a command's own terminal on the host's devpts, as the kernel's bits.
+pub(crate) fn terminal(abi_number: u32) -> u64 {
+    if abi_number == 0 {
+        return 0;
+    }
+    let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev});
+    (rights & AccessFs::from_all(abi(abi_number))).bits()
+}
+
 /// Returns the directories among them that the command may write.
 pub(crate) fn own_writable_places(policy: &Policy) -> impl Iterator<Item = &'static str> {
     own_places(policy)

@@ -147,6 +147,8 @@ pub(super) fn failure(command: &Command, root: &[RootStep], record: Record) -> E
             Some(step) => format!("the command's root directory could not be built: {step}"),
             None => "the command's root directory could not be built".to_owned(),
         }),
+        wire::STAGE_TERMINAL => of_ours("no terminal could be made for the command")
+            .with_hint("it is made from /dev/ptmx, and needs Linux 4.13"),
         wire::STAGE_PARENT => of_ours("the supervisor went away"),
         other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
     }

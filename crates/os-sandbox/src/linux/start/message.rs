@@ -40,6 +40,8 @@ pub(crate) struct Run {
     pub(crate) watch_threads: u64,
     /// Directories below which the supervisor changes modes; empty if the filter does not ask it.
     pub(crate) places: Vec<PathBuf>,
+    /// Landlock rights for the command's terminal; 0 if another rule covers it.
+    pub(crate) terminal_rights: u64,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -264,6 +266,7 @@ impl Run {
         words[wire::WORD_WATCH_BYTES] = self.watch_bytes;
         words[wire::WORD_WATCH_THREADS] = self.watch_threads;
         words[wire::WORD_PLACES] = self.places.len() as u64;
+        words[wire::WORD_TERMINAL] = self.terminal_rights;
         let mut body = Vec::new();
         for word in words {
             body.extend_from_slice(&word.to_ne_bytes());

@@ -294,6 +294,12 @@ impl Prepared {
         match command.session {
             Session::New => run.flags |= wire::FLAG_SETSID,
             Session::Inherit => {}
+            Session::Terminal => {
+                run.flags |= wire::FLAG_TERMINAL;
+                if !backend.has_own_root() {
+                    run.terminal_rights = ruleset::terminal(plan.support().landlock_abi());
+                }
+            }
         }
 
         let abi = plan.support().landlock_abi();
@@ -317,7 +323,7 @@ impl Prepared {
                     run.filter = filter(command)?;
                 }
                 if abi > 0 {
-                    ruleset = Some(rules(plan, &mounts, private.as_deref(), links)?);
+                    ruleset = Some(rules(command, &mounts, private.as_deref(), links)?);
                     run.flags |= wire::FLAG_RULESET;
                 }
             }
@@ -600,11 +606,12 @@ fn private_dir(
 }
 
 fn rules(
-    plan: &Plan,
+    command: &Command,
     mounts: &[HostMount],
     private: Option<&ScratchDir>,
     links: bool,
 ) -> Result<Arc<LandlockRuleset>, Error> {
+    let plan = command.plan();
     let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
     let own: Vec<&Path> = places
         .iter()
@@ -631,7 +638,10 @@ fn rules(
         image: image.as_deref(),
     };
     match private {
-        Some(private) if wanted.host_proc => private.rules(&wanted),
+        // The launcher adds a rule for the terminal, which the next command does not have.
+        Some(private) if wanted.host_proc && command.session != Session::Terminal => {
+            private.rules(&wanted)
+        }
         // The first process inside adds further rules, so it needs a separate ruleset.
         _ => LandlockRuleset::build(&wanted).map(Arc::new),
     }

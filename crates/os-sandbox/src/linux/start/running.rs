@@ -17,9 +17,13 @@ use crate::host_proxy::ProxySession;
 use crate::process::{Event, Killer, Process, Readiness, wait_readable};
 use crate::sandbox::Sandbox;
 use crate::support::Support;
-use std::io::{PipeReader, Read};
+use crate::terminal::Terminal;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::{IoSliceMut, PipeReader, Read};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,6 +55,8 @@ pub(crate) struct Running {
     give_up: Option<Instant>,
     /// Set for a command without a supervisor.
     alone: Option<Unsupervised>,
+    /// The other side of the command's terminal, until it is taken.
+    terminal: Option<Terminal>,
     // Removed after the end, because the target works in it.
     own: Box<RunResources>,
     seen: Option<LimitHit>,
@@ -85,6 +91,7 @@ impl Running {
             result: None,
             give_up,
             alone: None,
+            terminal: None,
             own: Box::new(own),
             seen: None,
             after: None,
@@ -217,7 +224,8 @@ impl Running {
             return;
         }
         let mut bytes = [0u8; wire::RECORD_BYTES];
-        match self.launched.control.read(&mut bytes[self.partial.len()..]) {
+        let space = &mut bytes[self.partial.len()..];
+        match receive_with_terminal(&self.launched.control, space, &mut self.terminal) {
             Ok(0) => self.closed(),
             Ok(count) => {
                 let have = self.partial.len();
@@ -241,6 +249,9 @@ impl Running {
             b: i32::from_ne_bytes(word(8)),
             c: u32::from_ne_bytes(word(12)),
         };
+        if record.kind == wire::RECORD_TERMINAL {
+            return;
+        }
         self.records.push(record);
         // One job sends a handful of records, a probe one for each check; more do not come from our
         // launcher.
@@ -306,7 +317,31 @@ impl Running {
     }
 }
 
+/// Reads bytes, and the terminal of the command that may come with them.
+fn receive_with_terminal(
+    control: &UnixStream,
+    bytes: &mut [u8],
+    terminal: &mut Option<Terminal>,
+) -> std::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(bytes)];
+    let received = recvmsg(control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut sent) = message
+            && let (Some(side), Some(jobs)) = (sent.next(), sent.next())
+        {
+            *terminal = Some(Terminal::new(side, jobs));
+        }
+    }
+    Ok(received.bytes)
+}
+
 impl Process for Running {
+    fn take_terminal(&mut self) -> Option<Terminal> {
+        self.terminal.take()
+    }
+
     fn findings(&mut self) -> Findings {
         std::mem::take(&mut self.findings)
     }

@@ -1,0 +1,133 @@
+//! The terminal of `forge exec`: a command on a terminal gets one of forge's own, and forge relays
+//! between both. [`Relay::start`] is the entry point. While a relay runs, whoever asks the person at the
+//! terminal holds it with [`pause`].
+
+mod filter;
+mod modes;
+mod relay;
+
+use std::io::{IsTerminal as _, PipeWriter, Write as _};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use os_sandbox::{Plan, Session, Terminal};
+
+use filter::Withheld;
+use relay::{Message, RelayLoop};
+
+/// The relay that runs, if one does.
+static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
+
+/// Returns the session of a command whose three streams are those of forge. One that does not have
+/// terminals at both ends behaves as in a pipe, and shares forge's session.
+pub(crate) fn session(plan: &Plan) -> Session {
+    let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    match interactive && plan.makes_terminals() {
+        true => Session::Terminal,
+        false => Session::Inherit,
+    }
+}
+
+/// The relay between a person's terminal and the command's. The drop ends it too.
+pub(crate) struct Relay {
+    handle: Arc<RelayHandle>,
+    thread: Option<JoinHandle<Withheld>>,
+}
+
+struct RelayHandle {
+    messages: PipeWriter,
+    /// One for each [`Message::Pause`].
+    paused: Mutex<Receiver<()>>,
+}
+
+/// While this is held, the relay neither reads nor writes the person's terminal.
+#[derive(Debug)]
+pub(crate) struct RelayPause(Option<Arc<RelayHandle>>);
+
+impl Relay {
+    /// Starts to relay: the person's terminal sends each key at once, until the end.
+    ///
+    /// # Errors
+    /// If the system is out of descriptors or threads, or standard input is not a terminal.
+    pub(crate) fn start(terminal: Terminal) -> std::io::Result<Relay> {
+        let (inbox, messages) = std::io::pipe()?;
+        // At most one pause is not acknowledged yet.
+        let (acknowledge, paused) = sync_channel(1);
+        let handle = Arc::new(RelayHandle {
+            messages,
+            paused: Mutex::new(paused),
+        });
+        let relay = RelayLoop::new(terminal, inbox, handle.messages.try_clone()?, acknowledge)?;
+        let thread = std::thread::Builder::new()
+            .name("terminal".to_owned())
+            .spawn(move || relay.run())?;
+        *running() = Some(Arc::clone(&handle));
+        Ok(Relay {
+            handle,
+            thread: Some(thread),
+        })
+    }
+
+    /// Relays the rest after the command has ended, gives the terminal back as it was, and returns
+    /// one line about what it did not get.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        self.end().describe()
+    }
+
+    fn end(&mut self) -> Withheld {
+        *running() = None;
+        self.handle.send(Message::End);
+        let ended = self.thread.take().map(JoinHandle::join);
+        // A relay that failed has given the terminal back as well.
+        ended.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.end();
+        }
+    }
+}
+
+impl RelayHandle {
+    fn send(&self, message: Message) {
+        // A relay that has ended needs none.
+        let _ended = (&self.messages).write_all(&[message as u8]);
+    }
+}
+
+/// Holds the relay, if one runs, so that the terminal belongs to a question.
+pub(crate) fn pause() -> RelayPause {
+    let Some(handle) = running().clone() else {
+        return RelayPause(None);
+    };
+    {
+        let paused = handle.paused.lock();
+        let paused = paused.unwrap_or_else(PoisonError::into_inner);
+        handle.send(Message::Pause);
+        // The other end is gone if the relay has ended.
+        let _ended = paused.recv();
+    }
+    RelayPause(Some(handle))
+}
+
+impl Drop for RelayPause {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.send(Message::Resume);
+        }
+    }
+}
+
+impl std::fmt::Debug for RelayHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RelayHandle")
+    }
+}
+
+fn running() -> std::sync::MutexGuard<'static, Option<Arc<RelayHandle>>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}

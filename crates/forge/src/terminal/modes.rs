@@ -1,0 +1,89 @@
+//! The modes of the person's terminal: it sends each key at once while the relay runs, and is given
+//! back as it was.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::fs::OFlags;
+use rustix::process::getpgrp;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
+/// The person's terminal. The drop gives it back.
+#[derive(Debug)]
+pub(super) struct PersonTerminal {
+    pub(super) input: File,
+    pub(super) output: File,
+    /// The modes to give back. `None` while they are set.
+    before: Option<Termios>,
+}
+
+impl PersonTerminal {
+    /// Opens standard input and output once more, so that reads and writes that do not block are no
+    /// matter of other programs on the terminal.
+    pub(super) fn open() -> io::Result<PersonTerminal> {
+        let terminal = PersonTerminal {
+            input: open_again(io::stdin().as_fd())?,
+            output: open_again(io::stdout().as_fd())?,
+            before: None,
+        };
+        tcgetattr(&terminal.input)?;
+        Ok(terminal)
+    }
+
+    pub(super) fn is_raw(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// Makes the terminal raw, unless another process group has it. One that is not our controlling
+    /// terminal has no such group.
+    pub(super) fn make_raw(&mut self) -> io::Result<()> {
+        if tcgetpgrp(&self.input).is_ok_and(|group| group != getpgrp()) {
+            return Ok(());
+        }
+        let now = tcgetattr(&self.input)?;
+        let before = self.before.get_or_insert(now);
+        let mut raw = before.clone();
+        raw.make_raw();
+        set_modes(&self.input, &raw)
+    }
+
+    /// Gives the terminal back.
+    pub(super) fn restore(&mut self) -> io::Result<()> {
+        match self.before.take() {
+            Some(before) => set_modes(&self.input, &before),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for PersonTerminal {
+    fn drop(&mut self) {
+        // A terminal that has gone needs nothing.
+        let _gone = self.restore();
+    }
+}
+
+fn set_modes(terminal: &File, modes: &Termios) -> io::Result<()> {
+    // Why: a process in the background that changes its terminal would be stopped.
+    let stops = SigSet::from_iter([Signal::SIGTTOU]);
+    let mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let set = tcsetattr(terminal, OptionalActions::Now, modes);
+    mask.thread_set_mask()?;
+    Ok(set?)
+}
+
+fn open_again(terminal: BorrowedFd<'_>) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let path = format!("/dev/fd/{}", terminal.as_raw_fd());
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(flags);
+    match options.open(path) {
+        Ok(file) => Ok(file),
+        // A terminal of another user, as after su(1). Its reads and writes block, for as long as the
+        // terminal takes.
+        Err(_) => terminal.try_clone_to_owned().map(File::from),
+    }
+}

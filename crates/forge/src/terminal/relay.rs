@@ -1,0 +1,362 @@
+//! The loop of a relay: keys to the command, output to the person, the window size, and stops.
+//! Nothing is queued beyond one read in each direction, so that a slow side holds the other.
+
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use os_sandbox::Terminal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, getpgrp, kill_process_group};
+use rustix::termios::{tcgetwinsize, tcsetwinsize};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::filter::{OutputFilter, Withheld};
+use super::modes::PersonTerminal;
+
+const MAX_INPUT_BYTES: usize = 4 << 10;
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
+/// Time between two looks for the terminal while another process group has it: the shell's `fg` tells a
+/// job that runs nothing.
+const FOREGROUND_CHECK_MS: i64 = 200;
+/// Time for the kernel to stop us, after we have sent the signal to our own group. In an orphaned
+/// process group it never does.
+const STOP_TAKES_MS: i64 = 100;
+
+/// A message to the loop, one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Message {
+    /// The command has ended.
+    End = b'e',
+    Pause = b'p',
+    Resume = b'r',
+    /// The window has another size, or forge goes on after a stop.
+    Changed = b'c',
+}
+
+/// The loop. It ends with the command, or with the person's terminal.
+pub(super) struct RelayLoop {
+    command: Terminal,
+    person: PersonTerminal,
+    inbox: PipeReader,
+    paused: SyncSender<()>,
+    pauses: usize,
+    has_ended: bool,
+    /// `false` once the command's side is closed by all of its processes, or its stops are.
+    is_open: bool,
+    tells_stops: bool,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    filter: OutputFilter,
+    signals: SignalThread,
+}
+
+impl RelayLoop {
+    pub(super) fn new(
+        command: Terminal,
+        inbox: PipeReader,
+        messages: PipeWriter,
+        paused: SyncSender<()>,
+    ) -> io::Result<RelayLoop> {
+        Ok(RelayLoop {
+            command,
+            person: PersonTerminal::open()?,
+            inbox,
+            paused,
+            pauses: 0,
+            has_ended: false,
+            is_open: true,
+            tells_stops: true,
+            input: Vec::new(),
+            output: Vec::new(),
+            filter: OutputFilter::default(),
+            signals: SignalThread::start(messages)?,
+        })
+    }
+
+    pub(super) fn run(mut self) -> Withheld {
+        // An error is the end of the person's terminal: forge is told by a signal, or told to ignore it.
+        // The drop hangs the command's up.
+        let _gone = self.relay();
+        let _gone = self.person.restore();
+        self.signals.end();
+        self.filter.withheld()
+    }
+
+    fn relay(&mut self) -> io::Result<()> {
+        self.take_terminal()?;
+        while !self.has_ended || self.pauses > 0 {
+            self.step()?;
+        }
+        self.drain()
+    }
+
+    /// Relays what the command has left. The kernel has all of it by now: nobody is there to write more.
+    fn drain(&mut self) -> io::Result<()> {
+        while self.is_open && self.read_output()? {
+            self.write_output_whole()?;
+        }
+        self.filter.finish(&mut self.output);
+        self.write_output_whole()
+    }
+
+    /// Makes the person's terminal raw, if it is ours now, and hands the window size on.
+    fn take_terminal(&mut self) -> io::Result<()> {
+        if self.pauses == 0 {
+            self.person.make_raw()?;
+        }
+        // A size that cannot be known stays.
+        if let Ok(size) = tcgetwinsize(&self.person.input) {
+            let _gone = tcsetwinsize(&self.command, size);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        let relays = self.pauses == 0;
+        let when = |wanted: bool, flags| if wanted { flags } else { PollFlags::empty() };
+        let keys = relays && self.person.is_raw() && self.input.is_empty();
+        let reads = relays && self.is_open && self.output.is_empty();
+        let of_command = when(reads, PollFlags::IN)
+            | when(
+                relays && self.is_open && !self.input.is_empty(),
+                PollFlags::OUT,
+            );
+        let wanted = [
+            PollFlags::IN,
+            when(self.tells_stops, PollFlags::IN),
+            when(keys, PollFlags::IN),
+            of_command,
+            when(relays && !self.output.is_empty(), PollFlags::OUT),
+        ];
+        let looks = relays && !self.person.is_raw();
+        let events = self.wait(wanted, looks.then_some(FOREGROUND_CHECK_MS))?;
+        let [told, stopped, typed, command, writable] = events;
+        if !told.is_empty() {
+            self.take_messages()?;
+        }
+        if !stopped.is_empty() {
+            self.take_stop()?;
+        }
+        if self.pauses > 0 {
+            return Ok(());
+        }
+        if looks {
+            self.take_terminal()?;
+        }
+        if !typed.is_empty() {
+            self.read_input(typed)?;
+        }
+        if command.intersects(PollFlags::OUT) || !self.input.is_empty() {
+            self.write_input();
+        }
+        if reads && !command.is_empty() {
+            self.read_output()?;
+        }
+        if !writable.is_empty() || !self.output.is_empty() {
+            self.write_output()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for events at the inbox, the stops, the person's input, the command and the person's
+    /// output. A descriptor without wanted events is left out.
+    fn wait(&self, wanted: [PollFlags; 5], limit_ms: Option<i64>) -> io::Result<[PollFlags; 5]> {
+        let files = [
+            self.inbox.as_fd(),
+            self.command.stops(),
+            self.person.input.as_fd(),
+            self.command.as_fd(),
+            self.person.output.as_fd(),
+        ];
+        let used = |index: &usize| !wanted[*index].is_empty();
+        let mut fds: Vec<PollFd<'_>> = (0..files.len())
+            .filter(used)
+            .map(|index| PollFd::from_borrowed_fd(files[index], wanted[index]))
+            .collect();
+        let timeout = limit_ms.map(milliseconds);
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut events = [PollFlags::empty(); 5];
+        for (index, fd) in (0..files.len()).filter(used).zip(&fds) {
+            events[index] = fd.revents();
+        }
+        Ok(events)
+    }
+
+    fn take_messages(&mut self) -> io::Result<()> {
+        let mut messages = [0; 64];
+        let count = self.inbox.read(&mut messages)?;
+        for message in &messages[..count] {
+            if *message == Message::End as u8 {
+                self.has_ended = true;
+            } else if *message == Message::Pause as u8 {
+                self.pauses += 1;
+                self.write_output()?;
+                // Whoever waits for it is there.
+                let _gone = self.paused.send(());
+            } else if *message == Message::Resume as u8 {
+                self.pauses = self.pauses.saturating_sub(1);
+            } else {
+                self.take_terminal()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops forge with the command, and goes on with it: the shell takes the terminal meanwhile.
+    fn take_stop(&mut self) -> io::Result<()> {
+        match self.command.next_stop() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(_) => {
+                self.tells_stops = false;
+                return Ok(());
+            }
+        }
+        while self.pauses == 0 && self.read_output()? {
+            self.write_output_whole()?;
+        }
+        self.person.restore()?;
+        // The others of a pipeline too, as the terminal would have done.
+        let _alone = kill_process_group(getpgrp(), Signal::TSTP);
+        // Here the process stops, and goes on.
+        let _ = poll(&mut [], Some(&milliseconds(STOP_TAKES_MS)));
+        self.take_terminal()?;
+        // It has ended meanwhile if this fails.
+        let _ended = self.command.resume();
+        Ok(())
+    }
+
+    fn read_input(&mut self, events: PollFlags) -> io::Result<()> {
+        const END_OF_INPUT: u8 = 4;
+        self.input.resize(MAX_INPUT_BYTES, 0);
+        let read = (&self.person.input).read(&mut self.input);
+        let count = *read.as_ref().unwrap_or(&0);
+        self.input.truncate(count);
+        match read {
+            Ok(0) if events.intersects(PollFlags::HUP) => Err(ErrorKind::UnexpectedEof.into()),
+            // It was typed while the terminal still collected lines.
+            Ok(0) => {
+                self.input.push(END_OF_INPUT);
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) if is_temporary(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_input(&mut self) {
+        match (&self.command).write(&self.input) {
+            Ok(written) => {
+                self.input.drain(..written);
+            }
+            Err(error) if is_temporary(&error) => {}
+            // Nobody reads it any more.
+            Err(_) => self.input.clear(),
+        }
+    }
+
+    /// Reads what the command has written. Returns `false` if it is nothing.
+    fn read_output(&mut self) -> io::Result<bool> {
+        let mut read = [0; MAX_OUTPUT_BYTES];
+        match (&self.command).read(&mut read) {
+            Ok(0) => self.is_open = false,
+            Ok(count) => {
+                self.filter.push(&read[..count], &mut self.output);
+                return Ok(true);
+            }
+            Err(error) if is_temporary(&error) => {}
+            // Every process of the command has closed it.
+            Err(_) if self.has_ended => self.is_open = false,
+            // A process can open it again by its name. Until then there is nothing to wait for.
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+        Ok(false)
+    }
+
+    fn write_output(&mut self) -> io::Result<()> {
+        match (&self.person.output).write(&self.output) {
+            Ok(written) => {
+                self.output.drain(..written);
+                Ok(())
+            }
+            Err(error) if is_temporary(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_output_whole(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            let mut fds = [PollFd::new(&self.person.output, PollFlags::OUT)];
+            match poll(&mut fds, None) {
+                Ok(_) => self.write_output()?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns `true` if a later attempt can succeed.
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn milliseconds(count: i64) -> Timespec {
+    Timespec {
+        tv_sec: count / 1000,
+        tv_nsec: count % 1000 * 1_000_000,
+    }
+}
+
+/// A thread that tells the loop of SIGWINCH and SIGCONT.
+struct SignalThread {
+    over: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SignalThread {
+    fn start(mut messages: PipeWriter) -> io::Result<SignalThread> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        let (over, mut is_over) = oneshot::channel();
+        let inside = runtime.enter();
+        let mut resized = signal(SignalKind::window_change())?;
+        let mut resumed = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+        drop(inside);
+        let listen = async move {
+            loop {
+                tokio::select! {
+                    _ = &mut is_over => return,
+                    _ = resized.recv() => {}
+                    _ = resumed.recv() => {}
+                }
+                if messages.write_all(&[Message::Changed as u8]).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("terminal signals".to_owned())
+            .spawn(move || runtime.block_on(listen))?;
+        Ok(SignalThread {
+            over: Some(over),
+            thread: Some(thread),
+        })
+    }
+
+    fn end(&mut self) {
+        drop(self.over.take());
+        // It cannot fail.
+        let _ended = self.thread.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,101 @@
+//! Makes the terminal of a command: a pseudo-terminal of the devpts that this process sees, so that
+//! its name is true inside (pty(7), ioctl_tty(2)). The command's streams that are terminals of the
+//! broker become this one, with their modes and size.
+//!
+//! The supervisor is the leader of the session, as a shell would be, and the command has a process
+//! group of its own in it. The kernel stops such a group on Ctrl-Z: a group without a parent in its
+//! own session it lets run (setpgid(2), "orphaned process group").
+
+use crate::job::Run;
+use crate::sys::{self, CStr, Errno, network, terminal};
+use crate::wire;
+use crate::{CONTROL, Failure, at, record};
+
+const SOCK_STREAM: i32 = 1;
+
+/// Our ends: the command's side of the terminal, and the socket on which the broker learns that the
+/// command has stopped, and says that it goes on.
+#[derive(Clone, Copy)]
+pub struct CommandTerminal {
+    pub side: i32,
+    pub jobs: i32,
+}
+
+/// Makes the terminal, hands the broker its side, and puts the command's into its streams.
+pub fn open(run: &mut Run<'_>) -> Result<(), Failure> {
+    let made = make(run).map_err(at(wire::STAGE_TERMINAL))?;
+    for stream in &mut run.stdio {
+        if terminal::modes(*stream).is_ok() {
+            sys::close(*stream);
+            *stream = made.side;
+        }
+    }
+    if let Some(ruleset) = run.ruleset
+        && run.terminal_rights != 0
+    {
+        sys::landlock_allow(ruleset, made.side, run.terminal_rights)
+            .map_err(at(wire::STAGE_LATE_RULE))?;
+    }
+    run.terminal = Some(made);
+    Ok(())
+}
+
+fn make(run: &Run<'_>) -> Result<CommandTerminal, Errno> {
+    let is_terminal = |stream: &&i32| terminal::modes(**stream).is_ok();
+    let like = *run.stdio.iter().find(is_terminal).ok_or(sys::ENOTTY)?;
+    let path = CStr::new(b"/dev/ptmx\0").ok_or(sys::EINVAL)?;
+    // The broker polls it.
+    let flags = sys::O_RDWR | sys::O_NOCTTY | sys::O_NONBLOCK | sys::O_CLOEXEC;
+    let master = sys::open(path, flags, 0)?;
+    terminal::unlock(master)?;
+    let side = terminal::peer(master)?;
+    let modes = terminal::modes(like)?;
+    // Others are those of the line editor of a shell that started us in the background.
+    if terminal::collects_lines(&modes) {
+        terminal::set_modes(side, &modes)?;
+    }
+    terminal::set_size(side, terminal::size(like)?)?;
+    // A broker that does not listen never holds the supervisor.
+    let kind = SOCK_STREAM | sys::O_CLOEXEC | sys::O_NONBLOCK;
+    let [jobs, theirs] = sys::attempts::socket_pair(kind)?;
+    let made = record(wire::RECORD_TERMINAL, 0, 0, 0);
+    network::send_with_descriptors(CONTROL, &made, [master, theirs])?;
+    sys::close(master);
+    sys::close(theirs);
+    Ok(CommandTerminal { side, jobs })
+}
+
+/// Makes the supervisor the leader of a session with this controlling terminal.
+pub fn lead_session(own: CommandTerminal) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_TERMINAL);
+    sys::setsid().map_err(&failed)?;
+    terminal::control(own.side).map_err(&failed)
+}
+
+/// Gives the command, which calls it, a process group, and that group the terminal.
+pub fn take_foreground(own: CommandTerminal) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_TERMINAL);
+    terminal::lead_group().map_err(&failed)?;
+    // All signals are blocked, so that the kernel does not stop us for it (SIGTTOU).
+    terminal::set_foreground(own.side, sys::getpid()).map_err(&failed)
+}
+
+/// Tells the broker that the command has stopped.
+pub fn tell_stop(jobs: i32, signal: i32) {
+    // A broker that does not listen is not told.
+    let _ = sys::write(jobs, &[signal as u8]);
+}
+
+/// Lets the command go on if the broker says so. Returns `false` if the broker never will.
+pub fn answer(jobs: i32, target: i32) -> bool {
+    let mut byte = [0u8; 1];
+    match sys::read(jobs, &mut byte) {
+        Ok(0) => false,
+        Ok(_) => {
+            // It may have ended meanwhile.
+            let _ = sys::kill(-target, sys::SIGCONT);
+            true
+        }
+        Err(errno) => errno == sys::EAGAIN,
+    }
+}

@@ -1,0 +1,96 @@
+//! The broker's side of a command's terminal: what the command writes, what the user types, the
+//! window size, and job control.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// The broker's side of the pseudo-terminal of a command with
+/// [`Session::Terminal`](crate::Session::Terminal): the master of pty(7). Reading and writing never
+/// block. Once no process of the command has the other side open, a read fails with `EIO`. A new
+/// window size (`TIOCSWINSZ` of ioctl_tty(2)) signals the command. Dropping it hangs the terminal up.
+///
+/// A command that stops, by Ctrl-Z say, is told by [`Terminal::next_stop`]. It goes on after
+/// [`Terminal::resume`].
+///
+/// ```
+/// use os_sandbox::{Command, Directories, Plan, Policy, Requirement, Sandbox, Session, Support};
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// let sandbox = Sandbox::open(plan, Directories::user());
+/// // No standard stream is a terminal, so that there is none to stand in for.
+/// let started = Command::new(&sandbox, "true").session(Session::Terminal).spawn();
+/// assert_eq!(started.unwrap_err().kind(), os_sandbox::ErrorKind::Invalid);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Terminal {
+    side: File,
+    jobs: UnixStream,
+}
+
+impl Terminal {
+    pub(crate) fn new(side: OwnedFd, jobs: OwnedFd) -> Terminal {
+        Terminal {
+            side: side.into(),
+            jobs: jobs.into(),
+        }
+    }
+
+    /// Returns the descriptor that is readable when the command has stopped, or has ended.
+    #[must_use]
+    pub fn stops(&self) -> BorrowedFd<'_> {
+        self.jobs.as_fd()
+    }
+
+    /// Returns the signal by which the command was stopped. `None` if it was not, since the last
+    /// call. Never blocks.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the command has ended.
+    pub fn next_stop(&self) -> io::Result<Option<i32>> {
+        let mut signal = [0];
+        match (&self.jobs).read(&mut signal) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(Some(signal[0].into())),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets a stopped command go on.
+    ///
+    /// # Errors
+    /// If the command has ended.
+    pub fn resume(&self) -> io::Result<()> {
+        (&self.jobs).write_all(&[0])
+    }
+}
+
+impl AsFd for Terminal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.side.as_fd()
+    }
+}
+
+impl Read for &Terminal {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&self.side).read(buffer)
+    }
+}
+
+impl Write for &Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.side).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
