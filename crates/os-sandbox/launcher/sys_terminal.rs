@@ -13,27 +13,27 @@ const TIOCGPTPEER: usize = 0x5441;
 const TIOCSPTLCK: usize = 0x4004_5431;
 
 /// The kernel's struct termios: four words of flags, line discipline, 19 characters.
-pub type Modes = [u32; 9];
+pub type TerminalModes = [u32; 9];
 
 fn request(number: i32, what: usize, argument: usize) -> Result<usize> {
     raw(nr::IOCTL, [fd(number), what, argument, 0, 0, 0])
 }
 
 /// Fails for everything that is not a terminal.
-pub fn modes(number: i32) -> Result<Modes> {
+pub fn modes(number: i32) -> Result<TerminalModes> {
     let mut modes = [0; 9];
     request(number, TCGETS, modes.as_mut_ptr() as usize)?;
     Ok(modes)
 }
 
 /// Returns `true` if the input is handed over by lines (`ICANON`).
-pub fn collects_lines(modes: &Modes) -> bool {
+pub fn collects_lines(modes: &TerminalModes) -> bool {
     const ICANON: u32 = 2;
     const LOCAL: usize = 3;
     modes[LOCAL] & ICANON != 0
 }
 
-pub fn set_modes(number: i32, modes: &Modes) -> Result<()> {
+pub fn set_modes(number: i32, modes: &TerminalModes) -> Result<()> {
     request(number, TCSETS, modes.as_ptr() as usize).map(drop)
 }
 

@@ -1,5 +1,4 @@
-//! The broker's side of a command's terminal: what the command writes, what the user types, the
-//! window size, and job control.
+//! The broker's side of a command's terminal: output, keys, the window size, and job control.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

@@ -88,7 +88,7 @@ enum Unit {
 }
 
 impl OutputFilter {
-    /// Appends to `out` what passes.
+    /// Filters bytes and appends the rest to `out`.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         while let Some((byte, more)) = rest.split_first() {
@@ -307,14 +307,14 @@ impl OutputFilter {
         let kind = StringKind::SystemCommand;
         let verdict = system_command(&self.held, next);
         match (verdict, next) {
-            (Verdict::Undecided, Some(byte)) => self.hold(byte, out),
-            (Verdict::Undecided | Verdict::Pass, None) => {
+            (CommandVerdict::Undecided, Some(byte)) => self.hold(byte, out),
+            (CommandVerdict::Undecided | CommandVerdict::Pass, None) => {
                 self.pass(out);
                 self.has_open_string = true;
                 self.state = State::String(kind, StringFate::Passed);
             }
-            (Verdict::Pass, Some(byte)) => self.pass_string(kind, byte, out),
-            (Verdict::Withhold(why), _) => self.withhold_string(kind, why, out),
+            (CommandVerdict::Pass, Some(byte)) => self.pass_string(kind, byte, out),
+            (CommandVerdict::Withhold(why), _) => self.withhold_string(kind, why, out),
         }
     }
 
@@ -434,7 +434,7 @@ impl ControlSequence {
     }
 }
 
-enum Verdict {
+enum CommandVerdict {
     Undecided,
     Pass,
     Withhold(WithheldKind),
@@ -442,21 +442,21 @@ enum Verdict {
 
 /// Returns the verdict about a system command by its introducer and first bytes, which are held, and
 /// the next byte.
-fn system_command(held: &[u8], next: Option<u8>) -> Verdict {
+fn system_command(held: &[u8], next: Option<u8>) -> CommandVerdict {
     let mut body = body(held).chain(next).peekable();
     let (number, digits) = take_number(&mut body);
     let Some(separator) = body.next() else {
         // All of it was digits: more of them can come, unless the string ends here.
         return match next {
-            Some(_) => Verdict::Undecided,
+            Some(_) => CommandVerdict::Undecided,
             None => command_verdict(number),
         };
     };
     if digits == 0 {
         return match separator {
             // Titles of Sun's and DEC's terminals; without a number it is 0.
-            b'l' | b'L' | b'I' | b';' => Verdict::Withhold(WithheldKind::Title),
-            _ => Verdict::Pass,
+            b'l' | b'L' | b'I' | b';' => CommandVerdict::Withhold(WithheldKind::Title),
+            _ => CommandVerdict::Pass,
         };
     }
     // ConEmu starts programs by it. Progress, and the notifications of others, pass.
@@ -464,12 +464,14 @@ fn system_command(held: &[u8], next: Option<u8>) -> Verdict {
         let (operation, digits) = take_number(&mut body);
         return match (body.next(), next) {
             (Some(b';') | None, _) if digits > 0 && operation == 4 => match next {
-                Some(byte) if byte.is_ascii_digit() => Verdict::Undecided,
-                _ => Verdict::Pass,
+                Some(byte) if byte.is_ascii_digit() => CommandVerdict::Undecided,
+                _ => CommandVerdict::Pass,
             },
-            (None, Some(_)) => Verdict::Undecided,
-            (Some(b';'), _) | (None, None) if digits > 0 => Verdict::Withhold(WithheldKind::Other),
-            _ => Verdict::Pass,
+            (None, Some(_)) => CommandVerdict::Undecided,
+            (Some(b';'), _) | (None, None) if digits > 0 => {
+                CommandVerdict::Withhold(WithheldKind::Other)
+            }
+            _ => CommandVerdict::Pass,
         };
     }
     command_verdict(number)
@@ -497,18 +499,18 @@ fn take_number(bytes: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> (u3
     (number, digits)
 }
 
-fn command_verdict(number: u32) -> Verdict {
+fn command_verdict(number: u32) -> CommandVerdict {
     match number {
         // Icon name and title; a property of the window; tab of Konsole.
-        0..=3 | 30 => Verdict::Withhold(WithheldKind::Title),
+        0..=3 | 30 => CommandVerdict::Withhold(WithheldKind::Title),
         // The selection, and kitty's protocol for it.
-        52 | 5522 => Verdict::Withhold(WithheldKind::Clipboard),
+        52 | 5522 => CommandVerdict::Withhold(WithheldKind::Clipboard),
         // Fonts, whose report repeats the command's text (CVE-2022-45063), and profiles.
-        50 => Verdict::Withhold(WithheldKind::Answer),
+        50 => CommandVerdict::Withhold(WithheldKind::Answer),
         // Log file; functions of Emacs and Vim; clipboard, variables and downloads of iTerm2; files of
         // kitty.
-        46 | 51 | 1337 | 5113 => Verdict::Withhold(WithheldKind::Other),
-        _ => Verdict::Pass,
+        46 | 51 | 1337 | 5113 => CommandVerdict::Withhold(WithheldKind::Other),
+        _ => CommandVerdict::Pass,
     }
 }
 
@@ -629,5 +631,4 @@ impl Withheld {
 }
 
 #[cfg(test)]
-#[path = "filter_tests.rs"]
 mod tests;

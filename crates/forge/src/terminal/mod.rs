@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use os_sandbox::{Plan, Session, Terminal};
 
 use filter::Withheld;
-use relay::{Message, RelayLoop};
+use relay::{RelayLoop, RelayMessage};
 
 /// The relay that runs, if one does.
 static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
@@ -37,7 +37,7 @@ pub(crate) struct Relay {
 
 struct RelayHandle {
     messages: PipeWriter,
-    /// One for each [`Message::Pause`].
+    /// One for each [`RelayMessage::Pause`].
     paused: Mutex<Receiver<()>>,
 }
 
@@ -70,14 +70,14 @@ impl Relay {
     }
 
     /// Relays the rest after the command has ended, gives the terminal back as it was, and returns
-    /// one line about what it did not get.
+    /// one line about the withheld sequences.
     pub(crate) fn finish(mut self) -> Option<String> {
         self.end().describe()
     }
 
     fn end(&mut self) -> Withheld {
         *running() = None;
-        self.handle.send(Message::End);
+        self.handle.send(RelayMessage::End);
         let ended = self.thread.take().map(JoinHandle::join);
         // A relay that failed has given the terminal back as well.
         ended.and_then(Result::ok).unwrap_or_default()
@@ -93,7 +93,7 @@ impl Drop for Relay {
 }
 
 impl RelayHandle {
-    fn send(&self, message: Message) {
+    fn send(&self, message: RelayMessage) {
         // A relay that has ended needs none.
         let _ended = (&self.messages).write_all(&[message as u8]);
     }
@@ -107,7 +107,7 @@ pub(crate) fn pause() -> RelayPause {
     {
         let paused = handle.paused.lock();
         let paused = paused.unwrap_or_else(PoisonError::into_inner);
-        handle.send(Message::Pause);
+        handle.send(RelayMessage::Pause);
         // The other end is gone if the relay has ended.
         let _ended = paused.recv();
     }
@@ -117,7 +117,7 @@ pub(crate) fn pause() -> RelayPause {
 impl Drop for RelayPause {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            handle.send(Message::Resume);
+            handle.send(RelayMessage::Resume);
         }
     }
 }

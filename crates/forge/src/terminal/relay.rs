@@ -28,7 +28,7 @@ const STOP_TAKES_MS: i64 = 100;
 /// A message to the loop, one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Message {
+pub(super) enum RelayMessage {
     /// The command has ended.
     End = b'e',
     Pause = b'p',
@@ -94,7 +94,7 @@ impl RelayLoop {
         self.drain()
     }
 
-    /// Relays what the command has left. The kernel has all of it by now: nobody is there to write more.
+    /// Relays the rest of the output. No process of the command is left to write more.
     fn drain(&mut self) -> io::Result<()> {
         while self.is_open && self.read_output()? {
             self.write_output_whole()?;
@@ -193,14 +193,14 @@ impl RelayLoop {
         let mut messages = [0; 64];
         let count = self.inbox.read(&mut messages)?;
         for message in &messages[..count] {
-            if *message == Message::End as u8 {
+            if *message == RelayMessage::End as u8 {
                 self.has_ended = true;
-            } else if *message == Message::Pause as u8 {
+            } else if *message == RelayMessage::Pause as u8 {
                 self.pauses += 1;
                 self.write_output()?;
-                // Whoever waits for it is there.
+                // The sender of the message waits for it.
                 let _gone = self.paused.send(());
-            } else if *message == Message::Resume as u8 {
+            } else if *message == RelayMessage::Resume as u8 {
                 self.pauses = self.pauses.saturating_sub(1);
             } else {
                 self.take_terminal()?;
@@ -263,7 +263,7 @@ impl RelayLoop {
         }
     }
 
-    /// Reads what the command has written. Returns `false` if it is nothing.
+    /// Reads output of the command. Returns `false` if none is there.
     fn read_output(&mut self) -> io::Result<bool> {
         let mut read = [0; MAX_OUTPUT_BYTES];
         match (&self.command).read(&mut read) {
@@ -340,7 +340,7 @@ impl SignalThread {
                     _ = resized.recv() => {}
                     _ = resumed.recv() => {}
                 }
-                if messages.write_all(&[Message::Changed as u8]).is_err() {
+                if messages.write_all(&[RelayMessage::Changed as u8]).is_err() {
                     return;
                 }
             }

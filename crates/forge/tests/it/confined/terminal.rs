@@ -26,6 +26,7 @@ struct Case {
 }
 
 /// Runs a test for each mechanism: as this user, and as an ordinary one if this one is root.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn each(test: impl Fn(&Case)) {
     let is_root = rustix::process::geteuid().is_root();
     let mut ran = 0;
@@ -211,6 +212,10 @@ fn ctrl_z_stops_forge_and_fg_continues() {
         terminal.type_text("two\r");
         terminal.until("two\ntwo");
         terminal.type_text("\x04");
+        // Until then the command has what is typed.
+        while is_raw(&terminal) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         terminal.type_text("echo code $?; exit\r");
         terminal.until("code 0");
         let ended = terminal.end_with_command();
@@ -322,7 +327,8 @@ fn tmux_runs_inside() {
         terminal.until("pane 42");
         terminal.until("/dev/pts/1");
         terminal.resize(100, 30);
-        terminal.type_text("stty size\r");
+        // tmux takes a moment, and its pane has a line less.
+        terminal.type_text("until stty size | grep 29.100; do sleep 0.1; done\r");
         terminal.until("29 100");
         terminal.type_text("exit\r");
         let ended = terminal.end_with_command();
