@@ -21,9 +21,12 @@ const MAX_OUTPUT_BYTES: usize = 64 << 10;
 /// Time between two looks for the terminal while another process group has it: the shell's `fg` tells a
 /// job that runs nothing.
 const FOREGROUND_CHECK_MS: i64 = 200;
-/// Time for the kernel to stop us, after we have sent the signal to our own group. In an orphaned
-/// process group it never does.
-const STOP_TAKES_MS: i64 = 100;
+
+/// Time between two looks for the signal that stops forge, and their number.
+const STOP_CHECK_MS: i64 = 2;
+const MAX_STOP_CHECKS: u32 = 1000;
+/// Time between a thread's taking the signal and the stop of all.
+const STOP_TAKES_MS: i64 = 20;
 
 /// A message to the loop, one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,8 +228,15 @@ impl RelayLoop {
         self.person.restore()?;
         // The others of a pipeline too, as the terminal would have done.
         let _alone = kill_process_group(getpgrp(), Signal::TSTP);
-        // Here the process stops, and goes on.
-        let _ = poll(&mut [], Some(&milliseconds(STOP_TAKES_MS)));
+        // Why: another thread takes the signal, when it comes to it. In an orphaned process group the
+        // signal does nothing, so that the stop itself cannot be waited for.
+        for _ in 0..MAX_STOP_CHECKS {
+            if !is_stop_pending() {
+                break;
+            }
+            wait_ms(STOP_CHECK_MS);
+        }
+        wait_ms(STOP_TAKES_MS);
         self.take_terminal()?;
         // It has ended meanwhile if this fails.
         let _ended = self.command.resume();
@@ -303,6 +313,19 @@ impl RelayLoop {
         }
         Ok(())
     }
+}
+
+/// Returns `true` if no thread of this process has taken its SIGTSTP yet.
+fn is_stop_pending() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let mask = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (Signal::TSTP.as_raw() - 1)) != 0)
+}
+
+fn wait_ms(count: i64) {
+    // A signal ends it early, which is as good.
+    let _signal = poll(&mut [], Some(&milliseconds(count)));
 }
 
 /// Returns `true` if a later attempt can succeed.

@@ -276,7 +276,7 @@ fn the_clipboard_and_the_title_are_not_the_commands() {
 fn the_terminal_is_given_back() {
     each(|case| {
         let terminal = case.start("stty raw -echo; echo started; read -r key; kill -9 $$");
-        let before = terminal.modes().local_modes;
+        let before = terminal.before.local_modes;
         terminal.until("started");
         assert!(is_raw(&terminal));
         terminal.type_text("\n");

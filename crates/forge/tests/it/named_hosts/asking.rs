@@ -373,7 +373,7 @@ print(termios.tcgetattr(0) == before)
     // The command shares the terminal of forge, or has one of its own.
     for piped in [true, false] {
         let terminal = servers.terminal_with(WITH_TERMINAL, &args, piped);
-        let before = terminal.modes().local_modes;
+        let before = terminal.before.local_modes;
         terminal.until(KEYS);
         terminal.type_text("y\r");
         let ended = terminal.end();

@@ -25,6 +25,8 @@ pub(crate) struct Terminal {
     seen: Arc<Mutex<Seen>>,
     reader: JoinHandle<()>,
     stdout: Option<JoinHandle<String>>,
+    /// The modes before the program started.
+    pub(crate) before: Termios,
 }
 
 pub(crate) struct Seen {
@@ -76,6 +78,7 @@ impl Terminal {
         };
         let first = slave();
         tcsetwinsize(&first, size(setup.columns, setup.rows)).unwrap();
+        let before = tcgetattr(&first).unwrap();
         let mut command = world.command(program, args);
         command.envs(setup.env.iter().copied());
         command.stdin(slave()).stderr(slave());
@@ -120,6 +123,7 @@ impl Terminal {
             seen,
             reader,
             stdout,
+            before,
         }
     }
 
