@@ -142,7 +142,8 @@ impl RelayLoop {
             self.take_messages()?;
         }
         if !stopped.is_empty() {
-            self.take_stop()?;
+            // The events are from before the stop.
+            return self.take_stop();
         }
         if self.pauses > 0 {
             return Ok(());
