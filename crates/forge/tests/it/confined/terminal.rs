@@ -212,10 +212,8 @@ fn ctrl_z_stops_forge_and_fg_continues() {
         terminal.type_text("two\r");
         terminal.until("two\ntwo");
         terminal.type_text("\x04");
-        // Until then the command has what is typed.
-        while is_raw(&terminal) {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        // Until the shell's prompt, the command or nobody has the input.
+        terminal.until("two\ntwo\n$");
         terminal.type_text("echo code $?; exit\r");
         terminal.until("code 0");
         let ended = terminal.end_with_command();
