@@ -580,6 +580,11 @@ fn run_it(
         let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
+        if presets.is_none() && !exit.success() && !quiet {
+            preset_hint(program, ambient)
+                .into_iter()
+                .for_each(stderr::print);
+        }
         if let Some(changes) = &changes {
             if !exit.success() && !quiet {
                 reviewed::print_foreign(changes);
@@ -768,10 +773,23 @@ fn start_error(
         }
         _ => None,
     };
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+    let preset = match error.kind() {
+        ErrorKind::NotFound => preset_hint(program, ambient),
+        _ => None,
+    };
+    let preset = preset
+        .as_deref()
+        .map(|told| told.trim_start_matches("hint: "));
+    let hints: Vec<&str> = hint.as_deref().into_iter().chain(preset).collect();
+    match hints.as_slice() {
+        [] => failure,
+        hints => failure.hint(hints.join("\n")),
     }
+}
+
+/// Returns a hint at the preset for a program.
+fn preset_hint(program: &OsStr, ambient: &Ambient) -> Option<String> {
+    presets::hint(program.to_str()?, ambient)
 }
 
 /// Records the end of the command, and returns it.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use os_sandbox::{Backend, Plan, Policy};
 use sandbox_config::{
-    ExtraDirs, Grant, HostGroup, PersonalRules, PresetChoice, PresetLibrary, PresetRights,
-    PresetSet, PresetState, SharedState, StateMode,
+    ExtraDirs, FoundRegistry, Grant, HostGroup, PersonalRules, PresetChoice, PresetLibrary,
+    PresetRights, PresetSet, PresetState, SharedState, StateMode,
 };
 use sandbox_names::hex;
 use serde_json::{Value, json};
@@ -38,6 +38,8 @@ pub(crate) struct ActivePresets {
     /// `true` if the person shares state and keys of theirs.
     shares: bool,
     groups: Vec<HostGroup>,
+    /// Package registries that files of the project name. Commands do not reach them.
+    of_project: Vec<FoundRegistry>,
 }
 
 /// Returns the presets that there are.
@@ -51,6 +53,22 @@ pub(crate) fn library(ambient: &Ambient) -> PresetLibrary {
 /// Returns the directory of the person's presets.
 pub(crate) fn own_directory(ambient: &Ambient) -> Option<PathBuf> {
     Some(ambient.user_file.as_deref()?.parent()?.join("presets"))
+}
+
+/// Returns the preset of an agent whose command was typed without one.
+pub(crate) fn hint(program: &str, ambient: &Ambient) -> Option<String> {
+    let library = library(ambient);
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let presets = library.names().into_iter();
+    let mut presets = presets.filter_map(|preset| library.read(&preset).ok());
+    let found = presets.find(|one| {
+        // Of compilers and package managers people know that they need no login.
+        one.has_hosts() && one.commands().iter().any(|known| known == name)
+    })?;
+    Some(format!(
+        "hint: there is a preset for {name}: forge exec --preset {} -- {name}",
+        found.name()
+    ))
 }
 
 /// Reads the presets that the command line names, asks the person about sharing, and prepares the
@@ -73,16 +91,21 @@ pub(crate) fn activate(
         (_, true) => false,
         (false, false) => wishes.ask(global, ambient)?,
     };
+    let registries = registries::find(&set, &project, home, ambient);
     let groups: Vec<HostGroup> = args.host_groups.iter().map(|name| name.group()).collect();
     let choice = PresetChoice {
         groups: groups.clone(),
         keys: shares,
         programs: program_dirs(&set, home, ambient),
-        registries: registries::find(&set, &project, home, ambient),
+        registries: registries.own,
     };
     let rights = set.rights(&choice)?;
-    let dirs = prepare_home(&set, &project, home, shares, ambient)?;
+    let mut dirs = prepare_home(&set, &project, home, shares, ambient)?;
+    for state in &mut dirs.state {
+        state.writable &= !args.read_only;
+    }
     Ok(Some(ActivePresets {
+        of_project: registries.of_project,
         set,
         rights,
         dirs,
@@ -180,6 +203,13 @@ impl ActivePresets {
             "preset {}: home directory kept for this project; {shared}",
             self.names()
         ));
+        for one in &self.of_project {
+            let (file, host) = (escape(&one.place), escape(&one.host));
+            stderr::print(format!(
+                "note: {file} of the project names {host}, and a repository does not choose hosts: \
+                 allow it with --host {host}"
+            ));
+        }
         for note in self.set.notes() {
             stderr::print(format!("note: {}", escape(note)));
         }

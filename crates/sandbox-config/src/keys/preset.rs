@@ -80,7 +80,7 @@ key_table! {
         version: Like(&LINE), required;
         /// Day of the trial.
         date: Like(&DATE), required;
-        /// What was tried.
+        /// The extent of the trial.
         how: Like(&LINE);
     }
 }

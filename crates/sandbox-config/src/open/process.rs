@@ -141,7 +141,7 @@ impl Grant {
         self.policy_of(None)
     }
 
-    /// The same with a home directory that is kept, and with files and directories of a person's home
+    /// Returns the policy with a home directory that is kept, and with files and directories of a person's home
     /// directory beside the mounts of the project.
     ///
     /// ```

@@ -44,7 +44,7 @@ static BUILT_IN: &[(&str, &str)] = built_in![
 /// let library = PresetLibrary::built_in();
 /// assert!(library.names().contains(&"claude".to_owned()));
 /// let mistakes = library.read("clude").unwrap_err();
-/// assert_eq!(mistakes.to_string().lines().next().unwrap(), "error: unknown preset `clude`");
+/// assert_eq!(mistakes.iter().next().unwrap().message(), "unknown preset `clude`");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct PresetLibrary {

@@ -87,6 +87,12 @@ impl Preset {
         self.verified.as_ref()
     }
 
+    /// Returns `true` if it names hosts.
+    #[must_use]
+    pub fn has_hosts(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
     /// Returns the names of the programs that it is for.
     #[must_use]
     pub fn commands(&self) -> &[String] {
@@ -108,7 +114,7 @@ pub struct VerifiedVersion {
     pub version: String,
     /// The day, `YYYY-MM-DD`.
     pub date: String,
-    /// What was tried.
+    /// The extent of the trial.
     pub how: Option<String>,
 }
 

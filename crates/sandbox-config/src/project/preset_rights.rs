@@ -1,11 +1,11 @@
 //! The rights that presets add to a project's ceiling. The person names presets for one command, so
-//! nothing of it needs a yes; what the project denies or protects by name stays so.
+//! nothing of it needs a yes; names that the project denies or protects stay so.
 
 use crate::grant::Grant;
 use crate::grant::network::denied_hosts;
 use crate::loading::load_context::LoadContext;
 use crate::settings::confinement::program_dirs;
-use crate::syntax::yaml::YamlNode;
+use crate::syntax::yaml::{YamlNode, YamlValue};
 
 /// Adds the rights of the sources' presets. `root` is the tree that the ceiling was read from.
 pub(crate) fn add(context: &mut LoadContext<'_>, root: &YamlNode, ceiling: &mut Grant) {
@@ -48,6 +48,12 @@ pub(crate) fn add(context: &mut LoadContext<'_>, root: &YamlNode, ceiling: &mut 
         ceiling.confinement.programs = program_dirs(context, directories);
     }
 
+    // `-c network=false` is the person's word for this run, too.
+    let network = root.entry("network").map(|entry| &entry.node);
+    let is_off = |node: &YamlNode| matches!(node.value, YamlValue::Bool(false));
+    if network.is_some_and(|node| is_off(node) && node.span.layer().is_own_voice()) {
+        return;
+    }
     let hosts = presets.hosts.iter().map(|line| line.pattern.clone());
     let denied = denied_hosts(&context.network_lines);
     ceiling.network = ceiling.network.with_hosts(hosts, denied);

@@ -137,6 +137,22 @@ fn untrusted_hosts_of_the_project_stay_untrusted() {
 }
 
 #[test]
+fn the_network_that_a_person_turned_off_stays_off() {
+    for (setting, is_off) in [(Some("false"), true), (None, false)] {
+        let scratch = Scratch::with_config("sandbox: { root: . }\nnetwork: false\n");
+        let mut sources = scratch.sources();
+        let own = setting.map(|value| ("network".to_owned(), value.to_owned()));
+        sources.overrides.extend(own);
+        with_presets(&mut sources, &["claude"], &PresetChoice::default());
+        assert_eq!(
+            hosts(&load(&sources).unwrap()) == "off",
+            is_off,
+            "{setting:?}"
+        );
+    }
+}
+
+#[test]
 fn groups_and_keys_are_chosen() {
     let scratch = Scratch::with_config("sandbox: { root: . }\n");
     let mut sources = scratch.sources();

@@ -11,62 +11,71 @@ use crate::bounded::read_text;
 /// Bound on the size of a file with settings, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Returns the registries that the settings name, each once.
+/// The registries that settings name.
+#[derive(Debug, Default)]
+pub(super) struct RegistrySearch {
+    /// From variables and files of the person: commands reach them.
+    pub(super) own: Vec<FoundRegistry>,
+    /// From files of the project. A repository does not choose hosts, so the person is told.
+    pub(super) of_project: Vec<FoundRegistry>,
+}
+
+/// Looks for the registries, each once.
 pub(super) fn find(
     set: &PresetSet,
     project: &Path,
     home: &Path,
     ambient: &Ambient,
-) -> Vec<FoundRegistry> {
-    let mut found: Vec<FoundRegistry> = Vec::new();
+) -> RegistrySearch {
+    let mut search = RegistrySearch::default();
     for setting in set.registries() {
-        for one in of(setting, project, home, ambient) {
-            if !found.contains(&one) {
-                found.push(one);
-            }
+        let in_files = |of_person: bool| {
+            let files = setting.files.iter();
+            let files = files.filter(move |file| is_of_person(file) == of_person);
+            files.flat_map(|file| in_file(setting, file, project, home))
+        };
+        let in_variable = setting.env.as_deref().and_then(|name| {
+            let found = registries(ambient.var(name)?, name);
+            (!found.is_empty()).then_some(found)
+        });
+        let mut own = in_variable.unwrap_or_else(|| in_files(true).collect());
+        // One address fits the variable.
+        if let [one] = own.as_mut_slice() {
+            one.env.clone_from(&setting.env);
         }
+        add(&mut search.own, own);
+        add(&mut search.of_project, in_files(false));
     }
-    found
+    let RegistrySearch { own, of_project } = &mut search;
+    of_project.retain(|one| own.iter().all(|known| known.host != one.host));
+    search
 }
 
-/// Returns the address in the variable, or else those in the first file that has any.
-fn of(
+fn add(all: &mut Vec<FoundRegistry>, more: impl IntoIterator<Item = FoundRegistry>) {
+    for one in more {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+}
+
+fn is_of_person(file: &str) -> bool {
+    file.starts_with("~/") || file.starts_with('/')
+}
+
+fn in_file(
     setting: &RegistrySetting,
+    file: &str,
     project: &Path,
     home: &Path,
-    ambient: &Ambient,
 ) -> Vec<FoundRegistry> {
-    let in_variable = setting.env.as_deref().and_then(|name| {
-        let found = registry(ambient.var(name)?, name)?;
-        Some(FoundRegistry {
-            env: Some(name.to_owned()),
-            ..found
-        })
-    });
-    if let Some(found) = in_variable {
-        return vec![found];
-    }
-    for file in &setting.files {
-        let path = match file.strip_prefix("~/") {
-            Some(below) => home.join(below),
-            None => project.join(file),
-        };
-        let Ok(text) = read_text(&path, MAX_BYTES) else {
-            continue;
-        };
-        let values = values(&text, &setting.keys);
-        let found: Vec<FoundRegistry> = values.filter_map(|value| registry(value, file)).collect();
-        if let [one] = found.as_slice() {
-            return vec![FoundRegistry {
-                env: setting.env.clone(),
-                ..one.clone()
-            }];
-        }
-        if !found.is_empty() {
-            return found;
-        }
-    }
-    Vec::new()
+    let path = match file.strip_prefix("~/") {
+        Some(below) => home.join(below),
+        None => project.join(file),
+    };
+    let text = read_text(&path, MAX_BYTES).unwrap_or_default();
+    let values = values(&text, &setting.keys);
+    values.flat_map(|value| registries(value, file)).collect()
 }
 
 /// Returns the values of settings: lines `NAME = VALUE` (INI, TOML, environment) and `NAME: VALUE`
@@ -81,8 +90,17 @@ fn values<'t>(text: &'t str, keys: &'t [String]) -> impl Iterator<Item = &'t str
     })
 }
 
+/// Reads the addresses of a value. GOPROXY separates several by commas or bars.
+fn registries(value: &str, place: &str) -> Vec<FoundRegistry> {
+    let addresses = value.split([',', '|']);
+    addresses
+        .filter_map(|address| registry(address, place))
+        .collect()
+}
+
 /// Reads an address. User name and password are left out: commands do not get them.
 fn registry(value: &str, place: &str) -> Option<FoundRegistry> {
+    let value = value.trim();
     let address = value.strip_prefix("sparse+").unwrap_or(value);
     let mut url = url::Url::parse(address).ok()?;
     let port = match url.scheme() {
@@ -129,11 +147,16 @@ mod tests {
                 Some("127.0.0.1:4873"),
             ),
             ("GOPROXY=off\n", "GOPROXY", None),
+            (
+                "GOPROXY=off,https://go.example.com|direct\n",
+                "GOPROXY",
+                Some("go.example.com:443"),
+            ),
             ("registry=file:///tmp/x\n", "registry", None),
             ("# registry=https://npm.example.com/\n", "registry", None),
         ] {
             let keys = [key.to_owned()];
-            let found = values(text, &keys).find_map(|value| registry(value, "x"));
+            let found = values(text, &keys).find_map(|value| registries(value, "x").pop());
             assert_eq!(
                 found.as_ref().map(|one| one.host.as_str()),
                 expected,

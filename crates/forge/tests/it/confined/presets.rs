@@ -231,6 +231,74 @@ fn a_link_that_a_command_left_in_its_home_leads_nowhere() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
+/// The person's own setting is allowed; a repository does not choose where data can go.
+#[test]
+fn hosts_of_registries_come_from_the_person() {
+    let world = world();
+    fs::write(
+        world.outside().join("home/.npmrc"),
+        "registry=https://me:secret@npm.example.com/\n",
+    )
+    .unwrap();
+    world.write(".npmrc", "registry=https://evil.example.com/\n");
+    let hosts = |preset: &str| {
+        let all = [
+            "exec",
+            "--json",
+            "--preset",
+            preset,
+            "--",
+            "sh",
+            "-c",
+            "echo $npm_config_registry",
+        ];
+        let ran = ran(world.preset_command(&all).output().unwrap());
+        ran.code(0);
+        ran.stdout
+    };
+    let with = hosts("node");
+    assert!(
+        with.contains("npm.example.com:443") && !with.contains("evil"),
+        "{with}"
+    );
+    assert!(
+        with.contains("https://npm.example.com/") && !with.contains("secret"),
+        "{with}"
+    );
+    assert!(!hosts("rust").contains("npm.example.com"));
+    world
+        .with_preset(&["--preset", "node"], "true")
+        .says(&["evil.example.com:443, and a repository does not choose hosts"]);
+}
+
+#[test]
+fn nothing_is_written_with_read_only() {
+    let world = world();
+    let script = "echo x > ~/.claude/new; echo x > new; cat ~/.claude/login";
+    let ran = world.with_preset(&["--preset", "claude", "--share", "--read-only"], script);
+    if ran.code == 125 {
+        // Landlock alone.
+        return;
+    }
+    assert_eq!(ran.stdout, "token");
+    assert!(!world.outside().join("home/.claude/new").exists());
+}
+
+#[test]
+fn a_command_of_an_agent_that_fails_is_told_of_its_preset() {
+    let world = world();
+    let run = |args: &[&str]| ran(world.preset_command(args).output().unwrap());
+    let told = "forge exec --preset claude -- claude";
+    // Not found: its directory is not shown.
+    run(&["exec", "claude"]).says(&[told]);
+    assert!(
+        !run(&["exec", "sh", "-c", "exit 1"])
+            .stderr
+            .contains("preset")
+    );
+    assert!(!run(&["exec", "git", "nonsense"]).stderr.contains("preset"));
+}
+
 #[test]
 fn mistakes_are_told_before_anything_runs() {
     let world = world();
