@@ -1,4 +1,4 @@
-//! What a run of the tests left out: the crate `test-sample` takes samples of long loops and matrices
+//! Repetitions that a run of the tests left out: the crate `test-sample` takes samples of long loops and matrices
 //! and notes each one, and the closing table of `cargo xtask test` sums the notes up.
 
 use std::collections::BTreeMap;

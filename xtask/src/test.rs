@@ -140,7 +140,7 @@ fn tests(extent: Extent) -> Outcome {
 /// by itself draws anew each time, and finds what nobody has seen yet.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// What others depend on alone, and what is installed alone. Each set of features is another check
+/// The crates that others depend on alone, and the one that is installed alone. Each set of features is another check
 /// of the dependencies.
 const ALONE: [&str; 6] = [
     "file-sandbox",
@@ -190,14 +190,14 @@ fn crates() -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-/// Where the test of the public API finds what this step wrote.
+/// The directory in which the test of the public API finds the output of this step.
 const DOCUMENTED: &str = "FORGE_TEST_DOCUMENTED";
 
 /// Lets rustdoc write JSON. The variable is for rustdoc alone: build scripts of dependencies look at
 /// it too, and would build them again.
 const RUSTDOC: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
 
-/// As JSON, which the test of the public API reads: what rustdoc complains about does not depend on
+/// As JSON, which the test of the public API reads: complaints of rustdoc do not depend on
 /// the form. Through RUSTDOCFLAGS and not RUSTFLAGS: those would build every dependency again.
 fn cargo_doc() -> Result<(), Failure> {
     let scratch = Scratch::new()?;

@@ -302,7 +302,7 @@ const NO_HANG: usize = 1;
 const UNTRACED: usize = 2;
 const STOPPED: i32 = 0x7f;
 
-/// The same for a child that ended or was stopped, without waiting.
+/// Looks for a child that ended or was stopped, without waiting.
 pub fn wait_any_or_stop() -> Result<Option<(i32, i32)>> {
     wait(NO_HANG | UNTRACED)
 }

@@ -1,6 +1,6 @@
 //! How much of a long test runs. `cargo test` and `cargo xtask test` run a fixed sample of loops and
 //! matrices that take long; with the variable [`FULL`], which `cargo xtask test --full` sets, they
-//! run whole. What is left out is noted in the file that [`NOTES`] names, and printed otherwise.
+//! run whole. The repetitions that are left out are noted in the file that [`NOTES`] names, and printed otherwise.
 //!
 //! ```
 //! // A property test: 32 cases, or 256 in a full run.
@@ -18,7 +18,7 @@ pub const FULL: &str = "FORGE_TEST_FULL";
 /// The variable with the file that gets a line for each sample: name, taken, whole; with tabs between.
 pub const NOTES: &str = "FORGE_TEST_SAMPLED";
 
-/// Returns whether whole tests are asked for.
+/// Returns `true` if whole tests are asked for.
 pub fn is_full() -> bool {
     std::env::var_os(FULL).is_some()
 }

@@ -267,14 +267,14 @@ fn scene() -> Scene {
     }
 }
 
-/// All names with their sizes, and with what changes whenever a file is written, even in vain.
+/// All names with their sizes and the stamps that change whenever a file is written, even in vain.
 #[derive(PartialEq)]
-struct State {
+struct TreeState {
     sizes: Vec<(std::path::PathBuf, u64)>,
     stamps: BTreeSet<(u64, SystemTime)>,
 }
 
-fn state(root: &std::path::Path) -> State {
+fn state(root: &std::path::Path) -> TreeState {
     let (mut sizes, mut stamps) = (Vec::new(), BTreeSet::new());
     let mut pending = vec![root.to_owned()];
     while let Some(dir) = pending.pop() {
@@ -290,7 +290,7 @@ fn state(root: &std::path::Path) -> State {
         }
     }
     sizes.sort();
-    State { sizes, stamps }
+    TreeState { sizes, stamps }
 }
 
 #[test]

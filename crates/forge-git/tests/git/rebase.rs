@@ -110,7 +110,7 @@ fn what_goes_on_top_and_what_does_not() {
                 wait(world.git.discard(commit.id())).unwrap();
             }
         }
-        // Nobody loses what is not staged.
+        // Files that are not staged stay.
         for (path, text) in theirs
             .iter()
             .filter(|(path, _)| !["README.md", "notes.md", "analyses/other.md"].contains(path))

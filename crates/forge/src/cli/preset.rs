@@ -23,7 +23,7 @@ pub(crate) struct PresetArgs {
 /// An action on presets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PresetAction {
-    /// The presets, and the programs that they are for; the same as `forge preset`.
+    /// The presets, and the programs that they are for, as `forge preset` alone.
     List,
     /// The text of a preset.
     Show {

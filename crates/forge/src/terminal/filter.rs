@@ -36,7 +36,7 @@ pub(crate) struct Withheld([u64; 4]);
 /// The filter of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct OutputFilter {
-    state: State,
+    state: SequenceState,
     /// The beginning of a sequence whose kind is not known yet.
     held: Vec<u8>,
     /// The terminal has the beginning of a string that passes, and not its end.
@@ -46,7 +46,7 @@ pub(crate) struct OutputFilter {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum SequenceState {
     #[default]
     Ground,
     /// After ESC, in a string or outside.
@@ -92,7 +92,7 @@ impl OutputFilter {
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         while let Some((byte, more)) = rest.split_first() {
-            if self.state == State::Ground && self.characters.is_between() {
+            if self.state == SequenceState::Ground && self.characters.is_between() {
                 let plain = rest.iter().take_while(|byte| is_plain(**byte)).count();
                 if plain > 0 {
                     out.extend_from_slice(&rest[..plain]);
@@ -114,7 +114,7 @@ impl OutputFilter {
         self.characters = CharacterDecoder::default();
         self.held.clear();
         self.close_string(out);
-        self.state = State::Ground;
+        self.state = SequenceState::Ground;
     }
 
     pub(crate) fn withheld(&self) -> Withheld {
@@ -128,12 +128,12 @@ impl OutputFilter {
             Unit::Control(ESC) => {
                 let string = self.interrupt(out);
                 self.held.push(ESC);
-                self.state = State::Escape(string);
+                self.state = SequenceState::Escape(string);
             }
             Unit::Control(byte @ (CAN | SUB)) => {
                 self.held.clear();
                 self.has_open_string = false;
-                self.state = State::Ground;
+                self.state = SequenceState::Ground;
                 out.push(byte);
             }
             Unit::Control(byte) => self.control(byte, out),
@@ -149,14 +149,14 @@ impl OutputFilter {
     /// Gives up the sequence that a new one begins in, and returns the string that it is in.
     fn interrupt(&mut self, out: &mut Vec<u8>) -> Option<StringFate> {
         match self.state {
-            State::Header(StringKind::SystemCommand) => self.decide_command(None, out),
-            State::Header(kind) => self.withhold_string(kind, WithheldKind::Other, out),
+            SequenceState::Header(StringKind::SystemCommand) => self.decide_command(None, out),
+            SequenceState::Header(kind) => self.withhold_string(kind, WithheldKind::Other, out),
             _ => {}
         }
         self.held.clear();
         match self.state {
-            State::String(_, fate) => Some(fate),
-            State::Escape(string) => string,
+            SequenceState::String(_, fate) => Some(fate),
+            SequenceState::Escape(string) => string,
             _ => None,
         }
     }
@@ -166,10 +166,14 @@ impl OutputFilter {
             return;
         }
         match self.state {
-            State::Ground | State::String(_, StringFate::Passed) => out.push(byte),
-            State::String(_, StringFate::Withheld) | State::LongControlSequence => {}
+            SequenceState::Ground | SequenceState::String(_, StringFate::Passed) => out.push(byte),
+            SequenceState::String(_, StringFate::Withheld) | SequenceState::LongControlSequence => {
+            }
             // Terminals act upon it, and go on with the sequence.
-            State::Escape(_) | State::Designation | State::ControlSequence | State::Header(_) => {
+            SequenceState::Escape(_)
+            | SequenceState::Designation
+            | SequenceState::ControlSequence
+            | SequenceState::Header(_) => {
                 self.hold(byte, out);
             }
         }
@@ -177,28 +181,28 @@ impl OutputFilter {
 
     /// Ends a system command by BEL. Returns `false` outside of one.
     fn end_command(&mut self, out: &mut Vec<u8>) -> bool {
-        if self.state == State::Header(StringKind::SystemCommand) {
+        if self.state == SequenceState::Header(StringKind::SystemCommand) {
             self.decide_command(None, out);
         }
-        let State::String(StringKind::SystemCommand, fate) = self.state else {
+        let SequenceState::String(StringKind::SystemCommand, fate) = self.state else {
             return false;
         };
         if fate == StringFate::Passed {
             out.push(BEL);
         }
         self.has_open_string = false;
-        self.state = State::Ground;
+        self.state = SequenceState::Ground;
         true
     }
 
     fn text(&mut self, byte: u8, out: &mut Vec<u8>) {
         match self.state {
-            State::Ground | State::String(_, StringFate::Passed) => out.push(byte),
-            State::String(_, StringFate::Withheld) => {}
-            State::Escape(string) => match byte {
+            SequenceState::Ground | SequenceState::String(_, StringFate::Passed) => out.push(byte),
+            SequenceState::String(_, StringFate::Withheld) => {}
+            SequenceState::Escape(string) => match byte {
                 0x20..=0x2f => {
                     self.hold(byte, out);
-                    self.state = State::Designation;
+                    self.state = SequenceState::Designation;
                 }
                 0x30..=0x7e => {
                     self.held.push(byte);
@@ -206,27 +210,29 @@ impl OutputFilter {
                 }
                 _ => self.abandon(byte, out),
             },
-            State::Designation => match byte {
+            SequenceState::Designation => match byte {
                 0x20..=0x2f => self.hold(byte, out),
                 0x30..=0x7e => self.designation(byte, out),
                 _ => self.abandon(byte, out),
             },
-            State::ControlSequence => match byte {
+            SequenceState::ControlSequence => match byte {
                 0x20..=0x3f => self.hold(byte, out),
                 0x40..=0x7e => self.control_sequence(byte, out),
                 _ => self.abandon(byte, out),
             },
-            State::LongControlSequence => {
+            SequenceState::LongControlSequence => {
                 if !(0x20..=0x3f).contains(&byte) {
-                    self.state = State::Ground;
+                    self.state = SequenceState::Ground;
                 }
             }
-            State::Header(StringKind::SystemCommand) => self.decide_command(Some(byte), out),
-            State::Header(StringKind::DeviceControl) => match byte {
+            SequenceState::Header(StringKind::SystemCommand) => {
+                self.decide_command(Some(byte), out)
+            }
+            SequenceState::Header(StringKind::DeviceControl) => match byte {
                 0x20..=0x3f => self.hold(byte, out),
                 _ => self.decide_device(byte, out),
             },
-            State::Header(kind) => {
+            SequenceState::Header(kind) => {
                 if kind == StringKind::Application && byte == b'G' {
                     self.pass_string(kind, byte, out);
                 } else {
@@ -240,7 +246,7 @@ impl OutputFilter {
     fn abandon(&mut self, byte: u8, out: &mut Vec<u8>) {
         self.held.clear();
         self.close_string(out);
-        self.state = State::Ground;
+        self.state = SequenceState::Ground;
         out.push(byte);
     }
 
@@ -250,10 +256,10 @@ impl OutputFilter {
             return;
         }
         match self.state {
-            State::Header(kind) => self.withhold_string(kind, WithheldKind::Other, out),
+            SequenceState::Header(kind) => self.withhold_string(kind, WithheldKind::Other, out),
             _ => {
                 self.withhold(WithheldKind::Other, out);
-                self.state = State::LongControlSequence;
+                self.state = SequenceState::LongControlSequence;
             }
         }
     }
@@ -261,10 +267,10 @@ impl OutputFilter {
     /// Handles a sequence of ESC and one byte, which is held, or the C1 control with that meaning.
     fn escape(&mut self, byte: u8, string: Option<StringFate>, out: &mut Vec<u8>) {
         match byte {
-            b'[' => self.state = State::ControlSequence,
-            b']' => self.state = State::Header(StringKind::SystemCommand),
-            b'P' => self.state = State::Header(StringKind::DeviceControl),
-            b'_' => self.state = State::Header(StringKind::Application),
+            b'[' => self.state = SequenceState::ControlSequence,
+            b']' => self.state = SequenceState::Header(StringKind::SystemCommand),
+            b'P' => self.state = SequenceState::Header(StringKind::DeviceControl),
+            b'_' => self.state = SequenceState::Header(StringKind::Application),
             b'X' | b'^' => {
                 self.withhold_string(StringKind::Unknown, WithheldKind::Other, out);
             }
@@ -273,7 +279,7 @@ impl OutputFilter {
             // The end of a string.
             b'\\' if string == Some(StringFate::Withheld) => {
                 self.held.clear();
-                self.state = State::Ground;
+                self.state = SequenceState::Ground;
             }
             _ => self.pass(out),
         }
@@ -311,7 +317,7 @@ impl OutputFilter {
             (CommandVerdict::Undecided | CommandVerdict::Pass, None) => {
                 self.pass(out);
                 self.has_open_string = true;
-                self.state = State::String(kind, StringFate::Passed);
+                self.state = SequenceState::String(kind, StringFate::Passed);
             }
             (CommandVerdict::Pass, Some(byte)) => self.pass_string(kind, byte, out),
             (CommandVerdict::Withhold(why), _) => self.withhold_string(kind, why, out),
@@ -344,26 +350,26 @@ impl OutputFilter {
         out.append(&mut self.held);
         // Any sequence ends a string.
         self.has_open_string = false;
-        self.state = State::Ground;
+        self.state = SequenceState::Ground;
     }
 
     fn pass_string(&mut self, kind: StringKind, next: u8, out: &mut Vec<u8>) {
         self.pass(out);
         out.push(next);
         self.has_open_string = true;
-        self.state = State::String(kind, StringFate::Passed);
+        self.state = SequenceState::String(kind, StringFate::Passed);
     }
 
     fn withhold(&mut self, kind: WithheldKind, out: &mut Vec<u8>) {
         self.withheld.add(kind);
         self.held.clear();
         self.close_string(out);
-        self.state = State::Ground;
+        self.state = SequenceState::Ground;
     }
 
     fn withhold_string(&mut self, kind: StringKind, why: WithheldKind, out: &mut Vec<u8>) {
         self.withhold(why, out);
-        self.state = State::String(kind, StringFate::Withheld);
+        self.state = SequenceState::String(kind, StringFate::Withheld);
     }
 
     /// Ends a string in the place of the sequence that would have ended it.
@@ -374,8 +380,8 @@ impl OutputFilter {
     }
 }
 
-/// A control sequence without its introducer, or the beginning of a device control string, which has
-/// the same form.
+/// A control sequence without its introducer, or the beginning of a device control string, which is
+/// formed alike.
 struct ControlSequence {
     /// One of `<=>?`, if it is the first byte.
     marker: Option<u8>,

@@ -151,7 +151,7 @@ fn writable_mounts(policy: &Policy) -> Result<Vec<ReviewedMount>, CliError> {
     let mut mounts: Vec<ReviewedMount> = Vec::new();
     for (index, mount) in policy.mounts().iter().enumerate() {
         let is_part = matches!(mount.place(), MountPlacement::NestedIn(_));
-        // What is kept beside the project changes at once.
+        // Directories that are kept beside the project change at once.
         if is_part || policy.is_unguarded(mount) || !mount.access().contains(Access::WRITE) {
             continue;
         }
