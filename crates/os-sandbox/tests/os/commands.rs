@@ -3,8 +3,12 @@
 use crate::fixture::{Mechanism, World, set_mode};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::Signal;
 use os_sandbox::{Access, Command, ErrorKind, Exit, Limits, Policy, Session, Stdio, Stream};
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,6 +76,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("limits", limits(&world));
     report.case("session", session(&world));
     report.case("the group of the caller", group(&world));
+    report.case("a terminal of its own", terminal(&world));
     report.case("a directory for a stream", directory_stream(&world));
     // birdcage hides nothing; what it protects is a case of its own.
     if mechanism.family() != "birdcage" {
@@ -428,6 +433,69 @@ fn session(world: &World) -> Result<(), String> {
     ensure(own != inherited && !own.is_empty(), || {
         format!("{own} {inherited}")
     })
+}
+
+/// The command has a terminal with a name and the caller's window size, reads from it, and is told
+/// of when it stops.
+fn terminal(world: &World) -> Result<(), String> {
+    const SCRIPT: &str = "tty; stty size; read line; echo got $line; kill -TSTP $$; echo continued";
+    let sandbox = world.plan();
+    let size = Winsize {
+        ws_row: 31,
+        ws_col: 97,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let pair = openpty(Some(&size), None).map_err(say)?;
+    let callers = || std::fs::File::from(pair.slave.try_clone().expect("the descriptor is open"));
+    let command = Command::new(&sandbox, "sh")
+        .args(["-c", SCRIPT])
+        .session(Session::Terminal)
+        .stdin(callers())
+        .stdout(callers())
+        .stderr(callers());
+    let started = command.spawn();
+    if !sandbox.plan().makes_terminals() {
+        return match started {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
+    }
+    let mut child = started.map_err(say)?;
+    let terminal = child.terminal.take().ok_or("no terminal was handed over")?;
+    let mut output = String::new();
+    let mut until = |text: &str| -> Result<(), String> {
+        while !output.contains(text) {
+            wait_readable(terminal.as_fd(), &output)?;
+            let mut bytes = [0; 1024];
+            let count = (&terminal).read(&mut bytes).map_err(say)?;
+            output += &String::from_utf8_lossy(&bytes[..count]);
+        }
+        Ok(())
+    };
+    until("31 97")?;
+    (&terminal).write_all(b"typed\n").map_err(say)?;
+    until("got typed")?;
+    wait_readable(terminal.stops(), "the stop")?;
+    let stop = terminal.next_stop().map_err(say)?;
+    ensure(stop == Some(Signal::SIGTSTP as i32), || format!("{stop:?}"))?;
+    terminal.resume().map_err(say)?;
+    until("continued")?;
+    let exit = child.wait().map_err(say)?;
+    ensure(exit == Exit::Code(0), || format!("{exit:?}"))?;
+    let name = output.lines().next().unwrap_or_default().trim();
+    let is_own = match world.mechanism.family() {
+        "landlock" => name.starts_with("/dev/pts/"),
+        _ => name == "/dev/pts/0",
+    };
+    ensure(is_own, || output.clone())
+}
+
+/// Waits for at most ten seconds.
+fn wait_readable(from: BorrowedFd<'_>, what: &str) -> Result<(), String> {
+    let mut fds = [PollFd::new(from, PollFlags::POLLIN)];
+    let count = poll(&mut fds, PollTimeout::from(10_000_u16)).map_err(say)?;
+    ensure(count == 1, || format!("nothing came after: {what}"))
 }
 
 /// In the caller's group, `kill(0)` reaches the caller: a pid namespace does not keep it in.
