@@ -2,7 +2,6 @@
 //! shown whole and answered.
 
 use std::collections::HashSet;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use crate::cli::{ApproveArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::prompt::{self, PromptAnswer, PromptKind};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::queue::client::{self, OpenQuestion};
 use crate::queue::protocol::{ApprovalDecision, QueueRequest, QueueResponse};
 use crate::queue::{QueueDirs, is_id};
@@ -80,15 +80,15 @@ impl ApprovalClient<'_> {
                     pending.push(object(each, &text));
                 }
             }
-            print(&json!({ "pending": pending }).to_string())?;
+            print_line(json!({ "pending": pending }).to_string())?;
             return Ok(ExitKind::Done);
         }
         if found.is_empty() {
-            print("nothing waits for approval")?;
+            print_line("nothing waits for approval")?;
             return Ok(ExitKind::Done);
         }
         for each in &found {
-            print(&in_short(each))?;
+            print_line(in_short(each))?;
         }
         if !self.global.quiet {
             stderr::print("\neach is shown whole, and answered, by `forge approve ID`");
@@ -105,9 +105,9 @@ impl ApprovalClient<'_> {
                 return Ok(ExitKind::Negative);
             }
         } else if self.global.json {
-            print(&object(&found, &text).to_string())?;
+            print_line(object(&found, &text).to_string())?;
         } else {
-            print(&whole(&found, &text))?;
+            print_line(whole(&found, &text))?;
         }
         Ok(ExitKind::Done)
     }
@@ -134,7 +134,7 @@ impl ApprovalClient<'_> {
         }
         self.answer(&found, said, reason).await?;
         if self.global.json {
-            print(&json!({ "id": found.request.id, "answer": said.as_str() }).to_string())?;
+            print_line(json!({ "id": found.request.id, "answer": said.as_str() }).to_string())?;
         }
         Ok(ExitKind::Done)
     }
@@ -162,9 +162,9 @@ impl ApprovalClient<'_> {
                         Err(failure) => drop(failure.report(false)),
                     },
                     Ok(Some(text)) if self.global.json => {
-                        print(&object(&each, &text).to_string())?;
+                        print_line(object(&each, &text).to_string())?;
                     }
-                    Ok(Some(text)) => print(&whole(&each, &text))?,
+                    Ok(Some(text)) => print_line(whole(&each, &text))?,
                     Ok(None) => {}
                     Err(error) => stderr::print(format_args!("warning: {error}")),
                 }
@@ -318,10 +318,6 @@ fn queue_failed(why: impl std::fmt::Display) -> CliError {
         "approve.queue",
         format!("the queue cannot be used: {why}"),
     )
-}
-
-fn print(text: &str) -> Result<(), CliError> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 fn in_short(found: &OpenQuestion) -> String {

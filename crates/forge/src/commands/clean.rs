@@ -5,7 +5,6 @@
 //! a repository. Anybody can write a project file, so any root but the default must be typed by the
 //! person as well. The zones' own directories stay: a running worker has them open.
 
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Component, Path};
 
@@ -19,6 +18,7 @@ use crate::cli::{CleanArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::stderr;
+use crate::output::stdout::print_result;
 use crate::setup;
 use crate::state::remove_contents::{RemovalReport, open_below, remove_contents};
 
@@ -32,7 +32,7 @@ pub(crate) fn run(
 ) -> Result<ExitKind, CliError> {
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let Some(root) = project.ephemeral_root() else {
-        print(
+        print_result(
             global,
             &json!({"root": null, "dry_run": args.dry_run, "zones": []}),
             "Nothing is ephemeral here: the mounts of this project are directories of yours.",
@@ -40,7 +40,7 @@ pub(crate) fn run(
         return Ok(ExitKind::Done);
     };
     let Some(dir) = open_root(global, args, &project, root)? else {
-        print(
+        print_result(
             global,
             &json!({"root": root.to_string_lossy(), "dry_run": args.dry_run, "zones": []}),
             &format!("Nothing to remove: {} does not exist.", escape_path(root)),
@@ -266,7 +266,7 @@ fn report(
             "left": removed.left_count,
         })).collect::<Vec<Value>>(),
     });
-    print(global, &object, &lines.join("\n"))?;
+    print_result(global, &object, &lines.join("\n"))?;
     let mut left = 0;
     for (mount, removed) in zones {
         left += removed.left_count;
@@ -292,14 +292,4 @@ fn report(
 fn count(number: u64, one: &str, many: &str) -> String {
     let noun = if number == 1 { one } else { many };
     format!("{number} {noun}")
-}
-
-fn print(global: &Global, object: &Value, text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    let written = if global.json {
-        writeln!(out, "{object}")
-    } else {
-        writeln!(out, "{text}")
-    };
-    written.map_err(CliError::stdout)
 }

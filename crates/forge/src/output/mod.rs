@@ -8,3 +8,4 @@ pub(crate) mod findings;
 pub(crate) mod prompt;
 pub(crate) mod prompt_terminal;
 pub(crate) mod stderr;
+pub(crate) mod stdout;

@@ -1,7 +1,6 @@
 //! The texts about an image: before and after it is made.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use forge_runtime::containers::image::{ImageBuild, LayerContent, LayerEntry, PlannedImage};
@@ -12,6 +11,7 @@ use super::{BaseImage, failed};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
+use crate::output::stdout::print_result;
 
 /// `--dry-run`: everything but the bytes.
 pub(super) fn plan(
@@ -63,7 +63,7 @@ pub(super) fn plan(
         "labels": build.labels(),
         "files": entries.iter().map(entry_json).collect::<Vec<Value>>(),
     });
-    print(global, &object, text.trim_end())
+    print_result(global, &object, text.trim_end())
 }
 
 /// Describes the image.
@@ -98,7 +98,7 @@ pub(super) fn built(
         "loaded": output.is_none(),
         "output": output.map(|file| file.to_string_lossy()),
     });
-    print(global, &object, &text)
+    print_result(global, &object, &text)
 }
 
 fn of_base(below: Option<&BaseImage>) -> String {
@@ -133,14 +133,4 @@ fn entry_json(entry: &LayerEntry) -> Value {
     };
     let mode = format!("{:04o}", entry.mode());
     json!({"path": format!("/{}", entry.path()), "mode": mode, "kind": kind, "from": from})
-}
-
-fn print(global: &Global, object: &Value, text: &str) -> Result<ExitKind, CliError> {
-    let mut out = std::io::stdout().lock();
-    let written = match global.json {
-        true => writeln!(out, "{object}"),
-        false => writeln!(out, "{text}"),
-    };
-    written.map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
 }

@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, text};
 use super::run_usage::RunUsage;
-use super::{print_line, unreadable};
+use super::unreadable;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, escape_path, shortened};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::run_view;
 use crate::state::run_dir::RunDescription;
 use crate::state::stored_runs::{StoredRun, StoredRuns};

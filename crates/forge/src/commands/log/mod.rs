@@ -13,9 +13,6 @@ mod since;
 pub(crate) mod summary;
 mod verify;
 
-use std::fmt::Display;
-use std::io::Write as _;
-
 use crate::ambient::Ambient;
 use crate::cli::{Global, LogAction, LogArgs};
 use crate::exit::{CliError, ExitKind};
@@ -78,9 +75,4 @@ fn unreadable(run: &StoredRun, error: &std::io::Error) -> CliError {
         "log.unreadable",
         format!("cannot read the log of {}: {error}", run.shown()),
     )
-}
-
-/// One line of the result. A reader that is gone wants no more of it.
-fn print_line(text: impl Display) -> Result<(), CliError> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }

@@ -11,10 +11,11 @@ use serde_json::Value;
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::run_usage::{self, RunUsage};
 use super::summary::CallSummary;
-use super::{print_line, unreadable};
+use super::unreadable;
 use crate::cli::{Global, Selection};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::state::stored_runs::StoredRun;
 
 /// Characters of arguments in the line of a call; `--json` has all of them.

@@ -3,9 +3,9 @@
 use forge_tools::audit::{Integrity, VerificationReport};
 use serde_json::{Value, json};
 
-use super::print_line;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
+use crate::output::stdout::print_line;
 use crate::state::stored_runs::StoredRun;
 
 /// One log and the verdict about it.

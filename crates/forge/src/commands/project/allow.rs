@@ -13,6 +13,7 @@ use crate::commands::log::refused::unlisted_hosts;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::rules_file::RulesFile;
 
@@ -133,15 +134,15 @@ impl RulesFile {
         }
         if global.json {
             let project = self.project.to_string_lossy();
-            print(&json!({ "project": project, "refused": rules }).to_string())?;
+            print_line(json!({ "project": project, "refused": rules }).to_string())?;
             return Ok(Vec::new());
         }
         if rules.is_empty() {
-            print("the last run of this project was refused no host that a rule could allow")?;
+            print_line("the last run of this project was refused no host that a rule could allow")?;
             return Ok(rules);
         }
         for (number, rule) in rules.iter().enumerate() {
-            print(&format!("{}  {}", number + 1, escape(rule)))?;
+            print_line(format!("{}  {}", number + 1, escape(rule)))?;
         }
         if ambient.reason_not_to_ask(global.no_input).is_some() {
             stderr::print("hint: allow one of them: forge allow RULE");
@@ -228,7 +229,7 @@ impl RulesFile {
                 .trim_end()
                 .to_owned()
         };
-        print(&text)?;
+        print_line(&text)?;
         Ok(ExitKind::Done)
     }
 
@@ -241,8 +242,8 @@ impl RulesFile {
     ) -> Result<ExitKind, CliError> {
         if global.json {
             let file = self.path();
-            print(
-                &json!({
+            print_line(
+                json!({
                     "project": self.project.to_string_lossy(),
                     "file": file.to_string_lossy(),
                     "state": state,
@@ -257,7 +258,7 @@ impl RulesFile {
                 text.push('\n');
                 text.push_str(diff.trim_end());
             }
-            print(&text)?;
+            print_line(&text)?;
             for note in notes {
                 stderr::print(format_args!("warning: {}", escape(note)));
             }
@@ -300,8 +301,4 @@ fn no_rule(rule: &str) -> CliError {
         format!("you have no rule `{}` for this project", escape(rule)),
     )
     .hint("`forge allow --list` lists them")
-}
-
-fn print(text: &str) -> Result<(), CliError> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }

@@ -1,7 +1,6 @@
 //! `forge mcp install`: the entry that starts our server, printed or written to a client's
 //! settings.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use crate::install::{
 };
 use crate::output::escape::{escape, escape_lines, escape_path, shell_word};
 use crate::output::stderr;
+use crate::output::stdout::print_result;
 
 pub(crate) fn run(
     global: &Global,
@@ -62,7 +62,7 @@ pub(crate) fn run(
         hints(global, args, scope, &server, &path);
         alone.trim_end().to_owned()
     };
-    print(global, &facts, &text)?;
+    print_result(global, &facts, &text)?;
     Ok(show_notes(global, &notes))
 }
 
@@ -106,15 +106,6 @@ fn diff(path: &Path, old: Option<&str>, new: &str) -> String {
         .context_radius(0)
         .header(from, &path)
         .to_string()
-}
-
-fn print(global: &Global, facts: &Value, text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    match global.json {
-        true => writeln!(out, "{facts}"),
-        false => writeln!(out, "{text}"),
-    }
-    .map_err(CliError::stdout)
 }
 
 fn target(

@@ -3,10 +3,11 @@
 use forge_git::{GitBackend as _, GitError};
 use serde_json::json;
 
-use super::{StagedSelection, all, failed, find_selection, log, place, print_json, print_line};
+use super::{StagedSelection, all, failed, find_selection, log, place, print_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::staging::Staging;
 

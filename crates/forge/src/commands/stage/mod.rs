@@ -7,9 +7,6 @@ mod push;
 mod show;
 mod status;
 
-use std::fmt::Display;
-use std::io::Write as _;
-
 use forge_git::{
     DamagedCommit, GitBackend as _, GitError, GitErrorKind, GitService, MemoryRepositories,
     StagedCommit, StagedId, StagedList,
@@ -22,6 +19,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, StageAction, StageArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_json};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::act_log::{ActLog, PersonAct};
 use crate::state::staging::Staging;
@@ -176,11 +174,6 @@ fn failed(error: &GitError) -> CliError {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
-}
-
-/// One line of the result.
-fn print_line(text: impl Display) -> Result<(), CliError> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 /// Prints one object, escaped for a terminal without a change of its meaning.

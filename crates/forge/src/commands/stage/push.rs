@@ -16,13 +16,14 @@ use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
 use super::format::{age, size};
-use super::{StagedSelection, all, failed, find_commit, log, print_json, print_line};
+use super::{StagedSelection, all, failed, find_commit, log, print_json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, PushArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
 use crate::output::prompt::{self, PromptAnswer, PromptKind};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::repositories::{self, ProjectGit};
 use crate::state::act_log::ActLog;
