@@ -40,7 +40,7 @@ pub struct Child {
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<PipeReader>,
     /// The other side of the command's terminal, with [`Session::Terminal`](crate::Session::Terminal).
-    /// Nobody else reads it: a command whose output is not read waits.
+    /// The caller has to read it: a command whose output is not read waits.
     pub terminal: Option<Terminal>,
     pub(crate) process: Box<dyn Process>,
     pub(crate) enforcement: Enforcement,

@@ -75,7 +75,7 @@ pub use grant::meet::MountSource;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::NetworkAccess;
 pub use grant::preset::PresetRights;
-pub use grant::programs::ProgramDirs;
+pub use grant::programs::{ProgramDirs, is_version_manager};
 pub use grant::refusal::AccessRefusal;
 pub use grant::restrict::{Restrict, RestrictPathError};
 pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use sandbox_config::HostGroup;
 
 /// `forge exec`
 #[derive(Debug, Args)]
@@ -41,9 +43,10 @@ pub(crate) struct ExecArgs {
         long = "host-group",
         value_name = "GROUP",
         value_delimiter = ',',
+        value_parser = host_group(),
         requires = "presets"
     )]
-    pub(crate) host_groups: Vec<HostGroupName>,
+    pub(crate) host_groups: Vec<HostGroup>,
     /// Share the login, the history and the keys of yours that its presets name, without a question.
     #[arg(long, requires = "presets", conflicts_with = "no_share")]
     pub(crate) share: bool,
@@ -114,13 +117,15 @@ pub(crate) enum MechanismName {
     Landlock,
 }
 
-/// A group of hosts of a preset that is off by default.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum HostGroupName {
-    /// Hosts from which the program updates itself.
-    Update,
-    /// Hosts that the program reports its use to.
-    Telemetry,
+/// Parses a group of hosts of a preset that is off by default.
+fn host_group() -> impl TypedValueParser<Value = HostGroup> {
+    let optional = HostGroup::ALL
+        .iter()
+        .filter(|(group, _)| !group.is_default());
+    PossibleValuesParser::new(optional.map(|(_, key)| *key)).try_map(|word| {
+        let found = HostGroup::ALL.iter().find(|(_, key)| *key == word);
+        found.map(|(group, _)| *group).ok_or("unknown group")
+    })
 }
 
 /// Where calls run.

@@ -261,7 +261,7 @@ fn prepare(
         false => policy,
     };
     let (policy, review) = match is_reviewed(args, &grant) {
-        true => reviewed::prepare(policy, project, log, ambient)?,
+        true => reviewed::prepare(policy, project, presets, log, ambient)?,
         false => (policy, None),
     };
     let directory = directory_inside(&policy, here)?;
@@ -581,9 +581,10 @@ fn run_it(
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
         if presets.is_none() && !exit.success() && !quiet {
-            preset_hint(program, ambient)
+            let advice = preset_advice(program, ambient);
+            advice
                 .into_iter()
-                .for_each(stderr::print);
+                .for_each(|told| stderr::print(format!("hint: {told}")));
         }
         if let Some(changes) = &changes {
             if !exit.success() && !quiet {
@@ -774,22 +775,18 @@ fn start_error(
         _ => None,
     };
     let preset = match error.kind() {
-        ErrorKind::NotFound => preset_hint(program, ambient),
+        ErrorKind::NotFound => preset_advice(program, ambient),
         _ => None,
     };
-    let preset = preset
-        .as_deref()
-        .map(|told| told.trim_start_matches("hint: "));
-    let hints: Vec<&str> = hint.as_deref().into_iter().chain(preset).collect();
+    let hints: Vec<String> = hint.into_iter().chain(preset).collect();
     match hints.as_slice() {
         [] => failure,
         hints => failure.hint(hints.join("\n")),
     }
 }
 
-/// Returns a hint at the preset for a program.
-fn preset_hint(program: &OsStr, ambient: &Ambient) -> Option<String> {
-    presets::hint(program.to_str()?, ambient)
+fn preset_advice(program: &OsStr, ambient: &Ambient) -> Option<String> {
+    presets::advice(program.to_str()?, ambient)
 }
 
 /// Records the end of the command, and returns it.

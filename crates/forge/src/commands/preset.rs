@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use sandbox_config::{HostGroup, PresetLibrary, PresetSet, StateMode};
+use sandbox_config::{HostGroup, PresetLibrary, PresetSet, PresetState, StateMode};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -13,6 +13,7 @@ use crate::cli::{Global, PresetAction, PresetArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::escape::{escape, escape_path};
+use crate::output::stdout::print_result;
 use crate::setup::presets;
 
 pub(crate) fn run(
@@ -62,7 +63,7 @@ fn list(global: &Global, library: &PresetLibrary, ambient: &Ambient) -> Result<E
         }));
     }
     let text = describe::table(&rows, "", ambient.layout());
-    print(global, &Value::Array(objects), text.trim_end())
+    print_result(global, &Value::Array(objects), text.trim_end())
 }
 
 fn show(
@@ -74,10 +75,10 @@ fn show(
     let preset = library.read(name)?;
     if !is_expanded {
         let object = json!({ "name": name, "sha256": preset.sha256(), "text": preset.text() });
-        return print(global, &object, preset.text().trim_end());
+        return print_result(global, &object, preset.text().trim_end());
     }
     let set = library.compose(&[name.to_owned()])?;
-    print(global, &set.to_json(), &expanded(&set))
+    print_result(global, &set.to_json(), &expanded(&set))
 }
 
 /// Describes the rights of the presets.
@@ -106,19 +107,32 @@ fn expanded(set: &PresetSet) -> String {
             set.hosts(|one| one == group).collect(),
         );
     }
-    let registries = set
-        .registries()
-        .flat_map(|one| one.env.iter().chain(&one.files).cloned());
+    let registries = set.registries();
+    let registries = registries.flat_map(|one| one.env.iter().chain(&one.files).cloned());
     say("hosts of package registries, from", registries.collect());
+    let state = |wanted: &dyn Fn(&PresetState) -> bool| -> Vec<String> {
+        let state = set.state().filter(|one| wanted(one));
+        state.map(|one| format!("~/{}", one.path)).collect()
+    };
+    say("reads", state(&|one| !one.needs_yes()));
     for (mode, what) in [
-        (StateMode::Read, "reads"),
+        (StateMode::Read, "reads after your yes"),
         (StateMode::Share, "reads and writes after your yes"),
         (StateMode::Copy, "gets a copy after your yes"),
     ] {
-        let state = set.state().filter(|one| one.mode == mode);
-        say(what, state.map(|one| format!("~/{}", one.path)).collect());
+        say(what, state(&|one| one.mode == mode && one.needs_yes()));
     }
+    let guarded = set.state().flat_map(|one| {
+        let names = one.protect.iter();
+        names.map(|name| format!("~/{}{name}", one.path))
+    });
+    say("but changes none of", guarded.collect());
     say("gets keys after your yes", texts(&mut set.keys()));
+    say("gets variables of yours", texts(&mut set.passed()));
+    say("sets variables", set.variables().collect());
+    say("may write in the project", texts(&mut set.unprotected()));
+    say("but not", texts(&mut set.protected()));
+    say("turns off the sandbox of", set.without_inner_sandbox());
     for note in set.notes() {
         lines.push(format!("note: {}", escape(note)));
     }
@@ -136,7 +150,7 @@ fn check(global: &Global, library: &PresetLibrary, what: &Path) -> Result<ExitKi
         library.compose(std::slice::from_ref(included))?;
     }
     let object = json!({ "name": preset.name(), "sha256": preset.sha256(), "valid": true });
-    print(
+    print_result(
         global,
         &object,
         &format!("{}: no mistakes", escape(preset.name())),
@@ -155,7 +169,7 @@ fn copy(
         return Err(CliError::new(
             ExitKind::Negative,
             "preset",
-            format!("there is a preset `{new}` already"),
+            format!("preset `{new}` exists already"),
         ));
     }
     let text: Vec<String> = preset
@@ -170,7 +184,7 @@ fn copy(
         CliError::new(
             ExitKind::Negative,
             "preset",
-            "there is no directory for presets of yours",
+            "missing directory for presets of yours",
         )
     })?;
     let file = directory.join(format!("{new}.yaml"));
@@ -178,7 +192,7 @@ fn copy(
         let text = format!("{}: {error}", escape_path(&file));
         CliError::new(ExitKind::Negative, "preset", text)
     };
-    // A name that is none is told before anything is written.
+    // An invalid name is told before anything is written.
     PresetLibrary::parse(new, &text.join("\n"))?;
     DirBuilder::new()
         .recursive(true)
@@ -195,15 +209,5 @@ fn copy(
     out.write_all(format!("{}\n", text.join("\n")).as_bytes())
         .map_err(failed)?;
     let object = json!({ "name": new, "file": file.display().to_string() });
-    print(global, &object, &format!("wrote {}", escape_path(&file)))
-}
-
-fn print(global: &Global, object: &Value, text: &str) -> Result<ExitKind, CliError> {
-    let mut out = std::io::stdout().lock();
-    let written = match global.json {
-        true => writeln!(out, "{object}"),
-        false => writeln!(out, "{text}"),
-    };
-    written.map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
+    print_result(global, &object, &format!("wrote {}", escape_path(&file)))
 }

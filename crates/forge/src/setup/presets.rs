@@ -4,6 +4,7 @@
 mod kept_home;
 mod registries;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::{Backend, Plan, Policy};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
-use crate::cli::{ExecArgs, Global, HostGroupName};
+use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
@@ -32,17 +33,21 @@ const HOMES: &str = "homes";
 /// The presets of one command.
 #[derive(Debug)]
 pub(crate) struct ActivePresets {
+    /// The names that the person typed.
+    named: Vec<String>,
     set: PresetSet,
     rights: PresetRights,
     dirs: ExtraDirs,
-    /// `true` if the person shares state and keys of theirs.
+    /// State and keys of the person that a yes shares.
+    shareable: Vec<String>,
+    /// `true` if the person shares them.
     shares: bool,
     groups: Vec<HostGroup>,
     /// Package registries that files of the project name. Commands do not reach them.
     of_project: Vec<FoundRegistry>,
 }
 
-/// Returns the presets that there are.
+/// Returns the library of presets: forge's own and the person's.
 pub(crate) fn library(ambient: &Ambient) -> PresetLibrary {
     match own_directory(ambient) {
         Some(directory) => PresetLibrary::with_directory(directory),
@@ -55,19 +60,13 @@ pub(crate) fn own_directory(ambient: &Ambient) -> Option<PathBuf> {
     Some(ambient.user_file.as_deref()?.parent()?.join("presets"))
 }
 
-/// Returns the preset of an agent whose command was typed without one.
-pub(crate) fn hint(program: &str, ambient: &Ambient) -> Option<String> {
-    let library = library(ambient);
+/// Returns advice about a command of an agent that was typed without its preset.
+pub(crate) fn advice(program: &str, ambient: &Ambient) -> Option<String> {
     let name = program.rsplit('/').next().unwrap_or(program);
-    let presets = library.names().into_iter();
-    let mut presets = presets.filter_map(|preset| library.read(&preset).ok());
-    let found = presets.find(|one| {
-        // Of compilers and package managers people know that they need no login.
-        one.has_hosts() && one.commands().iter().any(|known| known == name)
-    })?;
+    let preset = library(ambient).for_agent(name)?;
+    let preset = preset.name();
     Some(format!(
-        "hint: there is a preset for {name}: forge exec --preset {} -- {name}",
-        found.name()
+        "{name} has a preset: forge exec --preset {preset} -- {name}"
     ))
 }
 
@@ -83,18 +82,17 @@ pub(crate) fn activate(
     }
     let set = library(ambient).compose(&args.presets)?;
     let home = ambient.home.as_deref();
-    let home = home.ok_or_else(|| refused("there is no home directory".to_owned()))?;
+    let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
     let project = setup::project_dir(global, ambient)?;
-    let wishes = Wishes::of(&set, home, ambient);
+    let wishes = ShareRequest::of(&set, home, ambient);
     let shares = match (args.share, args.no_share) {
         (true, _) => true,
         (_, true) => false,
         (false, false) => wishes.ask(global, ambient)?,
     };
     let registries = registries::find(&set, &project, home, ambient);
-    let groups: Vec<HostGroup> = args.host_groups.iter().map(|name| name.group()).collect();
     let choice = PresetChoice {
-        groups: groups.clone(),
+        groups: args.host_groups.clone(),
         keys: shares,
         programs: program_dirs(&set, home, ambient),
         registries: registries.own,
@@ -105,12 +103,14 @@ pub(crate) fn activate(
         state.writable &= !args.read_only;
     }
     Ok(Some(ActivePresets {
+        named: args.presets.clone(),
+        shareable: wishes.names(),
         of_project: registries.of_project,
         set,
         rights,
         dirs,
         shares,
-        groups,
+        groups: args.host_groups.clone(),
     }))
 }
 
@@ -124,6 +124,11 @@ impl ActivePresets {
     pub(crate) fn policy(&self, grant: &Grant) -> Result<Policy, String> {
         let policy = grant.policy_with_dirs(&self.dirs);
         policy.map_err(|error| error.to_string())
+    }
+
+    /// Returns `true` for a directory of the home directory's, or of shared state.
+    pub(crate) fn has_dir(&self, host: &Path) -> bool {
+        host == self.dirs.home || self.dirs.state.iter().any(|state| state.host == host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is
@@ -174,34 +179,24 @@ impl ActivePresets {
             .set
             .presets()
             .iter()
-            .map(|one| format!("{} {}", one.name(), one.sha256()));
+            .map(|one| format!("{} ({})", one.name(), one.sha256()));
         let hashes: Vec<String> = hashes.collect();
         format!(
-            "with the presets {}, which {share} state and keys of the person ({})",
-            self.names(),
+            "with the presets {}, which {share} state and keys of the person",
             hashes.join(", ")
         )
     }
 
-    fn names(&self) -> String {
-        let names: Vec<&str> = self.set.presets().iter().map(|one| one.name()).collect();
-        names.join(", ")
-    }
-
     /// Prints the shared state, and the facts that a person should know.
     pub(crate) fn print(&self) {
-        let mut shared: Vec<String> = Vec::new();
-        for state in &self.dirs.state {
-            let how = if state.writable { "" } else { " (read only)" };
-            shared.push(format!("{}{how}", escape_path(&state.host)));
-        }
-        let shared = match shared.as_slice() {
-            [] => "your own state is not shared (--share)".to_owned(),
-            all => format!("shared: {}", all.join(", ")),
+        let shared = match (self.shareable.as_slice(), self.shares) {
+            ([], _) => String::new(),
+            (all, true) => format!("; shared: {}", all.join(", ")),
+            (_, false) => "; nothing of yours is shared (--share)".to_owned(),
         };
         stderr::print(format!(
-            "preset {}: home directory kept for this project; {shared}",
-            self.names()
+            "preset {}: home directory kept for this project{shared}",
+            self.named.join(", ")
         ));
         for one in &self.of_project {
             let (file, host) = (escape(&one.place), escape(&one.host));
@@ -216,33 +211,42 @@ impl ActivePresets {
     }
 }
 
-/// State and keys of the person that exist and that they could share.
-struct Wishes<'a> {
+/// State and keys of the person that exist and that a yes shares.
+struct ShareRequest<'a> {
     set: &'a PresetSet,
     state: Vec<&'a PresetState>,
-    keys: Vec<&'a str>,
+    keys: BTreeSet<&'a str>,
 }
 
-impl<'a> Wishes<'a> {
-    fn of(set: &'a PresetSet, home: &Path, ambient: &Ambient) -> Wishes<'a> {
+impl<'a> ShareRequest<'a> {
+    fn of(set: &'a PresetSet, home: &Path, ambient: &Ambient) -> ShareRequest<'a> {
         let exists = |state: &&PresetState| home.join(&state.path).exists();
-        let state = set.state().filter(|state| state.mode != StateMode::Read);
-        let mut keys: Vec<&str> = set
-            .keys()
-            .filter(|key| ambient.var(key).is_some())
-            .collect();
-        keys.dedup();
-        Wishes {
+        let state = set.state().filter(|state| state.needs_yes());
+        let is_set = |key: &&str| ambient.var(key).is_some();
+        ShareRequest {
             set,
             state: state.filter(exists).collect(),
-            keys,
+            keys: set.keys().filter(is_set).collect(),
         }
     }
 
+    /// Returns what a yes shares, for one line.
+    fn names(&self) -> Vec<String> {
+        let state = self.state.iter().map(|state| match state.mode {
+            StateMode::Share => format!("~/{}", state.path),
+            StateMode::Read => format!("~/{} (read only)", state.path),
+            StateMode::Copy => format!("~/{} (copy)", state.path),
+        });
+        let keys = self.keys.iter().map(|key| (*key).to_owned());
+        state.chain(keys).collect()
+    }
+
+    /// Returns what a yes lets the command do, for the question.
     fn lines(&self) -> Vec<String> {
         let state = self.state.iter().map(|state| {
             let verb = match state.mode {
-                StateMode::Share | StateMode::Read => "read and write",
+                StateMode::Share => "read and write",
+                StateMode::Read => "read",
                 StateMode::Copy => "get a copy of",
             };
             let holds = match state.holds.as_slice() {
@@ -251,14 +255,13 @@ impl<'a> Wishes<'a> {
             };
             format!("  {verb} ~/{}{holds}", state.path)
         });
-        let keys = self
-            .keys
-            .iter()
-            .map(|key| format!("  get the key in {key}"));
-        state.chain(keys).collect()
+        let keys = self.keys.iter();
+        state
+            .chain(keys.map(|key| format!("  get the key in {key}")))
+            .collect()
     }
 
-    /// Returns the recorded answer, or asks. Nobody there: nothing is shared.
+    /// Returns the recorded answer, or asks. Without a terminal nothing is shared.
     fn ask(&self, global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
         let lines = self.lines();
         let Some(state) = ambient.state.as_deref().filter(|_| !lines.is_empty()) else {
@@ -275,7 +278,7 @@ impl<'a> Wishes<'a> {
             return Ok(false);
         }
         let question = format!(
-            "The preset can share what is yours. The command would\n{}\n\
+            "The preset can share things of yours. The command would\n{}\n\
              Without it, the command starts with a home directory of its own for this project.\n\
              [y] share, from now on  [n] do not share, from now on  [o] share once: ",
             lines.join("\n")
@@ -354,7 +357,7 @@ fn prepare_home(
     ambient: &Ambient,
 ) -> Result<ExtraDirs, CliError> {
     let state = ambient.state.as_deref();
-    let state = state.ok_or_else(|| refused("there is no state directory".to_owned()))?;
+    let state = state.ok_or_else(|| refused("missing state directory".to_owned()))?;
     let name = PersonalRules::file_name(project);
     let name = name.strip_suffix(".rules").unwrap_or(&name);
     let failed = |error: std::io::Error| {
@@ -365,7 +368,7 @@ fn prepare_home(
     let kept = KeptHome::open(state, &Path::new(HOMES).join(name)).map_err(failed)?;
     let mut shared = Vec::new();
     for one in set.state() {
-        let is_given = shares || one.mode == StateMode::Read;
+        let is_given = shares || !one.needs_yes();
         let own = home.join(&one.path);
         let place = Path::new(&one.path);
         match (one.mode, own.canonicalize().ok().filter(|_| is_given)) {
@@ -386,15 +389,6 @@ fn prepare_home(
         home: kept.path().to_owned(),
         state: shared,
     })
-}
-
-impl HostGroupName {
-    fn group(self) -> HostGroup {
-        match self {
-            HostGroupName::Update => HostGroup::Update,
-            HostGroupName::Telemetry => HostGroup::Telemetry,
-        }
-    }
 }
 
 fn refused(text: String) -> CliError {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use sandbox_config::is_version_manager;
+
 /// Directories as `sandbox.programs` spells them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PathDirs(BTreeSet<String>);
@@ -10,7 +12,7 @@ pub(crate) struct PathDirs(BTreeSet<String>);
 impl PathDirs {
     /// Returns the directories needed for the programs in one directory of a `PATH`. A version
     /// manager needs its whole directory (`~/.nvm`); of other directories only the programs are
-    /// shown, since keys and caches are beside them (`~/.cargo/bin`, `~/.local/bin`).
+    /// shown, since keys, state and caches are beside them (`~/.cargo/bin`, `~/.claude/local`).
     pub(crate) fn of(directory: &Path, home: Option<&Path>) -> Self {
         let plain = || Self([directory.display().to_string()].into());
         let Some(home) = home else {
@@ -30,8 +32,7 @@ impl PathDirs {
                 let toolchains = toolchains.then(|| "~/.rustup".to_owned());
                 [whole].into_iter().chain(toolchains).collect()
             }
-            ".local" | ".config" | ".cache" => [whole].into(),
-            _ if first.starts_with('.') => [format!("~/{first}")].into(),
+            _ if is_version_manager(first) => [format!("~/{first}")].into(),
             _ => [whole].into(),
         })
     }
@@ -83,6 +84,8 @@ mod tests {
             (".nvm/versions/node/v22/bin", "~/.nvm"),
             (".pyenv/shims", "~/.pyenv"),
             (".local/bin", "~/.local/bin"),
+            (".claude/local", "~/.claude/local"),
+            (".docker/bin", "~/.docker/bin"),
             ("bin", "~/bin"),
             ("/opt/tools/bin", "/opt/tools/bin"),
         ] {

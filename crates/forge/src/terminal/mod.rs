@@ -1,6 +1,6 @@
 //! The terminal of `forge exec`: a command on a terminal gets one of forge's own, and forge relays
-//! between both. [`Relay::start`] is the entry point. While a relay runs, whoever asks the person at the
-//! terminal holds it with [`pause`].
+//! between both. [`Relay::start`] is the entry point. While a relay runs, a question to the person at
+//! the terminal holds it with [`pause`].
 
 mod filter;
 mod modes;

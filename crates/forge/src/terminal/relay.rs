@@ -269,7 +269,7 @@ impl RelayLoop {
                 self.input.drain(..written);
             }
             Err(error) if is_temporary(&error) => {}
-            // Nobody reads it any more.
+            // No process of the command is left to read it.
             Err(_) => self.input.clear(),
         }
     }

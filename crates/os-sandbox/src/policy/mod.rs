@@ -466,8 +466,7 @@ impl Policy {
     }
 
     /// Returns `true` if only patterns of its own apply to a mount ([`PolicyBuilder::unguarded`]).
-    #[must_use]
-    pub fn is_unguarded(&self, mount: &Mount) -> bool {
+    pub(crate) fn is_unguarded(&self, mount: &Mount) -> bool {
         self.unguarded.contains(mount.shown_at())
     }
 

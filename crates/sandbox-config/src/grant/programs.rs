@@ -18,6 +18,22 @@ const HOMES: [(&str, &str); 11] = [
     (".volta", "VOLTA_HOME"),
 ];
 
+/// Version managers that need no variable.
+const FURTHER: [&str; 6] = [".fnm", ".ghcup", ".nodebrew", ".rvm", ".swiftly", ".opam"];
+
+/// Returns `true` for the name of a version manager's directory in a home directory, such as `.nvm`.
+/// Its programs need all of it. Of other directories only the programs are shown: keys and state of
+/// a program can be beside it.
+///
+/// ```
+/// use sandbox_config::is_version_manager;
+/// assert!(is_version_manager(".nvm") && !is_version_manager(".claude"));
+/// ```
+#[must_use]
+pub fn is_version_manager(directory: &str) -> bool {
+    FURTHER.contains(&directory) || HOMES.iter().any(|(name, _)| *name == directory)
+}
+
 /// Bound on the program directories of one project.
 pub(crate) const MAX_PROGRAMS: usize = 64;
 

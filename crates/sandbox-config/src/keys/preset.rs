@@ -22,7 +22,7 @@ words! {
     pub enum StateMode {
         /// They read and write it, after the person's yes.
         Share = "share",
-        /// They read it.
+        /// They read it, after the person's yes if it has contents of the person's.
         Read = "read",
         /// Their home directory starts with a copy of it, after the person's yes.
         Copy = "copy",
@@ -90,12 +90,14 @@ key_table! {
     keys {
         /// File or directory of your home directory: `~/…`.
         path: Like(&LINE), required;
-        /// `share`: commands read and write it, after your yes. `read`: they read it. `copy`: after
-        /// your yes, the home directory of the commands starts with a copy of the file.
+        /// `share`: commands read and write it, after your yes. `read`: they read it, after your yes if
+        /// it `holds` something. `copy`: after your yes, the home directory of the commands starts
+        /// with a copy of the file.
         mode: StateMode::SHAPE, required;
         /// Contents that the question names: `tokens`, `history`, `settings`, `hooks`.
         holds: List(&Words(&HOLDS, &[])), default("[]");
-        /// Names in it that commands do not change, because your own programs execute or obey them.
+        /// With `share`: names in it that commands do not change, because your own programs execute or
+        /// obey them.
         protect: LINES, default("[]");
     }
 }

@@ -87,7 +87,7 @@ pub struct SharedState {
     pub host: PathBuf,
     /// `true` if commands may write.
     pub writable: bool,
-    /// The names in it that commands do not change. No other guards apply.
+    /// The names in it that commands do not change, beside those of every mount.
     pub protect: Vec<String>,
 }
 
@@ -103,9 +103,7 @@ impl ExtraDirs {
                 true => Access::READ | Access::WRITE,
                 false => Access::READ,
             };
-            builder = builder
-                .mount_resolved(&state.host, &name, access)
-                .unguarded(&name);
+            builder = builder.mount_resolved(&state.host, &name, access);
             for pattern in &state.protect {
                 builder = builder.protect_in(&name, pattern);
             }

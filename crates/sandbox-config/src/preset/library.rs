@@ -105,6 +105,29 @@ impl PresetLibrary {
         }
     }
 
+    /// Returns the preset for an agent, by the name of its program. Presets without hosts are not
+    /// for agents; people know compilers and package managers as programs without a login.
+    #[must_use]
+    pub fn for_agent(&self, program: &str) -> Option<Preset> {
+        let names = self.names().into_iter();
+        // Why: a command that fails looks for one, and reading all costs more than it does.
+        let mut candidates = names.filter(|name| self.may_be_for(name, program));
+        candidates.find_map(|name| {
+            let preset = self.read(&name).ok()?;
+            let is_for = preset.commands().iter().any(|known| known == program);
+            (is_for && preset.has_hosts()).then_some(preset)
+        })
+    }
+
+    /// Returns `false` if a line with the commands of a built-in preset lacks the program.
+    fn may_be_for(&self, name: &str, program: &str) -> bool {
+        let text = BUILT_IN.iter().find(|(known, _)| *known == name);
+        text.is_none_or(|(_, text)| {
+            let mut lines = text.lines();
+            lines.any(|line| line.starts_with("commands:") && line.contains(program))
+        })
+    }
+
     /// Reads a preset file, wherever it is.
     ///
     /// # Errors

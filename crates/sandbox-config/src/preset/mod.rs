@@ -87,9 +87,12 @@ impl Preset {
         self.verified.as_ref()
     }
 
+    pub(crate) fn turns_off_a_sandbox(&self) -> bool {
+        !(self.inner_args.is_empty() && self.inner_env.is_empty())
+    }
+
     /// Returns `true` if it names hosts.
-    #[must_use]
-    pub fn has_hosts(&self) -> bool {
+    pub(crate) fn has_hosts(&self) -> bool {
         !self.hosts.is_empty()
     }
 
@@ -136,6 +139,14 @@ pub struct PresetState {
     pub holds: Vec<String>,
     /// Patterns of names in it that commands do not change.
     pub protect: Vec<String>,
+}
+
+impl PresetState {
+    /// Returns `true` if commands get it only after the person's yes.
+    #[must_use]
+    pub fn needs_yes(&self) -> bool {
+        self.mode != StateMode::Read || !self.holds.is_empty()
+    }
 }
 
 /// A host of a preset.

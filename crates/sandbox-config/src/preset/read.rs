@@ -243,6 +243,11 @@ fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
         section.missing(reports, "mode", "");
     }
     let mode = section.word(reports, "mode", StateMode::WORDS);
+    if let (Some(StateMode::Read | StateMode::Copy), Some(entry)) = (mode, section.get("protect")) {
+        let message = "`state.protect` has no effect: commands do not change the original";
+        let idle = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span);
+        reports.add(idle.help("leave it out"));
+    }
     Some(PresetState {
         holds: words(reports, &section, "holds", &HOLDS),
         protect: lines(reports, &section, "protect"),

@@ -100,6 +100,30 @@ impl PresetSet {
         keys.map(String::as_str)
     }
 
+    /// Returns the variables of the person that commands get without a question.
+    pub fn passed(&self) -> impl Iterator<Item = &str> {
+        let passed = self.presets.iter().flat_map(|preset| &preset.pass);
+        passed.map(String::as_str)
+    }
+
+    /// Returns the variables with a value, as `NAME=VALUE`.
+    pub fn variables(&self) -> impl Iterator<Item = String> {
+        let set = self.presets.iter().flat_map(|preset| &preset.set);
+        set.map(|(name, value)| format!("{name}={value}"))
+    }
+
+    /// Returns the built-in protected names that commands may write.
+    pub fn unprotected(&self) -> impl Iterator<Item = &str> {
+        let names = self.presets.iter().flat_map(|preset| &preset.unprotect);
+        names.map(String::as_str)
+    }
+
+    /// Returns the names that are protected in addition.
+    pub fn protected(&self) -> impl Iterator<Item = &str> {
+        let names = self.presets.iter().flat_map(|preset| &preset.protect);
+        names.map(String::as_str)
+    }
+
     /// Returns the facts that a person should know.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.presets.iter().flat_map(|preset| &preset.notes);
@@ -174,12 +198,19 @@ impl PresetSet {
         })
     }
 
+    /// Returns the names of the programs whose own sandbox the presets turn off.
+    #[must_use]
+    pub fn without_inner_sandbox(&self) -> Vec<String> {
+        let presets = self.presets.iter().filter(|one| one.turns_off_a_sandbox());
+        presets
+            .flat_map(|one| one.commands.iter().cloned())
+            .collect()
+    }
+
     /// Returns everything that the presets add, for `forge preset show --expanded` and receipts.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let texts = |of: fn(&Preset) -> &Vec<String>| -> Vec<&String> {
-            self.presets.iter().flat_map(of).collect()
-        };
+        let texts = |list: &mut dyn Iterator<Item = &str>| -> Value { list.collect() };
         let hosts = HostGroup::ALL.map(|(group, key)| {
             let hosts: Vec<String> = self.hosts(|one| one == group).collect();
             (key.to_owned(), json!(hosts))
@@ -192,27 +223,28 @@ impl PresetSet {
                 "protect": state.protect,
             })
         });
-        let set = self.presets.iter().flat_map(|preset| preset.set.iter());
-        let set: serde_json::Map<String, Value> = set
-            .map(|(name, value)| (name.clone(), json!(value)))
-            .collect();
         let registries = self
             .registries()
             .map(|setting| json!({ "env": setting.env, "files": setting.files }));
+        let inner = self.presets.iter().filter(|one| one.turns_off_a_sandbox());
+        let inner = inner.map(
+            |one| json!({ "commands": one.commands, "args": one.inner_args, "env": one.inner_env }),
+        );
         json!({
             "presets": self.hashes(),
-            "programs": texts(|preset| &preset.programs),
+            "programs": texts(&mut self.programs()),
             "state": state.collect::<Vec<_>>(),
             "hosts": serde_json::Map::from_iter(hosts),
             "registries": registries.collect::<Vec<_>>(),
             "env": {
-                "keys": texts(|preset| &preset.keys),
-                "pass": texts(|preset| &preset.pass),
-                "set": set,
+                "keys": texts(&mut self.keys()),
+                "pass": texts(&mut self.passed()),
+                "set": self.variables().collect::<Vec<_>>(),
             },
-            "protect": texts(|preset| &preset.protect),
-            "unprotect": texts(|preset| &preset.unprotect),
-            "notes": texts(|preset| &preset.notes),
+            "inner_sandbox": inner.collect::<Vec<_>>(),
+            "protect": texts(&mut self.protected()),
+            "unprotect": texts(&mut self.unprotected()),
+            "notes": texts(&mut self.notes()),
         })
     }
 

@@ -63,6 +63,7 @@ state:
   - { path: /etc, mode: share }
   - { path: ~/a, mode: shared, holds: [token] }
   - { path: ~/../b, mode: read }
+  - { path: ~/c, mode: read, protect: [/d] }
 unprotect: [.git/hooks]
 env: { set: [] }
 ";

@@ -2,7 +2,7 @@
 //! a person applies or discards them.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forge_review::{
@@ -21,6 +21,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
+use crate::setup::presets::ActivePresets;
 
 /// Lines of a summary without a terminal.
 const LINES: usize = 40;
@@ -50,15 +51,17 @@ struct ReviewedMount {
     protected: Vec<String>,
 }
 
-/// Returns the policy with an overlay in the place of every mount that can be written. `None` for
-/// the run if there is no such mount.
+/// Returns the policy with an overlay in the place of every mount that can be written, those of
+/// presets excepted. `None` for the run if no mount is left.
 pub(super) fn prepare(
     policy: Policy,
     project: &Project,
+    presets: Option<&ActivePresets>,
     log: &ExecLog,
     ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
-    let mounts = writable_mounts(&policy)?;
+    let is_of_presets = |host: &Path| presets.is_some_and(|presets| presets.has_dir(host));
+    let mounts = writable_mounts(&policy, is_of_presets)?;
     if mounts.is_empty() {
         return Ok((policy, None));
     }
@@ -147,12 +150,14 @@ impl Drop for ReviewedRun {
 
 /// Returns the mounts that become overlays, with their directories open. A part of another mount is a
 /// part of its overlay.
-fn writable_mounts(policy: &Policy) -> Result<Vec<ReviewedMount>, CliError> {
+fn writable_mounts(
+    policy: &Policy,
+    is_of_presets: impl Fn(&Path) -> bool,
+) -> Result<Vec<ReviewedMount>, CliError> {
     let mut mounts: Vec<ReviewedMount> = Vec::new();
     for (index, mount) in policy.mounts().iter().enumerate() {
         let is_part = matches!(mount.place(), MountPlacement::NestedIn(_));
-        // Directories that are kept beside the project change at once.
-        if is_part || policy.is_unguarded(mount) || !mount.access().contains(Access::WRITE) {
+        if is_part || is_of_presets(mount.host()) || !mount.access().contains(Access::WRITE) {
             continue;
         }
         let unavailable = |error: std::io::Error| {

@@ -9,10 +9,12 @@ use super::ExecLog;
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
+use crate::setup::presets::ActivePresets;
 
 pub(super) fn prepare(
     _policy: Policy,
     _project: &Project,
+    _presets: Option<&ActivePresets>,
     _log: &ExecLog,
     _ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {

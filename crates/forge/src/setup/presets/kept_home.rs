@@ -1,12 +1,13 @@
 //! The home directory that is kept for the commands of one project. Commands write in it, so every
 //! path in it is resolved below the open directory: a link that a command left leads nowhere else.
 
-use std::io::{Error, ErrorKind, Read as _, Result};
+use std::io::{Error, ErrorKind, Result, Write as _};
 use std::path::{Path, PathBuf};
 
 use file_sandbox::cap_std::ambient_authority;
 use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
+use crate::bounded::read_bytes;
 use crate::state::private_dirs::make_private;
 
 /// Bound on the size of a file that is copied, in bytes.
@@ -14,6 +15,8 @@ const MAX_COPY: u64 = 16 << 20;
 
 /// Suffix of a command's own entry while the person's is in its place.
 const ASIDE: &str = ".of-sandbox";
+/// Suffix of a copy that is not whole yet.
+const NEW: &str = ".new";
 
 /// An open home directory.
 #[derive(Debug)]
@@ -44,13 +47,25 @@ impl KeptHome {
                 }
                 self.directory.remove_file(place)?;
             }
-            Ok(_) => self
-                .directory
-                .rename(place, &self.directory, aside(place))?,
+            Ok(_) => self.set_aside(place)?,
             Err(error) if error.kind() == ErrorKind::NotFound => self.make_parents(place)?,
             Err(error) => return Err(error),
         }
         self.directory.symlink_contents(own, place)
+    }
+
+    fn set_aside(&self, place: &Path) -> Result<()> {
+        let aside = with_suffix(place, ASIDE);
+        if self.directory.symlink_metadata(&aside).is_ok() {
+            let why = format!(
+                "{} and {} are both in {}: remove one of them",
+                place.display(),
+                aside.display(),
+                self.path.display()
+            );
+            return Err(Error::new(ErrorKind::AlreadyExists, why));
+        }
+        self.directory.rename(place, &self.directory, aside)
     }
 
     /// Removes the link, and moves the entry of the commands back.
@@ -59,7 +74,7 @@ impl KeptHome {
         if found.is_ok_and(|found| found.is_symlink()) {
             self.directory.remove_file(place)?;
         }
-        let aside = aside(place);
+        let aside = with_suffix(place, ASIDE);
         let is_aside = self.directory.symlink_metadata(&aside).is_ok();
         if is_aside && self.directory.symlink_metadata(place).is_err() {
             self.directory.rename(&aside, &self.directory, place)?;
@@ -72,19 +87,23 @@ impl KeptHome {
         if self.directory.symlink_metadata(place).is_ok() {
             return Ok(());
         }
-        let mut content = Vec::new();
-        let file = std::fs::File::open(own)?;
-        let meta = file.metadata()?;
-        if !meta.is_file() || meta.len() > MAX_COPY {
-            let why = format!("{} is not a file of at most 16 MiB", own.display());
-            return Err(Error::new(ErrorKind::InvalidInput, why));
-        }
-        file.take(MAX_COPY).read_to_end(&mut content)?;
+        let content = read_bytes(own, MAX_COPY)?;
         self.make_parents(place)?;
+        // Written beside and linked, so that a kill leaves no half of it.
+        let new = with_suffix(place, NEW);
+        if self.directory.symlink_metadata(&new).is_ok() {
+            self.directory.remove_file(&new)?;
+        }
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        let mut copy = self.directory.open_with(place, &options)?;
-        std::io::Write::write_all(&mut copy, &content)
+        let mut copy = self.directory.open_with(&new, &options)?;
+        copy.write_all(&content)?;
+        copy.sync_all()?;
+        match self.directory.hard_link(&new, &self.directory, place) {
+            // A command was faster, and keeps its own.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => self.directory.remove_file(&new),
+        }
     }
 
     fn make_parents(&self, place: &Path) -> Result<()> {
@@ -95,9 +114,9 @@ impl KeptHome {
     }
 }
 
-fn aside(place: &Path) -> PathBuf {
+fn with_suffix(place: &Path, suffix: &str) -> PathBuf {
     let mut name = place.as_os_str().to_owned();
-    name.push(ASIDE);
+    name.push(suffix);
     name.into()
 }
 
@@ -145,14 +164,33 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_made_once() {
+    fn two_entries_of_commands_are_told() {
+        let (state, home) = home();
+        let place = Path::new(".claude");
+        fs::create_dir(home.path().join(".claude")).unwrap();
+        home.attach(place, state.path()).unwrap();
+        // A command replaced the link.
+        fs::remove_file(home.path().join(".claude")).unwrap();
+        fs::create_dir(home.path().join(".claude")).unwrap();
+        let why = home.attach(place, state.path()).unwrap_err().to_string();
+        assert!(
+            why.contains(".claude and .claude.of-sandbox are both in"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_copy_is_whole_and_made_once() {
         let (state, home) = home();
         let own = state.path().join("own");
         fs::write(&own, "first").unwrap();
+        // Of a forge that was killed.
+        fs::write(home.path().join(".claude.json.new"), "fir").unwrap();
         home.copy(Path::new(".claude.json"), &own).unwrap();
         fs::write(&own, "second").unwrap();
         home.copy(Path::new(".claude.json"), &own).unwrap();
         let text = fs::read_to_string(home.path().join(".claude.json")).unwrap();
         assert_eq!(text, "first");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
     }
 }

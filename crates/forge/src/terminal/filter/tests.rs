@@ -165,7 +165,7 @@ fn one_line_tells_all_of_it() {
     );
 }
 
-/// Finds in the output what must not be there, by another parser.
+/// Finds withheld sequences in the output, by another parser.
 #[derive(Default)]
 struct Judge(Vec<String>);
 
@@ -240,7 +240,7 @@ proptest! {
         let mut judge = Judge::default();
         Parser::new().advance(&mut judge, &out);
         prop_assert!(judge.0.is_empty(), "{:?} in {}", judge.0, out.escape_ascii());
-        // What passes holds nothing to withhold.
+        // The output has nothing left to withhold.
         prop_assert_eq!(filtered(&out, &[]).1, Withheld::default(), "{}", out.escape_ascii());
     }
 }

@@ -998,7 +998,7 @@ fn with_nothing() {
     "#);
 }
 
-/// What doctor says at each version of Landlock, beside namespaces and alone.
+/// The report of doctor at each version of Landlock, beside namespaces and alone.
 const EVERY_LANDLOCK: &str = "\
 landlock=1, Commands are confined by namespaces.
 landlock=1 userns, Commands cannot be confined on this machine: this host cannot keep: write outside (needs Landlock ABI 3, Linux 6.2; this kernel has 1); signals, survivors (needs Landlock ABI 6, Linux 6.12; this kernel has 1)

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::exec::mechanisms;
+use super::sockets::CLIENT;
 use crate::support::{Ran, World, forge_program, ran};
 
 /// A person with a `claude` in ~/.local/bin, which prints its arguments, and with state of it.
@@ -94,7 +96,7 @@ fn nothing_of_the_person_is_shared_without_a_yes() {
             let flags = [flags, &["--preset", "claude", "--mechanism", mechanism]].concat();
             let ran = world.with_preset(&flags, &script);
             assert_eq!(ran.stdout, "key=\n", "{mechanism} {flags:?}");
-            ran.says(&["your own state is not shared"]);
+            ran.says(&["nothing of yours is shared"]);
         }
     }
     assert!(!home.join(".claude/hooks/x").exists());
@@ -144,6 +146,114 @@ fn shared_state_is_at_its_own_path_without_what_the_host_executes() {
             "{mechanism}"
         );
     }
+}
+
+/// Every way from shared state to what the person's own programs do: files that they execute or
+/// obey, the program itself, and the sockets that they listen on.
+#[test]
+fn shared_state_is_no_way_to_the_host() {
+    let world = world();
+    let home = world.outside().join("home");
+    let own = home.join(".claude/local");
+    fs::create_dir_all(&own).unwrap();
+    fs::rename(home.join(".local/bin/claude"), own.join("claude")).unwrap();
+    let script = "echo evil > ~/.claude/local/claude; rm -f ~/.claude/local/claude; \
+                  for name in settings.json shell-snapshots/x hooks/x plugins/x commands/x agents/x \
+                  skills/x rules/x output-styles/x; do mkdir -p $(dirname ~/.claude/$name); \
+                  echo evil > ~/.claude/$name; done; python3 client.py stream:$1";
+    world.write("client.py", CLIENT);
+    let daemon = UnixListener::bind(home.join(".claude/daemon")).unwrap();
+    daemon.set_nonblocking(true).unwrap();
+    let socket = home.join(".claude/daemon");
+    for mechanism in mechanisms(&world) {
+        let all = [
+            "exec",
+            "--preset",
+            "claude",
+            "--share",
+            "--mechanism",
+            mechanism,
+            "--",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            socket.to_str().unwrap(),
+        ];
+        let mut command = world.preset_command(&all);
+        command.env("PATH", format!("{}:/usr/bin:/bin", own.display()));
+        let ran = ran(command.output().unwrap());
+        if mechanism != "landlock" {
+            assert_eq!(ran.stdout, "refused\n", "{mechanism}: {}", ran.stderr);
+        }
+        assert!(daemon.accept().is_err(), "{mechanism}");
+        let program = fs::read_to_string(own.join("claude")).unwrap();
+        assert!(program.starts_with("#!"), "{mechanism}: {program}");
+        let mut search = Command::new("grep");
+        search.args(["-rl", "evil", "--exclude-dir=.os-sandbox-quarantine"]);
+        let found = search.arg(home.join(".claude")).output().unwrap();
+        assert_eq!(String::from_utf8(found.stdout).unwrap(), "", "{mechanism}");
+    }
+}
+
+/// The program of an agent may be in the directory with its login, and settings may contain keys.
+#[test]
+fn a_program_is_shown_without_the_state_around_it() {
+    let world = world();
+    let home = world.outside().join("home");
+    let own = home.join(".claude/local");
+    fs::create_dir_all(&own).unwrap();
+    fs::rename(home.join(".local/bin/claude"), own.join("claude")).unwrap();
+    for dir in [".config/goose", ".config/opencode"] {
+        fs::create_dir_all(home.join(dir)).unwrap();
+        fs::write(home.join(dir).join("secrets.yaml"), "token").unwrap();
+    }
+    fs::write(home.join(".aider.conf.yml"), "token").unwrap();
+    let script = format!(
+        "claude hi; cat {0}/.claude/login {0}/.config/*/secrets.yaml {0}/.aider.conf.yml \
+         ~/.config/*/secrets.yaml ~/.aider.conf.yml",
+        home.display()
+    );
+    for mechanism in mechanisms(&world) {
+        let all = [
+            "exec",
+            "--preset",
+            "claude,goose,opencode,aider",
+            "--no-share",
+            "--mechanism",
+            mechanism,
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let mut command = world.preset_command(&all);
+        command.env("PATH", format!("{}:/usr/bin:/bin", own.display()));
+        let ran = ran(command.output().unwrap());
+        assert!(
+            ran.stdout.ends_with("claude: hi\n"),
+            "{mechanism}: {}",
+            ran.stdout
+        );
+        assert!(!ran.stdout.contains("token"), "{mechanism}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn the_start_says_what_is_shared() {
+    let world = world();
+    let says = |flags: &[&str]| world.with_preset(flags, "true").stderr;
+    let shared = says(&["--preset", "claude", "--share"]);
+    if !shared.contains("Landlock alone") {
+        for text in [".claude,", ".claude.json (copy)", "ANTHROPIC_API_KEY"] {
+            assert!(shared.contains(text), "{text}: {shared}");
+        }
+    }
+    // A key alone is something, too.
+    assert!(says(&["--preset", "aider", "--share"]).contains("shared: ANTHROPIC_API_KEY"));
+    assert!(says(&["--preset", "claude"]).contains("nothing of yours is shared (--share)"));
+    // Nothing could be shared.
+    assert!(!says(&["--preset", "node"]).contains("share"));
 }
 
 #[test]
@@ -205,7 +315,7 @@ fn the_receipt_and_the_log_name_the_presets() {
     assert_eq!(presets["state"][0]["writable"], true);
     let audit = world.audit();
     assert!(
-        audit.contains("with the presets agent-programs, claude"),
+        audit.contains("with the presets agent-programs (") && audit.contains("claude ("),
         "{audit}"
     );
 }
@@ -216,7 +326,9 @@ fn a_link_that_a_command_left_in_its_home_leads_nowhere() {
     let outside = world.outside().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::create_dir_all(world.outside().join("home/.config/goose")).unwrap();
-    world.with_preset(&["--preset", "goose"], "true").code(0);
+    world
+        .with_preset(&["--preset", "goose", "--share"], "true")
+        .code(0);
     let homes = world.outside().join("state/homes");
     let kept = fs::read_dir(&homes)
         .unwrap()
@@ -227,7 +339,9 @@ fn a_link_that_a_command_left_in_its_home_leads_nowhere() {
     fs::remove_dir_all(kept.join(".config")).unwrap();
     symlink(&outside, kept.join(".config")).unwrap();
     // forge refuses instead of following it.
-    world.with_preset(&["--preset", "goose"], "true").code(125);
+    world
+        .with_preset(&["--preset", "goose", "--share"], "true")
+        .code(125);
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 

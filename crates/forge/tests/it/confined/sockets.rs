@@ -9,7 +9,7 @@ use super::exec::mechanisms;
 use crate::support::World;
 
 /// Listens, connects, and says what was reached; abstract names begin with `@`.
-const CLIENT: &str = r#"
+pub(super) const CLIENT: &str = r#"
 import socket, sys
 for kind, name in [word.split(":", 1) for word in sys.argv[1:]]:
     name = "\0" + name[1:] if name.startswith("@") else name

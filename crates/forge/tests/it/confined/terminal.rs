@@ -212,7 +212,7 @@ fn ctrl_z_stops_forge_and_fg_continues() {
         terminal.type_text("two\r");
         terminal.until("two\ntwo");
         terminal.type_text("\x04");
-        // Until the shell's prompt, the command or nobody has the input.
+        // Input that is typed before the shell's prompt can be lost.
         terminal.until("two\ntwo\n$");
         terminal.type_text("echo code $?; exit\r");
         terminal.until("code 0");

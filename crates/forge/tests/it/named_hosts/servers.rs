@@ -132,7 +132,7 @@ impl Servers {
         self.terminal_with(starter, args, USUAL.piped)
     }
 
-    /// The same, with standard output on the terminal or in a pipe.
+    /// Runs it with standard output on the terminal or in a pipe.
     pub(super) fn terminal_with(&self, starter: &[&str], args: &[&str], piped: bool) -> Terminal {
         let words = self.words(starter, args);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
