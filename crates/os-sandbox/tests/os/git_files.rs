@@ -5,7 +5,7 @@ use crate::fixture::{Mechanism, World, open_at};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{Access, Command, Git, Output, Policy};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const LAYOUT: &str = include_str!("../../../../fixtures/git/layout.txt");
 
@@ -30,18 +30,28 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         report.skip("git files", "needs git");
         return;
     }
+    let scene = match Scene::new() {
+        Ok(scene) => scene,
+        Err(why) => {
+            report.case("git files: the scene", Err(why));
+            return;
+        }
+    };
     for git in [Git::Unaware, Git::Commit, Git::ReadOnly] {
         let mut cases = vec![
-            ("what is not content", layout(mechanism, git)),
-            ("where configuration and links lead", leads(mechanism, git)),
+            ("what is not content", layout(&scene, mechanism, git)),
+            (
+                "where configuration and links lead",
+                leads(&scene, mechanism, git),
+            ),
             (
                 "where they lead in another mount",
-                leads_away(mechanism, git),
+                leads_away(&scene, mechanism, git),
             ),
         ];
         if git != Git::ReadOnly {
-            cases.push(("what git itself writes", written(mechanism, git)));
-            cases.push(("a rebase that is not done", rebase(mechanism, git)));
+            cases.push(("what git itself writes", written(&scene, mechanism, git)));
+            cases.push(("a rebase that is not done", rebase(&scene, mechanism, git)));
         }
         for (name, outcome) in cases {
             report.case(&format!("git files: {name}, {git:?}"), outcome);
@@ -91,13 +101,14 @@ fn run(world: &World, project: &Path, git: Git, script: &str) -> Result<Output, 
 }
 
 /// A project with a nested repository, a module with a slash in its name and one in it, a worktree,
-/// and a bare repository.
-fn scene(world: &World) -> Result<std::path::PathBuf, String> {
-    let dir = world.host("git");
-    std::fs::create_dir(&dir).map_err(say)?;
-    let dir = dir.canonicalize().map_err(say)?;
-    host(
-        &dir,
+/// and a bare repository. Made once, by a hundred git processes, and copied for each case.
+struct Scene(tempfile::TempDir);
+
+impl Scene {
+    fn new() -> Result<Self, String> {
+        let dir = tempfile::tempdir().map_err(say)?;
+        host(
+            dir.path(),
         "set -e; git init -q -b main lib; cd lib; git config user.name n; git config user.email n@x
         echo x > x; git add x; git commit -qm x; cd ..
         git clone -q lib mid; cd mid; git config user.name n; git config user.email n@x
@@ -110,8 +121,28 @@ fn scene(world: &World) -> Result<std::path::PathBuf, String> {
         git branch other HEAD~2; git worktree add -q side -b side; git init -q nested; mkdir new
         git clone -q --bare . bare.git; git clone -q --bare . ../remote.git
         git remote add origin ../remote.git; git fetch -q origin",
-    )?;
-    Ok(dir.join("project"))
+        )?;
+        Ok(Scene(dir))
+    }
+
+    /// The project of a copy in `world`.
+    fn copy(&self, world: &World) -> Result<PathBuf, String> {
+        let dir = world.host("git");
+        std::fs::create_dir(&dir).map_err(say)?;
+        let dir = dir.canonicalize().map_err(say)?;
+        let from = self.0.path().display();
+        // The worktree and its directory name each other by absolute paths. `git worktree repair`
+        // would repair the original, which exists.
+        host(
+            &dir,
+            &format!(
+                "set -e; cp -a {from}/. .; cd project
+                echo gitdir: $PWD/.git/worktrees/side > side/.git
+                echo $PWD/side/.git > .git/worktrees/side/gitdir"
+            ),
+        )?;
+        Ok(dir.join("project"))
+    }
 }
 
 /// Everyday work as the person whose project it is; whatever git says.
@@ -128,9 +159,9 @@ const EVERYDAY: &str = "export GIT_EDITOR=true PAGER=cat
     git am --continue; git revert --no-edit HEAD; git push origin HEAD:refs/heads/pushed; git pull
     git submodule update; git reset --hard; git clean -n; git archive HEAD -o /dev/null; git st; true";
 
-fn layout(mechanism: Mechanism, git: Git) -> Result<(), String> {
+fn layout(scene: &Scene, mechanism: Mechanism, git: Git) -> Result<(), String> {
     let world = World::new(mechanism);
-    let project = scene(&world)?;
+    let project = scene.copy(&world)?;
     let marker = world.host("marker");
     let mut script = "r() { /probe --probe rename $1 $2; }\n".to_owned();
     let mut tried = Vec::new();
@@ -180,9 +211,9 @@ fn layout(mechanism: Mechanism, git: Git) -> Result<(), String> {
 }
 
 /// Files of the project that git obeys because the configuration, or a link, says so.
-fn leads(mechanism: Mechanism, git: Git) -> Result<(), String> {
+fn leads(scene: &Scene, mechanism: Mechanism, git: Git) -> Result<(), String> {
     let world = World::new(mechanism);
-    let project = scene(&world)?;
+    let project = scene.copy(&world)?;
     let marker = world.host("marker");
     host(
         &project,
@@ -227,10 +258,10 @@ fn leads(mechanism: Mechanism, git: Git) -> Result<(), String> {
 }
 
 /// A repository in one mount, which can be written or not, and what it obeys in another one.
-fn leads_away(mechanism: Mechanism, git: Git) -> Result<(), String> {
+fn leads_away(scene: &Scene, mechanism: Mechanism, git: Git) -> Result<(), String> {
     for access in [Access::ALL, Access::READ] {
         let world = World::new(mechanism);
-        let project = scene(&world)?;
+        let project = scene.copy(&world)?;
         let tools = project.with_file_name("tools");
         let marker = world.host("marker");
         host(
@@ -274,9 +305,9 @@ fn leads_away(mechanism: Mechanism, git: Git) -> Result<(), String> {
 }
 
 /// What git writes at everyday work stays, in modules and worktrees as well.
-fn written(mechanism: Mechanism, git: Git) -> Result<(), String> {
+fn written(scene: &Scene, mechanism: Mechanism, git: Git) -> Result<(), String> {
     let world = World::new(mechanism);
-    let project = scene(&world)?;
+    let project = scene.copy(&world)?;
     let output = run(
         &world,
         &project,
@@ -301,7 +332,7 @@ fn written(mechanism: Mechanism, git: Git) -> Result<(), String> {
     .map(drop)
 }
 
-fn rebase(mechanism: Mechanism, git: Git) -> Result<(), String> {
+fn rebase(scene: &Scene, mechanism: Mechanism, git: Git) -> Result<(), String> {
     let start = "export GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@x GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=n@x
         git checkout -q other; echo other > file4; git add file4; git commit -qm other; git rebase main";
     for (more, stays) in [
@@ -321,7 +352,7 @@ fn rebase(mechanism: Mechanism, git: Git) -> Result<(), String> {
         ),
     ] {
         let world = World::new(mechanism);
-        let project = scene(&world)?;
+        let project = scene.copy(&world)?;
         let output = run(&world, &project, git, &format!("{start}; {more}; true"))?;
         let there = project.join(".git/rebase-merge").exists();
         ensure(there == stays, || {
