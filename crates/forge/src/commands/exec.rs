@@ -14,6 +14,7 @@ mod reviewed;
 #[cfg(not(target_os = "linux"))]
 #[path = "exec/reviewed_unsupported.rs"]
 mod reviewed;
+mod session_summary;
 mod touched;
 
 use std::ffi::{OsStr, OsString};
@@ -573,7 +574,14 @@ fn run_it(
         let facts = changes.as_ref().map(reviewed::facts);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
-        print_limits(&exit, &child, plan.policy(), quiet, args.trace);
+        // What an agent was refused is told even if it ended well: it may have given up on a task.
+        let is_session = presets.is_some();
+        if is_session && !quiet {
+            let lines = session_summary::describe_connections(child.enforcement());
+            lines.into_iter().for_each(stderr::print);
+        }
+        let tells = !quiet && (is_session || !exit.success());
+        print_limits(&child, plan.policy(), tells, args.trace);
         if report_level(args) == ReportLevel::Full {
             denials::print_grants(child.enforcement(), ambient.home.as_deref());
         }
@@ -613,14 +621,8 @@ fn show_changes(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
     }
 }
 
-/// Prints the limit that ended the command, and after a failure its attempts to use the network.
-fn print_limits(
-    exit: &os_sandbox::Exit,
-    child: &Child,
-    policy: &Policy,
-    quiet: bool,
-    trace: Option<TraceReport>,
-) {
+/// Prints the limit that ended the command, and with `tells` its attempts that were refused.
+fn print_limits(child: &Child, policy: &Policy, tells: bool, trace: Option<TraceReport>) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
         stderr::print(format!(
@@ -631,7 +633,7 @@ fn print_limits(
     if matches!(trace, Some(TraceReport::All | TraceReport::Full)) {
         denials::print_all(child.enforcement());
     }
-    if exit.success() || quiet {
+    if !tells {
         return;
     }
     print_refused_hosts(&child.enforcement().contacts);

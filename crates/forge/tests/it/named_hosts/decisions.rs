@@ -658,3 +658,26 @@ pub(super) fn audit(servers: &Servers) -> String {
         .map(|file| std::fs::read_to_string(file).unwrap_or_default())
         .collect()
 }
+
+/// An agent that was refused something may end well and without the thing it was asked for.
+#[test]
+fn a_session_under_a_preset_ends_with_its_hosts_and_refusals() {
+    let Some(servers) = servers() else { return };
+    let script = "for host in one one two; do curl -s -m 20 http://$host.example/hello; done; true";
+    let exec = |flags: &[&str]| {
+        let words = ["--", "bash", "-c", script];
+        let all = [&["exec", "--host", "one.example:80"], flags, &words].concat();
+        servers.forge(&all).code(0).stderr.clone()
+    };
+    let told = exec(&["--preset", "git-https", "--no-share"]);
+    let lines = [
+        "connected: one.example:80 (2 times, sent ",
+        "refused: connect two.example:80 (no rule names it)",
+        "forge allow --last",
+    ];
+    assert!(lines.iter().all(|line| told.contains(line)), "{told}");
+    assert!(!told.contains("connected: two"), "{told}");
+    // A command that ended well has nothing to say otherwise.
+    let told = exec(&[]);
+    assert!(!lines.iter().any(|line| told.contains(line)), "{told}");
+}

@@ -1,0 +1,144 @@
+//! The end of an agent's session, for the person who started it: the hosts that it was connected
+//! to. Attempts that were refused, and the commands that allow them, follow it.
+
+use std::collections::BTreeMap;
+
+use os_sandbox::{Contact, ContactKind, ContactOutcome, Enforcement};
+
+/// Hosts that are listed; the rest is counted.
+const MAX_HOSTS: usize = 8;
+
+/// What was exchanged with a host.
+#[derive(Default)]
+struct Exchange {
+    connections: u64,
+    sent: u64,
+    received: u64,
+}
+
+/// Returns a line for each host, the one that was sent most first.
+pub(super) fn describe_connections(receipt: &Enforcement) -> Vec<String> {
+    describe(&receipt.contacts, receipt.more_contacts)
+}
+
+fn describe(contacts: &[Contact], more: u64) -> Vec<String> {
+    let mut hosts: BTreeMap<(&str, u16), Exchange> = BTreeMap::new();
+    for contact in contacts {
+        if contact.kind == ContactKind::Connection && contact.outcome == ContactOutcome::Connected {
+            let host = hosts.entry((&contact.host, contact.port)).or_default();
+            host.connections += 1;
+            host.sent = host.sent.saturating_add(contact.sent);
+            host.received = host.received.saturating_add(contact.received);
+        }
+    }
+    let mut hosts: Vec<_> = hosts.into_iter().collect();
+    hosts.sort_by_key(|(_, exchange)| std::cmp::Reverse(exchange.sent));
+    let mut lines: Vec<String> = hosts
+        .iter()
+        .take(MAX_HOSTS)
+        .map(|((host, port), exchange)| {
+            let host = match host.contains(':') {
+                true => format!("[{host}]:{port}"),
+                false => format!("{host}:{port}"),
+            };
+            let times = match exchange.connections {
+                1 => String::new(),
+                times => format!("{times} times, "),
+            };
+            let (sent, received) = (bytes(exchange.sent), bytes(exchange.received));
+            format!("connected: {host} ({times}sent {sent}, received {received})")
+        })
+        .collect();
+    let unlisted = hosts.len().saturating_sub(MAX_HOSTS);
+    if unlisted > 0 {
+        lines.push(format!("connected: {unlisted} more hosts"));
+    }
+    if more > 0 {
+        lines.push(format!(
+            "connected or refused: {more} more attempts, which were not recorded"
+        ));
+    }
+    lines
+}
+
+/// Returns `count` with a unit of SI: `999 bytes`, `1.2 kB`.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let (mut unit, mut tenths) = (None, count);
+    for name in UNITS {
+        // With one digit after the point, and without floating point.
+        let whole = if unit.is_some() { tenths / 10 } else { tenths };
+        if whole < 1000 {
+            break;
+        }
+        tenths = whole / 100;
+        unit = Some(name);
+    }
+    match unit {
+        None => format!("{count} bytes"),
+        Some(name) => format!("{}.{} {name}", tenths / 10, tenths % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contact(host: &str, sent: u64, outcome: ContactOutcome) -> Contact {
+        Contact {
+            kind: ContactKind::Connection,
+            host: host.to_owned(),
+            port: 443,
+            address: None,
+            sent,
+            received: 10 * sent,
+            rule: None,
+            outcome,
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn a_host_is_one_line_and_the_rest_is_counted() {
+        let mut contacts = vec![
+            contact("api.example.com", 700, ContactOutcome::Connected),
+            contact("::1", 5, ContactOutcome::Connected),
+            contact("api.example.com", 600, ContactOutcome::Connected),
+            contact("other.example.com", 0, ContactOutcome::Refused),
+        ];
+        let first = [
+            "connected: api.example.com:443 (2 times, sent 1.3 kB, received 13.0 kB)",
+            "connected: [::1]:443 (sent 5 bytes, received 50 bytes)",
+        ];
+        assert_eq!(describe(&contacts, 0), first);
+        for number in 0..10 {
+            let host = format!("{number}.example.com");
+            contacts.push(contact(&host, 1, ContactOutcome::Connected));
+        }
+        let lines = describe(&contacts, 3);
+        assert_eq!(lines.len(), MAX_HOSTS + 2);
+        assert_eq!(
+            lines[MAX_HOSTS..],
+            [
+                "connected: 4 more hosts",
+                "connected or refused: 3 more attempts, which were not recorded"
+            ]
+        );
+        assert!(describe(&[], 0).is_empty());
+    }
+
+    #[test]
+    fn sizes_have_a_unit() {
+        for (count, text) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1_000, "1.0 kB"),
+            (999_999, "999.9 kB"),
+            (1_000_000, "1.0 MB"),
+            (3_150_000, "3.1 MB"),
+            (u64::MAX, "18446744.0 TB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}
