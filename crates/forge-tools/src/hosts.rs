@@ -8,11 +8,12 @@ use os_sandbox::{
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     AskHost, Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict,
-    DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules, Listeners, ParentProxy, Protocol,
-    ProxyToken, Refusal,
+    CredentialListener, CredentialServer, DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules,
+    Listeners, ParentProxy, Protocol, ProxyToken, Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bound on the connections of one command that a receipt lists, and on the refusals and failures.
@@ -97,25 +98,67 @@ impl NamedHostProxy {
     /// Returns the proxy of one command, which asks about the hosts that no rule names.
     #[must_use]
     pub fn asking(&self, ask: Arc<dyn AskHost>) -> Arc<dyn HostProxy> {
-        Arc::new(AskingProxy {
+        self.for_command(Some(ask), Vec::new())
+    }
+
+    /// Returns the proxy of one command, which asks with `ask` and has servers with keys.
+    #[must_use]
+    pub fn for_command(
+        &self,
+        ask: Option<Arc<dyn AskHost>>,
+        credentials: Vec<CredentialService>,
+    ) -> Arc<dyn HostProxy> {
+        Arc::new(CommandProxy {
             proxy: Arc::clone(&self.0),
             ask,
+            credentials,
         })
     }
 }
 
-/// The broker, for a command that asks.
-#[derive(Debug)]
-struct AskingProxy {
-    proxy: Arc<BrokerProxy>,
-    ask: Arc<dyn AskHost>,
+/// A server that a command reaches on one of its services
+/// ([`NamedHosts::add_service`](os_sandbox::NamedHosts::add_service)), without the key.
+#[derive(Clone, Debug)]
+pub struct CredentialService {
+    /// The port of the service.
+    pub port: u16,
+    /// The server and its keys.
+    pub server: Arc<CredentialServer>,
 }
 
-impl HostProxy for AskingProxy {
+/// The broker, for one command.
+#[derive(Debug)]
+struct CommandProxy {
+    proxy: Arc<BrokerProxy>,
+    ask: Option<Arc<dyn AskHost>>,
+    credentials: Vec<CredentialService>,
+}
+
+impl HostProxy for CommandProxy {
     fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
         self.proxy
-            .serve_asking(sockets, Some(Arc::clone(&self.ask)))
+            .serve_command(sockets, self.ask.clone(), &self.credentials)
     }
+}
+
+/// Returns each service's listener with its server.
+fn credential_listeners(
+    services: Vec<TcpListener>,
+    credentials: &[CredentialService],
+) -> io::Result<Vec<CredentialListener>> {
+    let with_server = |listener: TcpListener| {
+        let port = listener.local_addr()?.port();
+        let mut known = credentials.iter();
+        let found = known.find(|one| one.port == port).ok_or_else(|| {
+            let text = format!("no server is behind the service on port {port}");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
+        Ok(CredentialListener {
+            listener,
+            server: Arc::clone(&found.server),
+        })
+    };
+    services.into_iter().map(with_server).collect()
 }
 
 /// A broker that starts with the first command.
@@ -156,15 +199,16 @@ impl BrokerProxy {
 
 impl HostProxy for BrokerProxy {
     fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
-        self.serve_asking(sockets, None)
+        self.serve_command(sockets, None, &[])
     }
 }
 
 impl BrokerProxy {
-    fn serve_asking(
+    fn serve_command(
         &self,
         sockets: ProxySockets,
         ask: Option<Arc<dyn AskHost>>,
+        credentials: &[CredentialService],
     ) -> io::Result<Box<dyn ProxySession>> {
         let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
         let broker = match &mut *broker {
@@ -181,6 +225,7 @@ impl BrokerProxy {
             proxy: sockets.proxies,
             proxy_token: proxy_token.transpose()?,
             forwarders: sockets.forwarders,
+            credentials: credential_listeners(sockets.services, credentials)?,
             ask,
         })?;
         Ok(Box::new(BrokerSession(service)))
@@ -271,7 +316,7 @@ fn answered(answer: HostAnswer) -> Option<String> {
 /// Returns the kind of a record. A client can name anything, and only a host counts as one.
 fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind {
     match (protocol, reason) {
-        (_, Some(Refusal::Malformed(_))) => ContactKind::Request,
+        (_, Some(Refusal::Malformed(_) | Refusal::NoPlaceholder)) => ContactKind::Request,
         _ if Host::parse(host).is_err() => ContactKind::Request,
         (Protocol::Dns, _) => ContactKind::Lookup,
         _ => ContactKind::Connection,

@@ -141,7 +141,9 @@ pub use gate::{
 #[cfg(feature = "process")]
 pub use host_questions::HostQuestions;
 #[cfg(feature = "process")]
-pub use hosts::{NamedHostProxy, describe_refused_hosts, open_sandbox, with_asked_ports};
+pub use hosts::{
+    CredentialService, NamedHostProxy, describe_refused_hosts, open_sandbox, with_asked_ports,
+};
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;
 pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};

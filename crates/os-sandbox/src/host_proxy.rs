@@ -42,6 +42,8 @@ pub struct ProxySockets {
     /// For connections to addresses that the resolver gave to names, and to addresses that the
     /// policy names. The local address of a connection is the one that the command asked for.
     pub forwarders: Vec<TcpListener>,
+    /// For connections to [`NamedHosts::services`](crate::NamedHosts::services).
+    pub services: Vec<TcpListener>,
     /// The password that clients of `proxies` must give, with any user name (RFC 7617, RFC 1929).
     /// `None` where only the command can reach them.
     pub password: Option<ProxyPassword>,

@@ -99,8 +99,11 @@ pub use open::host_dirs::GrantError;
 #[cfg(feature = "process")]
 pub use open::process::{ExtraDirs, SharedState};
 pub use preset::library::PresetLibrary;
+pub use preset::server_url::ServerUrl;
 pub use preset::set::{FoundRegistry, PresetChoice, PresetSet};
-pub use preset::{HostGroup, Preset, PresetState, RegistrySetting, VerifiedVersion};
+pub use preset::{
+    HostGroup, Preset, PresetCredential, PresetState, RegistrySetting, VerifiedVersion,
+};
 pub use project::personal_rules::PersonalRules;
 pub use project::settings::{EffectiveSettings, Setting, UnknownKey};
 pub use project::{Project, load};

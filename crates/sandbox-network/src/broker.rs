@@ -8,8 +8,10 @@ mod admission;
 mod ask;
 mod connect;
 mod context;
+mod credential;
 mod fair_semaphore;
 mod forwarder;
+mod http;
 mod names;
 mod options;
 mod proxy;
@@ -36,6 +38,7 @@ use fair_semaphore::FairSemaphore;
 
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
+pub use credential::{Credential, CredentialListener, CredentialServer, InvalidCredential};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;
 pub use record::{

@@ -38,9 +38,9 @@ pub use address::{AddressClass, is_public};
 #[cfg(feature = "broker")]
 pub use broker::{
     AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConnectionEvent,
-    ConnectionEventKind, ConnectionRecord, ConnectionVerdict, EventListener, HostAdvice,
-    HostAnswer, Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport,
-    SystemResolver, TlsName,
+    ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Credential, CredentialListener,
+    CredentialServer, EventListener, HostAdvice, HostAnswer, InvalidCredential, Listeners,
+    ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport, SystemResolver, TlsName,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

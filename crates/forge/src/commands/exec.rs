@@ -26,11 +26,11 @@ use std::time::Duration;
 
 use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, describe_parent_proxy, hosts_not_kept};
-use forge_tools::describe_refused_hosts;
+use forge_tools::{NamedHostProxy, describe_refused_hosts};
 use os_sandbox::{
-    Backend, Captured, Child, Command, Contact, ContactOutcome, Directories, Enforcement, Entry,
-    Error, ErrorKind, Exceeded, HostSpec, Limits, Network, ParentProxySetting, Plan, PlanError,
-    Policy, Rank, ReportLevel, Requirement, Session, Stdio, Stream, Support,
+    Backend, Captured, Child, Command, Contact, ContactKind, ContactOutcome, Directories,
+    Enforcement, Entry, Error, ErrorKind, Exceeded, HostSpec, Limits, Network, ParentProxySetting,
+    Plan, PlanError, Policy, Rank, ReportLevel, Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -45,7 +45,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
-use crate::setup::presets::ActivePresets;
+use crate::setup::presets::{ActivePresets, KeyServices};
 use crate::setup::{engine, parent_proxy, presets};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::terminal::{self, Relay};
@@ -101,7 +101,11 @@ pub(crate) fn run(
             return Err(refused(failure));
         }
     };
-    kept.allowed(runner, args.no_os_sandbox, presets.as_ref())
+    let described = presets.as_ref().map(|presets| match &place {
+        ExecSite::Here(plan, _) => presets.describe(Some(plan)),
+        ExecSite::Container(_) => presets.describe(None),
+    });
+    kept.allowed(runner, args.no_os_sandbox, described)
         .map_err(refused)?;
     match place {
         ExecSite::Here(first, mut of) => {
@@ -260,6 +264,10 @@ fn prepare(
     let policy = match args.parent_proxy {
         true => parent_proxy::through_parent(policy, ambient)?,
         false => policy,
+    };
+    let policy = match presets {
+        Some(presets) => presets.with_key_services(policy)?,
+        None => policy,
     };
     let (policy, review) = match is_reviewed(args, &grant) {
         true => reviewed::prepare(policy, project, presets, log, ambient)?,
@@ -514,7 +522,7 @@ fn run_it(
     let stops = KillOnSignal::listen(!ambient.any_terminal)
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
     if let Some(presets) = presets.filter(|_| !(global.quiet || global.json)) {
-        presets.print();
+        presets.print(&plan);
     }
     let mut child = match command.build(&plan).spawn() {
         // The cached detection was invalidated, so the plan is made again.
@@ -537,7 +545,7 @@ fn run_it(
     }
     if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
-        receipt.write(as_text(child.enforcement(), presets))?;
+        receipt.write(as_text(child.enforcement(), presets, &plan))?;
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
@@ -553,7 +561,7 @@ fn run_it(
     let withheld = relay.and_then(Relay::finish).filter(|_| !quiet);
     withheld.into_iter().for_each(stderr::print);
     if let Some(receipt) = &mut receipt {
-        receipt.write(as_text(child.enforcement(), presets))?;
+        receipt.write(as_text(child.enforcement(), presets, &plan))?;
         receipt.check()?;
     }
     if !global.json {
@@ -570,7 +578,7 @@ fn run_it(
     let code = stops.exit_code().unwrap_or(code);
     if global.json {
         let exceeded = child.exceeded().as_ref().map(describe_limit);
-        let enforcement = as_json(child.enforcement(), presets);
+        let enforcement = as_json(child.enforcement(), presets, &plan);
         let facts = changes.as_ref().map(reviewed::facts);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
@@ -657,7 +665,7 @@ fn print_refused_hosts(contacts: &[Contact]) {
     }
     if contacts
         .iter()
-        .any(|one| one.outcome == ContactOutcome::Refused)
+        .any(|one| one.outcome == ContactOutcome::Refused && one.kind != ContactKind::Request)
     {
         stderr::print(ALLOW_HOST_HINT);
     }
@@ -724,19 +732,39 @@ impl CommandBuilder<'_> {
                 .stdout(Stdio::Inherit)
                 .stderr(Stdio::Inherit),
         };
-        let command = match self.questions {
-            Some(questions) => questions.attach(command, plan),
-            None => command,
-        };
+        let (command, placeholders) = self.with_host_proxy(command, plan);
         let command = self
             .committer
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value));
-        let variables = variables.iter();
+        let variables = variables.iter().chain(&placeholders);
         let command = variables.fold(command, |command, (name, value)| command.env(name, value));
         match self.args.timeout {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
             None => command,
+        }
+    }
+}
+
+impl CommandBuilder<'_> {
+    /// Lets a command ask about hosts, and use keys that stay outside. Returns the variables with
+    /// their placeholders.
+    fn with_host_proxy(&self, command: Command, plan: &Plan) -> (Command, Vec<(String, String)>) {
+        let asker = self.questions.map(CommandHostQuestions::asker);
+        let keys = self.presets.map(|presets| presets.key_services(plan));
+        let credentials = keys.as_ref().map(KeyServices::credentials);
+        let credentials = credentials.unwrap_or_default();
+        let variables = keys.as_ref().map(KeyServices::variables);
+        let variables = variables.unwrap_or_default();
+        if asker.is_none() && credentials.is_empty() {
+            return (command, variables);
+        }
+        match NamedHostProxy::new(plan) {
+            Some(proxy) => {
+                let proxy = proxy.for_command(asker, credentials);
+                (command.host_proxy(proxy), variables)
+            }
+            None => (command, variables),
         }
     }
 }
@@ -842,16 +870,16 @@ fn notes(before: &[Entry], now: &Enforcement) {
 }
 
 /// Returns the receipt as text.
-fn as_text(enforcement: &Enforcement, presets: Option<&ActivePresets>) -> String {
-    serde_json::to_string_pretty(&as_json(enforcement, presets)).unwrap_or_default()
+fn as_text(enforcement: &Enforcement, presets: Option<&ActivePresets>, plan: &Plan) -> String {
+    serde_json::to_string_pretty(&as_json(enforcement, presets, plan)).unwrap_or_default()
 }
 
 /// Returns the receipt, with the presets that were used.
-fn as_json(enforcement: &Enforcement, presets: Option<&ActivePresets>) -> Value {
+fn as_json(enforcement: &Enforcement, presets: Option<&ActivePresets>, plan: &Plan) -> Value {
     // It has no maps with keys other than strings, and no numbers outside JSON.
     let mut receipt = serde_json::to_value(enforcement).unwrap_or_default();
     if let Some(presets) = presets {
-        receipt["presets"] = presets.to_json();
+        receipt["presets"] = presets.to_json(plan);
     }
     receipt
 }

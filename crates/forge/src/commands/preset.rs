@@ -128,6 +128,17 @@ fn expanded(set: &PresetSet) -> String {
     });
     say("but changes none of", guarded.collect());
     say("gets keys after your yes", texts(&mut set.keys()));
+    let credentials = set.credentials().map(|one| {
+        format!(
+            "{} for {}",
+            one.key,
+            one.server.host().with_port(one.server.port())
+        )
+    });
+    say(
+        "keys that stay outside, for one server",
+        credentials.collect(),
+    );
     say("gets variables of yours", texts(&mut set.passed()));
     say("sets variables", set.variables().collect());
     say("may write in the project", texts(&mut set.unprotected()));

@@ -2,6 +2,7 @@
 //! is kept for the commands of a project.
 
 mod kept_home;
+mod outside_keys;
 mod registries;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ use crate::setup;
 use crate::setup::program_dirs::PathDirs;
 use crate::state::trust_store::TrustStore;
 use kept_home::KeptHome;
+pub(crate) use outside_keys::KeyServices;
+use outside_keys::OutsideKeys;
 
 /// Directory of the kept home directories, in the state directory.
 const HOMES: &str = "homes";
@@ -42,6 +45,10 @@ pub(crate) struct ActivePresets {
     shareable: Vec<String>,
     /// `true` if the person shares them.
     shares: bool,
+    /// Keys that commands use and do not see. Empty if the person shares nothing.
+    outside: OutsideKeys,
+    /// `true` if these keys are handed in where they cannot stay outside.
+    hands_in: bool,
     groups: Vec<HostGroup>,
     /// Package registries that files of the project name. Commands do not reach them.
     of_project: Vec<FoundRegistry>,
@@ -90,10 +97,21 @@ pub(crate) fn activate(
         (_, true) => false,
         (false, false) => wishes.ask(global, ambient)?,
     };
+    let keys: Vec<String> = wishes
+        .outside
+        .keys()
+        .map(|(key, _)| key.to_owned())
+        .collect();
     let registries = registries::find(&set, &project, home, ambient);
     let choice = PresetChoice {
         groups: args.host_groups.clone(),
         keys: shares,
+        // A person who answered the question has only agreed to their use.
+        withheld: if args.share { Vec::new() } else { keys },
+        added: match shares {
+            true => wishes.outside.of_presets().map(str::to_owned).collect(),
+            false => Vec::new(),
+        },
         programs: program_dirs(&set, home, ambient),
         registries: registries.own,
     };
@@ -104,7 +122,13 @@ pub(crate) fn activate(
     }
     Ok(Some(ActivePresets {
         named: args.presets.clone(),
-        shareable: wishes.names(),
+        shareable: wishes.names(shares),
+        outside: if shares {
+            wishes.outside
+        } else {
+            OutsideKeys::default()
+        },
+        hands_in: args.share,
         of_project: registries.of_project,
         set,
         rights,
@@ -124,6 +148,17 @@ impl ActivePresets {
     pub(crate) fn policy(&self, grant: &Grant) -> Result<Policy, String> {
         let policy = grant.policy_with_dirs(&self.dirs);
         policy.map_err(|error| error.to_string())
+    }
+
+    /// Returns a policy with the services of the keys that stay outside.
+    pub(crate) fn with_key_services(&self, policy: Policy) -> Result<Policy, CliError> {
+        let with = self.outside.with_services(policy);
+        with.map_err(|error| refused(error.to_string()))
+    }
+
+    /// Returns the services that a plan has for the keys that stay outside.
+    pub(crate) fn key_services(&self, plan: &Plan) -> KeyServices<'_> {
+        self.outside.services(plan)
     }
 
     /// Returns `true` for a directory of the home directory's, or of shared state.
@@ -156,21 +191,29 @@ impl ActivePresets {
     }
 
     /// Returns the presets as receipts and the log have them.
-    pub(crate) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self, plan: &Plan) -> Value {
+        let is_outside = self.key_services(plan).why_not().is_none();
+        let keys = self.outside.keys();
+        let keys = keys.filter(|_| is_outside || self.hands_in);
+        let keys = keys.map(|(key, server)| outside_keys::to_json(key, Some(server), is_outside));
+        let unfit = self.outside.unfit();
+        let unfit = unfit.map(|(key, _)| outside_keys::to_json(key, None, false));
         let shared = self.dirs.state.iter().map(
             |state| json!({ "path": state.host.display().to_string(), "writable": state.writable }),
         );
         json!({
             "presets": self.set.hashes(),
             "shares": self.shares,
+            "keys": keys.chain(unfit).collect::<Vec<_>>(),
             "host_groups": self.groups.iter().map(HostGroup::to_string).collect::<Vec<_>>(),
             "home": self.dirs.home.display().to_string(),
             "state": shared.collect::<Vec<_>>(),
         })
     }
 
-    /// Returns the presets and the choices about them, in words.
-    pub(crate) fn describe(&self) -> String {
+    /// Returns the presets and the choices about them, in words. `plan`: that of a command on this
+    /// host.
+    pub(crate) fn describe(&self, plan: Option<&Plan>) -> String {
         let share = match self.shares {
             true => "share",
             false => "do not share",
@@ -181,14 +224,38 @@ impl ActivePresets {
             .iter()
             .map(|one| format!("{} ({})", one.name(), one.sha256()));
         let hashes: Vec<String> = hashes.collect();
+        let keys = plan
+            .map(|plan| self.describe_keys(plan))
+            .unwrap_or_default();
+        let keys: Vec<String> = keys.into_iter().map(|line| format!("; {line}")).collect();
         format!(
-            "with the presets {}, which {share} state and keys of the person",
-            hashes.join(", ")
+            "with the presets {}, which {share} state and keys of the person{}",
+            hashes.join(", "),
+            keys.concat()
         )
     }
 
+    /// Returns a line for each key that stays outside, or cannot.
+    pub(crate) fn describe_keys(&self, plan: &Plan) -> Vec<String> {
+        let services = self.key_services(plan);
+        let mut lines = Vec::new();
+        for (key, server) in self.outside.keys() {
+            lines.push(match (services.why_not(), self.hands_in) {
+                (None, _) => format!("{key} stays outside: added for {}", server.host()),
+                (Some(why), true) => format!("{key} is handed in: {why}"),
+                (Some(why), false) => {
+                    format!("{key} is not handed in: {why}; to hand it in all the same: --share")
+                }
+            });
+        }
+        for (key, why) in self.outside.unfit() {
+            lines.push(format!("{key} is handed in: {why}"));
+        }
+        lines
+    }
+
     /// Prints the shared state, and the facts that a person should know.
-    pub(crate) fn print(&self) {
+    pub(crate) fn print(&self, plan: &Plan) {
         let shared = match (self.shareable.as_slice(), self.shares) {
             ([], _) => String::new(),
             (all, true) => format!("; shared: {}", all.join(", ")),
@@ -198,6 +265,9 @@ impl ActivePresets {
             "preset {}: home directory kept for this project{shared}",
             self.named.join(", ")
         ));
+        for line in self.describe_keys(plan) {
+            stderr::print(line);
+        }
         for one in &self.of_project {
             let (file, host) = (escape(&one.place), escape(&one.host));
             stderr::print(format!(
@@ -215,7 +285,10 @@ impl ActivePresets {
 struct ShareRequest<'a> {
     set: &'a PresetSet,
     state: Vec<&'a PresetState>,
+    /// Keys that commands get.
     keys: BTreeSet<&'a str>,
+    /// Keys that commands use and do not see.
+    outside: OutsideKeys,
 }
 
 impl<'a> ShareRequest<'a> {
@@ -223,22 +296,27 @@ impl<'a> ShareRequest<'a> {
         let exists = |state: &&PresetState| home.join(&state.path).exists();
         let state = set.state().filter(|state| state.needs_yes());
         let is_set = |key: &&str| ambient.var(key).is_some();
+        let outside = OutsideKeys::find(set, ambient);
+        let is_inside = |key: &&str| outside.keys().all(|(other, _)| other != *key);
         ShareRequest {
             set,
             state: state.filter(exists).collect(),
-            keys: set.keys().filter(is_set).collect(),
+            keys: set.keys().filter(is_set).filter(is_inside).collect(),
+            outside,
         }
     }
 
-    /// Returns what a yes shares, for one line.
-    fn names(&self) -> Vec<String> {
+    /// Returns what a yes shares, for one line. Keys that stay outside have lines of their own once
+    /// they are shared.
+    fn names(&self, shares: bool) -> Vec<String> {
         let state = self.state.iter().map(|state| match state.mode {
             StateMode::Share => format!("~/{}", state.path),
             StateMode::Read => format!("~/{} (read only)", state.path),
             StateMode::Copy => format!("~/{} (copy)", state.path),
         });
-        let keys = self.keys.iter().map(|key| (*key).to_owned());
-        state.chain(keys).collect()
+        let outside = self.outside.keys().filter(|_| !shares).map(|(key, _)| key);
+        let keys = self.keys.iter().copied().chain(outside);
+        state.chain(keys.map(str::to_owned)).collect()
     }
 
     /// Returns what a yes lets the command do, for the question.
@@ -256,9 +334,12 @@ impl<'a> ShareRequest<'a> {
             format!("  {verb} ~/{}{holds}", state.path)
         });
         let keys = self.keys.iter();
-        state
-            .chain(keys.map(|key| format!("  get the key in {key}")))
-            .collect()
+        let keys = keys.map(|key| format!("  get the key in {key}"));
+        let outside = self.outside.keys().map(|(key, server)| {
+            let server = server.host().with_port(server.port());
+            format!("  use the key in {key} for {server}, without getting it")
+        });
+        state.chain(keys).chain(outside).collect()
     }
 
     /// Returns the recorded answer, or asks. Without a terminal nothing is shared.

@@ -57,6 +57,7 @@ pub struct NamedHosts {
     denied: Vec<String>,
     ports: BTreeSet<u16>,
     addresses: BTreeSet<SocketAddr>,
+    services: BTreeSet<u16>,
     parent: Option<ParentProxySetting>,
 }
 
@@ -153,6 +154,8 @@ impl NamedHosts {
     pub const MAX_PORTS: usize = 32;
     /// Bound on the addresses.
     pub const MAX_ADDRESSES: usize = 16;
+    /// Bound on the services.
+    pub const MAX_SERVICES: usize = 8;
 
     /// Returns a list with the patterns that plans and receipts show.
     #[must_use]
@@ -184,6 +187,35 @@ impl NamedHosts {
     pub fn address(mut self, address: SocketAddr) -> NamedHosts {
         self.addresses.insert(address);
         self
+    }
+
+    /// Adds a service of the caller on a free port of the command's own 127.0.0.1, and returns the
+    /// port. The [`HostProxy`](crate::HostProxy) of the command serves it. Where the command has no
+    /// network namespace there is no such service.
+    ///
+    /// ```
+    /// use os_sandbox::NamedHosts;
+    /// let mut hosts = NamedHosts::new(["example.com"]).port(443);
+    /// assert_ne!(hosts.add_service(), hosts.add_service());
+    /// ```
+    pub fn add_service(&mut self) -> u16 {
+        let is_free = |port: &u16| {
+            let mut addresses = self.addresses.iter();
+            !self.ports.contains(port)
+                && !self.services.contains(port)
+                && addresses.all(|address| address.port() != *port)
+        };
+        // Bounds leave some free: `Policy` checks them.
+        let mut free = (Self::PROXY.port() + 1..=u16::MAX).filter(is_free);
+        let port = free.next().unwrap_or(u16::MAX);
+        self.services.insert(port);
+        port
+    }
+
+    /// Returns the addresses of the services in the command's network namespace.
+    pub fn services(&self) -> impl Iterator<Item = SocketAddrV4> {
+        let ports = self.services.iter();
+        ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, *port))
     }
 
     /// Reaches names through a proxy outside. Addresses behind names are not checked then, and plans
@@ -253,6 +285,7 @@ impl NamedHosts {
         let bounds = [
             (self.ports.len(), Self::MAX_PORTS, "ports"),
             (self.addresses.len(), Self::MAX_ADDRESSES, "addresses"),
+            (self.services.len(), Self::MAX_SERVICES, "services"),
         ];
         match bounds.into_iter().find(|(count, most, _)| count > most) {
             Some((_, most, of)) => Err(Error::new(

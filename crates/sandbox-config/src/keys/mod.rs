@@ -17,7 +17,8 @@ pub(crate) use network::NETWORK;
 pub(crate) use preset::HOLDS;
 pub use preset::StateMode;
 pub(crate) use preset::{
-    INNER_SANDBOX, PRESET, PRESET_ENV, PRESET_HOSTS, PRESET_STATE, REGISTRY, VERIFIED,
+    INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_STATE, REGISTRY,
+    VERIFIED,
 };
 pub(crate) use project::{APPROVAL, DELEGATION, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};

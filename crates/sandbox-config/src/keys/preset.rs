@@ -4,7 +4,8 @@ use crate::keys::UNPROTECTABLE;
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
-    DATE, HOST, KeyPattern, LINE, PRESET_NAME, PROGRAM, VARIABLE, ValueShape,
+    BASE_URL, DATE, HEADER, HOST, KeyPattern, LINE, PLACEHOLDER, PRESET_NAME, PROGRAM, VARIABLE,
+    ValueShape,
 };
 use crate::syntax::word::{ConfigWord, words};
 
@@ -54,6 +55,9 @@ key_table! {
         registries: List(&Section(&REGISTRY)), default("[]");
         /// Environment variables.
         env: Section(&PRESET_ENV);
+        /// Keys that stay outside where commands have a network of their own: they get a placeholder,
+        /// and forge puts the key in its place on the way to one server.
+        credentials: List(&Section(&PRESET_CREDENTIAL)), default("[]");
         /// Arguments and variables that turn off the program's own sandbox, which cannot work inside
         /// another one. They are left out if forge confines nothing.
         inner_sandbox: Section(&INNER_SANDBOX);
@@ -141,6 +145,23 @@ key_table! {
         pass: List(&Like(&VARIABLE)), default("[]");
         /// Variables with a value.
         set: Map(KeyPattern::Like(&VARIABLE), &Text), default("{}");
+    }
+}
+
+key_table! {
+    pub(crate) static PRESET_CREDENTIAL = "preset_credential", "entries of `credentials` have";
+    keys {
+        /// Variable of `env.keys` with the key. Commands get the placeholder in it.
+        key: Like(&VARIABLE), required;
+        /// Base URL of the server that the key is for: `https://…`, or `http://` on the loopback.
+        /// Your own value of `base_url` replaces it.
+        server: Like(&BASE_URL), required;
+        /// Variable in which the program reads the base URL of the server.
+        base_url: Like(&VARIABLE), required;
+        /// Header with the key. In `authorization` it follows `Bearer`.
+        header: Like(&HEADER), required;
+        /// Text in place of the key. It looks like a key of this kind, and is not one.
+        placeholder: Like(&PLACEHOLDER), required;
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod library;
 mod read;
+pub(crate) mod server_url;
 pub(crate) mod set;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::keys::StateMode;
 use crate::syntax::text::ConfigOrigin;
 use sandbox_network::HostPattern;
+use server_url::ServerUrl;
 
 /// One preset file.
 ///
@@ -36,6 +38,7 @@ pub struct Preset {
     registries: Vec<RegistrySetting>,
     keys: Vec<String>,
     pass: Vec<String>,
+    credentials: Vec<PresetCredential>,
     set: Vec<(String, String)>,
     inner_args: Vec<String>,
     inner_env: Vec<(String, String)>,
@@ -147,6 +150,29 @@ impl PresetState {
     pub fn needs_yes(&self) -> bool {
         self.mode != StateMode::Read || !self.holds.is_empty()
     }
+}
+
+/// A key that stays outside, and the one server to which forge adds it.
+///
+/// ```
+/// let set = sandbox_config::PresetLibrary::built_in().compose(&["claude".into()]).unwrap();
+/// let credential = set.credentials().next().unwrap();
+/// assert_eq!(credential.key, "ANTHROPIC_API_KEY");
+/// assert_eq!(credential.header, "x-api-key");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetCredential {
+    /// The variable with the key.
+    pub key: String,
+    /// The server.
+    pub server: ServerUrl,
+    /// The variable in which the program reads the base URL.
+    pub base_url: String,
+    /// The header with the key.
+    pub header: String,
+    /// The text in place of the key.
+    pub placeholder: String,
+    pub(crate) origin: ConfigOrigin,
 }
 
 /// A host of a preset.

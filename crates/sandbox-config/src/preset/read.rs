@@ -8,13 +8,17 @@ use sandbox_network::HostPattern;
 use sha2::{Digest as _, Sha256};
 
 use crate::keys::{
-    HOLDS, INNER_SANDBOX, PRESET, PRESET_ENV, PRESET_HOSTS, PRESET_STATE, REGISTRY, StateMode,
-    UNPROTECTABLE, VERIFIED,
+    HOLDS, INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_STATE,
+    REGISTRY, StateMode, UNPROTECTABLE, VERIFIED,
 };
-use crate::preset::{HostGroup, Preset, PresetHost, PresetState, RegistrySetting, VerifiedVersion};
+use crate::preset::server_url::ServerUrl;
+use crate::preset::{
+    HostGroup, Preset, PresetCredential, PresetHost, PresetState, RegistrySetting, VerifiedVersion,
+};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::escape::is_hidden;
 use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::key_table::shape::{HEADER, PLACEHOLDER, StringPattern, VARIABLE};
 use crate::syntax::text::{SourceText, Span};
 use crate::syntax::word::ConfigWord as _;
 use crate::syntax::yaml::{self, YamlNode};
@@ -70,7 +74,9 @@ fn read(
         Some(section) => variables(reports, section, key),
         None => Vec::new(),
     };
+    let keys = of(reports, &env, "keys");
     Some(Preset {
+        credentials: credentials(reports, &top, &keys),
         file: text.path.clone(),
         sha256: hex(Sha256::digest(&text.text)),
         text: text.text.clone(),
@@ -81,7 +87,7 @@ fn read(
         state: entries(reports, &top, "state", state),
         hosts: hosts(reports, &top),
         registries: entries(reports, &top, "registries", registry),
-        keys: of(reports, &env, "keys"),
+        keys,
         pass: of(reports, &env, "pass"),
         set: pairs(reports, &env, "set"),
         inner_args: of(reports, &inner, "args"),
@@ -326,4 +332,101 @@ fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
             .get("env")
             .and_then(|env| line(reports, &env.node, "registries.env")),
     })
+}
+
+/// Reads the keys that stay outside. `keys`: the variables of `env.keys`.
+fn credentials(
+    reports: &mut Reports,
+    top: &MappingFields<'_>,
+    keys: &[String],
+) -> Vec<PresetCredential> {
+    let mut read = Vec::new();
+    for node in items(reports, top, "credentials") {
+        let Some(section) = MappingFields::open(reports, node, "credentials", &PRESET_CREDENTIAL)
+        else {
+            continue;
+        };
+        let key = required(reports, &section, "key");
+        let base_url = fitting(reports, &section, "base_url", &VARIABLE, is_variable);
+        let header = fitting(reports, &section, "header", &HEADER, is_header);
+        let placeholder = fitting(
+            reports,
+            &section,
+            "placeholder",
+            &PLACEHOLDER,
+            is_placeholder,
+        );
+        let server = server(reports, &section);
+        if let (Some(key), Some(entry)) = (&key, section.get("key"))
+            && !keys.contains(key)
+        {
+            let message = format!("`env.keys` does not name `{key}`");
+            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+            reports
+                .add(bad.help("add it there: where the key cannot stay outside, it is handed in"));
+        }
+        if let (Some(key), Some(server), Some(base_url), Some(header), Some(placeholder)) =
+            (key, server, base_url, header, placeholder)
+        {
+            read.push(PresetCredential {
+                key,
+                server,
+                base_url,
+                header,
+                placeholder,
+                origin: node.span.origin(),
+            });
+        }
+    }
+    read
+}
+
+fn server(reports: &mut Reports, section: &MappingFields<'_>) -> Option<ServerUrl> {
+    let text = required(reports, section, "server")?;
+    match (ServerUrl::parse(&text), section.get("server")) {
+        (Ok(server), _) => Some(server),
+        (Err(why), entry) => {
+            let message = format!("`{text}` cannot be the server of a key: {why}");
+            let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
+            reports.add(match entry {
+                Some(entry) => bad.at(&entry.node.span),
+                None => bad,
+            });
+            None
+        }
+    }
+}
+
+/// Reads a text of a form.
+fn fitting(
+    reports: &mut Reports,
+    section: &MappingFields<'_>,
+    key: &'static str,
+    form: &StringPattern,
+    is_of_form: fn(&str) -> bool,
+) -> Option<String> {
+    let text = required(reports, section, key)?;
+    if is_of_form(&text) {
+        return Some(text);
+    }
+    let entry = section.get(key)?;
+    reports.add(unfit(&entry.node, &section.dotted(key), form.noun));
+    None
+}
+
+fn is_variable(text: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !["PATH", "HOME", "TMPDIR"].contains(&text)
+        && !text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(is_word)
+}
+
+fn is_header(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= 64 && text.bytes().all(is_of_name)
+}
+
+fn is_placeholder(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (8..=256).contains(&text.len()) && text.bytes().all(is_plain)
 }

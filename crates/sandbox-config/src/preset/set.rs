@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::grant::network::HostLine;
 use crate::grant::preset::PresetRights;
-use crate::preset::{HostGroup, Preset, PresetState, RegistrySetting};
+use crate::preset::{HostGroup, Preset, PresetCredential, PresetState, RegistrySetting};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{Layer, SourceText, Span};
 use sandbox_network::HostPattern;
@@ -38,6 +38,10 @@ pub struct PresetChoice {
     pub groups: Vec<HostGroup>,
     /// `true` if commands get the person's keys.
     pub keys: bool,
+    /// Keys that they do not get although `keys` is `true`.
+    pub withheld: Vec<String>,
+    /// Keys that forge adds outside, to the servers that the presets name. Those become reachable.
+    pub added: Vec<String>,
     /// Directories with the programs of the presets.
     pub programs: Vec<PathBuf>,
     /// Package registries that the person's tools are set to.
@@ -100,6 +104,16 @@ impl PresetSet {
         keys.map(String::as_str)
     }
 
+    /// Returns the keys that can stay outside, one entry for each: an outer preset replaces that of
+    /// one that it includes.
+    pub fn credentials(&self) -> impl Iterator<Item = &PresetCredential> {
+        let all = || self.presets.iter().flat_map(|preset| &preset.credentials);
+        let is_last = move |(index, one): &(usize, &PresetCredential)| {
+            all().skip(index + 1).all(|later| later.key != one.key)
+        };
+        all().enumerate().filter(is_last).map(|(_, one)| one)
+    }
+
     /// Returns the variables of the person that commands get without a question.
     pub fn passed(&self) -> impl Iterator<Item = &str> {
         let passed = self.presets.iter().flat_map(|preset| &preset.pass);
@@ -158,10 +172,23 @@ impl PresetSet {
             rights.unprotect.extend(preset.unprotect.iter().cloned());
             rights.pass.extend(preset.pass.iter().cloned());
             if choice.keys {
-                rights.pass.extend(preset.keys.iter().cloned());
+                let keys = preset.keys.iter();
+                let handed_in = keys.filter(|key| !choice.withheld.contains(key));
+                rights.pass.extend(handed_in.cloned());
             }
             // An outer preset replaces the value of one that it includes.
             rights.set.extend(preset.set.iter().cloned());
+        }
+        for one in self
+            .credentials()
+            .filter(|one| choice.added.contains(&one.key))
+        {
+            let pattern = HostPattern::exactly(one.server.host(), one.server.port());
+            rights.hosts.extend(pattern.map(|pattern| HostLine {
+                key: "allow",
+                pattern,
+                origin: one.origin.clone(),
+            }));
         }
         for found in &choice.registries {
             let text = SourceText::inline(
@@ -230,6 +257,14 @@ impl PresetSet {
         let inner = inner.map(
             |one| json!({ "commands": one.commands, "args": one.inner_args, "env": one.inner_env }),
         );
+        let credentials = self.credentials().map(|one| {
+            json!({
+                "key": one.key,
+                "server": one.server.to_string(),
+                "base_url": one.base_url,
+                "header": one.header,
+            })
+        });
         json!({
             "presets": self.hashes(),
             "programs": texts(&mut self.programs()),
@@ -241,6 +276,7 @@ impl PresetSet {
                 "pass": texts(&mut self.passed()),
                 "set": self.variables().collect::<Vec<_>>(),
             },
+            "credentials": credentials.collect::<Vec<_>>(),
             "inner_sandbox": inner.collect::<Vec<_>>(),
             "protect": texts(&mut self.protected()),
             "unprotect": texts(&mut self.unprotected()),

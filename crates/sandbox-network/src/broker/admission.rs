@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::connect::Admission;
 use super::context::ServiceContext;
+use super::credential::{self, CredentialServer};
 use super::fair_semaphore::FairPermit;
 use super::record::{Protocol, Refusal};
 use super::{forwarder, proxy, resolver, tunnel};
@@ -18,11 +19,12 @@ use super::{forwarder, proxy, resolver, tunnel};
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The role of the listener at which a client arrived.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum ListenerRole {
     Resolver,
     Proxy,
     Forwarder,
+    Credential(Arc<CredentialServer>),
 }
 
 /// Serves a client in a task of its own, or refuses it.
@@ -37,7 +39,7 @@ pub(super) fn admit(state: &Arc<ServiceContext>, client: TcpStream, role: Listen
     } else if let Some(waiting) = shared.waiting.try_acquire(state.id) {
         state.waited.fetch_add(1, Ordering::Relaxed);
         state.spawn(async move {
-            let Some(place) = wait_for_place(&own, client, role).await else {
+            let Some(place) = wait_for_place(&own, client, role.clone()).await else {
                 return drop(waiting);
             };
             drop(waiting);
@@ -54,6 +56,7 @@ pub(super) fn admit(state: &Arc<ServiceContext>, client: TcpStream, role: Listen
             ListenerRole::Resolver => Protocol::Dns,
             ListenerRole::Proxy => Protocol::Connect,
             ListenerRole::Forwarder => Protocol::Transparent,
+            ListenerRole::Credential(_) => Protocol::Credential,
         };
         state.refuse(String::new(), 0, protocol, Refusal::TooManyConnections);
         tunnel::reset(&client);
@@ -103,5 +106,8 @@ async fn serve(
         ListenerRole::Resolver => resolver::serve_tcp(state, client).await,
         ListenerRole::Proxy => proxy::serve(state, client, admission).await,
         ListenerRole::Forwarder => forwarder::serve(state, client, admission).await,
+        ListenerRole::Credential(server) => {
+            credential::serve(state, server, client, admission).await;
+        }
     }
 }

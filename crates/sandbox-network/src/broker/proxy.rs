@@ -4,7 +4,6 @@
 mod head;
 mod http;
 mod socks;
-mod stream;
 
 use std::sync::Arc;
 
@@ -15,10 +14,12 @@ use tokio::time::timeout;
 
 use super::connect::{Admission, connect};
 use super::context::ServiceContext;
+use super::http::{status_line, status_of};
 use super::record::{Protocol, Refusal, escape, shown};
 use super::tunnel;
 use crate::host::Host;
-use head::{MAX_HEAD, ProxyRequest};
+pub(super) use head::MAX_HEAD;
+use head::ProxyRequest;
 
 const SOCKS_4: u8 = 4;
 const SOCKS_5: u8 = 5;
@@ -119,9 +120,9 @@ async fn tunnel_to(
             }
         }
         Err(reason) => {
-            let status = http::status_of(&reason);
+            let status = status_of(&reason);
             let text = state.refusal_text(host, port, &reason);
-            answer_and_close(client, &http::status_line(status), "", &text).await;
+            answer_and_close(client, &status_line(status), "", &text).await;
         }
     }
 }

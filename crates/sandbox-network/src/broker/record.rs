@@ -24,6 +24,8 @@ pub enum Protocol {
     Socks,
     /// A plain connection to an address that stands for a name.
     Transparent,
+    /// A request with the placeholder of a key.
+    Credential,
 }
 
 /// The outcome of a connection.
@@ -123,6 +125,9 @@ pub enum Refusal {
     /// The client of a proxy with a token did not show it.
     #[error("the client did not authenticate")]
     Unauthenticated,
+    /// The client of a server with a key did not show the placeholder.
+    #[error("the request does not show the placeholder of the key, or a key of its own")]
+    NoPlaceholder,
     /// The table of names is full.
     #[error("too many names have been resolved")]
     NamesFull,

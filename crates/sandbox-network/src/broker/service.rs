@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use super::admission::{ListenerRole, admit};
 use super::ask::{AskHost, Questions};
 use super::context::ServiceContext;
+use super::credential::CredentialListener;
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
 use super::{BrokerRuntime, names, resolver};
@@ -43,6 +44,8 @@ pub struct Listeners {
     /// [`HostRules::addresses`](crate::HostRules::addresses). Without one for IPv6 on
     /// any address the resolver gives no IPv6 addresses.
     pub forwarders: Vec<std::net::TcpListener>,
+    /// Listeners for clients that show the placeholder of a key.
+    pub credentials: Vec<CredentialListener>,
 }
 
 /// Serves the listeners of one command. Dropping it ends its connections.
@@ -148,12 +151,16 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
         Ok::<_, io::Error>((TcpListener::from_std(listener)?, role))
     };
     let resolver = listeners.resolver.into_iter().map(udp);
-    let of_role = |list: Vec<std::net::TcpListener>, role| {
-        list.into_iter().map(move |listener| tcp(listener, role))
+    let of_role = |list: Vec<std::net::TcpListener>, role: ListenerRole| {
+        list.into_iter()
+            .map(move |listener| tcp(listener, role.clone()))
     };
     let all = of_role(listeners.resolver_tcp, ListenerRole::Resolver)
         .chain(of_role(listeners.proxy, ListenerRole::Proxy))
         .chain(of_role(listeners.forwarders, ListenerRole::Forwarder));
+    let credentials = listeners.credentials.into_iter();
+    let all =
+        all.chain(credentials.map(|one| tcp(one.listener, ListenerRole::Credential(one.server))));
     Ok(Registered {
         resolver: resolver.collect::<io::Result<_>>()?,
         listeners: all.collect::<io::Result<_>>()?,
@@ -168,7 +175,7 @@ async fn accept(state: Arc<ServiceContext>, listener: TcpListener, role: Listene
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((client, _)) => admit(&state, client, role),
+            Ok((client, _)) => admit(&state, client, role.clone()),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }

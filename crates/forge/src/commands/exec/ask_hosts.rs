@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use os_sandbox::{Command, NamedHosts, Network, Plan, Policy};
+use os_sandbox::{NamedHosts, Network, Policy};
 use sandbox_config::{AskableHosts, Grant, Project};
 use tokio::runtime::Runtime;
 
-use forge_tools::{HostQuestions, NamedHostProxy, with_asked_ports};
+use forge_tools::{HostQuestions, with_asked_ports};
+use sandbox_network::AskHost;
 
 use super::ExecLog;
 use crate::ambient::Ambient;
@@ -111,12 +112,8 @@ impl CommandHostQuestions {
         })
     }
 
-    /// Lets a command ask.
-    pub(super) fn attach(&self, command: Command, plan: &Plan) -> Command {
-        let asker = self.questions.asker(&self.askable, self.runtime.handle());
-        match NamedHostProxy::new(plan) {
-            Some(proxy) => command.host_proxy(proxy.asking(asker)),
-            None => command,
-        }
+    /// Returns the asker of a command.
+    pub(super) fn asker(&self) -> Arc<dyn AskHost> {
+        self.questions.asker(&self.askable, self.runtime.handle())
     }
 }

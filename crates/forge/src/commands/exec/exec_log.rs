@@ -15,7 +15,6 @@ use sha2::{Digest as _, Sha256};
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
 use crate::exit::{CliError, ExitKind};
-use crate::setup::presets::ActivePresets;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
@@ -115,7 +114,7 @@ impl ExecLog {
         &mut self,
         runner: String,
         unconfined: bool,
-        presets: Option<&ActivePresets>,
+        presets: Option<String>,
     ) -> Result<(), CliError> {
         let typed = if unconfined {
             "a person typed it, with --no-os-sandbox"
@@ -126,7 +125,7 @@ impl ExecLog {
             verdict: Some(Verdict::Allow),
             reasons: [typed.to_owned()]
                 .into_iter()
-                .chain(presets.map(ActivePresets::describe))
+                .chain(presets)
                 .map(VerdictReason::new)
                 .collect(),
             runner: Some(runner),

@@ -17,6 +17,7 @@ mod isolation;
 mod keys;
 mod limits;
 mod mcp;
+mod outside_keys;
 mod own_path;
 mod parts;
 pub(crate) mod patterns;

@@ -124,7 +124,9 @@ fn shared_state_is_at_its_own_path_without_what_the_host_executes() {
             continue;
         }
         assert!(
-            ran.stdout.starts_with("key=sk-of-the-person\ntoken") && !ran.stdout.contains("key\n"),
+            ran.stdout.starts_with("key=sk-ant-api03-placeholder-")
+                && ran.stdout.contains("\ntoken")
+                && !ran.stdout.contains("key\n"),
             "{mechanism}: {}",
             ran.stdout
         );

@@ -55,6 +55,7 @@ enum Purpose {
     Resolver,
     Proxy,
     Forwarder,
+    Service,
 }
 
 impl<'a> HostSockets<'a> {
@@ -230,6 +231,7 @@ impl PlannedStep {
             Some(Purpose::Resolver) => to.resolvers.push(UdpSocket::from(socket)),
             Some(Purpose::Proxy) => to.proxies.push(TcpListener::from(socket)),
             Some(Purpose::Forwarder) => to.forwarders.push(TcpListener::from(socket)),
+            Some(Purpose::Service) => to.services.push(TcpListener::from(socket)),
             None => {}
         }
     }
@@ -282,6 +284,13 @@ fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
         if !NamedHosts::is_taken(port) && !hosts.ports().any(|listened| listened == port) {
             steps.push(listener(ip, port, Purpose::Forwarder));
         }
+    }
+    for service in hosts.services() {
+        steps.push(listener(
+            (*service.ip()).into(),
+            service.port(),
+            Purpose::Service,
+        ));
     }
     debug_assert!(steps.len() <= wire::MAX_NETWORK_STEPS);
     steps

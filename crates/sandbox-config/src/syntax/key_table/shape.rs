@@ -107,6 +107,9 @@ string_patterns! {
         "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$", "ollama", "scripted";
     BASE_URL = "a URL with a host, without a password, `?` and `#`",
         r"^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~%/+:=@-]*)?$", "https://api.example.com/v1", "api.example.com";
+    HEADER = "a header's name, in lower case", "^[a-z0-9-]{1,64}$", "x-api-key", "X-Api-Key: 1";
+    PLACEHOLDER = "8 to 256 letters, digits, `_`, `-` and `.`",
+        "^[A-Za-z0-9_.-]{8,256}$", "sk-placeholder", "sk";
     KEY_VARIABLE = "a variable's name", "^[A-Za-z_][A-Za-z0-9_]*$", "EXAMPLE_API_KEY", "sk-123";
     AUTHOR = "`name <address>`",
         r"^[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*<[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*>$", "forge <forge@localhost>", "forge";

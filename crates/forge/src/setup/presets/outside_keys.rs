@@ -1,0 +1,197 @@
+//! Keys that stay outside: commands get a placeholder, and the network broker puts the key in its
+//! place on the way to the one server that it is for.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use forge_tools::CredentialService;
+use os_sandbox::{NamedHosts, Network, Plan, Policy};
+use sandbox_config::{PresetCredential, PresetSet, ServerUrl};
+use sandbox_network::{Credential, CredentialServer};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+
+/// The keys of a person that presets can keep outside.
+#[derive(Debug, Default)]
+pub(crate) struct OutsideKeys {
+    /// One for each variable with a base URL. Their services are in this order.
+    servers: Vec<KeyServer>,
+    /// Keys that cannot stay outside, each with the reason.
+    unfit: Vec<(String, String)>,
+}
+
+/// A server, and the keys for it.
+#[derive(Debug)]
+struct KeyServer {
+    /// The variable with the base URL.
+    variable: String,
+    url: ServerUrl,
+    /// `true` if the person's own variable names it, and not the preset.
+    is_own: bool,
+    /// Variables with keys, and their placeholders.
+    keys: Vec<(String, String)>,
+    server: CredentialServer,
+}
+
+impl KeyServer {
+    fn new(variable: &str, url: &ServerUrl, is_own: bool) -> Result<KeyServer, String> {
+        let (host, port) = (url.host().clone(), url.port());
+        let server = match url.is_https() {
+            true => Ok(CredentialServer::https(host, port)),
+            false => CredentialServer::loopback_http(host, port),
+        };
+        Ok(KeyServer {
+            variable: variable.to_owned(),
+            url: url.clone(),
+            is_own,
+            keys: Vec::new(),
+            server: server.map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+/// The services of keys under a plan.
+pub(crate) struct KeyServices<'a> {
+    services: Vec<(SocketAddrV4, &'a KeyServer)>,
+    /// The reason why the command has no services.
+    why_not: Option<&'static str>,
+}
+
+impl OutsideKeys {
+    /// Finds the keys that are set.
+    pub(super) fn find(set: &PresetSet, ambient: &Ambient) -> OutsideKeys {
+        let mut found = OutsideKeys::default();
+        for one in set.credentials() {
+            if let Some(key) = ambient.var(&one.key)
+                && let Err(why) = found.add(one, key, ambient.var(&one.base_url))
+            {
+                found.unfit.push((one.key.clone(), why));
+            }
+        }
+        found
+    }
+
+    fn add(
+        &mut self,
+        one: &PresetCredential,
+        key: &str,
+        own_url: Option<&str>,
+    ) -> Result<(), String> {
+        let url = match own_url {
+            None => one.server.clone(),
+            Some(text) => ServerUrl::parse(text)
+                .map_err(|why| format!("{} is set, and {why}", one.base_url))?,
+        };
+        let credential = Credential::new(&one.header, &one.placeholder, key);
+        let credential = credential.map_err(|error| error.to_string())?;
+        let mut known = self.servers.iter();
+        let index = match known.position(|server| server.variable == one.base_url) {
+            Some(known) => known,
+            None if self.servers.len() == NamedHosts::MAX_SERVICES => {
+                return Err("the presets name too many servers".to_owned());
+            }
+            None => {
+                let server = KeyServer::new(&one.base_url, &url, own_url.is_some())?;
+                self.servers.push(server);
+                self.servers.len() - 1
+            }
+        };
+        let server = &mut self.servers[index];
+        if server.url != url {
+            return Err(format!("{} cannot name two servers", one.base_url));
+        }
+        server.server = server.server.clone().with(credential);
+        server.keys.push((one.key.clone(), one.placeholder.clone()));
+        Ok(())
+    }
+
+    /// Returns each key's variable and server.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (&str, &ServerUrl)> {
+        let servers = self.servers.iter();
+        servers.flat_map(|one| one.keys.iter().map(|(key, _)| (key.as_str(), &one.url)))
+    }
+
+    /// Returns the keys for servers that a preset names, and not the person.
+    pub(super) fn of_presets(&self) -> impl Iterator<Item = &str> {
+        let servers = self.servers.iter().filter(|one| !one.is_own);
+        servers.flat_map(|one| one.keys.iter().map(|(key, _)| key.as_str()))
+    }
+
+    /// Returns the keys that cannot stay outside, each with the reason.
+    pub(super) fn unfit(&self) -> impl Iterator<Item = (&str, &str)> {
+        let unfit = self.unfit.iter();
+        unfit.map(|(key, why)| (key.as_str(), why.as_str()))
+    }
+
+    /// Returns a policy with the services of the keys. One that names no hosts stays as it is.
+    pub(super) fn with_services(&self, policy: Policy) -> Result<Policy, os_sandbox::Error> {
+        let Network::Hosts(hosts) = policy.network() else {
+            return Ok(policy);
+        };
+        let mut hosts = hosts.clone();
+        for _ in &self.servers {
+            hosts.add_service();
+        }
+        policy.with_network(Network::Hosts(hosts))
+    }
+
+    /// Returns the services that a plan has for the keys.
+    pub(super) fn services(&self, plan: &Plan) -> KeyServices<'_> {
+        let addresses: Vec<SocketAddrV4> = match plan.proxied_hosts() {
+            Some(hosts) if !plan.needs_proxy_variables() => hosts.services().collect(),
+            _ => Vec::new(),
+        };
+        if addresses.len() == self.servers.len() {
+            return KeyServices {
+                services: addresses.into_iter().zip(&self.servers).collect(),
+                why_not: None,
+            };
+        }
+        KeyServices {
+            services: Vec::new(),
+            why_not: Some(match plan.policy().network() {
+                Network::Hosts(_) => "under Landlock alone a command has no network of its own",
+                Network::Unrestricted => "the network is open",
+                _ => "the network is off",
+            }),
+        }
+    }
+}
+
+impl KeyServices<'_> {
+    /// Returns the servers behind the services.
+    pub(crate) fn credentials(&self) -> Vec<CredentialService> {
+        let services = self.services.iter();
+        let each = services.map(|(address, one)| CredentialService {
+            port: address.port(),
+            server: Arc::new(one.server.clone()),
+        });
+        each.collect()
+    }
+
+    /// Returns the variables with placeholders and base URLs.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let mut variables = Vec::new();
+        for (address, one) in &self.services {
+            let url = format!("http://{address}{}", one.url.path());
+            variables.push((one.variable.clone(), url));
+            variables.extend(one.keys.iter().cloned());
+        }
+        variables
+    }
+
+    /// Returns the reason why keys cannot stay outside under the plan.
+    pub(super) fn why_not(&self) -> Option<&'static str> {
+        self.why_not
+    }
+}
+
+/// Returns a key as receipts have it.
+pub(super) fn to_json(key: &str, server: Option<&ServerUrl>, is_outside: bool) -> Value {
+    json!({
+        "key": key,
+        "server": server.map(ToString::to_string),
+        "outside": is_outside,
+    })
+}
