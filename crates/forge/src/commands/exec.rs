@@ -715,8 +715,11 @@ impl CommandBuilder<'_> {
         } else {
             first
         };
+        let keys = self.presets.map(|presets| presets.key_services(plan));
+        let with_url = keys.as_ref().map(|keys| keys.arguments(&program));
         let command = Command::new(&sandbox, self.program)
             .args(first)
+            .args(with_url.unwrap_or_default())
             .args(self.arguments)
             .cwd(self.directory.clone())
             .reports(report_level(self.args))
@@ -732,7 +735,9 @@ impl CommandBuilder<'_> {
                 .stdout(Stdio::Inherit)
                 .stderr(Stdio::Inherit),
         };
-        let (command, placeholders) = self.with_host_proxy(command, plan);
+        let command = self.with_host_proxy(command, plan, keys.as_ref());
+        let placeholders = keys.as_ref().map(KeyServices::variables);
+        let placeholders = placeholders.unwrap_or_default();
         let command = self
             .committer
             .iter()
@@ -747,24 +752,21 @@ impl CommandBuilder<'_> {
 }
 
 impl CommandBuilder<'_> {
-    /// Lets a command ask about hosts, and use keys that stay outside. Returns the variables with
-    /// their placeholders.
-    fn with_host_proxy(&self, command: Command, plan: &Plan) -> (Command, Vec<(String, String)>) {
+    /// Lets a command ask about hosts, and use keys that stay outside.
+    fn with_host_proxy(
+        &self,
+        command: Command,
+        plan: &Plan,
+        keys: Option<&KeyServices<'_>>,
+    ) -> Command {
         let asker = self.questions.map(CommandHostQuestions::asker);
-        let keys = self.presets.map(|presets| presets.key_services(plan));
-        let credentials = keys.as_ref().map(KeyServices::credentials);
-        let credentials = credentials.unwrap_or_default();
-        let variables = keys.as_ref().map(KeyServices::variables);
-        let variables = variables.unwrap_or_default();
+        let credentials = keys.map(KeyServices::credentials).unwrap_or_default();
         if asker.is_none() && credentials.is_empty() {
-            return (command, variables);
+            return command;
         }
         match NamedHostProxy::new(plan) {
-            Some(proxy) => {
-                let proxy = proxy.for_command(asker, credentials);
-                (command.host_proxy(proxy), variables)
-            }
-            None => (command, variables),
+            Some(proxy) => command.host_proxy(proxy.for_command(asker, credentials)),
+            None => command,
         }
     }
 }

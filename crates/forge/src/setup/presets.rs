@@ -268,6 +268,18 @@ impl ActivePresets {
         for line in self.describe_keys(plan) {
             stderr::print(line);
         }
+        let reads_login = self.shares && self.dirs.state.iter().any(|state| state.writable);
+        let credential = self
+            .set
+            .credentials()
+            .next()
+            .filter(|_| self.outside.is_empty());
+        if let Some(credential) = credential.filter(|_| reads_login) {
+            stderr::print(format!(
+                "note: the login that you share is inside; a key in {} would stay outside",
+                credential.key
+            ));
+        }
         for one in &self.of_project {
             let (file, host) = (escape(&one.place), escape(&one.host));
             stderr::print(format!(

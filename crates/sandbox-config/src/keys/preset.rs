@@ -162,6 +162,9 @@ key_table! {
         header: Like(&HEADER), required;
         /// Text in place of the key. It looks like a key of this kind, and is not one.
         placeholder: Like(&PLACEHOLDER), required;
+        /// Arguments for a program of `commands` that does not read the variable. They are put before
+        /// those of the command line, with the base URL in place of `{base_url}`.
+        args: List(&Text), default("[]");
     }
 }
 

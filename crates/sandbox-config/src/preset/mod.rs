@@ -172,7 +172,31 @@ pub struct PresetCredential {
     pub header: String,
     /// The text in place of the key.
     pub placeholder: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) commands: Vec<String>,
     pub(crate) origin: ConfigOrigin,
+}
+
+impl PresetCredential {
+    /// Returns the arguments that lead a program to a base URL. Most programs read a variable.
+    ///
+    /// ```
+    /// let set = sandbox_config::PresetLibrary::built_in().compose(&["codex".into()]).unwrap();
+    /// let credential = set.credentials().next().unwrap();
+    /// let url = "http://127.0.0.1:3129/v1";
+    /// assert!(credential.arguments("codex", url)[1].contains(url));
+    /// assert!(credential.arguments("bash", url).is_empty());
+    /// ```
+    #[must_use]
+    pub fn arguments(&self, program: &str, base_url: &str) -> Vec<String> {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        let args = self
+            .args
+            .iter()
+            .filter(|_| self.commands.iter().any(|known| known == name));
+        args.map(|argument| argument.replace("{base_url}", base_url))
+            .collect()
+    }
 }
 
 /// A host of a preset.

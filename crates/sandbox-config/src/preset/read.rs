@@ -75,14 +75,15 @@ fn read(
         None => Vec::new(),
     };
     let keys = of(reports, &env, "keys");
+    let commands = lines(reports, &top, "commands");
     Some(Preset {
-        credentials: credentials(reports, &top, &keys),
+        credentials: credentials(reports, &top, &keys, &commands),
         file: text.path.clone(),
         sha256: hex(Sha256::digest(&text.text)),
         text: text.text.clone(),
         extends: lines(reports, &top, "extends"),
         verified: verified(reports, &top),
-        commands: lines(reports, &top, "commands"),
+        commands,
         programs: programs(reports, &top),
         state: entries(reports, &top, "state", state),
         hosts: hosts(reports, &top),
@@ -334,11 +335,13 @@ fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
     })
 }
 
-/// Reads the keys that stay outside. `keys`: the variables of `env.keys`.
+/// Reads the keys that stay outside. `keys`: the variables of `env.keys`; `commands`: the programs
+/// of the preset.
 fn credentials(
     reports: &mut Reports,
     top: &MappingFields<'_>,
     keys: &[String],
+    commands: &[String],
 ) -> Vec<PresetCredential> {
     let mut read = Vec::new();
     for node in items(reports, top, "credentials") {
@@ -356,6 +359,7 @@ fn credentials(
             &PLACEHOLDER,
             is_placeholder,
         );
+        let args = lines(reports, &section, "args");
         let server = server(reports, &section);
         if let (Some(key), Some(entry)) = (&key, section.get("key"))
             && !keys.contains(key)
@@ -374,6 +378,8 @@ fn credentials(
                 base_url,
                 header,
                 placeholder,
+                args,
+                commands: commands.to_vec(),
                 origin: node.span.origin(),
             });
         }

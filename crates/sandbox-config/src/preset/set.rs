@@ -104,14 +104,33 @@ impl PresetSet {
         keys.map(String::as_str)
     }
 
-    /// Returns the keys that can stay outside, one entry for each: an outer preset replaces that of
-    /// one that it includes.
+    /// Returns the keys that can stay outside. An entry of a preset replaces those for the same key
+    /// in presets that it includes.
     pub fn credentials(&self) -> impl Iterator<Item = &PresetCredential> {
-        let all = || self.presets.iter().flat_map(|preset| &preset.credentials);
-        let is_last = move |(index, one): &(usize, &PresetCredential)| {
-            all().skip(index + 1).all(|later| later.key != one.key)
-        };
-        all().enumerate().filter(is_last).map(|(_, one)| one)
+        let presets = self.presets.iter().enumerate();
+        let each = presets.flat_map(|(index, preset)| {
+            let credentials = preset.credentials.iter();
+            credentials.map(move |one| (index, one))
+        });
+        each.filter(|(index, one)| {
+            let mut outer = self.presets.iter().skip(index + 1);
+            !outer.any(|preset| {
+                preset.credentials.iter().any(|other| other.key == one.key)
+                    && self.includes(preset, &self.presets[*index].name)
+            })
+        })
+        .map(|(_, one)| one)
+    }
+
+    /// Returns `true` if a preset includes another one. Included presets come before.
+    fn includes(&self, outer: &Preset, name: &str) -> bool {
+        outer.extends.iter().any(|included| {
+            let mut presets = self.presets.iter();
+            included == name
+                || presets
+                    .find(|preset| preset.name == *included)
+                    .is_some_and(|preset| self.includes(preset, name))
+        })
     }
 
     /// Returns the variables of the person that commands get without a question.
@@ -263,6 +282,7 @@ impl PresetSet {
                 "server": one.server.to_string(),
                 "base_url": one.base_url,
                 "header": one.header,
+                "args": one.args,
             })
         });
         json!({

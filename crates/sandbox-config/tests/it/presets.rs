@@ -65,10 +65,94 @@ state:
   - { path: ~/../b, mode: read }
   - { path: ~/c, mode: read, protect: [/d] }
 unprotect: [.git/hooks]
-env: { set: [] }
+env: { set: [], keys: [A_KEY] }
+credentials:
+  - { key: B_KEY, server: \"http://example.com\", base_url: PATH, header: \"x: 1\", placeholder: short }
+  - { key: A_KEY, url: x }
 ";
     let mistakes = PresetLibrary::parse("mine", text).unwrap_err();
     insta::assert_snapshot!(mistakes.to_string());
+}
+
+#[test]
+fn the_server_of_a_key_is_reached_where_the_key_stays_outside() {
+    let set = PresetLibrary::built_in()
+        .compose(&["opencode".into()])
+        .unwrap();
+    let scratch = Scratch::with_config("sandbox: { root: . }\n");
+    for (keys, added, withheld) in [
+        (false, &[][..], &[][..]),
+        (true, &["OPENAI_API_KEY"], &["OPENAI_API_KEY"]),
+        (true, &["OPENAI_API_KEY"], &[]),
+    ] {
+        let list = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
+        let choice = PresetChoice {
+            keys,
+            added: list(added),
+            withheld: list(withheld),
+            ..PresetChoice::default()
+        };
+        let mut sources = scratch.sources();
+        sources.presets = set.rights(&choice).unwrap();
+        let project = load(&sources).unwrap();
+        let network = project.ceiling().network();
+        let reached = network.allows("api.openai.com", 443);
+        assert_eq!(reached, !added.is_empty());
+        assert!(!network.allows("api.anthropic.com", 443));
+        let passed = project.ceiling().environment().pass();
+        let passed = passed.contains(&"OPENAI_API_KEY".to_owned());
+        assert_eq!(passed, keys && withheld.is_empty());
+    }
+}
+
+#[test]
+fn a_preset_replaces_the_server_of_one_that_it_includes() {
+    let scratch = Scratch::new();
+    let own = scratch.path().join("presets");
+    fs::create_dir(&own).unwrap();
+    let text = "preset: mine\nabout: x\nextends: [claude]\nenv: { keys: [ANTHROPIC_API_KEY] }\n\
+                credentials: [{ key: ANTHROPIC_API_KEY, server: \"https://gate.example.com\", \
+                base_url: ANTHROPIC_BASE_URL, header: x-api-key, placeholder: placeholder }]\n";
+    fs::write(own.join("mine.yaml"), text).unwrap();
+    let library = PresetLibrary::with_directory(&own);
+    let servers = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let set = library.compose(&names).unwrap();
+        let of_key = set
+            .credentials()
+            .filter(|one| one.key == "ANTHROPIC_API_KEY");
+        of_key.map(|one| one.server.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(servers(&["mine"]), ["https://gate.example.com:443"]);
+    // Neither includes the other, so forge cannot know which one is meant.
+    let both = [
+        "https://api.anthropic.com:443",
+        "https://api.anthropic.com:443/v1",
+    ];
+    assert_eq!(servers(&["claude", "opencode"]), both);
+}
+
+#[test]
+fn servers_of_keys_are_strict() {
+    for (text, ok) in [
+        ("https://api.example.com", true),
+        ("HTTPS://api.example.com:8443/v1/", true),
+        ("http://127.0.0.1:8080", true),
+        ("http://localhost", true),
+        ("http://[::1]:1/a", true),
+        ("http://api.example.com", false),
+        ("http://localhost.example.com", false),
+        ("https://me:secret@api.example.com", false),
+        ("https://api.example.com/?a=b", false),
+        ("https://api.example.com/a b", false),
+        ("https://", false),
+        ("https:///v1", false),
+        ("api.example.com", false),
+        ("ftp://api.example.com", false),
+        ("https://a\r\nb", false),
+    ] {
+        assert_eq!(sandbox_config::ServerUrl::parse(text).is_ok(), ok, "{text}");
+    }
 }
 
 #[test]

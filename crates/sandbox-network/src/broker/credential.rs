@@ -27,6 +27,18 @@ const KEY_HEADERS: [HeaderName; 7] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
+/// Headers that say where a message goes and where it ends.
+const OF_A_MESSAGE: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
 /// Parameters of a query in which services accept keys.
 const KEY_PARAMETERS: [&str; 5] = ["access_token", "api-key", "api_key", "apikey", "key"];
 
@@ -64,6 +76,9 @@ impl Credential {
     ) -> Result<Credential, InvalidCredential> {
         let header = HeaderName::from_bytes(header.as_bytes());
         let header = header.map_err(|_| InvalidCredential("the header's name is not valid"))?;
+        if OF_A_MESSAGE.contains(&header) {
+            return Err(InvalidCredential("the header is not one for keys"));
+        }
         if [placeholder, key]
             .iter()
             .any(|text| text.trim().is_empty() || text.trim() != *text)
@@ -360,6 +375,7 @@ mod tests {
     fn only_keys_that_a_header_can_have_are_taken() {
         for (header, placeholder, key) in [
             ("x api", "p", "k"),
+            ("host", "p", "k"),
             ("x-api-key", "p", "p"),
             ("x-api-key", "p", "k\nHost: evil"),
             ("x-api-key", "p", " k"),

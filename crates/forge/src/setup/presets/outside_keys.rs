@@ -1,6 +1,7 @@
 //! Keys that stay outside: commands get a placeholder, and the network broker puts the key in its
 //! place on the way to the one server that it is for.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
@@ -29,9 +30,15 @@ struct KeyServer {
     url: ServerUrl,
     /// `true` if the person's own variable names it, and not the preset.
     is_own: bool,
-    /// Variables with keys, and their placeholders.
-    keys: Vec<(String, String)>,
+    keys: Vec<OutsideKey>,
+    /// Without the keys.
     server: CredentialServer,
+}
+
+#[derive(Debug)]
+struct OutsideKey {
+    entry: PresetCredential,
+    credential: Credential,
 }
 
 impl KeyServer {
@@ -49,6 +56,27 @@ impl KeyServer {
             server: server.map_err(|error| error.to_string())?,
         })
     }
+
+    /// Returns the base URL for the command.
+    fn url_inside(&self, address: SocketAddrV4) -> String {
+        format!("http://{address}{}", self.url.path())
+    }
+
+    fn with_keys(&self) -> CredentialServer {
+        let keys = self.keys.iter();
+        keys.fold(self.server.clone(), |server, key| {
+            server.with(key.credential.clone())
+        })
+    }
+}
+
+/// `true` if two entries lead to one server in one way.
+fn is_same(one: &PresetCredential, other: &PresetCredential) -> bool {
+    let parts = |of: &PresetCredential| {
+        let (server, variable) = (of.server.clone(), of.base_url.clone());
+        (server, variable, of.header.clone(), of.placeholder.clone())
+    };
+    parts(one) == parts(other)
 }
 
 /// The services of keys under a plan.
@@ -62,14 +90,31 @@ impl OutsideKeys {
     /// Finds the keys that are set.
     pub(super) fn find(set: &PresetSet, ambient: &Ambient) -> OutsideKeys {
         let mut found = OutsideKeys::default();
+        let mut known: BTreeMap<&str, &PresetCredential> = BTreeMap::new();
         for one in set.credentials() {
-            if let Some(key) = ambient.var(&one.key)
-                && let Err(why) = found.add(one, key, ambient.var(&one.base_url))
-            {
+            let Some(key) = ambient.var(&one.key) else {
+                continue;
+            };
+            let why = match known.insert(&one.key, one) {
+                None => found.add(one, key, ambient.var(&one.base_url)).err(),
+                Some(other) if is_same(other, one) => continue,
+                // Each of the programs would send it to the other's server.
+                Some(_) => Some("two presets name different servers for it".to_owned()),
+            };
+            if let Some(why) = why {
+                found.remove(&one.key);
                 found.unfit.push((one.key.clone(), why));
             }
         }
         found
+    }
+
+    fn remove(&mut self, key: &str) {
+        self.unfit.retain(|(other, _)| other != key);
+        for server in &mut self.servers {
+            server.keys.retain(|other| other.entry.key != key);
+        }
+        self.servers.retain(|server| !server.keys.is_empty());
     }
 
     fn add(
@@ -101,21 +146,32 @@ impl OutsideKeys {
         if server.url != url {
             return Err(format!("{} cannot name two servers", one.base_url));
         }
-        server.server = server.server.clone().with(credential);
-        server.keys.push((one.key.clone(), one.placeholder.clone()));
+        server.keys.push(OutsideKey {
+            entry: one.clone(),
+            credential,
+        });
         Ok(())
     }
 
     /// Returns each key's variable and server.
     pub(super) fn keys(&self) -> impl Iterator<Item = (&str, &ServerUrl)> {
         let servers = self.servers.iter();
-        servers.flat_map(|one| one.keys.iter().map(|(key, _)| (key.as_str(), &one.url)))
+        servers.flat_map(|one| {
+            one.keys
+                .iter()
+                .map(|key| (key.entry.key.as_str(), &one.url))
+        })
+    }
+
+    /// Returns `true` if no key can stay outside.
+    pub(super) fn is_empty(&self) -> bool {
+        self.servers.is_empty()
     }
 
     /// Returns the keys for servers that a preset names, and not the person.
     pub(super) fn of_presets(&self) -> impl Iterator<Item = &str> {
         let servers = self.servers.iter().filter(|one| !one.is_own);
-        servers.flat_map(|one| one.keys.iter().map(|(key, _)| key.as_str()))
+        servers.flat_map(|one| one.keys.iter().map(|key| key.entry.key.as_str()))
     }
 
     /// Returns the keys that cannot stay outside, each with the reason.
@@ -165,7 +221,7 @@ impl KeyServices<'_> {
         let services = self.services.iter();
         let each = services.map(|(address, one)| CredentialService {
             port: address.port(),
-            server: Arc::new(one.server.clone()),
+            server: Arc::new(one.with_keys()),
         });
         each.collect()
     }
@@ -174,11 +230,22 @@ impl KeyServices<'_> {
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let mut variables = Vec::new();
         for (address, one) in &self.services {
-            let url = format!("http://{address}{}", one.url.path());
-            variables.push((one.variable.clone(), url));
-            variables.extend(one.keys.iter().cloned());
+            variables.push((one.variable.clone(), one.url_inside(*address)));
+            let keys = one.keys.iter().map(|key| &key.entry);
+            variables.extend(keys.map(|one| (one.key.clone(), one.placeholder.clone())));
         }
         variables
+    }
+
+    /// Returns the arguments that lead a program to the services.
+    pub(crate) fn arguments(&self, program: &str) -> Vec<String> {
+        let mut arguments = Vec::new();
+        for (address, one) in &self.services {
+            let url = one.url_inside(*address);
+            let keys = one.keys.iter();
+            arguments.extend(keys.flat_map(|key| key.entry.arguments(program, &url)));
+        }
+        arguments
     }
 
     /// Returns the reason why keys cannot stay outside under the plan.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use crate::support::{Ran, World, forge_program, ran};
+use crate::terminal::pty::{Setup, Terminal, USUAL};
 
 const KEY: &str = "sk-real-0123456789-of-the-person";
 const PLACEHOLDER: &str = "sk-real-placeholder";
@@ -498,6 +499,49 @@ fn a_gateway_of_the_person_is_the_server() {
         .unwrap());
     clear.says(&["TEST_API_KEY is handed in: TEST_BASE_URL is set, and it is neither https"]);
     assert_eq!(clear.stdout, format!("{KEY}\n"));
+}
+
+/// A person who agreed to the use of a key has not agreed to hand it in.
+#[test]
+fn a_yes_to_the_question_is_one_to_the_use_of_the_key() {
+    let (world, _server) = with_server();
+    let (own, other) = mechanisms(&world);
+    let key = format!("TEST_API_KEY={KEY}");
+    let forge = forge_program().to_str().unwrap();
+    let script = "echo \"got $TEST_API_KEY\"";
+    let words = |mechanism| {
+        let exec = ["exec", "--preset", "mine", "--mechanism", mechanism];
+        [
+            &[key.as_str(), forge][..],
+            &exec,
+            &["--", "sh", "-c", script],
+        ]
+        .concat()
+    };
+    let setup = Setup {
+        piped: false,
+        ..USUAL
+    };
+    let terminal = Terminal::start_program(&world, setup, Path::new("env"), &words(own[0]));
+    let asked = terminal.until("share once");
+    assert!(
+        asked.contains("use the key in TEST_API_KEY for 127.0.0.1:"),
+        "{asked}"
+    );
+    terminal.type_text("y\r");
+    let first = terminal.until(&format!("got {PLACEHOLDER}"));
+    assert!(first.contains("stays outside"), "{first}");
+    terminal.end();
+    // The answer counts from then on.
+    for mechanism in other {
+        let words = words(mechanism);
+        let ran = ran(world.command(Path::new("env"), &words).output().unwrap());
+        assert_eq!(ran.stdout, "got \n", "{}", ran.stderr);
+        ran.says(&[
+            "TEST_API_KEY is not handed in: under Landlock alone",
+            "--share",
+        ]);
+    }
 }
 
 /// A denied host stays denied.
