@@ -128,6 +128,7 @@ impl World {
             // Only its family matters here: names have IPv6 addresses too.
             forwarders: vec![TcpListener::bind(forwarder).unwrap()],
             ask: None,
+            ..Listeners::default()
         });
         World {
             broker,
