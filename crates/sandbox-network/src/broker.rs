@@ -38,7 +38,7 @@ use fair_semaphore::FairSemaphore;
 
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
-pub use credential::{Credential, CredentialListener, CredentialServer, InvalidCredential};
+pub use credential::{CredentialListener, CredentialServer, HeaderCredential, InvalidCredential};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;
 pub use record::{

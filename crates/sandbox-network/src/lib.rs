@@ -38,8 +38,8 @@ pub use address::{AddressClass, is_public};
 #[cfg(feature = "broker")]
 pub use broker::{
     AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConnectionEvent,
-    ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Credential, CredentialListener,
-    CredentialServer, EventListener, HostAdvice, HostAnswer, InvalidCredential, Listeners,
+    ConnectionEventKind, ConnectionRecord, ConnectionVerdict, CredentialListener, CredentialServer,
+    EventListener, HeaderCredential, HostAdvice, HostAnswer, InvalidCredential, Listeners,
     ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport, SystemResolver, TlsName,
 };
 pub use host::{Host, HostError, HostName};

@@ -81,6 +81,15 @@ fn show(
     print_result(global, &set.to_json(), &expanded(&set))
 }
 
+/// Returns the keys that stay outside, each with its server.
+fn outside_keys(set: &PresetSet) -> Vec<String> {
+    let keys = set.credentials().map(|one| {
+        let server = one.server.host().with_port(one.server.port());
+        format!("{} for {server}", one.key)
+    });
+    keys.collect()
+}
+
 /// Describes the rights of the presets.
 fn expanded(set: &PresetSet) -> String {
     let mut lines = Vec::new();
@@ -128,17 +137,7 @@ fn expanded(set: &PresetSet) -> String {
     });
     say("but changes none of", guarded.collect());
     say("gets keys after your yes", texts(&mut set.keys()));
-    let credentials = set.credentials().map(|one| {
-        format!(
-            "{} for {}",
-            one.key,
-            one.server.host().with_port(one.server.port())
-        )
-    });
-    say(
-        "keys that stay outside, for one server",
-        credentials.collect(),
-    );
+    say("keys that stay outside, for one server", outside_keys(set));
     say("gets variables of yours", texts(&mut set.passed()));
     say("sets variables", set.variables().collect());
     say("may write in the project", texts(&mut set.unprotected()));

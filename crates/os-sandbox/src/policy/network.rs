@@ -190,8 +190,8 @@ impl NamedHosts {
     }
 
     /// Adds a service of the caller on a free port of the command's own 127.0.0.1, and returns the
-    /// port. The [`HostProxy`](crate::HostProxy) of the command serves it. Where the command has no
-    /// network namespace there is no such service.
+    /// port. The [`HostProxy`](crate::HostProxy) of the command serves it. Without a network
+    /// namespace of the command nothing serves it.
     ///
     /// ```
     /// use os_sandbox::NamedHosts;

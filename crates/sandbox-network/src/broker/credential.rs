@@ -45,13 +45,13 @@ const KEY_PARAMETERS: [&str; 5] = ["access_token", "api-key", "api_key", "apikey
 /// A key that a server expects in a header, and the text that clients show in its place.
 ///
 /// ```
-/// use sandbox_network::Credential;
-/// let credential = Credential::new("authorization", "sk-placeholder", "sk-real")?;
+/// use sandbox_network::HeaderCredential;
+/// let credential = HeaderCredential::new("authorization", "sk-placeholder", "sk-real")?;
 /// assert!(!format!("{credential:?}").contains("sk-real"));
 /// # Ok::<(), sandbox_network::InvalidCredential>(())
 /// ```
 #[derive(Clone)]
-pub struct Credential {
+pub struct HeaderCredential {
     header: HeaderName,
     placeholder: HeaderValue,
     /// As the header has it.
@@ -64,7 +64,7 @@ pub struct Credential {
 #[error("{0}")]
 pub struct InvalidCredential(&'static str);
 
-impl Credential {
+impl HeaderCredential {
     /// Returns a key with its header and placeholder. In `authorization` both follow `Bearer`.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Credential {
         header: &str,
         placeholder: &str,
         key: &str,
-    ) -> Result<Credential, InvalidCredential> {
+    ) -> Result<HeaderCredential, InvalidCredential> {
         let header = HeaderName::from_bytes(header.as_bytes());
         let header = header.map_err(|_| InvalidCredential("the header's name is not valid"))?;
         if OF_A_MESSAGE.contains(&header) {
@@ -100,7 +100,7 @@ impl Credential {
         let placeholder = value(placeholder);
         let placeholder =
             placeholder.map_err(|_| InvalidCredential("the placeholder is not valid"))?;
-        Ok(Credential {
+        Ok(HeaderCredential {
             placeholder,
             value: with_key,
             key: key.to_owned(),
@@ -115,9 +115,9 @@ impl Credential {
     }
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for HeaderCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential")
+        f.debug_struct("HeaderCredential")
             .field("header", &self.header)
             .finish_non_exhaustive()
     }
@@ -126,10 +126,10 @@ impl fmt::Debug for Credential {
 /// The one server that some keys are for.
 ///
 /// ```
-/// use sandbox_network::{Credential, CredentialServer, Host};
+/// use sandbox_network::{HeaderCredential, CredentialServer, Host};
 /// let host = Host::parse("api.example.com")?;
 /// let server = CredentialServer::https(host, 443)
-///     .with(Credential::new("x-api-key", "placeholder", "key")?);
+///     .with(HeaderCredential::new("x-api-key", "placeholder", "key")?);
 /// // Without TLS a key goes to the host's own loopback only.
 /// assert!(CredentialServer::loopback_http(Host::parse("example.com")?, 80).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -140,7 +140,7 @@ pub struct CredentialServer {
     port: u16,
     /// `None` on the loopback.
     tls: Option<UpstreamTls>,
-    credentials: Vec<Credential>,
+    credentials: Vec<HeaderCredential>,
 }
 
 impl CredentialServer {
@@ -177,7 +177,7 @@ impl CredentialServer {
 
     /// Adds a key.
     #[must_use]
-    pub fn with(mut self, credential: Credential) -> CredentialServer {
+    pub fn with(mut self, credential: HeaderCredential) -> CredentialServer {
         self.credentials.push(credential);
         self
     }
@@ -191,7 +191,7 @@ impl CredentialServer {
             match (values.next(), values.next()) {
                 (None, _) => continue,
                 (Some(value), None) => {
-                    let of_header = |one: &&Credential| one.header == *name;
+                    let of_header = |one: &&HeaderCredential| one.header == *name;
                     let mut known = self.credentials.iter().filter(of_header);
                     match known.find(|one| one.placeholder == *value) {
                         Some(found) => shown.push((name.clone(), found.value.clone())),
@@ -275,7 +275,7 @@ mod tests {
     fn server() -> CredentialServer {
         let host = Host::parse("api.example.com").unwrap();
         let key = |header, name: &str| {
-            Credential::new(
+            HeaderCredential::new(
                 header,
                 &format!("{name}-placeholder"),
                 &format!("{name}-real"),
@@ -381,7 +381,7 @@ mod tests {
             ("x-api-key", "p", " k"),
             ("x-api-key", "", "k"),
         ] {
-            let error = Credential::new(header, placeholder, key).unwrap_err();
+            let error = HeaderCredential::new(header, placeholder, key).unwrap_err();
             assert!(!error.to_string().contains("evil"));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use forge_tools::CredentialService;
 use os_sandbox::{NamedHosts, Network, Plan, Policy};
 use sandbox_config::{PresetCredential, PresetSet, ServerUrl};
-use sandbox_network::{Credential, CredentialServer};
+use sandbox_network::{CredentialServer, HeaderCredential};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -38,7 +38,7 @@ struct KeyServer {
 #[derive(Debug)]
 struct OutsideKey {
     entry: PresetCredential,
-    credential: Credential,
+    credential: HeaderCredential,
 }
 
 impl KeyServer {
@@ -128,7 +128,7 @@ impl OutsideKeys {
             Some(text) => ServerUrl::parse(text)
                 .map_err(|why| format!("{} is set, and {why}", one.base_url))?,
         };
-        let credential = Credential::new(&one.header, &one.placeholder, key);
+        let credential = HeaderCredential::new(&one.header, &one.placeholder, key);
         let credential = credential.map_err(|error| error.to_string())?;
         let mut known = self.servers.iter();
         let index = match known.position(|server| server.variable == one.base_url) {
