@@ -4,7 +4,7 @@
 use crate::host::Host;
 
 /// Most bytes of a head.
-pub(in super::super) const MAX_HEAD: usize = 32 * 1024;
+pub(crate) const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEADERS: usize = 100;
 
 /// A request.
