@@ -211,6 +211,14 @@ impl CredentialServer {
         is_shown
     }
 
+    /// `true` if a request has a header in which this server or others expect keys.
+    fn has_key_header(&self, headers: &HeaderMap) -> bool {
+        let own = self.credentials.iter().map(|one| &one.header);
+        let usual = KEY_HEADERS;
+        let mut names = own.chain(&usual);
+        names.any(|name| headers.contains_key(name))
+    }
+
     /// Removes the headers of an answer that contain a key.
     fn remove_keys(&self, headers: &mut HeaderMap) {
         let has_key = |value: &HeaderValue| self.credentials.iter().any(|one| one.is_in(value));

@@ -366,6 +366,9 @@ fn a_request_reaches_one_server_only() {
         assert!(answer.contains(text), "{request}: {answer}");
         let heads = server.heads();
         assert!(heads.is_empty(), "{request}: {heads:?}");
+        let is_told = ran.stderr.contains("refused: request 127.0.0.1 ");
+        let shows_another = request.contains("sk-of-another");
+        assert!(is_told || !shows_another, "{request}: {}", ran.stderr);
         assert!(!answer.contains(KEY), "{request}: {answer}");
     }
     // These reach the server, and nothing but it.

@@ -49,10 +49,14 @@ impl CredentialClient {
             self.record(Refusal::Malformed(why.to_owned()));
             return close(text(StatusCode::BAD_REQUEST, why));
         }
+        let shows_key = self.server.has_key_header(request.headers());
         if !self.server.replace_placeholders(request.headers_mut()) {
             let reason = Refusal::NoPlaceholder;
             let told = reason.to_string();
-            self.record(reason);
+            // Agents try whether the server is there, without a key.
+            if shows_key {
+                self.record(reason);
+            }
             return close(text(StatusCode::FORBIDDEN, &told));
         }
         let CredentialServer {
