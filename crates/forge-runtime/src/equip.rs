@@ -491,9 +491,12 @@ fn confine(
         }
         Err(error) => error,
     };
-    // Without confinement a list of hosts would turn into every host.
+    // Without confinement a list of hosts would turn into every host, and a published port into a
+    // command that is not confined where one without the port is.
     let list_of_hosts = hosts_not_kept(&policy, &missing);
-    if grant.require_os_sandbox() || matches!(policy.network(), Network::Hosts(_)) {
+    let names_network =
+        matches!(policy.network(), Network::Hosts(_)) || !policy.published_ports().is_empty();
+    if grant.require_os_sandbox() || names_network {
         return Err(EquipError::Isolation {
             reason: missing.to_string(),
             hint: Some(list_of_hosts.map_or_else(|| missing.hint(), str::to_owned)),
@@ -522,8 +525,12 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
         .collect()
 }
 
-/// Returns the remediation for a plan with a list of hosts that failed because a boundary is open, that
-/// of the list or another one; `None` of other plans.
+const PORTS_NOT_PUBLISHED: &str = "let commands run on this host with namespaces, or install bubblewrap \
+    (`forge doctor` says what is missing), or publish no port: for one run \
+    `-c network.loopback_in=[]`";
+
+/// Returns the remediation for a plan with a list of hosts or published ports that failed because a
+/// boundary is open, that of the network or another one; `None` of other plans.
 ///
 /// ```
 /// use os_sandbox::{HostSpec, NamedHosts, Network, Plan, Policy, Requirement, Support};
@@ -539,6 +546,10 @@ pub fn programs(grant: &Grant) -> Vec<ProgramList> {
 /// assert_eq!(refused(Network::Denied), None);
 /// ```
 pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<&'static str> {
+    let of_network = |gap: &os_sandbox::Entry| gap.promise == os_sandbox::Promise::Network;
+    if !policy.published_ports().is_empty() && error.gaps().iter().any(of_network) {
+        return Some(PORTS_NOT_PUBLISHED);
+    }
     let listed = matches!(policy.network(), Network::Hosts(_));
     let gap = error
         .gaps()

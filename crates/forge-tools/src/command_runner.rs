@@ -189,7 +189,7 @@ impl ExitReport {
 #[derive(Debug, Clone)]
 pub struct LocalCommandRunner {
     sandbox: Sandbox,
-    /// `None` if the policy names no hosts.
+    /// `None` if the policy names no hosts and publishes no ports.
     named_hosts: Option<NamedHostProxy>,
 }
 
@@ -406,6 +406,11 @@ pub(crate) fn refused(program: &str, error: &os_sandbox::Error) -> CallFailure {
         ErrorKind::Unguarded => CallFailure::new(
             FailureCode::IsolationUnavailable,
             crate::escape_controls(&format!("Cannot vouch for `{program}`: {error}.")),
+        ),
+        // It names a port and no path.
+        ErrorKind::PortInUse => CallFailure::new(
+            FailureCode::IsolationUnavailable,
+            format!("Cannot run `{program}`: {error}."),
         ),
         // The error's own text may name host paths.
         _ => CallFailure::new(

@@ -1,19 +1,21 @@
-//! Named hosts of commands: the broker of `sandbox-network` as the proxy of `os-sandbox`, and the
-//! lines about hosts that were refused.
+//! Named hosts and published ports of commands: the broker of `sandbox-network` as the proxy of
+//! `os-sandbox`, and the lines about hosts that were refused.
 
 use os_sandbox::{
-    Contact, ContactKind, ContactOutcome, Contacts, Directories, HostProxy, NamedHosts, Network,
-    ParentProxySetting, Plan, Policy, ProxySession, ProxySockets, Sandbox,
+    CommandSockets, Contact, ContactKind, ContactOutcome, Contacts, Directories, HostProxy,
+    NamedHosts, Network, ParentProxySetting, Plan, Policy, ProxySession, ProxySockets,
+    PublishedPort, Sandbox,
 };
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
-    AskHost, Broker, BrokerOptions, BrokerService, ConnectionRecord, ConnectionVerdict,
-    CredentialListener, CredentialServer, DEFAULT_PORTS, Host, HostAnswer, HostPattern, HostRules,
-    Listeners, ParentProxy, Protocol, ProxyToken, Refusal,
+    AskHost, Broker, BrokerOptions, BrokerService, ConfinedSockets, ConnectionRecord,
+    ConnectionVerdict, CredentialListener, CredentialServer, DEFAULT_PORTS, Host, HostAnswer,
+    HostPattern, HostRules, InboundListener, Listeners, ParentProxy, Protocol, ProxyToken, Refusal,
 };
 use std::collections::BTreeSet;
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bound on the connections of one command that a receipt lists, and on the refusals and failures.
@@ -26,7 +28,7 @@ const MAX_LINES: usize = 5;
 const UNCHECKED_ADDRESS: &str = "the parent proxy resolved the name; the address is the proxy's";
 
 /// Opens a plan. If its policy names hosts, commands reach exactly those, by a broker in this
-/// process.
+/// process. If it publishes ports, clients on this machine reach those of a command.
 ///
 /// ```
 /// use os_sandbox::{Directories, HostSpec, Plan, Policy, Requirement, Support};
@@ -74,19 +76,21 @@ pub fn with_asked_ports(policy: Policy) -> Policy {
     with_ports.unwrap_or(policy)
 }
 
-/// The broker that connects the commands of a plan with named hosts. It starts with the first of
-/// them.
+/// The broker that connects the commands of a plan with named hosts, and clients with their published
+/// ports. It starts with the first command.
 #[derive(Clone, Debug)]
 pub struct NamedHostProxy(Arc<BrokerProxy>);
 
 impl NamedHostProxy {
-    /// Returns the broker of a plan; `None` if its policy names no hosts.
+    /// Returns the broker of a plan; `None` if its policy names no hosts and publishes no ports.
     #[must_use]
     pub fn new(plan: &Plan) -> Option<NamedHostProxy> {
-        match plan.policy().network() {
-            Network::Hosts(hosts) => Some(NamedHostProxy(Arc::new(BrokerProxy::new(hosts)))),
-            _ => None,
-        }
+        let hosts = match plan.policy().network() {
+            Network::Hosts(hosts) => hosts.clone(),
+            _ if plan.published_ports().next().is_some() => NamedHosts::default(),
+            _ => return None,
+        };
+        Some(NamedHostProxy(Arc::new(BrokerProxy::new(hosts))))
     }
 
     /// Returns the proxy of commands that do not ask.
@@ -169,9 +173,9 @@ struct BrokerProxy {
 }
 
 impl BrokerProxy {
-    fn new(hosts: &NamedHosts) -> BrokerProxy {
+    fn new(hosts: NamedHosts) -> BrokerProxy {
         BrokerProxy {
-            hosts: hosts.clone(),
+            hosts,
             broker: Mutex::default(),
         }
     }
@@ -226,9 +230,32 @@ impl BrokerProxy {
             proxy_token: proxy_token.transpose()?,
             forwarders: sockets.forwarders,
             credentials: credential_listeners(sockets.services, credentials)?,
+            inbound: sockets.published.into_iter().flat_map(inbound).collect(),
             ask,
         })?;
         Ok(Box::new(BrokerSession(service)))
+    }
+}
+
+/// Returns the listeners of a published port.
+fn inbound(published: PublishedPort) -> Vec<InboundListener> {
+    let sockets: Arc<dyn ConfinedSockets> = Arc::new(InboundSockets(published.sockets));
+    let listeners = published.listeners.into_iter();
+    let listeners = listeners.map(|listener| InboundListener {
+        listener,
+        port: published.port,
+        sockets: Arc::clone(&sockets),
+    });
+    listeners.collect()
+}
+
+/// The sockets of a command's network, for the broker.
+#[derive(Debug)]
+struct InboundSockets(Arc<dyn CommandSockets>);
+
+impl ConfinedSockets for InboundSockets {
+    fn make_socket(&self, is_v6: bool) -> io::Result<OwnedFd> {
+        self.0.make_socket(is_v6)
     }
 }
 
@@ -275,6 +302,11 @@ impl ProxySession for BrokerSession {
 }
 
 fn contact(record: ConnectionRecord) -> Contact {
+    // The command is the client of a host, and the server of a published port.
+    let (sent, received) = match record.protocol {
+        Protocol::Inbound => (record.received, record.sent),
+        _ => (record.sent, record.received),
+    };
     Contact {
         kind: kind(record.protocol, &record.host, record.reason.as_ref()),
         outcome: match record.verdict {
@@ -289,8 +321,8 @@ fn contact(record: ConnectionRecord) -> Contact {
         host: record.host,
         port: record.port,
         address: record.address,
-        sent: record.sent,
-        received: record.received,
+        sent,
+        received,
         rule: record.rule.map(|rule| rule.to_string()),
     }
 }
@@ -316,6 +348,7 @@ fn answered(answer: HostAnswer) -> Option<String> {
 /// Returns the kind of a record. A client can name anything, and only a host counts as one.
 fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind {
     match (protocol, reason) {
+        (Protocol::Inbound, _) => ContactKind::Inbound,
         (_, Some(Refusal::Malformed(_) | Refusal::NoPlaceholder)) => ContactKind::Request,
         _ if Host::parse(host).is_err() => ContactKind::Request,
         (Protocol::Dns, _) => ContactKind::Lookup,
@@ -338,7 +371,11 @@ fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind
 #[must_use]
 pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
     let unconnected = || {
-        let outcomes = contacts.iter().map(|one| (one, verb(one.outcome)));
+        // Clients outside tried those, not the command.
+        let own = contacts
+            .iter()
+            .filter(|one| one.kind != ContactKind::Inbound);
+        let outcomes = own.map(|one| (one, verb(one.outcome)));
         outcomes.filter_map(|(one, verb)| Some((one, verb?)))
     };
     let tried: BTreeSet<&str> = unconnected()
@@ -352,6 +389,7 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
             // The connect that follows tells more.
             ContactKind::Lookup if tried.contains(host.as_str()) => continue,
             ContactKind::Lookup => format!("resolve {host}"),
+            ContactKind::Inbound => continue,
             ContactKind::Connection if host.contains(':') => format!("connect [{host}]:{port}"),
             ContactKind::Connection => format!("connect {host}:{port}"),
             ContactKind::Request => format!("request {host}"),

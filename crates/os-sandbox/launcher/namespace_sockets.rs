@@ -14,12 +14,13 @@
 use crate::sys::network::{self, SocketIp};
 use crate::sys::{self, Errno};
 use crate::wire;
-use crate::{CONTROL, Failure, at};
+use crate::{CONTROL, Failure, at, tell};
 
 /// IPv6 may be switched off: EADDRNOTAVAIL, EAFNOSUPPORT, and of rtnetlink EOPNOTSUPP and EACCES.
 const NO_IPV6: [Errno; 4] = [99, 97, 95, 13];
 
-/// Serves one namespace, and returns once its sockets are at the broker.
+/// Serves one namespace, and returns once its sockets are at the broker, or the broker makes no more
+/// requests.
 pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_NETWORK);
     let mut byte = [0u8; 1];
@@ -31,7 +32,32 @@ pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
     network::enter_network(received[0]).map_err(&failed)?;
     make_sockets(steps)?;
     // The first process inside goes on.
-    sys::write(channel, &byte).map(drop).map_err(&failed)
+    sys::write(channel, &byte).map_err(&failed)?;
+    sys::close(channel);
+    let is_asked = |step: &[u8]| step[0] == wire::NETWORK_ON_REQUEST;
+    match steps.chunks_exact(wire::NETWORK_STEP_BYTES).any(is_asked) {
+        true => serve_requests().map_err(&failed),
+        false => Ok(()),
+    }
+}
+
+/// Makes a socket for each request of the broker, until the broker closes the control socket. The
+/// broker connects them to the loopback of this namespace.
+fn serve_requests() -> Result<(), Errno> {
+    tell(wire::RECORD_SOCKETS, 0, 0, 0);
+    let mut request = [0u8; 1];
+    while sys::read(CONTROL, &mut request)? == 1 {
+        let made = network::unbound(request[0] == wire::SOCKET_V6);
+        let sent = made.and_then(|socket| {
+            let sent = network::send_with_descriptor(CONTROL, &request, socket);
+            sys::close(socket);
+            sent
+        });
+        if let Err(errno) = sent {
+            tell(wire::RECORD_FAILED, wire::STAGE_NETWORK, errno, 0);
+        }
+    }
+    Ok(())
 }
 
 /// Makes the sockets in this process's own network namespace, and preserves the namespace until the
@@ -103,6 +129,7 @@ impl NetworkStep {
         let is_stream = match self.what {
             wire::NETWORK_ADDRESS => return network::add_address(&self.address, self.prefix),
             wire::NETWORK_ROUTE => return network::add_local_route(&self.address, self.prefix),
+            wire::NETWORK_ON_REQUEST => return Ok(()),
             wire::NETWORK_DATAGRAM => false,
             wire::NETWORK_STREAM => true,
             _ => return Err(sys::EPROTO),

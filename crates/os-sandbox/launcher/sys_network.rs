@@ -120,6 +120,13 @@ pub fn bound(address: &SocketIp, port: u16, is_stream: bool) -> Result<i32> {
     }
 }
 
+/// Makes a TCP socket without an address.
+pub fn unbound(is_v6: bool) -> Result<i32> {
+    const SOCK_STREAM: i32 = 1;
+    let family = if is_v6 { AF_INET6 } else { AF_INET };
+    attempts::socket(i32::from(family), SOCK_STREAM | O_CLOEXEC, 0)
+}
+
 fn enable(socket: i32, level: i32, name: i32) -> Result<()> {
     let on: i32 = 1;
     let at = &raw const on as usize;

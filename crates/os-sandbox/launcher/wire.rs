@@ -75,6 +75,12 @@ pub const NETWORK_ROUTE: u8 = 2;
 pub const NETWORK_DATAGRAM: u8 = 3;
 /// Make a TCP listener.
 pub const NETWORK_STREAM: u8 = 4;
+/// After all steps, and a record [`RECORD_SOCKETS`]: make a TCP socket for each request, which is one
+/// byte, one of `SOCKET_…`. The socket comes with that byte; a failure is a record. The launcher
+/// stays in the namespace until the broker closes the control socket.
+pub const NETWORK_ON_REQUEST: u8 = 5;
+pub const SOCKET_V4: u8 = 4;
+pub const SOCKET_V6: u8 = 6;
 /// Flag of a step: the address is IPv6. Without IPv6 in the kernel, the step does nothing.
 pub const NETWORK_V6: u8 = 16;
 
@@ -360,6 +366,8 @@ pub const RECORD_UNREACHABLE: u32 = 13;
 /// terminal, and a socket. On it the supervisor sends a byte each time the target has stopped, the
 /// number of the signal, and lets the target's process group go on for each byte that it receives.
 pub const RECORD_TERMINAL: u32 = 14;
+/// All sockets of the steps are sent ([`NETWORK_ON_REQUEST`]).
+pub const RECORD_SOCKETS: u32 = 15;
 
 /// Stages at which a start can fail.
 pub const STAGE_PROTOCOL: i32 = 1;

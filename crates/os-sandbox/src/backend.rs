@@ -83,6 +83,12 @@ impl Backend {
         self.properties().own_root
     }
 
+    /// Returns `true` if the launcher hands out sockets of a command's network namespace, so that
+    /// ports of its loopback can be published.
+    pub(crate) fn publishes_ports(self) -> bool {
+        self.has_own_root()
+    }
+
     /// Returns `true` if the launcher can make a terminal for a command.
     pub(crate) fn makes_terminals(self) -> bool {
         self.has_own_root() || self == Backend::Landlock

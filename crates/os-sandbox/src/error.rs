@@ -29,6 +29,8 @@ pub enum ErrorKind {
     /// The search for protected or hidden names was incomplete, so the command did not start, or
     /// its result is not vouched for. The error names paths as the command sees them.
     Unguarded,
+    /// A program of the host listens on a port that the policy publishes. The command did not start.
+    PortInUse,
     /// A detected mechanism failed. The command did not start, or the tree was ended.
     Enforcement,
     /// The operating system failed for another reason.
@@ -108,6 +110,7 @@ impl Error {
             | ErrorKind::Unsupported
             | ErrorKind::Limit
             | ErrorKind::Enforcement
+            | ErrorKind::PortInUse
             | ErrorKind::Unguarded
             | ErrorKind::Io => 125,
         }

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// A proxy that decides about the connections of commands and makes them
-/// ([`Network::Hosts`](crate::Network::Hosts)). It runs in the calling process: a command's only way
+/// ([`Network::Hosts`](crate::Network::Hosts)), and connects clients with the ports that a command
+/// publishes ([`PolicyBuilder::publish_port`](crate::PolicyBuilder::publish_port)). It runs in the calling process: a command's only way
 /// to another host are the sockets that it gets here.
 pub trait HostProxy: fmt::Debug + Send + Sync {
     /// Starts to serve one command. The call must not wait for connections.
@@ -44,9 +47,32 @@ pub struct ProxySockets {
     pub forwarders: Vec<TcpListener>,
     /// For connections to [`NamedHosts::services`](crate::NamedHosts::services).
     pub services: Vec<TcpListener>,
+    /// The ports of the command's loopback that clients of the host's are connected to.
+    pub published: Vec<PublishedPort>,
     /// The password that clients of `proxies` must give, with any user name (RFC 7617, RFC 1929).
     /// `None` where only the command can reach them.
     pub password: Option<ProxyPassword>,
+}
+
+/// A port of a command's loopback that is published on the host's.
+#[derive(Debug)]
+pub struct PublishedPort {
+    /// The port, inside and outside.
+    pub port: u16,
+    /// Listeners on 127.0.0.1 and, if the host has IPv6, ::1.
+    pub listeners: Vec<TcpListener>,
+    /// The sockets that are connected to the port inside.
+    pub sockets: Arc<dyn CommandSockets>,
+}
+
+/// Makes sockets in a command's network namespace, from outside and for as long as the command runs.
+pub trait CommandSockets: fmt::Debug + Send + Sync {
+    /// Makes a TCP socket that is neither bound nor connected. Another process makes it, so the call
+    /// waits for a moment.
+    ///
+    /// # Errors
+    /// The command has ended, or the system does not give it the socket.
+    fn make_socket(&self, is_v6: bool) -> std::io::Result<OwnedFd>;
 }
 
 /// The password of a command's proxy: random letters and digits.
@@ -130,6 +156,9 @@ pub enum ContactKind {
     Lookup,
     /// A connection to a host.
     Connection,
+    /// A connection of a client outside to a published port. The host is the address of the host's
+    /// loopback that the client used, and the address is the one inside.
+    Inbound,
     /// A request to the proxy or the resolver that is not valid.
     Request,
 }

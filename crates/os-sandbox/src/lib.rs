@@ -134,14 +134,14 @@ pub use exceeded::Exceeded;
 pub use exit::Exit;
 pub use holes::KnownVulnerability;
 pub use host_proxy::{
-    Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxyPassword, ProxySession,
-    ProxySockets,
+    CommandSockets, Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxyPassword,
+    ProxySession, ProxySockets, PublishedPort,
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Git, Limits, Mount, NamedHosts, Network, OverlayDirs, ParentProxySetting, Policy,
-    PolicyBuilder, ProgramDir, Survivors, System, UnixSockets,
+    Environment, Git, Limits, MAX_PUBLISHED_PORTS, Mount, NamedHosts, Network, OverlayDirs,
+    ParentProxySetting, Policy, PolicyBuilder, ProgramDir, Survivors, System, UnixSockets,
 };
 pub use process::Killer;
 pub use promise::{Enforcer, Entry, Promise, PromiseState, Rank};

@@ -8,6 +8,7 @@ use crate::policy::{NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
 use crate::support::{Support, UNTRIED};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ pub(crate) use limits::MemoryLimiter;
 pub(crate) const NO_HOSTS: &str =
     "a list of hosts needs bubblewrap or a container; turn the network off or on as a whole";
 
+pub(crate) const NO_PUBLISHED_PORTS: &str = "a published port needs a network namespace of this host: namespaces or bubblewrap, not \
+     another mechanism or a container";
+
 pub(crate) const NO_OVERLAY: &str = "only the mechanism `namespaces` mounts an overlay; `forge doctor` says why it does not work \
      here, and without an overlay the command changes the directory itself";
 
@@ -34,6 +38,16 @@ const HIDDEN_AT_START: &str = "those that are there at the start cannot be read;
 pub(crate) fn but(sockets: &[PathBuf]) -> String {
     let sockets: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
     format!("but {}", sockets.join(", "))
+}
+
+/// Returns the remark on published ports.
+fn published(ports: &BTreeSet<u16>) -> String {
+    let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+    format!(
+        "clients of the host's loopback reach its {} {}",
+        if ports.len() == 1 { "port" } else { "ports" },
+        list.join(", ")
+    )
 }
 
 /// Returns the reason why a mechanism without a mount layer of ours cannot hide the directory that
@@ -396,6 +410,13 @@ impl Plan {
             Network::Hosts(hosts) => can_proxy().then_some(hosts),
             Network::Denied | Network::Loopback | Network::Unrestricted => None,
         }
+    }
+
+    /// Returns the ports of the command's loopback that are published on the host's. Empty if the
+    /// mechanism does not publish them.
+    pub fn published_ports(&self) -> impl Iterator<Item = u16> {
+        let ports = self.policy.published_ports().iter().copied();
+        ports.filter(|_| self.backend.publishes_ports())
     }
 
     /// Returns `true` if the command's network has the sockets of a proxy for named hosts: that of the

@@ -44,7 +44,7 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
     writeln!(
         out,
         "{:?} {:?} {:?} {:?} {:?} os={} tools={:?}\n{:?}\nprotect={:?}\nhide={:?}\n{:?}",
-        grant.network(),
+        (grant.network(), &grant.published_ports),
         grant.shell(),
         grant.environment(),
         grant.limits(),
@@ -350,7 +350,7 @@ fn other_values(shape: &ValueShape, value: &Value, list: &mut Vec<Option<Value>>
             list.push(Some(good(shape)));
         }
         (ValueShape::Bool, Value::Bool(is_on)) => list.push(Some(json!(!is_on))),
-        (ValueShape::Count | ValueShape::Exactly(_), Value::Number(number)) => {
+        (ValueShape::Count | ValueShape::Port | ValueShape::Exactly(_), Value::Number(number)) => {
             list.push(number.as_u64().map(|number| json!(number + 1)));
         }
         (ValueShape::Number, Value::Number(number)) => {

@@ -76,6 +76,7 @@ pub use grant::mount::{Mode, Mount};
 pub use grant::network::NetworkAccess;
 pub use grant::preset::PresetRights;
 pub use grant::programs::{ProgramDirs, is_version_manager};
+pub use grant::published_ports::PublishedPorts;
 pub use grant::refusal::AccessRefusal;
 pub use grant::restrict::{Restrict, RestrictPathError};
 pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};

@@ -103,6 +103,7 @@ fn sections(
         | ValueShape::Bool
         | ValueShape::True
         | ValueShape::Count
+        | ValueShape::Port
         | ValueShape::Number
         | ValueShape::Exactly(_)
         | ValueShape::Words(..)
@@ -136,6 +137,7 @@ pub(crate) fn good(shape: &ValueShape) -> Value {
         ValueShape::Like(form) => json!(form.valid),
         ValueShape::Bool | ValueShape::True => json!(true),
         ValueShape::Count => json!(7),
+        ValueShape::Port => json!(8080),
         ValueShape::Number => json!(0.5),
         ValueShape::Exactly(number) => json!(number),
         ValueShape::Words(words, _) => json!(words[0]),
@@ -165,6 +167,13 @@ fn bad(shape: &ValueShape) -> Vec<Value> {
         ValueShape::Bool => vec![json!("yes"), json!(1), Value::Null],
         ValueShape::True => vec![json!(false), json!("yes"), Value::Null],
         ValueShape::Count => vec![json!(0), json!(-1), json!(1.5), json!("1"), Value::Null],
+        ValueShape::Port => vec![
+            json!(80),
+            json!(0),
+            json!(65536),
+            json!("8080"),
+            Value::Null,
+        ],
         ValueShape::Number => vec![json!(-1), json!("1")],
         ValueShape::Exactly(number) => vec![json!(number + 1), json!("1"), Value::Null],
         ValueShape::Words(..) => vec![json!("no such word"), json!(5), Value::Null],

@@ -12,6 +12,7 @@ mod credential;
 mod fair_semaphore;
 mod forwarder;
 mod http;
+mod inbound;
 mod names;
 mod options;
 mod proxy;
@@ -39,6 +40,7 @@ use fair_semaphore::FairSemaphore;
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
 pub use credential::{CredentialListener, CredentialServer, HeaderCredential, InvalidCredential};
+pub use inbound::{ConfinedSockets, InboundListener};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;
 pub use record::{

@@ -37,10 +37,11 @@ mod rules;
 pub use address::{AddressClass, is_public};
 #[cfg(feature = "broker")]
 pub use broker::{
-    AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConnectionEvent,
+    AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConfinedSockets, ConnectionEvent,
     ConnectionEventKind, ConnectionRecord, ConnectionVerdict, CredentialListener, CredentialServer,
-    EventListener, HeaderCredential, HostAdvice, HostAnswer, InvalidCredential, Listeners,
-    ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport, SystemResolver, TlsName,
+    EventListener, HeaderCredential, HostAdvice, HostAnswer, InboundListener, InvalidCredential,
+    Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport, SystemResolver,
+    TlsName,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

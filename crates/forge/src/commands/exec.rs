@@ -538,6 +538,11 @@ fn run_it(
     }
     let quiet = global.quiet || global.json;
     if !quiet {
+        for port in plan.published_ports() {
+            stderr::print(format!(
+                "http://127.0.0.1:{port} is the command's port {port}"
+            ));
+        }
         if let Some(told) = describe_parent_proxy(plan.policy()) {
             stderr::print(format!("warning: {told}"));
         }
@@ -665,10 +670,15 @@ fn print_refused_hosts(contacts: &[Contact]) {
     }
     if contacts
         .iter()
-        .any(|one| one.outcome == ContactOutcome::Refused && one.kind != ContactKind::Request)
+        .any(|one| one.outcome == ContactOutcome::Refused && is_of_host(one))
     {
         stderr::print(ALLOW_HOST_HINT);
     }
+}
+
+/// Returns `true` for an attempt of the command to reach a host that a pattern can name.
+fn is_of_host(contact: &Contact) -> bool {
+    matches!(contact.kind, ContactKind::Lookup | ContactKind::Connection)
 }
 
 /// Prints the files that were moved to the quarantine, and with `hint` the command that restores

@@ -279,9 +279,13 @@ fn files_of(mount: &Mount) -> String {
     }
 }
 
-/// The network in words: off, on, or the hosts.
+/// The network in words: off, on, or the hosts; and the published ports.
 pub(crate) fn network(grant: &Grant) -> String {
-    grant.network().to_string()
+    let ports = grant.published_ports().to_string();
+    match ports.is_empty() {
+        true => grant.network().to_string(),
+        false => format!("{}; published ports: {ports}", grant.network()),
+    }
 }
 
 /// The shell in a few words.
@@ -360,6 +364,10 @@ pub(crate) fn rights(grant: &Grant) -> String {
         NetworkAccess::Denied => {}
         NetworkAccess::Hosts(_) => text.push_str("; network to some hosts"),
         NetworkAccess::Unrestricted => text.push_str("; network"),
+    }
+    let ports = grant.published_ports().to_string();
+    if !ports.is_empty() {
+        text.push_str(&format!("; published ports {ports}"));
     }
     if let Some(repositories) = describe_git::in_a_line(grant) {
         text.push_str(&format!("; git {repositories}"));

@@ -126,6 +126,9 @@ fn kernel(out: &mut CoverageEntries, containers: &ContainerSupport) {
 fn network(out: &mut CoverageEntries, policy: &Policy, containers: &ContainerSupport) {
     let filtered = containers.filters;
     match policy.network() {
+        _ if !policy.published_ports().is_empty() => {
+            out.absent(Promise::Network, super::NO_PUBLISHED_PORTS);
+        }
         // VSOCK is not part of a network namespace.
         Network::Denied | Network::Loopback => {
             out.kept_if(filtered, Promise::Network, &[Docker, Seccomp], UNFILTERED);

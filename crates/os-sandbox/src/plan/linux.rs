@@ -183,6 +183,11 @@ impl Evaluation<'_> {
 
     fn network(&self, out: &mut CoverageEntries) {
         let (promise, filter) = (Promise::Network, self.filtered.is_ok());
+        let published = self.policy.published_ports();
+        if !published.is_empty() && !self.backend.publishes_ports() {
+            out.absent(promise, super::NO_PUBLISHED_PORTS);
+            return;
+        }
         match self.policy.network() {
             // VSOCK is not part of a network namespace, so the filter is needed in any case.
             Network::Denied if self.backend.has_mount_layer() && filter => {
@@ -231,6 +236,9 @@ impl Evaluation<'_> {
                 }
             }
             Network::Unrestricted => {}
+        }
+        if !published.is_empty() && filter {
+            out.remark_too(&super::published(published));
         }
     }
 

@@ -21,7 +21,7 @@ pub use guards::Pattern;
 pub use limits::Limits;
 pub(crate) use mounts::{LinkPolicy, check_not_kernel, covered};
 pub use mounts::{Mount, MountPlacement, OverlayDirs};
-pub use network::{NamedHosts, Network, ParentProxySetting};
+pub use network::{MAX_PUBLISHED_PORTS, NamedHosts, Network, ParentProxySetting};
 pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
 pub(crate) use sockets::refuse_writable;
@@ -60,6 +60,7 @@ pub struct Policy {
     mounts: Vec<Mount>,
     system: System,
     network: Network,
+    published_ports: BTreeSet<u16>,
     unix_sockets: UnixSockets,
     survivors: Survivors,
     programs: Vec<ProgramDir>,
@@ -105,6 +106,12 @@ impl Policy {
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// Returns the ports of the command's loopback that are published on the host's.
+    #[must_use]
+    pub fn published_ports(&self) -> &BTreeSet<u16> {
+        &self.published_ports
     }
 
     /// Returns the local sockets that the command can connect to.
@@ -242,11 +249,10 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// The list of hosts has too many ports or addresses.
+    /// The list of hosts has too many ports or addresses, or the network leaves no published port to
+    /// the command ([`PolicyBuilder::publish_port`]).
     pub fn with_network(mut self, network: Network) -> Result<Policy, Error> {
-        if let Network::Hosts(hosts) = &network {
-            hosts.check()?;
-        }
+        network.check(&self.published_ports)?;
         self.network = network;
         Ok(self)
     }
@@ -413,6 +419,9 @@ impl Policy {
             )
             .as_bytes(),
         );
+        for port in &self.published_ports {
+            text.extend_from_slice(format!("publish\0{port}\n").as_bytes());
+        }
         match self.survivors {
             Survivors::Ended => {}
             Survivors::Left => text.extend_from_slice(b"survivors\0left\n"),
@@ -622,6 +631,7 @@ pub struct PolicyBuilder {
     overlays: Vec<(String, OverlayDirs)>,
     system: System,
     network: Network,
+    published_ports: BTreeSet<u16>,
     unix_sockets: UnixSockets,
     survivors: Survivors,
     named_sockets: Vec<PathBuf>,
@@ -740,6 +750,25 @@ impl PolicyBuilder {
     /// Sets the hosts that the command may reach. Default [`Network::Denied`].
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
+        self
+    }
+
+    /// Publishes a TCP port of the command's own loopback on that of the host: clients of
+    /// 127.0.0.1 and ::1 are connected to that port inside by the caller's proxy
+    /// ([`Sandbox::with_host_proxy`](crate::Sandbox::with_host_proxy)). Other users of the host are
+    /// such clients, too. A port that another program of the host listens on makes the start fail
+    /// ([`ErrorKind::PortInUse`](crate::ErrorKind::PortInUse)).
+    ///
+    /// Namespaces and bubblewrap publish ports. Under another mechanism it is a gap.
+    ///
+    /// ```
+    /// use os_sandbox::Policy;
+    /// let policy = Policy::builder().publish_port(8080).build()?;
+    /// assert!(policy.published_ports().contains(&8080));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn publish_port(mut self, port: u16) -> Self {
+        self.published_ports.insert(port);
         self
     }
 
@@ -898,9 +927,7 @@ impl PolicyBuilder {
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit), for the first invalid setting.
     pub fn build(self) -> Result<Policy, Error> {
         self.environment.check()?;
-        if let Network::Hosts(hosts) = &self.network {
-            hosts.check()?;
-        }
+        self.network.check(&self.published_ports)?;
         let most = |count: usize, of: &str| match count > MAX_PATTERNS {
             false => Ok(()),
             true => Err(Error::new(
@@ -968,6 +995,7 @@ impl PolicyBuilder {
             mounts,
             system: self.system,
             network: self.network,
+            published_ports: self.published_ports,
             survivors: self.survivors,
             unix_sockets: sockets::resolve(self.unix_sockets, self.named_sockets)?,
             environment: self.environment,

@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
+/// Bound on the published ports of a policy.
+pub const MAX_PUBLISHED_PORTS: usize = 16;
+/// The first port that is published. The ones below need a privilege (ip(7)).
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+
 /// The network of a command. A stricter value is always the safe choice.
 ///
 /// ```
@@ -31,6 +36,40 @@ pub enum Network {
     Hosts(NamedHosts),
     /// Every host that the caller can reach, over TCP and UDP.
     Unrestricted,
+}
+
+impl Network {
+    /// Checks the list of hosts, and that the command can listen on each published port.
+    pub(super) fn check(&self, published: &BTreeSet<u16>) -> Result<(), Error> {
+        if published.len() > MAX_PUBLISHED_PORTS {
+            let text = format!("more than {MAX_PUBLISHED_PORTS} published ports");
+            return Err(Error::new(ErrorKind::Limit, text));
+        }
+        let unprivileged = |port: u16| match port < FIRST_UNPRIVILEGED_PORT {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "invalid published port {port}: it is below {FIRST_UNPRIVILEGED_PORT}"
+            ))),
+        };
+        published.iter().copied().try_for_each(unprivileged)?;
+        match self {
+            Network::Denied | Network::Loopback => Ok(()),
+            Network::Hosts(hosts) => {
+                hosts.check()?;
+                match published.iter().find(|port| hosts.listens_on(**port)) {
+                    None => Ok(()),
+                    Some(port) => Err(Error::invalid(format!(
+                        "port {port} is published, and the command cannot listen on it: it is a port \
+                         of a named host"
+                    ))),
+                }
+            }
+            Network::Unrestricted if published.is_empty() => Ok(()),
+            Network::Unrestricted => Err(Error::invalid(
+                "ports are published, and the command is in the host's own network",
+            )),
+        }
+    }
 }
 
 /// The hosts that a command may reach by name. The proxy of the caller decides about each
@@ -258,6 +297,11 @@ impl NamedHosts {
     /// the proxy only.
     pub(crate) fn is_taken(port: u16) -> bool {
         port == Self::RESOLVER_PORT || port == Self::PROXY.port()
+    }
+
+    /// Returns `true` if the proxy has a listener on a port in the command's network.
+    fn listens_on(&self, port: u16) -> bool {
+        self.ports.contains(&port) || self.addresses.iter().any(|address| address.port() == port)
     }
 
     /// Returns the addresses.

@@ -3,7 +3,9 @@
 //! on macOS check the kernel.
 
 use super::pattern;
-use crate::plan::{CoverageEntries, NO_HOSTS, but, cannot_cover, overlay_names};
+use crate::plan::{
+    CoverageEntries, NO_HOSTS, NO_PUBLISHED_PORTS, but, cannot_cover, overlay_names,
+};
 use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
 use crate::promise::Enforcer::{Launcher, Seatbelt};
 use crate::promise::{Entry, Promise, PromiseState};
@@ -62,6 +64,9 @@ fn files(out: &mut CoverageEntries, policy: &Policy) {
 
 fn sockets(out: &mut CoverageEntries, policy: &Policy) {
     match policy.network() {
+        _ if !policy.published_ports().is_empty() => {
+            out.absent(Promise::Network, NO_PUBLISHED_PORTS);
+        }
         Network::Denied => out.kept(Promise::Network, &[Seatbelt]),
         Network::Loopback => out.push(
             Promise::Network,

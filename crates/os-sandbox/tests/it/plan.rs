@@ -236,6 +236,57 @@ fn hosts_without_a_network_namespace() {
 }
 
 #[test]
+fn published_ports_need_a_network_namespace() {
+    let policy = policy_with_port(8080);
+    let namespaces = HostSpec {
+        landlock_abi: 7,
+        seccomp: true,
+        namespaces: true,
+        connector: true,
+        bubblewrap: Some("0.12.0".to_owned()),
+        pins_by_descriptor: true,
+        birdcage: true,
+        docker: true,
+        ..HostSpec::default()
+    };
+    let support = Support::assume(namespaces);
+    for backend in [Backend::Namespaces, Backend::Bubblewrap] {
+        let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend).unwrap();
+        assert_eq!(plan.published_ports().collect::<Vec<_>>(), [8080]);
+        let mut entries = plan.entries().iter();
+        let network = entries
+            .find(|entry| entry.promise == Promise::Network)
+            .unwrap();
+        assert_eq!(network.state, PromiseState::Enforced);
+        let reason = network.reason.as_deref();
+        assert_eq!(
+            reason,
+            Some("clients of the host's loopback reach its port 8080")
+        );
+    }
+    for backend in [
+        Backend::Landlock,
+        Backend::Birdcage,
+        Backend::Docker,
+        Backend::None,
+    ] {
+        let refused = Plan::with_mechanism(&policy, &support, Requirement::Enforce, backend);
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("a published port needs"),
+            "{backend}: {refused}"
+        );
+        let gap = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, backend);
+        assert_eq!(gap.unwrap().published_ports().count(), 0, "{backend}");
+    }
+}
+
+fn policy_with_port(port: u16) -> Policy {
+    let policy = Policy::builder().mount("/p", "/", Access::ALL);
+    policy.publish_port(port).build().unwrap()
+}
+
+#[test]
 fn less_inside_more_needs_a_mount_layer() {
     let narrowed = |inner| {
         Policy::builder()

@@ -1,7 +1,8 @@
 //! Policies: what they mean, what they refuse, and their name.
 
 use os_sandbox::{
-    Access, Environment, ErrorKind, Git, Limits, Network, Policy, Survivors, System, UnixSockets,
+    Access, Environment, ErrorKind, Git, Limits, NamedHosts, Network, Policy, Survivors, System,
+    UnixSockets,
 };
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -259,6 +260,47 @@ fn named_sockets_are_paths_of_the_host() {
     // A list of nobody is nobody.
     let nobody = Policy::builder().unix_sockets(UnixSockets::Named(Vec::new()));
     assert_eq!(nobody.build().unwrap().unix_sockets(), &UnixSockets::Closed);
+}
+
+#[test]
+fn ports_that_cannot_be_published() {
+    let hosts = |port| Network::Hosts(NamedHosts::new(["a.org"]).port(port));
+    let service = NamedHosts::new(["a.org"]).address("127.0.0.1:8080".parse().unwrap());
+    for (ports, network, want) in [
+        (vec![0], Network::Denied, Some(ErrorKind::Invalid)),
+        (vec![1023], Network::Denied, Some(ErrorKind::Invalid)),
+        (vec![1024, 65535], Network::Denied, None),
+        (vec![8080], Network::Loopback, None),
+        (vec![8080], hosts(443), None),
+        (vec![8080], hosts(8080), Some(ErrorKind::Invalid)),
+        (
+            vec![8080],
+            Network::Hosts(service),
+            Some(ErrorKind::Invalid),
+        ),
+        (vec![8080], Network::Unrestricted, Some(ErrorKind::Invalid)),
+        ((2000..2016).collect(), Network::Denied, None),
+        (
+            (2000..2017).collect(),
+            Network::Denied,
+            Some(ErrorKind::Limit),
+        ),
+    ] {
+        let ports = || ports.iter().copied();
+        let builder = ports().fold(Policy::builder(), |policy, port| policy.publish_port(port));
+        let built = builder.clone().network(network.clone()).build();
+        let kind = built.as_ref().err().map(os_sandbox::Error::kind);
+        assert_eq!(kind, want, "{:?} {network:?}", ports().collect::<Vec<_>>());
+        if let (Ok(policy), Ok(plain)) = (&built, Policy::builder().network(network).build()) {
+            assert!(ports().eq(policy.published_ports().iter().copied()));
+            assert_ne!(policy.hash(), plain.hash());
+        }
+        // The network may come later.
+        if let (Ok(policy), None) = (builder.build(), want) {
+            assert!(policy.clone().with_network(Network::Unrestricted).is_err());
+            assert!(policy.with_network(Network::Denied).is_ok());
+        }
+    }
 }
 
 #[test]

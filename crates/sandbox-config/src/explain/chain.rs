@@ -354,6 +354,11 @@ impl ChainLink {
                     "`network` is not declared",
                     self.file.clone(),
                 ),
+            NetworkAccess::Denied if self.grant.published_ports().list().next().is_some() => {
+                let ports = self.grant.published_ports();
+                let rule = format!("only network.loopback_in: {ports}");
+                self.answer_with(Verdict::Block, &rule, origin)
+            }
             NetworkAccess::Denied => self.answer_with(Verdict::Block, "network: false", origin),
             NetworkAccess::Unrestricted => {
                 self.answer_with(Verdict::Allow, "network: true", origin)

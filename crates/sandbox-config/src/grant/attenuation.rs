@@ -14,6 +14,7 @@ use crate::grant::git::Repository;
 use crate::grant::limits::{LIMITS, RunLimits};
 use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::NetworkAccess;
+use crate::grant::published_ports::PublishedPorts;
 use crate::grant::shell::{CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Verdict, VerdictSetting};
 use crate::grant::{EnvironmentGrant, Grant};
@@ -47,6 +48,14 @@ fn stated() -> impl Strategy<Value = VerdictSetting> {
     prop_oneof![
         verdict().prop_map(VerdictSetting::Default),
         verdict().prop_map(VerdictSetting::Explicit)
+    ]
+}
+
+fn published_ports() -> impl Strategy<Value = PublishedPorts> {
+    let some = proptest::sample::subsequence(vec![3000u16, 8080, 9090], 0..=3);
+    prop_oneof![
+        1 => Just(PublishedPorts::Every),
+        4 => some.prop_map(|ports| PublishedPorts::Only(ports.into_iter().collect())),
     ]
 }
 
@@ -210,7 +219,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
         .prop_flat_map(|names| names.into_iter().map(mount).collect::<Vec<_>>());
     (
         mounts,
-        network(),
+        (network(), published_ports()),
         proptest::option::of((rules(Some(Some(Verdict::Block))), personal_rules())),
         limits(),
         tools(),
@@ -222,7 +231,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
         .prop_map(
             |(
                 mounts,
-                network,
+                (network, published_ports),
                 shell,
                 limits,
                 tools,
@@ -238,6 +247,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     front: FrontEnd::Zones,
                     mounts: mounts.into(),
                     network,
+                    published_ports,
                     shell: shell.map(|(list, personal)| ShellRules {
                         lists: vec![list],
                         personal: personal.into(),
@@ -297,7 +307,7 @@ fn declaration() -> impl Strategy<Value = Declaration> {
     ];
     (
         mounts,
-        proptest::option::weighted(0.3, network()),
+        proptest::option::weighted(0.3, (network(), published_ports())),
         proptest::option::weighted(0.5, proptest::option::of(rules(None))),
         tools(),
         limits(),
@@ -315,7 +325,10 @@ fn declaration() -> impl Strategy<Value = Declaration> {
                         None,
                     )
                 });
-                declaration.network = network.map(|access| (access, None));
+                if let Some((access, ports)) = network {
+                    declaration.network = Some((access, None));
+                    declaration.published_ports = ports;
+                }
                 declaration.shell = shell.map(|list| (list, None));
                 declaration.tools = tools;
                 declaration.limits = limits;
@@ -367,6 +380,8 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
         parent.allows_executable_config()
     );
     assert!(child.network().is_within(parent.network()));
+    let ports = (child.published_ports(), parent.published_ports());
+    assert!(ports.0.is_within(ports.1), "{ports:?}");
     let (own, held) = (child.confinement(), parent.confinement());
     assert!(own.unix_sockets().is_within(held.unix_sockets()));
     assert_eq!((own.git(), own.survivors()), (held.git(), held.survivors()));

@@ -6,6 +6,7 @@ use crate::grant::confinement::{SocketRequest, UnixSockets};
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostLine, NetworkAccess};
+use crate::grant::published_ports::PublishedPorts;
 use crate::grant::restrict::{NarrowedDirectory, Restrict};
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{ApprovalPolicy, Operation, Verdict};
@@ -37,6 +38,8 @@ pub struct Declaration {
     /// Location of the `sandbox` key.
     pub(crate) sandbox: Option<Span>,
     pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
+    /// `network.loopback_in`.
+    pub(crate) published_ports: PublishedPorts,
     /// The patterns of `network`.
     pub(crate) network_lines: Vec<HostLine>,
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
@@ -70,6 +73,7 @@ impl Declaration {
             mounts,
             sandbox: None,
             network: None,
+            published_ports: PublishedPorts::default(),
             network_lines: Vec::new(),
             shell: None,
             tools: None,

@@ -30,6 +30,13 @@ impl Grant {
         if self.network() != less.network() {
             list.push(format!("network {}", less.network()));
         }
+        let ports = (self.published_ports(), less.published_ports());
+        if ports.0.list().next().is_some() && ports.0 != ports.1 {
+            list.push(match ports.1.list().next() {
+                None => "no published ports".to_owned(),
+                Some(_) => format!("published ports {}", ports.1),
+            });
+        }
         match (self.shell(), less.shell()) {
             (Some(_), None) => list.push("no shell".to_owned()),
             (Some(held), Some(rules)) => {

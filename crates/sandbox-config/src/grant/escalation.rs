@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
+use crate::grant::published_ports::PublishedPorts;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{ConfigOrigin, Span};
@@ -78,6 +79,11 @@ pub(crate) enum Violation {
         /// The excess hosts; empty if every host was asked for or the parent has none.
         beyond: Vec<HostPattern>,
         held: NetworkAccess,
+    },
+    PublishedPorts {
+        at: Option<Span>,
+        beyond: PublishedPorts,
+        held: PublishedPorts,
     },
     Shell {
         at: Option<Span>,
@@ -216,6 +222,9 @@ impl Violation {
                     hosts.join(", ")
                 )
             }
+            Violation::PublishedPorts { beyond, .. } => {
+                format!("Child requests published ports {beyond} but parent doesn't have them")
+            }
             Violation::Sockets { .. } => {
                 "Child requests local sockets but parent doesn't have them".to_owned()
             }
@@ -253,6 +262,7 @@ impl Violation {
             | Violation::Approval { .. }
             | Violation::Upgrade { .. }
             | Violation::Network { .. }
+            | Violation::PublishedPorts { .. }
             | Violation::Sockets { .. }
             | Violation::Repository { .. }
             | Violation::Shell { .. } => self.sentence(),
@@ -304,6 +314,11 @@ impl Violation {
             Violation::Network { at, .. } => {
                 at_span(diagnostic, at).help("write `network: false`, or give the caller the network")
             }
+            Violation::PublishedPorts { at, held, .. } if held.list().next().is_some() => {
+                at_span(diagnostic, at).note(format!("the parent publishes: {held}"))
+            }
+            Violation::PublishedPorts { at, .. } => at_span(diagnostic, at)
+                .help("leave `loopback_in` out, or give it to the caller"),
             Violation::Sockets { at } => at_span(diagnostic, at).help(
                 "write `unix_sockets: inherit` for what the caller has, or name fewer",
             ),

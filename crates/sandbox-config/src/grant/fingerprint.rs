@@ -41,6 +41,7 @@ impl Grant {
             front,
             mounts,
             network,
+            published_ports,
             shell,
             environment,
             limits,
@@ -74,6 +75,9 @@ impl Grant {
             pool.as_deref().unwrap_or(&[]),
         );
         push(&mut facts, "network", format!("{network:?}"));
+        if published_ports.list().next().is_some() {
+            push(&mut facts, "network.loopback_in", published_ports);
+        }
         of_confinement(&mut facts, confinement);
         push(&mut facts, "require_os_sandbox", require_os_sandbox);
         of_repositories(&mut facts, repositories);

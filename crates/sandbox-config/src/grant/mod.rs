@@ -21,6 +21,7 @@ pub(crate) mod mount;
 pub(crate) mod network;
 pub(crate) mod preset;
 pub(crate) mod programs;
+pub(crate) mod published_ports;
 pub(crate) mod refusal;
 pub(crate) mod restrict;
 pub(crate) mod shell;
@@ -42,6 +43,7 @@ use crate::grant::limits::RunLimits;
 use crate::grant::meet::{MountSource, meet_zones};
 use crate::grant::mount::{Mode, Mount, innermost};
 use crate::grant::network::{NetworkAccess, denied_hosts};
+use crate::grant::published_ports::PublishedPorts;
 use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::{CommandPattern, CommandRule, RuleList, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, Operation, Verdict, VerdictSetting};
@@ -70,6 +72,7 @@ pub struct Grant {
     pub(crate) front: FrontEnd,
     pub(crate) mounts: Arc<[Mount]>,
     pub(crate) network: NetworkAccess,
+    pub(crate) published_ports: PublishedPorts,
     /// The hosts that an answer of a person may add for one run.
     pub(crate) askable_hosts: Arc<AskableHosts>,
     pub(crate) shell: Option<ShellRules>,
@@ -160,7 +163,7 @@ impl Grant {
 struct UndeclaredRights {
     access: DefaultAccess,
     mounts: Arc<[Mount]>,
-    network: NetworkAccess,
+    network: (NetworkAccess, PublishedPorts),
     shell: Option<ShellRules>,
     repositories: Arc<[Repository]>,
 }
@@ -173,6 +176,7 @@ impl Grant {
             front: FrontEnd::Zones,
             mounts: Arc::default(),
             network: NetworkAccess::Denied,
+            published_ports: PublishedPorts::default(),
             askable_hosts: Arc::default(),
             shell: None,
             environment: Arc::default(),
@@ -206,7 +210,7 @@ impl Grant {
             UndeclaredRights {
                 access: self.undeclared,
                 mounts,
-                network: NetworkAccess::Denied,
+                network: (NetworkAccess::Denied, PublishedPorts::default()),
                 shell: None,
                 repositories: Arc::default(),
             },
@@ -230,7 +234,7 @@ impl Grant {
                 UndeclaredRights {
                     access: DefaultAccess::Inherit,
                     mounts: Arc::clone(&self.mounts),
-                    network: self.network.clone(),
+                    network: (self.network.clone(), self.published_ports.clone()),
                     shell: self.shell.clone(),
                     repositories: Arc::clone(&self.repositories),
                 },
@@ -261,7 +265,7 @@ impl Grant {
             }
             MountRequest::Places(places) => meet_places(self.source(), places).into(),
         };
-        let network = self
+        let (network, published_ports) = self
             .meet_network(declaration, &mut violations)
             .unwrap_or(undeclared.network);
         let unix_sockets = self.meet_sockets(declaration, undeclared.access, &mut violations);
@@ -279,6 +283,7 @@ impl Grant {
                 front: self.front,
                 mounts,
                 network,
+                published_ports,
                 askable_hosts: self.askable_hosts_below(declaration),
                 shell,
                 environment: self.environment.clone(),
@@ -319,12 +324,12 @@ impl Grant {
         }
     }
 
-    /// Returns the hosts of both; `None` if the declaration leaves the network out.
+    /// Returns the hosts and the published ports of both; `None` if the declaration leaves the network out.
     fn meet_network(
         &self,
         declaration: &Declaration,
         violations: &mut Vec<Violation>,
-    ) -> Option<NetworkAccess> {
+    ) -> Option<(NetworkAccess, PublishedPorts)> {
         let (wanted, at) = declaration.network.as_ref()?;
         if wanted.asks_beyond(&self.network) {
             violations.push(Violation::Network {
@@ -333,7 +338,17 @@ impl Grant {
                 held: self.network.clone(),
             });
         }
-        Some(wanted.meet(&self.network))
+        let ports = &declaration.published_ports;
+        let beyond = ports.excess_over(&self.published_ports);
+        if beyond.list().next().is_some() {
+            violations.push(Violation::PublishedPorts {
+                at: at.clone(),
+                beyond,
+                held: self.published_ports.clone(),
+            });
+        }
+        let ports = ports.meet(&self.published_ports);
+        Some((wanted.meet(&self.network), ports))
     }
 
     fn meet_shell(
@@ -559,6 +574,16 @@ impl Grant {
     #[must_use]
     pub fn network(&self) -> &NetworkAccess {
         &self.network
+    }
+
+    /// The ports of a command's loopback that are published on the host's.
+    ///
+    /// ```
+    /// assert_eq!(sandbox_config::Grant::empty().published_ports().list().count(), 0);
+    /// ```
+    #[must_use]
+    pub fn published_ports(&self) -> &PublishedPorts {
+        &self.published_ports
     }
 
     /// Returns the hosts that an answer of a person may add for one run: those that no list of the

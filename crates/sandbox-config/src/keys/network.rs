@@ -26,11 +26,19 @@ key_table! {
         /// `127.0.0.1:5432`, `[::1]:5432`, or `localhost:5432` for both. In `allow` they mean the
         /// same.
         loopback_out: List(&Like(&LOOPBACK_ADDRESS)), default("[]");
+        /// Ports of the command's own loopback that are published on this machine's: with `[8080]`,
+        /// a browser outside reaches a server that the command starts on port 8080 at
+        /// `http://127.0.0.1:8080`, and so does every other user of this machine. The command gets
+        /// connections this way and makes none. It takes namespaces or bubblewrap; elsewhere, in
+        /// containers too, every command is refused. So is one if another program uses the port. At
+        /// most 16 ports.
+        loopback_in: List(&Port), default("[]");
     }
     foreign {
         "allowedDomains" | "allowed_domains" | "hosts" => "did you mean `allow:`?",
         "deniedDomains" | "denied_domains" => "did you mean `deny:`?",
-        "loopback" | "allowLocalBinding" => "did you mean `loopback_out:`?",
+        "loopback" => "did you mean `loopback_out:` or `loopback_in:`?",
+        "allowLocalBinding" | "ports" | "publish" | "expose" => "did you mean `loopback_in:`?",
         "enabled" | "mode" => "write `network: true` or `network: false`",
     }
     example "\
@@ -38,5 +46,6 @@ network:
   allow: [\"example.com:443\", \"*.rust-lang.org\"]
   deny: [\"forge.rust-lang.org\"]
   loopback_out: [\"127.0.0.1:5432\"]
+  loopback_in: [8080]
 ";
 }

@@ -162,6 +162,7 @@ trust_rules! {
     NETWORK = "lets commands use the network", ignored("the network stays off") {
         "network" => "network: true",
         "network" => "network: { allow: [example.com] }",
+        "network" => "network: { loopback_in: [8080] }",
     }
     MODE_AUTO = "answers every question with yes", ignored("the rules decide") {
         "approval.mode" => "approval: { mode: auto }",

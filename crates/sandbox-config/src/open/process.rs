@@ -11,6 +11,7 @@ use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
+use crate::grant::published_ports::MAX_PUBLISHED_PORTS;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
@@ -28,6 +29,7 @@ fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
 // The bounds that a file is checked against are those of the policy.
 const _: () = assert!(MAX_PORTS == NamedHosts::MAX_PORTS);
 const _: () = assert!(MAX_ADDRESSES == NamedHosts::MAX_ADDRESSES);
+const _: () = assert!(MAX_PUBLISHED_PORTS == os_sandbox::MAX_PUBLISHED_PORTS);
 
 /// Returns the hosts for a policy, with the ports on which programs that know no proxy can connect.
 ///
@@ -229,6 +231,10 @@ impl Grant {
             })
             .env(self.variables())
             .limits(self.command_limits());
+        if self.network != NetworkAccess::Unrestricted {
+            let ports = self.published_ports.list();
+            builder = ports.fold(builder, PolicyBuilder::publish_port);
+        }
         if self.confinement.require_guards {
             builder = builder.hold_absent();
         } else if self.confinement.check_git_config {

@@ -128,7 +128,8 @@ pub(crate) fn read_project(
     context.network_at = top.get("network").map(|entry| entry.node.span.origin());
     confinement::read_top(context, &top, &mut ceiling);
     let git = read_git(context, &top, &mut ceiling);
-    ceiling.network = network::project_network(context, top.get("network"));
+    (ceiling.network, ceiling.published_ports) =
+        network::project_network(context, top.get("network"));
     let denied = denied_hosts(&context.network_lines);
     ceiling.askable_hosts = AskableHosts::default().without(denied).into();
     ceiling.approval = sections::approval(context, top.get("approval")).into();

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountRequest};
 use crate::grant::network::NetworkAccess;
+use crate::grant::published_ports::PublishedPorts;
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
@@ -41,6 +42,7 @@ impl Project {
             mounts: [].into(),
             pool: None,
             network: NetworkAccess::Denied,
+            published_ports: PublishedPorts::default(),
             shell: None,
             ..self.ceiling.clone()
         };

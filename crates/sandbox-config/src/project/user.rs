@@ -208,6 +208,8 @@ impl UserFile {
     pub(crate) fn meet_grant(&self, ceiling: &mut Grant) {
         if self.tree.entry("network").is_some() {
             ceiling.network = ceiling.network.meet(&self.ceiling.network);
+            let ports = &self.ceiling.published_ports;
+            ceiling.published_ports = ceiling.published_ports.meet(ports);
             let askable = AskableHosts::clone(&ceiling.askable_hosts);
             ceiling.askable_hosts = Arc::new(match &self.ceiling.network {
                 NetworkAccess::Unrestricted => askable,
@@ -620,6 +622,11 @@ fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNod
             reaches_any |= !items.is_empty();
         }
     }
+    if let Some(YamlValue::List(ports)) = find(there, &["loopback_in"]).map(|list| &mut list.value)
+    {
+        keep_ports(reports, leaf, ports);
+        reaches_any |= !ports.is_empty();
+    }
     if !reaches_any {
         *there = YamlNode {
             value: YamlValue::Bool(false),
@@ -669,6 +676,23 @@ fn keep_hosts(
         }
     }
     *items = kept;
+}
+
+/// Keeps the ports of a list that the user's own list publishes, too.
+fn keep_ports(reports: &mut Reports, leaf: &UserValue<'_>, ports: &mut Vec<YamlNode>) {
+    let own = leaf.node.entry("loopback_in");
+    let at = own.map_or(&leaf.node.span, |list| &list.node.span);
+    let held: Vec<f64> = items(leaf.node, "loopback_in")
+        .iter()
+        .filter_map(number)
+        .collect();
+    ports.retain(|port| {
+        let is_held = number(port).is_some_and(|port| held.contains(&port));
+        if !is_held {
+            report(reports, leaf, at, &port.span);
+        }
+        is_held
+    });
 }
 
 /// Returns the items of a list in a mapping.

@@ -9,7 +9,7 @@ pub use project_keys::{ProjectKey, project_keys};
 use serde_json::{Map, Value, json};
 
 use crate::keys::{PRESET, PROJECT, WORKER};
-use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
+use crate::syntax::key_table::shape::{KeyPattern, PORTS, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::syntax::text::{Layer, SourceText};
 use crate::syntax::yaml;
@@ -196,6 +196,9 @@ fn of_shape(shape: &ValueShape) -> Map<String, Value> {
         ValueShape::Bool => json!({ "type": "boolean" }),
         ValueShape::True => json!({ "const": true }),
         ValueShape::Count => json!({ "type": "integer", "minimum": 1 }),
+        ValueShape::Port => {
+            json!({ "type": "integer", "minimum": PORTS.start(), "maximum": PORTS.end() })
+        }
         ValueShape::Number => json!({ "type": "number", "minimum": 0 }),
         ValueShape::Exactly(number) => json!({ "const": number }),
         ValueShape::Words(words, also) => {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::keys::{PROJECT, USER, WORKER};
 use crate::loading::user_limits::roles;
-use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
+use crate::syntax::key_table::shape::{KeyPattern, PORTS, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable, MeetRule, MergeRule, UserKeyRole};
 use crate::{TrustRule, Untrusted};
 
@@ -179,6 +179,7 @@ impl PageSections {
             | ValueShape::Bool
             | ValueShape::True
             | ValueShape::Count
+            | ValueShape::Port
             | ValueShape::Number
             | ValueShape::Exactly(_)
             | ValueShape::Words(..)
@@ -256,6 +257,7 @@ impl PageSections {
             ValueShape::Bool => "`true`, `false`".to_owned(),
             ValueShape::True => "`true`".to_owned(),
             ValueShape::Count => "a whole number above 0".to_owned(),
+            ValueShape::Port => format!("a port from {} to {}", PORTS.start(), PORTS.end()),
             ValueShape::Number => "a number".to_owned(),
             ValueShape::Exactly(number) => format!("`{number}`"),
             ValueShape::Words(words, also) => {

@@ -86,6 +86,7 @@ fn collect_words(
         ValueShape::Text
         | ValueShape::Like(_)
         | ValueShape::Count
+        | ValueShape::Port
         | ValueShape::Number
         | ValueShape::Exactly(_)
         | ValueShape::List(_)

@@ -1,13 +1,15 @@
-//! `network: false | true | { allow, deny, loopback_out }`, in project and worker files.
+//! `network: false | true | { allow, deny, loopback_out, loopback_in }`, in project and worker files.
 
 use std::net::SocketAddr;
 
 use crate::grant::network::{HostLine, MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
+use crate::grant::published_ports::{MAX_PUBLISHED_PORTS, PublishedPorts};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
+use crate::syntax::key_table::shape::PORTS;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use sandbox_network::{AddressClass, DEFAULT_PORTS, HostPattern, HostRules};
@@ -19,14 +21,31 @@ const MAX_HOSTS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct NetworkSetting {
     pub(crate) access: NetworkAccess,
+    pub(crate) published_ports: PublishedPorts,
     /// The patterns in the order of the file.
     pub(crate) lines: Vec<HostLine>,
 }
 
 impl NetworkSetting {
-    fn without_hosts(access: NetworkAccess) -> NetworkSetting {
-        let lines = Vec::new();
-        NetworkSetting { access, lines }
+    fn without_lists(access: NetworkAccess, published_ports: PublishedPorts) -> NetworkSetting {
+        NetworkSetting {
+            access,
+            published_ports,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Returns the value that a person agrees to; `None` if the network is off.
+    fn value(&self) -> Option<String> {
+        let ports = self.published_ports.to_string();
+        match &self.access {
+            NetworkAccess::Denied if ports.is_empty() => None,
+            NetworkAccess::Denied => Some(format!("loopback_in: {ports}")),
+            NetworkAccess::Unrestricted => Some("true".to_owned()),
+            // A yes to hosts is not one to those that the file denied at that time.
+            NetworkAccess::Hosts(_) if ports.is_empty() => Some(self.access.to_string()),
+            NetworkAccess::Hosts(_) => Some(format!("{}; loopback_in: {ports}", self.access)),
+        }
     }
 }
 
@@ -34,11 +53,14 @@ impl NetworkSetting {
 pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     match &entry.node.value {
         YamlValue::Map(_) => hosts(reports, entry),
-        YamlValue::Bool(on) => Some(NetworkSetting::without_hosts(if *on {
-            NetworkAccess::Unrestricted
-        } else {
-            NetworkAccess::Denied
-        })),
+        YamlValue::Bool(true) => {
+            let (access, ports) = (NetworkAccess::Unrestricted, PublishedPorts::Every);
+            Some(NetworkSetting::without_lists(access, ports))
+        }
+        YamlValue::Bool(false) => {
+            let ports = PublishedPorts::default();
+            Some(NetworkSetting::without_lists(NetworkAccess::Denied, ports))
+        }
         YamlValue::List(_) => {
             reports.add(
                 fields::wrong_type(&entry.node, "network", "true, false or a mapping")
@@ -68,7 +90,12 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     read("allow", allowed);
     read("loopback_out", on_loopback);
     read("deny", denied);
+    let ports = published_ports(reports, &section);
     if !all_read || !check_bounds(reports, &lines) {
+        return None;
+    }
+    let ports = ports?;
+    if !check_listeners(reports, &lines, &ports) {
         return None;
     }
     let of = |is_denied: bool| {
@@ -78,7 +105,7 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
         list.map(|(_, pattern, _)| pattern.clone())
     };
     let access = NetworkAccess::hosts_except(of(false), of(true));
-    if access == NetworkAccess::Denied {
+    if access == NetworkAccess::Denied && ports.is_empty() {
         note_no_hosts(reports, &lines, &entry.node);
     }
     note_lost_ports(reports, &lines);
@@ -89,6 +116,7 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     });
     Some(NetworkSetting {
         access,
+        published_ports: PublishedPorts::Only(ports.into_iter().map(|(port, _)| port).collect()),
         lines: lines.collect(),
     })
 }
@@ -125,6 +153,87 @@ fn patterns<'n>(
         }
     }
     all_read.then_some(patterns)
+}
+
+/// Reads `loopback_in`. `None` if a mistake has been noted.
+fn published_ports<'n>(
+    reports: &mut Reports,
+    section: &MappingFields<'n>,
+) -> Option<Vec<(u16, &'n Span)>> {
+    const KEY: &str = "network.loopback_in";
+    let Some(entry) = section.get("loopback_in") else {
+        return Some(Vec::new());
+    };
+    let items = fields::list(reports, &entry.node, KEY)?;
+    if let Some(node) = items.get(MAX_PUBLISHED_PORTS) {
+        let message = format!("`{KEY}` names more than {MAX_PUBLISHED_PORTS} ports");
+        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
+        return None;
+    }
+    let mut ports: Vec<(u16, &Span)> = Vec::new();
+    let mut all_read = true;
+    for node in items {
+        let span = &node.span;
+        let mistake = match port(node) {
+            Err(mistake) => *mistake,
+            Ok(port) if ports.iter().any(|(other, _)| *other == port) => {
+                let message = format!("`{KEY}` names {port} twice");
+                Diagnostic::error(DiagnosticCode::BadValue, message).help("remove one of them")
+            }
+            Ok(port) => {
+                ports.push((port, span));
+                continue;
+            }
+        };
+        all_read = false;
+        reports.add(mistake.at(span));
+    }
+    all_read.then_some(ports)
+}
+
+fn port(node: &YamlNode) -> Result<u16, Box<Diagnostic>> {
+    let (text, number) = match node.value {
+        YamlValue::Int(number) => (number.to_string(), u16::try_from(number).ok()),
+        YamlValue::Float(number) => (number.to_string(), None),
+        _ => {
+            let wrong = fields::wrong_type(node, "network.loopback_in", "a port");
+            let help = "write the number of a port alone: `loopback_in: [8080]`";
+            return Err(Box::new(wrong.help(help)));
+        }
+    };
+    let port = number.filter(|port| PORTS.contains(port));
+    port.ok_or_else(|| {
+        let (first, last) = (PORTS.start(), PORTS.end());
+        let message =
+            format!("{text} cannot be published: it is not a port from {first} to {last}");
+        let help = match number {
+            Some(_) => "let the server inside listen on another port, such as 8080",
+            None => "write the port on which the server inside listens",
+        };
+        Box::new(Diagnostic::error(DiagnosticCode::BadValue, message).help(help))
+    })
+}
+
+/// Returns `true` if commands can listen on the published ports: on those of named hosts the network
+/// broker does.
+fn check_listeners(reports: &mut Reports, lines: &[Line<'_>], ports: &[(u16, &Span)]) -> bool {
+    let mut rules = HostRules::default();
+    let allowed = lines.iter().filter(|(key, ..)| *key != "deny");
+    allowed.for_each(|(_, pattern, _)| rules.allow(pattern.clone()));
+    let (of_names, of_addresses) = (rules.ports(), rules.addresses());
+    let is_taken = |port: &u16| {
+        of_names.contains(port) || of_addresses.iter().any(|address| address.port() == *port)
+    };
+    let mut none_taken = true;
+    for (port, span) in ports.iter().filter(|(port, _)| is_taken(port)) {
+        none_taken = false;
+        let message = format!("{port} cannot be published: it is a port of an allowed host");
+        let error = Diagnostic::error(DiagnosticCode::BadValue, message).at(span);
+        reports.add(error.help(
+            "commands connect to that host on it and cannot listen there: publish another port",
+        ));
+    }
+    none_taken
 }
 
 fn allowed(text: &str) -> Result<HostPattern, Problem> {
@@ -233,24 +342,22 @@ fn note_no_hosts(reports: &mut Reports, lines: &[Line<'_>], node: &YamlNode) {
 pub(crate) fn project_network(
     context: &mut LoadContext<'_>,
     entry: Option<&YamlEntry>,
-) -> NetworkAccess {
+) -> (NetworkAccess, PublishedPorts) {
+    let off = (NetworkAccess::Denied, PublishedPorts::default());
     let Some(entry) = entry else {
-        return NetworkAccess::Denied;
+        return off;
     };
     let Some(setting) = network(&mut context.reports, entry) else {
-        return NetworkAccess::Denied;
+        return off;
     };
+    let value = setting.value();
     context.network_lines = setting.lines;
-    let wanted = setting.access;
-    let value = match &wanted {
-        NetworkAccess::Denied => return wanted,
-        NetworkAccess::Unrestricted => "true".to_owned(),
-        // A yes to hosts is not one to those that the file denied at that time.
-        NetworkAccess::Hosts(_) => wanted.to_string(),
+    let Some(value) = value else {
+        return off;
     };
     if context.agreed(&trust_rules::NETWORK, "network", &value, &entry.node.span) {
-        wanted
+        (setting.access, setting.published_ports)
     } else {
-        NetworkAccess::Denied
+        off
     }
 }

@@ -338,6 +338,7 @@ fn declaration(
         && let Some(setting) = network::network(&mut context.reports, entry)
     {
         declaration.network = Some((setting.access, Some(entry.node.span.clone())));
+        declaration.published_ports = setting.published_ports;
         declaration.network_lines = setting.lines;
     }
     if let Some(entry) = top.get("shell") {

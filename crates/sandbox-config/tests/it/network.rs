@@ -163,6 +163,88 @@ fn more_listeners_than_a_command_gets_are_an_error() {
     "#);
 }
 
+#[test]
+fn ports_that_cannot_be_published_are_told() {
+    let taken = "network:\n  allow: [\"a.org:8080\"]\n  loopback_out: [\"localhost:9090\"]\n  \
+                 loopback_in: [8080, 9090, 3000]\n";
+    insta::assert_snapshot!(told(taken), @r"
+    error[config.bad_value]: 8080 cannot be published: it is a port of an allowed host
+      --> golem-forge.config.yaml:4:17
+       |
+     4 |   loopback_in: [8080, 9090, 3000]
+       |                 ^^^^
+       = help: commands connect to that host on it and cannot listen there: publish another port
+
+    error[config.bad_value]: 9090 cannot be published: it is a port of an allowed host
+      --> golem-forge.config.yaml:4:23
+       |
+     4 |   loopback_in: [8080, 9090, 3000]
+       |                       ^^^^
+       = help: commands connect to that host on it and cannot listen there: publish another port
+    ");
+    let single = told("network: { loopback_in: 8080 }\n");
+    assert!(single.contains("must be a list"), "{single}");
+    let ports: Vec<String> = (0..17).map(|at| (3000 + at).to_string()).collect();
+    let listed = |count: usize| {
+        told(&format!(
+            "network: {{ loopback_in: [{}] }}\n",
+            ports[..count].join(", ")
+        ))
+    };
+    assert_eq!(listed(16), "");
+    let error = listed(17);
+    assert!(error.contains("names more than 16 ports"), "{error}");
+}
+
+#[test]
+fn a_worker_publishes_what_its_caller_does() {
+    let worker = |name: &str, network: &str| {
+        format!("---\nname: {name}\nsandbox: inherit\nnetwork: {network}\n---\nWork.\n")
+    };
+    let scratch = Scratch::with_config("network: { loopback_in: [3000, 8080] }\n")
+        .file(
+            "workers/less.worker",
+            worker("less", "{ loopback_in: [8080] }"),
+        )
+        .file(
+            "workers/more.worker",
+            worker("more", "{ loopback_in: [8080, 9090] }"),
+        )
+        .file("workers/off.worker", worker("off", "false"));
+    let project = trusted(&scratch);
+    let grant = |name: &str| {
+        let worker = project.worker(name).unwrap();
+        project.ceiling().child(worker.declaration())
+    };
+    let ports = |name: &str| {
+        grant(name)
+            .unwrap()
+            .published_ports()
+            .list()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ports("less"), [8080]);
+    assert!(ports("off").is_empty());
+    let policy = grant("less").unwrap().policy_as_written().unwrap();
+    assert!(policy.published_ports().iter().eq(&[8080]));
+    let refused = grant("more").unwrap_err();
+    insta::assert_snapshot!(refused.for_person(), @r"
+    error[worker.exceeds_parent]: Child requests published ports 9090 but parent doesn't have them
+      --> workers/more.worker:4:10
+       |
+     4 | network: { loopback_in: [8080, 9090] }
+       |          ^
+       = note: the parent publishes: 3000, 8080
+    ");
+    let sentence = "Child requests published ports 9090 but parent doesn't have them";
+    assert_eq!(refused.for_model(), sentence);
+    let missing = project.ceiling().excess_over(&grant("off").unwrap());
+    assert!(
+        missing.contains(&"no published ports".to_owned()),
+        "{missing:?}"
+    );
+}
+
 /// The project's list and the user's hosts for it are each within the bound, and not together.
 #[test]
 fn more_listeners_in_all_lists_together_are_an_error() {
@@ -295,6 +377,10 @@ fn a_yes_does_not_cover_what_was_denied() {
         CONFIG,
         &CONFIG.replace("127.0.0.1:5432", "127.0.0.1:5433")
     ));
+    let published = |ports: &str| format!("{CONFIG}  loopback_in: [{ports}]\n");
+    assert!(holds(&published("8080"), &published("8080")));
+    assert!(!holds(CONFIG, &published("8080")));
+    assert!(!holds(&published("8080"), &published("8080, 9090")));
     // Denials alone widen nothing.
     let scratch = Scratch::with_config("network: { deny: [a.org] }\n");
     assert_eq!(scratch.load().unwrap().privileged_settings().len(), 0);

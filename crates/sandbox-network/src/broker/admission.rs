@@ -12,6 +12,7 @@ use super::connect::Admission;
 use super::context::ServiceContext;
 use super::credential::{self, CredentialServer};
 use super::fair_semaphore::FairPermit;
+use super::inbound::{self, InboundPort};
 use super::record::{Protocol, Refusal};
 use super::{forwarder, proxy, resolver, tunnel};
 
@@ -25,6 +26,7 @@ pub(super) enum ListenerRole {
     Proxy,
     Forwarder,
     Credential(Arc<CredentialServer>),
+    Inbound(Arc<InboundPort>),
 }
 
 /// Serves a client in a task of its own, or refuses it.
@@ -34,22 +36,22 @@ pub(super) fn admit(state: &Arc<ServiceContext>, client: TcpStream, role: Listen
     if let Some(place) = shared.connections.try_acquire(state.id) {
         state.spawn(async move {
             let _place = place;
-            serve(&own, client, role, Admission::Granted).await;
+            serve(&own, client, &role, Admission::Granted).await;
         });
     } else if let Some(waiting) = shared.waiting.try_acquire(state.id) {
         state.waited.fetch_add(1, Ordering::Relaxed);
         state.spawn(async move {
-            let Some(place) = wait_for_place(&own, client, role.clone()).await else {
+            let Some(place) = wait_for_place(&own, client, &role).await else {
                 return drop(waiting);
             };
             drop(waiting);
             let (client, _place) = place;
-            serve(&own, client, role, Admission::Granted).await;
+            serve(&own, client, &role, Admission::Granted).await;
         });
     } else if let Some(refusing) = shared.refusing.try_acquire(state.id) {
         state.spawn(async move {
             let _refusing = refusing;
-            refuse(&own, client, role).await;
+            refuse(&own, client, &role).await;
         });
     } else {
         let protocol = match role {
@@ -57,6 +59,7 @@ pub(super) fn admit(state: &Arc<ServiceContext>, client: TcpStream, role: Listen
             ListenerRole::Proxy => Protocol::Connect,
             ListenerRole::Forwarder => Protocol::Transparent,
             ListenerRole::Credential(_) => Protocol::Credential,
+            ListenerRole::Inbound(_) => Protocol::Inbound,
         };
         state.refuse(String::new(), 0, protocol, Refusal::TooManyConnections);
         tunnel::reset(&client);
@@ -67,7 +70,7 @@ pub(super) fn admit(state: &Arc<ServiceContext>, client: TcpStream, role: Listen
 async fn wait_for_place(
     state: &Arc<ServiceContext>,
     client: TcpStream,
-    role: ListenerRole,
+    role: &ListenerRole,
 ) -> Option<(TcpStream, FairPermit)> {
     let shared = &state.shared;
     let place = shared.connections.acquire(state.id);
@@ -84,7 +87,7 @@ async fn wait_for_place(
     }
 }
 
-async fn refuse(state: &Arc<ServiceContext>, client: TcpStream, role: ListenerRole) {
+async fn refuse(state: &Arc<ServiceContext>, client: TcpStream, role: &ListenerRole) {
     let refused = serve(state, client, role, Admission::Refused);
     // A client that says nothing in this time is cut off.
     let _ = timeout(REFUSAL_TIMEOUT, refused).await;
@@ -93,7 +96,7 @@ async fn refuse(state: &Arc<ServiceContext>, client: TcpStream, role: ListenerRo
 async fn serve(
     state: &Arc<ServiceContext>,
     client: TcpStream,
-    role: ListenerRole,
+    role: &ListenerRole,
     admission: Admission,
 ) {
     // Small messages are passed on at once, as the client and the server sent them.
@@ -107,7 +110,8 @@ async fn serve(
         ListenerRole::Proxy => proxy::serve(state, client, admission).await,
         ListenerRole::Forwarder => forwarder::serve(state, client, admission).await,
         ListenerRole::Credential(server) => {
-            credential::serve(state, server, client, admission).await;
+            credential::serve(state, Arc::clone(server), client, admission).await;
         }
+        ListenerRole::Inbound(target) => inbound::serve(state, client, target, admission).await,
     }
 }

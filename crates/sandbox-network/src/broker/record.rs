@@ -26,6 +26,9 @@ pub enum Protocol {
     Transparent,
     /// A request with the placeholder of a key.
     Credential,
+    /// A connection of a client outside to a port of the program. The host is the address that the
+    /// client used.
+    Inbound,
 }
 
 /// The outcome of a connection.

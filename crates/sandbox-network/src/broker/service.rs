@@ -11,6 +11,7 @@ use super::admission::{ListenerRole, admit};
 use super::ask::{AskHost, Questions};
 use super::context::ServiceContext;
 use super::credential::CredentialListener;
+use super::inbound::{InboundListener, InboundPort};
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
 use super::{BrokerRuntime, names, resolver};
@@ -46,6 +47,8 @@ pub struct Listeners {
     pub forwarders: Vec<std::net::TcpListener>,
     /// Listeners for clients that show the placeholder of a key.
     pub credentials: Vec<CredentialListener>,
+    /// Listeners outside of the program's network. Their clients reach a port of its loopback.
+    pub inbound: Vec<InboundListener>,
 }
 
 /// Serves the listeners of one command. Dropping it ends its connections.
@@ -155,12 +158,18 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
         list.into_iter()
             .map(move |listener| tcp(listener, role.clone()))
     };
+    let inbound = listeners.inbound.into_iter().map(|one| {
+        let (port, sockets) = (one.port, one.sockets);
+        let target = Arc::new(InboundPort { port, sockets });
+        tcp(one.listener, ListenerRole::Inbound(target))
+    });
     let all = of_role(listeners.resolver_tcp, ListenerRole::Resolver)
         .chain(of_role(listeners.proxy, ListenerRole::Proxy))
         .chain(of_role(listeners.forwarders, ListenerRole::Forwarder));
     let credentials = listeners.credentials.into_iter();
-    let all =
-        all.chain(credentials.map(|one| tcp(one.listener, ListenerRole::Credential(one.server))));
+    let all = all
+        .chain(credentials.map(|one| tcp(one.listener, ListenerRole::Credential(one.server))))
+        .chain(inbound);
     Ok(Registered {
         resolver: resolver.collect::<io::Result<_>>()?,
         listeners: all.collect::<io::Result<_>>()?,

@@ -62,6 +62,32 @@ pub(super) async fn run(
     }
 }
 
+/// As [`run`], for a client outside. Its bytes are not checked, and with the service the connection
+/// ends as soon as one side has.
+pub(super) async fn run_inbound(
+    state: &Arc<ServiceContext>,
+    client: &TcpStream,
+    server: &TcpStream,
+    counters: &Counters,
+) {
+    let mut guard = ResetGuard {
+        sides: Some((client, server)),
+    };
+    let size = buffer_size(state);
+    let upward = async {
+        copy(client, server, |bytes| counters.count_sent(bytes), size).await?;
+        let _ = SockRef::from(server).shutdown(Shutdown::Write);
+        Ok::<(), TunnelError>(())
+    };
+    let downward = pass_answer(client, server, counters, size);
+    if wait_for_both(state, upward, downward, Directions::Any)
+        .await
+        .is_ok()
+    {
+        guard.sides = None;
+    }
+}
+
 /// Returns the answer to a client whose first bytes are refused, in its protocol.
 fn refusal_answer(reason: &Refusal, text: &str) -> Vec<u8> {
     match reason {
@@ -136,15 +162,43 @@ async fn copy_both(
         Ok::<(), TunnelError>(())
     };
     let downward = async {
-        let received = |bytes| counters.count_received(bytes);
-        write_all(client, early, received).await?;
-        match copy(server, client, received, size).await? {
-            CopyEnd::Input => {}
-            CopyEnd::Output => return Err(TunnelError::Io),
-        }
-        let _ = SockRef::from(client).shutdown(Shutdown::Write);
-        Ok::<(), TunnelError>(())
+        write_all(client, early, |bytes| counters.count_received(bytes)).await?;
+        pass_answer(client, server, counters, size).await
     };
+    wait_for_both(state, upward, downward, Directions::Upward).await
+}
+
+/// Passes on the bytes of a server, and their end.
+async fn pass_answer(
+    client: &TcpStream,
+    server: &TcpStream,
+    counters: &Counters,
+    size: usize,
+) -> Result<(), TunnelError> {
+    let received = |bytes| counters.count_received(bytes);
+    match copy(server, client, received, size).await? {
+        CopyEnd::Input => {}
+        CopyEnd::Output => return Err(TunnelError::Io),
+    }
+    let _ = SockRef::from(client).shutdown(Shutdown::Write);
+    Ok(())
+}
+
+/// The direction that must have ended for the service to end a tunnel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Directions {
+    /// From the client to the server.
+    Upward,
+    /// Either.
+    Any,
+}
+
+async fn wait_for_both(
+    state: &ServiceContext,
+    upward: impl Future<Output = Result<(), TunnelError>>,
+    downward: impl Future<Output = Result<(), TunnelError>>,
+    ends_after: Directions,
+) -> Result<(), TunnelError> {
     tokio::pin!(upward, downward);
     let (mut up_ended, mut down_ended) = (false, false);
     while !(up_ended && down_ended) {
@@ -157,7 +211,9 @@ async fn copy_both(
                 ended?;
                 down_ended = true;
             }
-            () = state.stopped(), if up_ended => return Ok(()),
+            () = state.stopped(), if up_ended || (down_ended && ends_after == Directions::Any) => {
+                return Ok(());
+            }
         }
     }
     Ok(())

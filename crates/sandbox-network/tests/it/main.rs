@@ -10,6 +10,7 @@ mod addresses;
 mod admission;
 mod asking;
 mod fronting;
+mod inbound;
 mod interrupted;
 mod lifecycle;
 mod load;

@@ -127,7 +127,6 @@ impl World {
             proxy_token: token,
             // Only its family matters here: names have IPv6 addresses too.
             forwarders: vec![TcpListener::bind(forwarder).unwrap()],
-            ask: None,
             ..Listeners::default()
         });
         World {

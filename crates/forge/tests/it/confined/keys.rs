@@ -97,6 +97,16 @@ fn rows() -> Vec<Flip> {
             then: [(0, "nobody listens"), (0, "connected")],
         },
         Flip {
+            key: "network.loopback_in",
+            without: "network: false",
+            with: "network: { loopback_in: [8080] }",
+            args: &["exec", "--mechanism", "landlock", "--", "echo", "ran"],
+            then: [
+                (0, "ran"),
+                (125, "a published port needs a network namespace"),
+            ],
+        },
+        Flip {
             key: "sandbox.strict_paths",
             without: D,
             with: "sandbox: { mode: direct, strict_paths: true, zones: { d: { path: ./d } } }",

@@ -24,6 +24,7 @@ pub(crate) mod patterns;
 mod presets;
 mod programs;
 mod published_names;
+mod published_ports;
 mod quarantine;
 mod records;
 mod reviewed;

@@ -1,4 +1,4 @@
-//! The sockets of one command for named hosts, which the caller's proxy serves: a second launcher
+//! The sockets of one command for named hosts and published ports, which the caller's proxy serves: a second launcher
 //! makes them in the command's network namespace (`launcher/namespace_sockets.rs`), or they are a
 //! listener on the host's loopback (`loopback_proxy.rs`).
 
@@ -6,6 +6,7 @@ use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch, send_message};
 use super::loopback_proxy::LoopbackProxy;
 use super::message::LauncherMessage;
+use super::published_ports::{PortListeners, RequestedSockets};
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::{HostProxy, ProxySession, ProxySockets};
@@ -24,6 +25,7 @@ const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALH
 /// The sockets of one command, and the proxy that serves them.
 pub(super) struct HostSockets<'a> {
     source: SocketSource,
+    listeners: PortListeners,
     /// `None` of checks, which make no connection to a host.
     proxy: Option<&'a dyn HostProxy>,
 }
@@ -34,9 +36,12 @@ enum SocketSource {
 }
 
 /// The process that makes the sockets in a command's network namespace. Dropping it ends the process.
-struct NamespaceSockets {
+pub(super) struct NamespaceSockets {
     launched: Launched,
     steps: Vec<PlannedStep>,
+    has_hosts: bool,
+    /// The process stays, and makes sockets on request.
+    stays: bool,
 }
 
 /// One step of the process.
@@ -59,27 +64,37 @@ enum Purpose {
 }
 
 impl<'a> HostSockets<'a> {
-    /// Prepares the sockets if the policy names hosts. The returned end of a channel belongs to the
+    /// Prepares the sockets if the policy names hosts or publishes ports. The returned end of a channel belongs to the
     /// command's supervisor, which hands over its network namespace on it.
     pub(super) fn start(
         command: &'a Command,
         checks: bool,
     ) -> Result<Option<(HostSockets<'a>, Option<UnixStream>)>, Error> {
-        let Some(hosts) = command.plan().proxied_hosts() else {
+        let plan = command.plan();
+        let hosts = plan.proxied_hosts();
+        // Checks get no clients.
+        let ports = plan.published_ports().filter(|_| !checks).collect();
+        let listeners = PortListeners::listen(ports)?;
+        if hosts.is_none() && listeners.is_empty() {
             return Ok(None);
-        };
+        }
         let proxy = match checks {
             true => None,
             false => Some(required_proxy(command)?),
         };
-        let (source, channel) = match command.plan().needs_proxy_variables() {
-            true => (SocketSource::Loopback(LoopbackProxy::listen(hosts)?), None),
-            false => {
-                let (sockets, channel) = NamespaceSockets::start(hosts)?;
+        let (source, channel) = match hosts.filter(|_| plan.needs_proxy_variables()) {
+            Some(hosts) => (SocketSource::Loopback(LoopbackProxy::listen(hosts)?), None),
+            None => {
+                let (sockets, channel) = NamespaceSockets::start(hosts, !listeners.is_empty())?;
                 (SocketSource::Namespace(sockets), Some(channel))
             }
         };
-        Ok(Some((HostSockets { source, proxy }, channel)))
+        let sockets = HostSockets {
+            source,
+            listeners,
+            proxy,
+        };
+        Ok(Some((sockets, channel)))
     }
 
     /// Returns the listener on the host's loopback, if the command has no network namespace.
@@ -93,7 +108,20 @@ impl<'a> HostSockets<'a> {
     /// Waits for the sockets and has the proxy serve them.
     pub(super) fn serve(self) -> Result<Option<Box<dyn ProxySession>>, Error> {
         let sockets = match self.source {
-            SocketSource::Namespace(mut sockets) => sockets.receive_all()?,
+            SocketSource::Namespace(mut made) if self.listeners.is_empty() => {
+                let sockets = made.receive_all()?;
+                made.launched
+                    .process
+                    .wait()
+                    .map_err(|error| Error::io("could not wait for the launcher", error))?;
+                sockets
+            }
+            SocketSource::Namespace(mut made) => {
+                let mut sockets = made.receive_all()?;
+                let requested = RequestedSockets::new(made);
+                sockets.published = self.listeners.into_published(requested);
+                sockets
+            }
             SocketSource::Loopback(proxy) => proxy.into_sockets(),
         };
         self.proxy.map(|proxy| serve(proxy, sockets)).transpose()
@@ -102,8 +130,17 @@ impl<'a> HostSockets<'a> {
 
 impl NamespaceSockets {
     /// Starts the process. The returned end of the channel belongs to the command's supervisor.
-    fn start(hosts: &NamedHosts) -> Result<(NamespaceSockets, UnixStream), Error> {
-        let steps = steps(hosts);
+    fn start(
+        hosts: Option<&NamedHosts>,
+        stays: bool,
+    ) -> Result<(NamespaceSockets, UnixStream), Error> {
+        let mut steps = hosts.map(steps).unwrap_or_default();
+        steps.extend(stays.then_some(PlannedStep {
+            what: wire::NETWORK_ON_REQUEST,
+            address: Ipv4Addr::UNSPECIFIED.into(),
+            number: 0,
+            purpose: None,
+        }));
         let (ours, supervisors) = UnixStream::pair()
             .map_err(|error| Error::io("could not make a channel for sockets", error))?;
         let message = LauncherMessage {
@@ -112,16 +149,44 @@ impl NamespaceSockets {
             fds: vec![ours.as_fd()],
         };
         let launched = launch(false, false, SpawnFrom::DedicatedThread)?.job(&[message])?;
-        Ok((NamespaceSockets { launched, steps }, supervisors))
+        let sockets = NamespaceSockets {
+            launched,
+            steps,
+            has_hosts: hosts.is_some(),
+            stays,
+        };
+        Ok((sockets, supervisors))
     }
 
     fn receive_all(&mut self) -> Result<ProxySockets, Error> {
-        let sockets = receive_all(&self.launched.control, &self.steps)?;
-        self.launched
-            .process
-            .wait()
-            .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        let (sockets, end) = receive_all(&self.launched.control, &self.steps)?;
+        match end {
+            SocketsEnd::Process if !self.stays => {}
+            SocketsEnd::Record if self.stays => {}
+            SocketsEnd::Process | SocketsEnd::Record => return Err(unexpected()),
+        }
+        if self.has_hosts {
+            check_sockets(&sockets)?;
+        }
         Ok(sockets)
+    }
+
+    /// Has the process make another socket.
+    pub(super) fn request(&self, is_v6: bool) -> Result<OwnedFd, Error> {
+        let kind = match is_v6 {
+            true => wire::SOCKET_V6,
+            false => wire::SOCKET_V4,
+        };
+        let mut control = &self.launched.control;
+        std::io::Write::write_all(&mut control, &[kind])
+            .map_err(|error| Error::io("could not ask for a socket", error))?;
+        match receive(control)? {
+            SocketMessage::Socket(answered, socket) if answered == kind => Ok(socket),
+            SocketMessage::Failure(errno) => Err(not_made(errno)),
+            SocketMessage::Socket(..) | SocketMessage::Complete | SocketMessage::End => {
+                Err(unexpected())
+            }
+        }
     }
 }
 
@@ -147,13 +212,16 @@ pub fn serve_own_namespace(
     };
     send_message(control, &message)
         .map_err(|error| Error::io("could not hand the job to the launcher", error))?;
-    serve(proxy, receive_all(control, &steps)?)
+    let (sockets, _) = receive_all(control, &steps)?;
+    check_sockets(&sockets)?;
+    serve(proxy, sockets)
 }
 
 fn required_proxy(command: &Command) -> Result<&dyn HostProxy, Error> {
     command.proxy().ok_or_else(|| {
-        Error::invalid("the policy names hosts, and the sandbox has no proxy that connects them")
-            .with_hint("open it with `Sandbox::with_host_proxy`")
+        let text = "the policy names hosts or publishes ports, and the sandbox has no proxy that \
+                    connects them";
+        Error::invalid(text).with_hint("open it with `Sandbox::with_host_proxy`")
     })
 }
 
@@ -162,7 +230,18 @@ fn serve(proxy: &dyn HostProxy, sockets: ProxySockets) -> Result<Box<dyn ProxySe
     proxy.serve(sockets).map_err(failed)
 }
 
-fn receive_all(control: &UnixStream, steps: &[PlannedStep]) -> Result<ProxySockets, Error> {
+/// The message after the last socket.
+enum SocketsEnd {
+    /// A record.
+    Record,
+    /// The end of the process, or of its side.
+    Process,
+}
+
+fn receive_all(
+    control: &UnixStream,
+    steps: &[PlannedStep],
+) -> Result<(ProxySockets, SocketsEnd), Error> {
     control
         .set_read_timeout(Some(super::START_WITHIN))
         .map_err(|error| Error::io("could not wait for sockets", error))?;
@@ -173,21 +252,24 @@ fn receive_all(control: &UnixStream, steps: &[PlannedStep]) -> Result<ProxySocke
                 let step = steps.get(usize::from(index));
                 step.ok_or_else(unexpected)?.add(socket, &mut sockets);
             }
-            SocketMessage::Failure(errno) => {
-                return Err(Error::new(
-                    ErrorKind::Enforcement,
-                    "the sockets for named hosts could not be made in the command's network",
-                )
-                .with_source(std::io::Error::from_raw_os_error(errno)));
-            }
-            SocketMessage::End => break,
+            SocketMessage::Failure(errno) => return Err(not_made(errno)),
+            SocketMessage::Complete => return Ok((sockets, SocketsEnd::Record)),
+            SocketMessage::End => return Ok((sockets, SocketsEnd::Process)),
         }
     }
-    // Every command has these, whatever the kernel lacks.
-    if sockets.proxies.is_empty() || sockets.resolvers.is_empty() {
-        return Err(unexpected());
+}
+
+/// Refuses sockets without those that every command with named hosts has, whatever the kernel lacks.
+fn check_sockets(sockets: &ProxySockets) -> Result<(), Error> {
+    match sockets.proxies.is_empty() || sockets.resolvers.is_empty() {
+        true => Err(unexpected()),
+        false => Ok(()),
     }
-    Ok(sockets)
+}
+
+fn not_made(errno: i32) -> Error {
+    let text = "the sockets for named hosts or ports could not be made in the command's network";
+    Error::new(ErrorKind::Enforcement, text).with_source(std::io::Error::from_raw_os_error(errno))
 }
 
 impl Drop for NamespaceSockets {
@@ -199,7 +281,7 @@ impl Drop for NamespaceSockets {
 fn unexpected() -> Error {
     Error::new(
         ErrorKind::Enforcement,
-        "the launcher did not send the sockets for named hosts",
+        "the launcher did not send the sockets for named hosts or ports",
     )
 }
 
@@ -300,6 +382,8 @@ enum SocketMessage {
     /// The index of the step, and its socket.
     Socket(u8, OwnedFd),
     Failure(i32),
+    /// All sockets of the steps are sent, and the process stays.
+    Complete,
     End,
 }
 
@@ -330,7 +414,9 @@ fn receive(control: &UnixStream) -> Result<SocketMessage, Error> {
     }
     let mut control = control;
     std::io::Read::read_exact(&mut control, &mut bytes[1..]).map_err(failed)?;
-    Ok(SocketMessage::Failure(i32::from_ne_bytes([
-        bytes[8], bytes[9], bytes[10], bytes[11],
-    ])))
+    let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    Ok(match u32::from_ne_bytes(word(0)) {
+        wire::RECORD_SOCKETS => SocketMessage::Complete,
+        _ => SocketMessage::Failure(i32::from_ne_bytes(word(8))),
+    })
 }

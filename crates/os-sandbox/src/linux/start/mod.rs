@@ -10,6 +10,7 @@ mod lookups;
 mod loopback_proxy;
 pub(super) mod message;
 pub(super) mod observe;
+mod published_ports;
 pub(super) mod running;
 pub(super) mod sockets;
 mod view;

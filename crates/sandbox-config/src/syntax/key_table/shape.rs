@@ -15,6 +15,8 @@ pub(crate) enum ValueShape {
     True,
     /// A whole number above 0.
     Count,
+    /// A port that needs no privilege.
+    Port,
     /// A number that is not negative.
     Number,
     /// Exactly this whole number.
@@ -38,6 +40,9 @@ pub(crate) enum ValueShape {
     /// A JSON Schema of a mapping.
     Schema,
 }
+
+/// The values of [`ValueShape::Port`].
+pub(crate) const PORTS: std::ops::RangeInclusive<u16> = 1024..=u16::MAX;
 
 /// The keys of a mapping that are not known beforehand.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +150,7 @@ impl ValueShape {
             | ValueShape::Bool
             | ValueShape::True
             | ValueShape::Count
+            | ValueShape::Port
             | ValueShape::Number
             | ValueShape::Exactly(_)
             | ValueShape::Words(..)
