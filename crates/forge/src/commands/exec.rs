@@ -2,10 +2,13 @@
 //! command's own.
 
 mod ask_hosts;
+mod command_builder;
 mod container;
 mod denials;
+mod end_report;
 mod exec_log;
 mod identity;
+mod json_report;
 mod missing;
 pub(crate) mod proposals;
 mod receipt;
@@ -17,27 +20,22 @@ mod reviewed;
 mod session_summary;
 mod touched;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
 
 use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, describe_parent_proxy, hosts_not_kept};
-use forge_tools::{NamedHostProxy, describe_refused_hosts};
 use os_sandbox::{
-    Backend, Captured, Child, Command, Contact, ContactKind, ContactOutcome, Directories,
-    Enforcement, Entry, Error, ErrorKind, Exceeded, HostSpec, Limits, Network, ParentProxySetting,
-    Plan, PlanError, Policy, Rank, ReportLevel, Requirement, Session, Stdio, Stream, Support,
+    Backend, Child, Error, ErrorKind, HostSpec, Network, ParentProxySetting, Plan, PlanError,
+    Policy, ReportLevel, Requirement, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
     ExecutionMode, Grant, PresetRights, Project, Risk, RunnerAvailability, RunnerChoice,
     RunnerKind, WithoutFile,
 };
-use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, MechanismName, TraceReport};
@@ -45,32 +43,21 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
-use crate::setup::presets::{ActivePresets, KeyServices};
+use crate::setup::presets::ActivePresets;
 use crate::setup::{engine, parent_proxy, presets};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
-use crate::terminal::{self, Relay};
+use crate::terminal::Relay;
 use ask_hosts::CommandHostQuestions;
+use command_builder::{CommandBuilder, report_level, unset};
+use end_report::{describe_limit, notes, print_limits, print_quarantined};
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
+use json_report::{CapturedOutput, as_json, as_text, report};
 use receipt::Receipt;
 use reviewed::{ReviewedChanges, ReviewedRun};
 
-/// Hint about quarantined files.
-const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine restore PATH";
-
-/// Names the attempt, not the cause of the failure: only the command knows that.
-const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
-                           let it reach one by name: forge exec --host HOST";
-
-/// As above, where hosts are named.
-const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that `network.allow` \
-                               does not name";
-
 const CHANGES_AT_ONCE: &str = "without `--review` and `sandbox.review: true` the command changes \
                                the project at once";
-
-const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --last; or for one run: \
-                               forge exec --host HOST";
 
 pub(crate) fn run(
     global: &Global,
@@ -634,173 +621,6 @@ fn show_changes(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
     }
 }
 
-/// Prints the limit that ended the command, and with `tells` its attempts that were refused.
-fn print_limits(child: &Child, policy: &Policy, tells: bool, trace: Option<TraceReport>) {
-    if let Some(exceeded) = child.exceeded() {
-        // The exit code alone (137, or the command's own) does not say why.
-        stderr::print(format!(
-            "limit: the command used {}",
-            describe_limit(&exceeded)
-        ));
-    }
-    if matches!(trace, Some(TraceReport::All | TraceReport::Full)) {
-        denials::print_all(child.enforcement());
-    }
-    if !tells {
-        return;
-    }
-    print_refused_hosts(&child.enforcement().contacts);
-    if trace.is_none() {
-        denials::print(child.enforcement());
-    }
-    if denials::is_network_off(child.enforcement()) {
-        let by_name = matches!(policy.network(), Network::Hosts(_));
-        stderr::print(if by_name {
-            UNNAMED_ADDRESS
-        } else {
-            UNREACHABLE
-        });
-    }
-}
-
-/// Prints the hosts that the command was refused, and how to allow them.
-fn print_refused_hosts(contacts: &[Contact]) {
-    for line in describe_refused_hosts(contacts) {
-        stderr::print(line);
-    }
-    if contacts
-        .iter()
-        .any(|one| one.outcome == ContactOutcome::Refused && is_of_host(one))
-    {
-        stderr::print(ALLOW_HOST_HINT);
-    }
-}
-
-/// Returns `true` for an attempt of the command to reach a host that a pattern can name.
-fn is_of_host(contact: &Contact) -> bool {
-    matches!(contact.kind, ContactKind::Lookup | ContactKind::Connection)
-}
-
-/// Prints the files that were moved to the quarantine, and with `hint` the command that restores
-/// them.
-fn print_quarantined(child: &Child, hint: bool) {
-    for found in child.quarantined() {
-        stderr::print(format!("quarantined: {found}"));
-    }
-    if !child.quarantined().is_empty() && hint {
-        stderr::print(RESTORE_HINT);
-    }
-}
-
-/// The command line of `forge exec`, for the first plan or for one that is made again.
-struct CommandBuilder<'a> {
-    global: &'a Global,
-    args: &'a ExecArgs,
-    program: &'a OsString,
-    arguments: &'a [OsString],
-    committer: Vec<(&'static str, String)>,
-    directory: String,
-    /// `None`: hosts that no rule names are refused.
-    questions: Option<&'a CommandHostQuestions>,
-    presets: Option<&'a ActivePresets>,
-}
-
-impl CommandBuilder<'_> {
-    fn build(&self, plan: &Plan) -> Command {
-        if let Some(told) = plan.fallback()
-            && self.args.mechanism.is_none()
-            && !self.global.quiet
-        {
-            stderr::print(format!("warning: {told}"));
-        }
-        let sandbox = forge_tools::open_sandbox(plan.clone(), Directories::user());
-        let program = self.program.to_string_lossy();
-        let inner = self.presets.map(|presets| presets.inner_sandbox(&program));
-        let (first, variables) = inner.unwrap_or((&[], &[]));
-        // Whoever gives the argument has decided.
-        let is_given =
-            |argument: &String| self.arguments.iter().any(|own| own == argument.as_str());
-        let first = if first.iter().any(is_given) {
-            &[]
-        } else {
-            first
-        };
-        let keys = self.presets.map(|presets| presets.key_services(plan));
-        let with_url = keys.as_ref().map(|keys| keys.arguments(&program));
-        let command = Command::new(&sandbox, self.program)
-            .args(first)
-            .args(with_url.unwrap_or_default())
-            .args(self.arguments)
-            .cwd(self.directory.clone())
-            .reports(report_level(self.args))
-            .stdin(Stdio::Inherit);
-        let command = match self.global.json {
-            // Standard output is for the object, which holds the command's output.
-            true => command
-                .session(Session::Inherit)
-                .stdout(Stdio::Piped)
-                .stderr(Stdio::Piped),
-            false => command
-                .session(terminal::session(plan))
-                .stdout(Stdio::Inherit)
-                .stderr(Stdio::Inherit),
-        };
-        let command = self.with_host_proxy(command, plan, keys.as_ref());
-        let placeholders = keys.as_ref().map(KeyServices::variables);
-        let placeholders = placeholders.unwrap_or_default();
-        let command = self
-            .committer
-            .iter()
-            .fold(command, |command, (name, value)| command.env(*name, value));
-        let variables = variables.iter().chain(&placeholders);
-        let command = variables.fold(command, |command, (name, value)| command.env(name, value));
-        match self.args.timeout {
-            Some(seconds) => command.timeout(Duration::from_secs(seconds)),
-            None => command,
-        }
-    }
-}
-
-impl CommandBuilder<'_> {
-    /// Lets a command ask about hosts, and use keys that stay outside.
-    fn with_host_proxy(
-        &self,
-        command: Command,
-        plan: &Plan,
-        keys: Option<&KeyServices<'_>>,
-    ) -> Command {
-        let asker = self.questions.map(CommandHostQuestions::asker);
-        let credentials = keys.map(KeyServices::credentials).unwrap_or_default();
-        if asker.is_none() && credentials.is_empty() {
-            return command;
-        }
-        match NamedHostProxy::new(plan) {
-            Some(proxy) => command.host_proxy(proxy.for_command(asker, credentials)),
-            None => command,
-        }
-    }
-}
-
-/// Returns the degree of the reports about the command.
-fn report_level(args: &ExecArgs) -> ReportLevel {
-    match args.trace {
-        Some(TraceReport::Off) => ReportLevel::Off,
-        Some(TraceReport::Full) => ReportLevel::Full,
-        Some(TraceReport::All) if args.full => ReportLevel::Full,
-        None | Some(TraceReport::All) => ReportLevel::Refused,
-    }
-}
-
-/// Returns those of the variables that the policy does not set itself.
-fn unset(
-    mut variables: Vec<(&'static str, String)>,
-    policy: &Policy,
-) -> Vec<(&'static str, String)> {
-    let set = policy.environment().variables();
-    variables.retain(|(name, _)| !set.contains_key(OsStr::new(name)));
-    variables
-}
-
 fn start_error(
     error: &Error,
     program: &OsStr,
@@ -852,105 +672,6 @@ fn close_log(
             Err(failure)
         }
     }
-}
-
-/// Describes the limit that a command met, and its option.
-fn describe_limit(limit: &Exceeded) -> String {
-    match limit {
-        Exceeded::Wall(_) => format!("{limit} (--timeout)"),
-        Exceeded::Cpu(_) | Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {
-            forge_tools::describe_exceeded(limit)
-        }
-    }
-}
-
-/// Prints the guards whose state differs from the plan.
-fn notes(before: &[Entry], now: &Enforcement) {
-    for (before, now) in before.iter().zip(&now.promises) {
-        let said = before.reason.as_deref().unwrap_or_default();
-        let Some(reason) = now.reason.as_deref().filter(|reason| *reason != said) else {
-            continue;
-        };
-        let new = reason.strip_prefix(said).unwrap_or(reason);
-        let new = new.strip_prefix("; ").unwrap_or(new);
-        if before.state != now.state {
-            stderr::print(format!("warning: {}: {}: {new}", now.promise, now.state));
-        } else if now.promise.rank() == Rank::Guard {
-            stderr::print(format!("note: {}: {new}", now.promise));
-        }
-    }
-}
-
-/// Returns the receipt as text.
-fn as_text(enforcement: &Enforcement, presets: Option<&ActivePresets>, plan: &Plan) -> String {
-    serde_json::to_string_pretty(&as_json(enforcement, presets, plan)).unwrap_or_default()
-}
-
-/// Returns the receipt, with the presets that were used.
-fn as_json(enforcement: &Enforcement, presets: Option<&ActivePresets>, plan: &Plan) -> Value {
-    // It has no maps with keys other than strings, and no numbers outside JSON.
-    let mut receipt = serde_json::to_value(enforcement).unwrap_or_default();
-    if let Some(presets) = presets {
-        receipt["presets"] = presets.to_json(plan);
-    }
-    receipt
-}
-
-/// The output of a command for `--json`: the beginning and the end of each stream.
-struct CapturedOutput {
-    stdout: Captured,
-    stderr: Captured,
-}
-
-impl CapturedOutput {
-    fn new(limits: &Limits) -> CapturedOutput {
-        CapturedOutput {
-            stdout: Captured::new(limits.stdout_bytes),
-            stderr: Captured::new(limits.stderr_bytes),
-        }
-    }
-
-    fn push(&mut self, stream: Stream, bytes: &[u8]) {
-        match stream {
-            Stream::Stdout => self.stdout.push(bytes),
-            Stream::Stderr => self.stderr.push(bytes),
-        }
-    }
-}
-
-/// Prints the facts behind the exit code, so that the source of a 125 is known, and the output of
-/// the command.
-fn report(
-    exit: &os_sandbox::Exit,
-    exceeded: Option<String>,
-    printed: &CapturedOutput,
-    enforcement: Value,
-    changes: Option<(&str, usize)>,
-) -> Result<(), CliError> {
-    let (kind, number) = match exit {
-        os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
-        os_sandbox::Exit::Signal(signal) => ("signal", Some(*signal)),
-        os_sandbox::Exit::TimedOut => ("time_limit", None),
-    };
-    let stream = |captured: &Captured| {
-        json!({
-            "text": captured.text(),
-            "bytes": captured.total_bytes(),
-            "truncated": captured.truncated(),
-        })
-    };
-    let mut object = json!({
-        "ended": kind,
-        "number": number,
-        "exceeded": exceeded,
-        "stdout": stream(&printed.stdout),
-        "stderr": stream(&printed.stderr),
-        "enforcement": enforcement,
-    });
-    if let Some((run, changes)) = changes {
-        object["review"] = json!({ "run": run, "changes": changes });
-    }
-    writeln!(std::io::stdout().lock(), "{object}").map_err(CliError::stdout)
 }
 
 /// Opens a file that we write in a person's name, without following a link out of here.

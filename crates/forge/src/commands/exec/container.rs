@@ -12,9 +12,11 @@ use sandbox_config::Grant;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
+use super::ContainerContext;
+use super::end_report::{RESTORE_HINT, print_refused_hosts};
 use super::exec_log::ExecLog;
+use super::json_report::{CapturedOutput, report};
 use super::receipt::Receipt;
-use super::{CapturedOutput, ContainerContext};
 use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
@@ -55,7 +57,7 @@ pub(super) fn execute(
     }
     if global.json {
         let enforcement = ended.enforcement.clone().unwrap_or_default();
-        super::report(
+        report(
             &ended.exit,
             ended.exceeded.clone(),
             &printed,
@@ -67,13 +69,13 @@ pub(super) fn execute(
             stderr::print(format!("quarantined: {path}"));
         }
         if !ended.quarantined.is_empty() && !global.quiet {
-            stderr::print(super::RESTORE_HINT);
+            stderr::print(RESTORE_HINT);
         }
         if let Some(exceeded) = &ended.exceeded {
             stderr::print(format!("limit: the command used {exceeded}"));
         }
         if !ended.exit.success() && !global.quiet {
-            super::print_refused_hosts(&contacts(&ended));
+            print_refused_hosts(&contacts(&ended));
         }
     }
     if args.fail_on_quarantine && !ended.quarantined.is_empty() {

@@ -181,11 +181,12 @@ impl ExecLog {
     }
 
     pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), CliError> {
-        self.record.events.extend(
-            ended
-                .exceeded
-                .map(|limit| PolicyEvent::new(EventKind::Exceeded, super::describe_limit(&limit))),
-        );
+        self.record.events.extend(ended.exceeded.map(|limit| {
+            PolicyEvent::new(
+                EventKind::Exceeded,
+                super::end_report::describe_limit(&limit),
+            )
+        }));
         self.enforced(ended.enforcement);
         let code = match ended.exit {
             os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),

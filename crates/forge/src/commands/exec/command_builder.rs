@@ -1,0 +1,120 @@
+//! The command of `forge exec` for a plan.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use forge_tools::NamedHostProxy;
+use os_sandbox::{Command, Directories, Plan, Policy, ReportLevel, Session, Stdio};
+
+use super::ask_hosts::CommandHostQuestions;
+use crate::cli::{ExecArgs, Global, TraceReport};
+use crate::output::stderr;
+use crate::setup::presets::{ActivePresets, KeyServices};
+use crate::terminal;
+
+/// The command line of `forge exec`, for the first plan or for one that is made again.
+pub(super) struct CommandBuilder<'a> {
+    pub(super) global: &'a Global,
+    pub(super) args: &'a ExecArgs,
+    pub(super) program: &'a OsString,
+    pub(super) arguments: &'a [OsString],
+    pub(super) committer: Vec<(&'static str, String)>,
+    pub(super) directory: String,
+    /// `None`: hosts that no rule names are refused.
+    pub(super) questions: Option<&'a CommandHostQuestions>,
+    pub(super) presets: Option<&'a ActivePresets>,
+}
+
+impl CommandBuilder<'_> {
+    pub(super) fn build(&self, plan: &Plan) -> Command {
+        if let Some(told) = plan.fallback()
+            && self.args.mechanism.is_none()
+            && !self.global.quiet
+        {
+            stderr::print(format!("warning: {told}"));
+        }
+        let sandbox = forge_tools::open_sandbox(plan.clone(), Directories::user());
+        let program = self.program.to_string_lossy();
+        let inner = self.presets.map(|presets| presets.inner_sandbox(&program));
+        let (first, variables) = inner.unwrap_or((&[], &[]));
+        // Whoever gives the argument has decided.
+        let is_given =
+            |argument: &String| self.arguments.iter().any(|own| own == argument.as_str());
+        let first = if first.iter().any(is_given) {
+            &[]
+        } else {
+            first
+        };
+        let keys = self.presets.map(|presets| presets.key_services(plan));
+        let with_url = keys.as_ref().map(|keys| keys.arguments(&program));
+        let command = Command::new(&sandbox, self.program)
+            .args(first)
+            .args(with_url.unwrap_or_default())
+            .args(self.arguments)
+            .cwd(self.directory.clone())
+            .reports(report_level(self.args))
+            .stdin(Stdio::Inherit);
+        let command = match self.global.json {
+            // Standard output is for the object, which holds the command's output.
+            true => command
+                .session(Session::Inherit)
+                .stdout(Stdio::Piped)
+                .stderr(Stdio::Piped),
+            false => command
+                .session(terminal::session(plan))
+                .stdout(Stdio::Inherit)
+                .stderr(Stdio::Inherit),
+        };
+        let command = self.with_host_proxy(command, plan, keys.as_ref());
+        let placeholders = keys.as_ref().map(KeyServices::variables);
+        let placeholders = placeholders.unwrap_or_default();
+        let command = self
+            .committer
+            .iter()
+            .fold(command, |command, (name, value)| command.env(*name, value));
+        let variables = variables.iter().chain(&placeholders);
+        let command = variables.fold(command, |command, (name, value)| command.env(name, value));
+        match self.args.timeout {
+            Some(seconds) => command.timeout(Duration::from_secs(seconds)),
+            None => command,
+        }
+    }
+
+    /// Lets a command ask about hosts, and use keys that stay outside.
+    fn with_host_proxy(
+        &self,
+        command: Command,
+        plan: &Plan,
+        keys: Option<&KeyServices<'_>>,
+    ) -> Command {
+        let asker = self.questions.map(CommandHostQuestions::asker);
+        let credentials = keys.map(KeyServices::credentials).unwrap_or_default();
+        if asker.is_none() && credentials.is_empty() {
+            return command;
+        }
+        match NamedHostProxy::new(plan) {
+            Some(proxy) => command.host_proxy(proxy.for_command(asker, credentials)),
+            None => command,
+        }
+    }
+}
+
+/// Returns the degree of the reports about the command.
+pub(super) fn report_level(args: &ExecArgs) -> ReportLevel {
+    match args.trace {
+        Some(TraceReport::Off) => ReportLevel::Off,
+        Some(TraceReport::Full) => ReportLevel::Full,
+        Some(TraceReport::All) if args.full => ReportLevel::Full,
+        None | Some(TraceReport::All) => ReportLevel::Refused,
+    }
+}
+
+/// Returns those of the variables that the policy does not set itself.
+pub(super) fn unset(
+    mut variables: Vec<(&'static str, String)>,
+    policy: &Policy,
+) -> Vec<(&'static str, String)> {
+    let set = policy.environment().variables();
+    variables.retain(|(name, _)| !set.contains_key(OsStr::new(name)));
+    variables
+}

@@ -1,0 +1,117 @@
+//! What a person is told when a command has ended: the limit that it met, what it was refused, and
+//! guards that are not as planned.
+
+use forge_tools::describe_refused_hosts;
+use os_sandbox::{
+    Child, Contact, ContactKind, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy,
+    Rank,
+};
+
+use super::denials;
+use crate::cli::TraceReport;
+use crate::output::stderr;
+
+/// Hint about quarantined files.
+pub(super) const RESTORE_HINT: &str =
+    "hint: look at it, and move it back: forge quarantine restore PATH";
+
+/// Names the attempt, not the cause of the failure: only the command knows that.
+const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
+                           let it reach one by name: forge exec --host HOST";
+
+/// As above, where hosts are named.
+const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that `network.allow` \
+                               does not name";
+
+const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --last; or for one run: \
+                               forge exec --host HOST";
+
+/// Prints the limit that ended the command, and with `tells` its attempts that were refused.
+pub(super) fn print_limits(
+    child: &Child,
+    policy: &Policy,
+    tells: bool,
+    trace: Option<TraceReport>,
+) {
+    if let Some(exceeded) = child.exceeded() {
+        // The exit code alone (137, or the command's own) does not say why.
+        stderr::print(format!(
+            "limit: the command used {}",
+            describe_limit(&exceeded)
+        ));
+    }
+    if matches!(trace, Some(TraceReport::All | TraceReport::Full)) {
+        denials::print_all(child.enforcement());
+    }
+    if !tells {
+        return;
+    }
+    print_refused_hosts(&child.enforcement().contacts);
+    if trace.is_none() {
+        denials::print(child.enforcement());
+    }
+    if denials::is_network_off(child.enforcement()) {
+        let by_name = matches!(policy.network(), Network::Hosts(_));
+        stderr::print(if by_name {
+            UNNAMED_ADDRESS
+        } else {
+            UNREACHABLE
+        });
+    }
+}
+
+/// Prints the hosts that the command was refused, and how to allow them.
+pub(super) fn print_refused_hosts(contacts: &[Contact]) {
+    for line in describe_refused_hosts(contacts) {
+        stderr::print(line);
+    }
+    if contacts
+        .iter()
+        .any(|one| one.outcome == ContactOutcome::Refused && is_of_host(one))
+    {
+        stderr::print(ALLOW_HOST_HINT);
+    }
+}
+
+/// Returns `true` for an attempt of the command to reach a host that a pattern can name.
+fn is_of_host(contact: &Contact) -> bool {
+    matches!(contact.kind, ContactKind::Lookup | ContactKind::Connection)
+}
+
+/// Prints the files that were moved to the quarantine, and with `hint` the command that restores
+/// them.
+pub(super) fn print_quarantined(child: &Child, hint: bool) {
+    for found in child.quarantined() {
+        stderr::print(format!("quarantined: {found}"));
+    }
+    if !child.quarantined().is_empty() && hint {
+        stderr::print(RESTORE_HINT);
+    }
+}
+
+/// Describes the limit that a command met, and its option.
+pub(super) fn describe_limit(limit: &Exceeded) -> String {
+    match limit {
+        Exceeded::Wall(_) => format!("{limit} (--timeout)"),
+        Exceeded::Cpu(_) | Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {
+            forge_tools::describe_exceeded(limit)
+        }
+    }
+}
+
+/// Prints the guards whose state differs from the plan.
+pub(super) fn notes(before: &[Entry], now: &Enforcement) {
+    for (before, now) in before.iter().zip(&now.promises) {
+        let said = before.reason.as_deref().unwrap_or_default();
+        let Some(reason) = now.reason.as_deref().filter(|reason| *reason != said) else {
+            continue;
+        };
+        let new = reason.strip_prefix(said).unwrap_or(reason);
+        let new = new.strip_prefix("; ").unwrap_or(new);
+        if before.state != now.state {
+            stderr::print(format!("warning: {}: {}: {new}", now.promise, now.state));
+        } else if now.promise.rank() == Rank::Guard {
+            stderr::print(format!("note: {}: {new}", now.promise));
+        }
+    }
+}
