@@ -283,7 +283,10 @@ fn published_ports_need_a_network_namespace() {
 
 fn policy_with_port(port: u16) -> Policy {
     let policy = Policy::builder().mount("/p", "/", Access::ALL);
-    policy.publish_port(port).build().expect("the policy is valid")
+    policy
+        .publish_port(port)
+        .build()
+        .expect("the policy is valid")
 }
 
 #[test]
