@@ -21,6 +21,8 @@ struct Engine<'a> {
 impl Engine<'_> {
     fn forge(&self, args: &[&str]) -> Ran {
         let mut command = self.world.command(forge_program(), args);
+        // An engine elsewhere does not see this directory.
+        command.env("TMPDIR", std::env::temp_dir());
         ran(command.env("DOCKER_HOST", self.host).output().unwrap())
     }
 }
