@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Ran, World, forge_program, ran};
+use crate::support::{Ran, World, copy_forge, forge_program, ran};
 
 const TAG: &str = "forge-sandbox:1";
 
@@ -80,13 +80,10 @@ fn of_a_library(line: &str) -> bool {
 
 /// A copy of forge in a directory of its own, with a time of its own.
 fn copy(world: &World, name: &str, more: &[u8]) -> PathBuf {
-    use std::io::Write as _;
     let dir = world.outside().join(name);
     fs::create_dir(&dir).unwrap();
     let program = dir.join("forge");
-    fs::copy(forge_program(), &program).unwrap();
-    let mut file = fs::File::options().append(true).open(&program).unwrap();
-    file.write_all(more).unwrap();
+    copy_forge(&program, more);
     program
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Ran, World, forge_program, ran};
+use crate::support::{Ran, World, copy_forge, forge_program, ran};
 use crate::vendor::{Vendor, call, refusal, says};
 
 /// No shape of it looks like a key, and its variable's name says nothing either.
@@ -50,7 +50,7 @@ fn as_a_person(world: &World, args: &[&str], variable: Option<&str>) -> Ran {
         true => {
             let program = world.outside().join("forge");
             if !program.exists() {
-                std::fs::copy(forge_program(), &program).unwrap();
+                copy_forge(&program, b"");
             }
             let owner = format!("{NOBODY}:{NOBODY}");
             let chown = Command::new("chown")

@@ -1,5 +1,6 @@
 //! Starts the real program in a directory of the test's own.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -110,6 +111,21 @@ pub(crate) fn ran(output: Output) -> Ran {
 
 pub(crate) fn forge_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_forge"))
+}
+
+/// Copies forge to `to`, followed by `more`. Another process writes it: what a thread of ours starts
+/// meanwhile inherits our open files until it executes, and a file that is open for writing cannot
+/// be executed (ETXTBSY in execve(2)).
+pub(crate) fn copy_forge(to: &Path, more: &[u8]) {
+    let script = "cat -- \"$1\" - > \"$2\" && chmod 755 -- \"$2\"";
+    let mut writer = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .args([forge_program(), to])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(more).unwrap();
+    assert!(writer.wait().unwrap().success());
 }
 
 /// A project with a read-only and a writable zone and a few shell rules.

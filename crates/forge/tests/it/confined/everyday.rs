@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Ran, forge_program, ran};
+use crate::support::{Ran, copy_forge, ran};
 
 const TABLE: &str = include_str!("../../../../../fixtures/everyday.tsv");
 
@@ -104,7 +104,7 @@ impl Person {
             "[user]\n\tname = A. Person\n\temail = a@example.com\n[init]\n\tdefaultBranch = main\n",
         )
         .unwrap();
-        std::fs::copy(forge_program(), root.join("forge")).unwrap();
+        copy_forge(&root.join("forge"), b"");
         if is_root() {
             let mut chown = Command::new("chown");
             chown.arg("-R").arg(format!("{ORDINARY}:{ORDINARY}"));

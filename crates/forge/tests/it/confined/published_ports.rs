@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Ran, World, forge_program, ran};
+use crate::support::{Ran, World, copy_forge, ran};
 
 /// The user of a test that root starts.
 const ORDINARY: &str = "65534";
@@ -78,7 +78,7 @@ fn free_port() -> u16 {
 impl Case {
     fn new(mechanism: &'static str, is_ordinary: bool) -> Case {
         let world = World::new(&[("server.py", SERVER), ("client.py", CLIENT)]);
-        std::fs::copy(forge_program(), world.outside().join("forge")).unwrap();
+        copy_forge(&world.outside().join("forge"), b"");
         if is_ordinary {
             let mut chown = Command::new("chown");
             chown.arg("-R").arg(format!("{ORDINARY}:{ORDINARY}"));

@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use rustix::termios::LocalModes;
 
-use crate::support::{World, forge_program};
+use crate::support::{World, copy_forge};
 use crate::terminal::pty::{Ended, Setup, Terminal, USUAL};
 
 /// All three streams on the terminal.
@@ -50,7 +50,7 @@ fn each(test: impl Fn(&Case)) {
 impl Case {
     fn new(mechanism: &'static str, is_ordinary: bool) -> Case {
         let world = World::new(&[]);
-        std::fs::copy(forge_program(), world.outside().join("forge")).unwrap();
+        copy_forge(&world.outside().join("forge"), b"");
         if is_ordinary {
             let mut chown = Command::new("chown");
             chown.arg("-R").arg(format!("{ORDINARY}:{ORDINARY}"));
