@@ -30,7 +30,6 @@ mod engine;
 mod failure;
 mod markdown;
 mod measure;
-mod memory;
 mod peers;
 mod picture;
 mod process;

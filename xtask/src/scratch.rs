@@ -25,9 +25,7 @@ impl Scratch {
         let mut last = None;
         for _ in 0..TRIES {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            // Commands of tests list the directory above their project, as a person does.
-            let name = format!(".xtask-{}-{number}", std::process::id());
-            let path = std::env::temp_dir().join(name);
+            let path = std::env::temp_dir().join(format!("xtask-{}-{number}", std::process::id()));
             // mkdir never follows or takes over what somebody else put there.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch { path }),
