@@ -371,11 +371,7 @@ fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind
 #[must_use]
 pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
     let unconnected = || {
-        // Clients outside tried those, not the command.
-        let own = contacts
-            .iter()
-            .filter(|one| one.kind != ContactKind::Inbound);
-        let outcomes = own.map(|one| (one, verb(one.outcome)));
+        let outcomes = contacts.iter().map(|one| (one, verb(one.outcome)));
         outcomes.filter_map(|(one, verb)| Some((one, verb?)))
     };
     let tried: BTreeSet<&str> = unconnected()
@@ -389,6 +385,7 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
             // The connect that follows tells more.
             ContactKind::Lookup if tried.contains(host.as_str()) => continue,
             ContactKind::Lookup => format!("resolve {host}"),
+            // A client outside tried it, not the command.
             ContactKind::Inbound => continue,
             ContactKind::Connection if host.contains(':') => format!("connect [{host}]:{port}"),
             ContactKind::Connection => format!("connect {host}:{port}"),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A proxy that decides about the connections of commands and makes them
 /// ([`Network::Hosts`](crate::Network::Hosts)), and connects clients with the ports that a command
-/// publishes ([`PolicyBuilder::publish_port`](crate::PolicyBuilder::publish_port)). It runs in the calling process: a command's only way
-/// to another host are the sockets that it gets here.
+/// publishes ([`PolicyBuilder::publish_port`](crate::PolicyBuilder::publish_port)). It runs in the
+/// calling process: a command's only way to another host are the sockets that it gets here.
 pub trait HostProxy: fmt::Debug + Send + Sync {
     /// Starts to serve one command. The call must not wait for connections.
     ///
@@ -161,6 +161,17 @@ pub enum ContactKind {
     Inbound,
     /// A request to the proxy or the resolver that is not valid.
     Request,
+}
+
+impl ContactKind {
+    /// Returns `true` for an attempt of the command to reach a host.
+    #[must_use]
+    pub fn is_of_host(self) -> bool {
+        match self {
+            ContactKind::Lookup | ContactKind::Connection => true,
+            ContactKind::Inbound | ContactKind::Request => false,
+        }
+    }
 }
 
 /// The outcome of a [`Contact`].

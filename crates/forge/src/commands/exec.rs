@@ -49,7 +49,7 @@ use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::terminal::Relay;
 use ask_hosts::CommandHostQuestions;
 use command_builder::{CommandBuilder, report_level, unset};
-use end_report::{describe_limit, notes, print_limits, print_quarantined};
+use end_report::{describe_limit, notes, print_limit, print_quarantined, print_refusals};
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
 use json_report::{CapturedOutput, as_json, as_text, report};
@@ -574,14 +574,19 @@ fn run_it(
         let facts = changes.as_ref().map(reviewed::facts);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
-        // What an agent was refused is told even if it ended well: it may have given up on a task.
+        print_limit(&child);
+        if matches!(args.trace, Some(TraceReport::All | TraceReport::Full)) {
+            denials::print_all(child.enforcement());
+        }
+        // An agent often exits with 0 after a refusal, without the result that it was asked for.
         let is_session = presets.is_some();
         if is_session && !quiet {
             let lines = session_summary::describe_connections(child.enforcement());
             lines.into_iter().for_each(stderr::print);
         }
-        let tells = !quiet && (is_session || !exit.success());
-        print_limits(&child, plan.policy(), tells, args.trace);
+        if !quiet && (is_session || !exit.success()) {
+            print_refusals(child.enforcement(), plan.policy(), args.trace);
+        }
         if report_level(args) == ReportLevel::Full {
             denials::print_grants(child.enforcement(), ambient.home.as_deref());
         }
@@ -589,7 +594,7 @@ fn run_it(
         let hint = hint.filter(|_| !exit.success() && !quiet);
         hint.into_iter().for_each(stderr::print);
         if presets.is_none() && !exit.success() && !quiet {
-            let advice = preset_advice(program, ambient);
+            let advice = presets::advice(program, ambient);
             advice
                 .into_iter()
                 .for_each(|told| stderr::print(format!("hint: {told}")));
@@ -637,7 +642,7 @@ fn start_error(
         _ => None,
     };
     let preset = match error.kind() {
-        ErrorKind::NotFound => preset_advice(program, ambient),
+        ErrorKind::NotFound => presets::advice(program, ambient),
         _ => None,
     };
     let hints: Vec<String> = hint.into_iter().chain(preset).collect();
@@ -645,10 +650,6 @@ fn start_error(
         [] => failure,
         hints => failure.hint(hints.join("\n")),
     }
-}
-
-fn preset_advice(program: &OsStr, ambient: &Ambient) -> Option<String> {
-    presets::advice(program.to_str()?, ambient)
 }
 
 /// Records the end of the command, and returns it.

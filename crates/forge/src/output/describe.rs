@@ -281,7 +281,7 @@ fn files_of(mount: &Mount) -> String {
 
 /// The network in words: off, on, or the hosts; and the published ports.
 pub(crate) fn network(grant: &Grant) -> String {
-    let ports = grant.published_ports().to_string();
+    let ports = grant.published_ports();
     match ports.is_empty() {
         true => grant.network().to_string(),
         false => format!("{}; published ports: {ports}", grant.network()),
@@ -365,7 +365,7 @@ pub(crate) fn rights(grant: &Grant) -> String {
         NetworkAccess::Hosts(_) => text.push_str("; network to some hosts"),
         NetworkAccess::Unrestricted => text.push_str("; network"),
     }
-    let ports = grant.published_ports().to_string();
+    let ports = grant.published_ports();
     if !ports.is_empty() {
         text.push_str(&format!("; published ports {ports}"));
     }

@@ -75,10 +75,11 @@ pub(crate) fn named_host_access(support: &Support) -> NamedHostAccess {
     }
 }
 
-/// Returns a sentence about the list of hosts and the published ports of a grant, unless every program
-/// reaches them on this host: every command is refused, or only programs that use a proxy reach them.
+/// Returns a sentence about the list of hosts and the published ports of a grant, unless every
+/// program reaches them on this host: every command is refused, or only programs that use a proxy
+/// reach them.
 pub(crate) fn host_list_remark(grant: &Grant) -> Option<String> {
-    let publishes = grant.published_ports().list().next().is_some();
+    let publishes = !grant.published_ports().is_empty();
     if !publishes && !matches!(grant.network(), NetworkAccess::Hosts(_)) {
         return None;
     }

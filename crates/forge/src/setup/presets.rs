@@ -6,6 +6,7 @@ mod outside_keys;
 mod registries;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::{Backend, Plan, Policy};
@@ -68,7 +69,8 @@ pub(crate) fn own_directory(ambient: &Ambient) -> Option<PathBuf> {
 }
 
 /// Returns advice about a command of an agent that was typed without its preset.
-pub(crate) fn advice(program: &str, ambient: &Ambient) -> Option<String> {
+pub(crate) fn advice(program: &OsStr, ambient: &Ambient) -> Option<String> {
+    let program = program.to_str()?;
     let name = program.rsplit('/').next().unwrap_or(program);
     let preset = library(ambient).for_agent(name)?;
     let preset = preset.name();

@@ -149,7 +149,13 @@ pub(crate) fn life(arguments: &[String]) -> ExitCode {
 pub(crate) fn live(kind: &str, engine: &Daemon, world: &World) -> Command {
     // Where everybody can reach it.
     let program = world.path("program");
-    fs::copy(std::env::current_exe().expect("own path"), &program).expect("a copy");
+    // By another process: a file that a child of another thread holds open for writing cannot be
+    // executed (ETXTBSY).
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().expect("own path"))
+        .arg(&program)
+        .status();
+    assert!(copied.expect("cp").success());
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("for everybody");
     let mut command = Command::new(program);
     command

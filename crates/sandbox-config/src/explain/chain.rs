@@ -354,7 +354,7 @@ impl ChainLink {
                     "`network` is not declared",
                     self.file.clone(),
                 ),
-            NetworkAccess::Denied if self.grant.published_ports().list().next().is_some() => {
+            NetworkAccess::Denied if !self.grant.published_ports().is_empty() => {
                 let ports = self.grant.published_ports();
                 let rule = format!("only network.loopback_in: {ports}");
                 self.answer_with(Verdict::Block, &rule, origin)

@@ -31,10 +31,10 @@ impl Grant {
             list.push(format!("network {}", less.network()));
         }
         let ports = (self.published_ports(), less.published_ports());
-        if ports.0.list().next().is_some() && ports.0 != ports.1 {
-            list.push(match ports.1.list().next() {
-                None => "no published ports".to_owned(),
-                Some(_) => format!("published ports {}", ports.1),
+        if !ports.0.is_empty() && ports.0 != ports.1 {
+            list.push(match ports.1.is_empty() {
+                true => "no published ports".to_owned(),
+                false => format!("published ports {}", ports.1),
             });
         }
         match (self.shell(), less.shell()) {

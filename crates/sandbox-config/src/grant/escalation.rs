@@ -314,7 +314,7 @@ impl Violation {
             Violation::Network { at, .. } => {
                 at_span(diagnostic, at).help("write `network: false`, or give the caller the network")
             }
-            Violation::PublishedPorts { at, held, .. } if held.list().next().is_some() => {
+            Violation::PublishedPorts { at, held, .. } if !held.is_empty() => {
                 at_span(diagnostic, at).note(format!("the parent publishes: {held}"))
             }
             Violation::PublishedPorts { at, .. } => at_span(diagnostic, at)

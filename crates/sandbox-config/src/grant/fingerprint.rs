@@ -75,7 +75,7 @@ impl Grant {
             pool.as_deref().unwrap_or(&[]),
         );
         push(&mut facts, "network", format!("{network:?}"));
-        if published_ports.list().next().is_some() {
+        if !published_ports.is_empty() {
             push(&mut facts, "network.loopback_in", published_ports);
         }
         of_confinement(&mut facts, confinement);

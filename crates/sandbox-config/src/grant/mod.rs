@@ -324,7 +324,8 @@ impl Grant {
         }
     }
 
-    /// Returns the hosts and the published ports of both; `None` if the declaration leaves the network out.
+    /// Returns the hosts and the published ports of both; `None` if the declaration leaves the
+    /// network out.
     fn meet_network(
         &self,
         declaration: &Declaration,
@@ -340,7 +341,7 @@ impl Grant {
         }
         let ports = &declaration.published_ports;
         let beyond = ports.excess_over(&self.published_ports);
-        if beyond.list().next().is_some() {
+        if !beyond.is_empty() {
             violations.push(Violation::PublishedPorts {
                 at: at.clone(),
                 beyond,

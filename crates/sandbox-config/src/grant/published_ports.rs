@@ -35,6 +35,12 @@ impl PublishedPorts {
         only.into_iter().flatten().copied()
     }
 
+    /// Returns `true` if no port is published.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list().next().is_none()
+    }
+
     /// Returns the ports that both have.
     #[must_use]
     pub fn meet(&self, other: &PublishedPorts) -> PublishedPorts {

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
 
 use crate::host::Host;
 
@@ -246,34 +247,11 @@ pub struct CredentialListener {
 fn has_key_parameter(query: &str) -> bool {
     query.split(['&', ';']).any(|pair| {
         let name = pair.split('=').next().unwrap_or_default();
-        let name = percent_decoded(name);
+        let name: Vec<u8> = percent_decode_str(name).collect();
         KEY_PARAMETERS
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
     })
-}
-
-/// Returns a text without its percent escapes; those that are not valid stay.
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut index = 0;
-    while let Some(byte) = bytes.get(index) {
-        let escape = (*byte == b'%')
-            .then(|| text.get(index + 1..index + 3))
-            .flatten();
-        match escape.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(value) => {
-                decoded.push(value);
-                index += 3;
-            }
-            None => {
-                decoded.push(*byte);
-                index += 1;
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn each_direction_ends_on_its_own() {
     assert_eq!(record.host, "127.0.0.1");
 }
 
-/// A server may speak first, and the client's bytes are not judged: they are no business of a rule.
+/// A server may speak first, and no rule judges the client's bytes.
 #[test]
 fn bytes_are_passed_on_as_they_are() {
     let port = server(|mut stream| {

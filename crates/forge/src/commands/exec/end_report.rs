@@ -1,10 +1,9 @@
-//! What a person is told when a command has ended: the limit that it met, what it was refused, and
-//! guards that are not as planned.
+//! Lines for a person at the end of a command: the limit that it met, refused attempts, and guards
+//! that differ from the plan.
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Child, Contact, ContactKind, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy,
-    Rank,
+    Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
 };
 
 use super::denials;
@@ -26,13 +25,8 @@ const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that 
 const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --last; or for one run: \
                                forge exec --host HOST";
 
-/// Prints the limit that ended the command, and with `tells` its attempts that were refused.
-pub(super) fn print_limits(
-    child: &Child,
-    policy: &Policy,
-    tells: bool,
-    trace: Option<TraceReport>,
-) {
+/// Prints the limit that ended the command.
+pub(super) fn print_limit(child: &Child) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
         stderr::print(format!(
@@ -40,17 +34,16 @@ pub(super) fn print_limits(
             describe_limit(&exceeded)
         ));
     }
-    if matches!(trace, Some(TraceReport::All | TraceReport::Full)) {
-        denials::print_all(child.enforcement());
-    }
-    if !tells {
-        return;
-    }
-    print_refused_hosts(&child.enforcement().contacts);
+}
+
+/// Prints the attempts of the command that were refused, and how to allow them. `trace`: the
+/// report that the person asked for, which has been printed.
+pub(super) fn print_refusals(receipt: &Enforcement, policy: &Policy, trace: Option<TraceReport>) {
+    print_refused_hosts(&receipt.contacts);
     if trace.is_none() {
-        denials::print(child.enforcement());
+        denials::print(receipt);
     }
-    if denials::is_network_off(child.enforcement()) {
+    if denials::is_network_off(receipt) {
         let by_name = matches!(policy.network(), Network::Hosts(_));
         stderr::print(if by_name {
             UNNAMED_ADDRESS
@@ -67,15 +60,10 @@ pub(super) fn print_refused_hosts(contacts: &[Contact]) {
     }
     if contacts
         .iter()
-        .any(|one| one.outcome == ContactOutcome::Refused && is_of_host(one))
+        .any(|one| one.outcome == ContactOutcome::Refused && one.kind.is_of_host())
     {
         stderr::print(ALLOW_HOST_HINT);
     }
-}
-
-/// Returns `true` for an attempt of the command to reach a host that a pattern can name.
-fn is_of_host(contact: &Contact) -> bool {
-    matches!(contact.kind, ContactKind::Lookup | ContactKind::Connection)
 }
 
 /// Prints the files that were moved to the quarantine, and with `hint` the command that restores

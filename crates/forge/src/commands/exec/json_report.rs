@@ -1,11 +1,10 @@
 //! The receipt as JSON, and the object of `forge exec --json`.
 
-use std::io::Write as _;
-
 use os_sandbox::{Captured, Enforcement, Limits, Plan, Stream};
 use serde_json::{Value, json};
 
 use crate::exit::CliError;
+use crate::output::stdout::print_line;
 use crate::setup::presets::ActivePresets;
 
 /// Returns the receipt as text.
@@ -85,5 +84,5 @@ pub(super) fn report(
     if let Some((run, changes)) = changes {
         object["review"] = json!({ "run": run, "changes": changes });
     }
-    writeln!(std::io::stdout().lock(), "{object}").map_err(CliError::stdout)
+    print_line(object)
 }

@@ -8,7 +8,7 @@ use os_sandbox::{Contact, ContactKind, ContactOutcome, Enforcement};
 /// Hosts that are listed; the rest is counted.
 const MAX_HOSTS: usize = 8;
 
-/// What was exchanged with a host.
+/// The connections to a host, and their bytes.
 #[derive(Default)]
 struct Exchange {
     connections: u64,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use os_sandbox::{Contact, ContactKind, ContactOutcome, Denial};
+use os_sandbox::{Contact, ContactOutcome, Denial};
 use sandbox_network::HostPattern;
 
 use super::calls::{CallReader, LogItem};
@@ -76,8 +76,10 @@ pub(crate) fn denials_of_run(state: &Path, name: &str) -> Result<Vec<Denial>, Cl
 /// Returns the pattern that would have let a refused contact pass. `None` of another outcome, and of
 /// a refusal that another pattern would not lift.
 fn pattern(contact: &Contact) -> Option<HostPattern> {
-    let is_of_host = matches!(contact.kind, ContactKind::Lookup | ContactKind::Connection);
-    if !is_of_host || contact.outcome != ContactOutcome::Refused || contact.rule.is_some() {
+    if !contact.kind.is_of_host()
+        || contact.outcome != ContactOutcome::Refused
+        || contact.rule.is_some()
+    {
         return None;
     }
     let host = match contact.host.contains(':') {

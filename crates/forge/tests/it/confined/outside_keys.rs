@@ -295,7 +295,7 @@ fn without_a_network_of_its_own_a_command_gets_the_key_and_the_person_is_told() 
         assert_eq!(ran.stdout, format!("{KEY} \n"), "{mechanism}");
         ran.says(&["TEST_API_KEY is handed in: under Landlock alone"]);
     }
-    // The same where the network is open.
+    // With an open network there is no listener either.
     let flags = ["--share", "-c", "network=true"];
     let script = ["sh", "-c", "echo \"$TEST_API_KEY\""];
     let open = ran(world.with_key(&flags, &script).output().unwrap());
@@ -650,7 +650,7 @@ fn a_key_leaves_the_host_by_tls_to_a_server_that_is_trusted() {
     }
 }
 
-/// What the person reads before a yes, and what `forge preset show` tells, are the same table.
+/// `forge preset show` lists the keys that stay outside, with their servers.
 #[test]
 fn presets_show_the_keys_that_stay_outside() {
     let world = world("https://api.example.com/v1");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -32,6 +33,14 @@ fn world() -> World {
         fs::write(home.join(name), text).unwrap();
     }
     world
+}
+
+/// Moves the program to where an older installer puts it, and returns that directory.
+fn move_program_into_state(home: &Path) -> PathBuf {
+    let directory = home.join(".claude/local");
+    fs::create_dir_all(&directory).unwrap();
+    fs::rename(home.join(".local/bin/claude"), directory.join("claude")).unwrap();
+    directory
 }
 
 impl World {
@@ -156,9 +165,7 @@ fn shared_state_is_at_its_own_path_without_what_the_host_executes() {
 fn shared_state_is_no_way_to_the_host() {
     let world = world();
     let home = world.outside().join("home");
-    let own = home.join(".claude/local");
-    fs::create_dir_all(&own).unwrap();
-    fs::rename(home.join(".local/bin/claude"), own.join("claude")).unwrap();
+    let own = move_program_into_state(&home);
     let script = "echo evil > ~/.claude/local/claude; rm -f ~/.claude/local/claude; \
                   for name in settings.json shell-snapshots/x hooks/x plugins/x commands/x agents/x \
                   skills/x rules/x output-styles/x; do mkdir -p $(dirname ~/.claude/$name); \
@@ -203,9 +210,7 @@ fn shared_state_is_no_way_to_the_host() {
 fn a_program_is_shown_without_the_state_around_it() {
     let world = world();
     let home = world.outside().join("home");
-    let own = home.join(".claude/local");
-    fs::create_dir_all(&own).unwrap();
-    fs::rename(home.join(".local/bin/claude"), own.join("claude")).unwrap();
+    let own = move_program_into_state(&home);
     for dir in [".config/goose", ".config/opencode"] {
         fs::create_dir_all(home.join(dir)).unwrap();
         fs::write(home.join(dir).join("secrets.yaml"), "token").unwrap();

@@ -367,7 +367,7 @@ fn without_a_network_namespace_the_command_is_refused() {
         "loopback_in=[]",
     ]);
     assert!(!world.project().join("x").exists());
-    // What runs without confinement is not published: it listens there itself.
+    // A command without a sandbox listens on the host's loopback itself, so forge publishes nothing.
     let args = ["exec", "--no-os-sandbox", "-c", &key, "--", "true"];
     let unconfined = world.forge(&args);
     assert!(!unconfined.code(0).stderr.contains("is the command's port"));

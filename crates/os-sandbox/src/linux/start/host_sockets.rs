@@ -1,6 +1,6 @@
-//! The sockets of one command for named hosts and published ports, which the caller's proxy serves: a second launcher
-//! makes them in the command's network namespace (`launcher/namespace_sockets.rs`), or they are a
-//! listener on the host's loopback (`loopback_proxy.rs`).
+//! The sockets of one command for named hosts and published ports, which the caller's proxy serves:
+//! a second launcher makes them in the command's network namespace (`launcher/namespace_sockets.rs`),
+//! or they are a listener on the host's loopback (`loopback_proxy.rs`).
 
 use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch, send_message};
@@ -64,8 +64,8 @@ enum Purpose {
 }
 
 impl<'a> HostSockets<'a> {
-    /// Prepares the sockets if the policy names hosts or publishes ports. The returned end of a channel belongs to the
-    /// command's supervisor, which hands over its network namespace on it.
+    /// Prepares the sockets if the policy names hosts or publishes ports. The returned end of a
+    /// channel belongs to the command's supervisor, which hands over its network namespace on it.
     pub(super) fn start(
         command: &'a Command,
         checks: bool,

@@ -1,6 +1,8 @@
 //! A parent proxy as environments write it: `HTTPS_PROXY` and the like, and `NO_PROXY`. No error
 //! repeats a URL, because a password can be in it.
 
+use percent_encoding::percent_decode_str;
+
 use super::ParentProxy;
 use crate::host::HostError;
 use crate::pattern::HostPattern;
@@ -88,23 +90,16 @@ fn is_about_addresses(entry: &str) -> bool {
 
 /// Decodes `%41` and the like. `None` if it is not valid.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        rest = after;
-        let digits = std::str::from_utf8(digits).ok()?;
-        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        bytes.push(is_hex.then(|| u8::from_str_radix(digits, 16).ok())??);
+    let is_escape = |rest: &str| {
+        let digits = rest.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(is_escape) {
+        return None;
     }
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
     // A line end would begin another header of the request to the parent.
-    let decoded = String::from_utf8(bytes).ok()?;
-    (!decoded.contains(char::is_control)).then_some(decoded)
+    (!decoded.contains(char::is_control)).then(|| decoded.into_owned())
 }
 
 #[cfg(test)]
