@@ -20,6 +20,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     if mechanism.has_mount_layer() {
         cases.push(("commit in a checkout", work(mechanism, "main")));
         cases.push(("commit in a linked worktree", work(mechanism, "linked")));
+        cases.push(("worktrees elsewhere", elsewhere_kept(mechanism)));
         cases.push(("what git obeys, in a checkout", obeyed(mechanism, "main")));
         cases.push(("what git obeys, in a worktree", obeyed(mechanism, "linked")));
         cases.push(("a repository of others", foreign(mechanism)));
@@ -137,6 +138,68 @@ fn work(mechanism: Mechanism, place: &str) -> Result<(), String> {
         "find . -name commondir -path '*/.git/commondir' -o -type s",
     )?;
     ensure(left.is_empty(), || left)
+}
+
+/// Git inside must not take a worktree outside of the mounts for deleted: it removes the index, the
+/// head and the logs of such a one. Nor may a command have any file shown by writing its path.
+fn elsewhere_kept(mechanism: Mechanism) -> Result<(), String> {
+    let secret = "printf 'gitdir: /nowhere' > ../secret";
+    let relative = "git worktree add -q ../relative -b relative
+        echo gitdir: ../main/.git/worktrees/relative > ../relative/.git
+        echo ../../../../relative/.git > .git/worktrees/relative/gitdir";
+    // What is done outside before, where a command sees the repository, and worktrees that git may
+    // consider deleted.
+    let rows: [(&str, &str, &[&str]); 6] = [
+        ("true", "main", &[]),
+        ("true", "linked", &[]),
+        (relative, "main", &[]),
+        ("rm -r ../other", "main", &["other"]),
+        (
+            "mkdir ../dir; printf 'gitdir: /nowhere' > ../dir/.git
+             echo $(realpath ..)/dir/.git > .git/worktrees/other/gitdir",
+            "main",
+            &["other"],
+        ),
+        (
+            "ln -s ../secret ../dir/.git || { mkdir ../dir; ln -s ../secret ../dir/.git; }
+             echo $(realpath ..)/dir/.git > .git/worktrees/other/gitdir",
+            "main",
+            &["other"],
+        ),
+    ];
+    for (before, place, gone) in rows {
+        let world = World::new(mechanism);
+        let dir = scene(&world)?;
+        let failed = |what: String| Err(format!("{before} in {place}: {what}"));
+        host(&dir.join("main"), secret)?;
+        host(&dir.join("main"), before)?;
+        let policy = Policy::builder()
+            .mount(dir.join(place), "/", Access::ALL)
+            .git(Git::Commit);
+        let policy = policy.build().and_then(Policy::at_host_paths);
+        let plan = world.mechanism.plan(&policy.map_err(say)?);
+        // Git before 2.48 knows no relative paths.
+        let script = "git worktree list | grep '^/.*prunable$'
+             cat ../secret ../dir/.git; if [ -e .git/worktrees/relative ]; then
+             grep -q main ../relative/.git || echo no pointer; fi; git worktree prune; true";
+        let output = run(&world, &plan, script)?;
+        let said = output.stdout.text();
+        if said.lines().count() != gone.len() || !gone.iter().all(|name| said.contains(name)) {
+            return failed(format!("{said}{}", output.stderr.text()));
+        }
+        let parts = dir.join("main/.git/worktrees");
+        for part in ["linked", "other"]
+            .iter()
+            .filter(|part| !gone.contains(part))
+        {
+            for name in ["HEAD", "index", "logs/HEAD", "gitdir", "commondir"] {
+                if !parts.join(part).join(name).exists() {
+                    return failed(format!("{part}/{name} is gone"));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Everything git obeys, attacked by name; and the main worktree's own state from a linked one.

@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Bound on the size of a pointer file.
@@ -29,8 +29,30 @@ const MAX_POINTER_BYTES: u64 = 8192;
 /// Bound on the other worktrees that git can clean up.
 const MAX_OTHERS: usize = 32;
 
-/// Returns the repositories that are shown in addition, and remarks for the receipt.
-pub(crate) fn linked(
+/// Bound on the worktrees of a repository whose pointers are shown.
+const MAX_POINTERS: usize = 256;
+
+/// Shows what git needs besides the mounts of the policy: the repositories of linked worktrees, and
+/// the pointers of the worktrees of repositories. Returns remarks for the receipt.
+pub(crate) fn show(policy: &Policy, mounts: &mut Vec<HostMount>, mount_layer: bool) -> Vec<String> {
+    let (shown, mut remarks) = linked(policy, mounts, mount_layer);
+    mounts.extend(shown);
+    if !mount_layer {
+        return remarks;
+    }
+    for index in 0..mounts.len() {
+        let repository = &mounts[index];
+        if repository.is_dir && repository.access.contains(Access::WRITE) {
+            let (shown, more) = pointers(policy, mounts, repository);
+            mounts.extend(shown);
+            remarks.extend(more);
+        }
+    }
+    remarks
+}
+
+/// Returns the repositories of linked worktrees, and remarks for the receipt.
+fn linked(
     policy: &Policy,
     mounts: &[HostMount],
     mount_layer: bool,
@@ -87,6 +109,113 @@ pub(crate) fn linked(
         }
     }
     (out, remarks)
+}
+
+/// Returns the pointers of the other worktrees of a repository that is shown, and remarks for the
+/// receipt. If git finds no pointer at the path that it noted, it considers the worktree deleted:
+/// `git worktree prune`, and `git gc` in time, remove its index, its head and its logs.
+///
+/// <https://git-scm.com/docs/git-worktree#_details>
+fn pointers(
+    policy: &Policy,
+    mounts: &[HostMount],
+    repository: &HostMount,
+) -> (Vec<HostMount>, Vec<String>) {
+    let (mut out, mut remarks) = (Vec::new(), Vec::new());
+    let parts = match repository.linked {
+        Some(_) => Path::new("worktrees"),
+        None => Path::new(".git/worktrees"),
+    };
+    // Git does not go through what cannot be listed either.
+    let ids = std::fs::read_dir(repository.host.join(parts));
+    for (index, id) in ids.into_iter().flatten().flatten().enumerate() {
+        if index == MAX_POINTERS {
+            remarks.push(format!(
+                "{} has more than {MAX_POINTERS} worktrees: git considers the others deleted",
+                repository.inside
+            ));
+            break;
+        }
+        let below = parts.join(id.file_name());
+        match pointer_of(policy, mounts, repository, &below) {
+            Ok(pointer) => out.extend(pointer),
+            Err(reason) => remarks.push(format!(
+                "git considers the worktree of {} deleted: {}",
+                repository.shown(&below),
+                visible(&reason)
+            )),
+        }
+    }
+    (out, remarks)
+}
+
+/// Returns the pointer of the worktree that a part of a repository belongs to. `None` if a mount
+/// shows its path anyway, or if the worktree does not exist or does not name this part in turn: a
+/// command could have written the path of any file.
+fn pointer_of(
+    policy: &Policy,
+    mounts: &[HostMount],
+    repository: &HostMount,
+    below: &Path,
+) -> Result<Option<HostMount>, String> {
+    let noted = below::directory(repository.handle.as_fd(), below)
+        .ok()
+        .and_then(|part| read(&part, "gitdir").ok());
+    let Some(noted) = noted.filter(|noted| Path::new(noted).ends_with(".git")) else {
+        return Ok(None);
+    };
+    let part = repository.host.join(below);
+    // Since git 2.48 it can be relative to the part.
+    let pointer = folded(&part.join(&noted));
+    let inside = folded(&Path::new(&repository.inside).join(below).join(&noted));
+    let shows = |mount: &HostMount| {
+        let rest = inside.strip_prefix(&mount.inside);
+        rest.is_ok_and(|rest| mount.host.join(rest) == pointer)
+    };
+    if mounts.iter().any(shows) {
+        return Ok(None);
+    }
+    let Some(worktree) = pointer.parent().filter(|path| path.is_absolute()) else {
+        return Ok(None);
+    };
+    let Ok(directory) = below::absolute(worktree) else {
+        return Ok(None);
+    };
+    let names_part = read(&directory, ".git").is_ok_and(|text| {
+        let names = text.strip_prefix("gitdir: ").map(Path::new);
+        names.is_some_and(|names| folded(&worktree.join(names)) == part)
+    });
+    if !names_part {
+        return Ok(None);
+    }
+    placeable(policy, mounts, &inside)?;
+    let opened = |errno: nix::Error| format!("{}: {}", pointer.display(), errno.desc());
+    let handle = below::place(&pointer).map_err(opened)?;
+    let shown = HostMount {
+        inside: utf8(&inside)?,
+        ..extra_mount(policy, &pointer, Access::READ, handle, None)?
+    };
+    Ok(Some(shown))
+}
+
+/// Returns a path without `.` and `..`, as if no part of it were a link.
+fn folded(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn utf8(path: &Path) -> Result<String, String> {
+    let text = path.to_str().ok_or("its path is not UTF-8")?;
+    Ok(text.to_owned())
 }
 
 /// Returns the repository, and the pointer at its path on the host: without it `git gc` considers
@@ -160,25 +289,6 @@ fn follow(
     }
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file = openat(&mount.handle, ".git", flags, Mode::empty()).map_err(opened)?;
-    let show = |host: &Path, access, handle: OwnedFd, linked: Option<Linked>| {
-        let inside = host.to_str().ok_or("its path is not UTF-8")?.to_owned();
-        Ok::<_, String>(HostMount {
-            host: host.to_owned(),
-            inside,
-            access,
-            // Not at the top, and not linked to from the working directory.
-            place: MountPlacement::NestedIn(0),
-            is_dir: linked.is_some(),
-            handle: handle.into(),
-            guards: policy.guards_of_all(),
-            is_unguarded: false,
-            linked,
-            covered: Vec::new(),
-            led: OnceLock::new(),
-            overlay: None,
-            in_overlay: false,
-        })
-    };
     let others = std::fs::read_dir(common.join("worktrees"))
         .into_iter()
         .flatten();
@@ -192,12 +302,39 @@ fn follow(
     };
     let pointer = match is_there {
         true => None,
-        false => Some(show(&pointer, Access::READ, file, None)?),
+        false => Some(extra_mount(policy, &pointer, Access::READ, file, None)?),
     };
     Ok((
-        show(common, mount.access, repository, Some(linked))?,
+        extra_mount(policy, common, mount.access, repository, Some(linked))?,
         pointer,
     ))
+}
+
+/// Returns a mount that the policy does not name, at its path of the host. Without `linked` it is a
+/// file.
+fn extra_mount(
+    policy: &Policy,
+    host: &Path,
+    access: Access,
+    handle: OwnedFd,
+    linked: Option<Linked>,
+) -> Result<HostMount, String> {
+    Ok(HostMount {
+        host: host.to_owned(),
+        inside: utf8(host)?,
+        access,
+        // Not at the top, and not linked to from the working directory.
+        place: MountPlacement::NestedIn(0),
+        is_dir: linked.is_some(),
+        handle: handle.into(),
+        guards: policy.guards_of_all(),
+        is_unguarded: false,
+        linked,
+        covered: Vec::new(),
+        led: OnceLock::new(),
+        overlay: None,
+        in_overlay: false,
+    })
 }
 
 /// Checks that a path of the host is free inside.

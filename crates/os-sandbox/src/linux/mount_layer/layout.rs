@@ -64,8 +64,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
             gid: meta.gid(),
         });
     }
-    let (shown, remarks) = worktree::linked(policy, &mounts, true);
-    mounts.extend(shown);
+    let remarks = worktree::show(policy, &mut mounts, true);
     let remarks = remarks.into_iter();
     let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
     let guarded = guard(policy, &mounts, state_dir)?;

@@ -240,8 +240,7 @@ impl Prepared {
         let policy = plan.policy();
         let backend = plan.backend();
         let mut mounts = host_mounts(policy)?;
-        let (shown, remarks) = worktree::linked(policy, &mounts, backend.has_own_root());
-        mounts.extend(shown);
+        let remarks = worktree::show(policy, &mut mounts, backend.has_own_root());
         let remarks = remarks.into_iter();
         let remarks = remarks
             .map(|remark| (Promise::WriteOutside, remark))
