@@ -30,6 +30,7 @@ mod engine;
 mod failure;
 mod markdown;
 mod measure;
+mod memory;
 mod peers;
 mod picture;
 mod process;

@@ -10,6 +10,7 @@ use crate::docs;
 use crate::engine::Engine;
 use crate::failure::{Context, Failure};
 use crate::mcp;
+use crate::memory;
 use crate::process;
 use crate::sampled::{Extent, Notes};
 use crate::scratch::Scratch;
@@ -48,6 +49,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             ));
         }
     };
+    let in_memory = memory::enter(extent);
+    steps.run("temporary files in memory", || in_memory);
     steps.run("format", format);
     steps.run("clippy", clippy);
     steps.run("deny", deny);
