@@ -309,29 +309,6 @@ impl RunOutcome {
         matches!(self, RunOutcome::Answered { .. })
     }
 
-    /// Returns `true` if a limit ended it.
-    pub fn is_limit(&self) -> bool {
-        match self {
-            RunOutcome::TurnLimit { .. }
-            | RunOutcome::CallLimit { .. }
-            | RunOutcome::TokenLimit { .. }
-            | RunOutcome::WallLimit { .. }
-            | RunOutcome::WorkingLimit { .. }
-            | RunOutcome::CostLimit { .. }
-            | RunOutcome::ContextFull { .. }
-            | RunOutcome::Repeated { .. } => true,
-            RunOutcome::Answered { .. }
-            | RunOutcome::Refused { .. }
-            | RunOutcome::MaxTokens
-            | RunOutcome::SchemaMismatch { .. }
-            | RunOutcome::Cancelled
-            | RunOutcome::ModelFailed { .. }
-            | RunOutcome::WrongModel { .. }
-            | RunOutcome::NoPrices { .. }
-            | RunOutcome::SetupFailed { .. } => false,
-        }
-    }
-
     /// The key that sets the limit that ended it, if one did and a key sets it.
     pub fn limit_key(&self) -> Option<&'static str> {
         match self {

@@ -113,6 +113,15 @@ pub(crate) enum Availability<T> {
     Missing { reason: String, how: String },
 }
 
+impl<T> Availability<T> {
+    fn switched_off() -> Availability<T> {
+        Availability::Missing {
+            reason: "switched off by the caller".to_owned(),
+            how: String::new(),
+        }
+    }
+}
+
 /// One mechanism of a host, as [`Support::mechanisms`] lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MechanismReport {
@@ -345,17 +354,6 @@ impl Support {
         self.namespaces.found().is_some()
     }
 
-    /// Returns this host without [`Support::namespaces`]. Emulates hosts that let only bubblewrap make
-    /// them.
-    #[must_use]
-    pub fn without_namespaces(mut self) -> Support {
-        self.namespaces = Availability::Missing {
-            reason: "switched off by the caller".to_owned(),
-            how: String::new(),
-        };
-        self
-    }
-
     /// Returns the `bwrap` that works here. `None` if none works.
     #[must_use]
     pub fn bubblewrap(&self) -> Option<&Bubblewrap> {
@@ -423,10 +421,7 @@ impl Support {
     /// Returns this host without [`Support::pins_by_descriptor`]. Emulates stricter hosts.
     #[must_use]
     pub fn without_pins_by_descriptor(mut self) -> Support {
-        self.pins = Availability::Missing {
-            reason: "switched off by the caller".to_owned(),
-            how: String::new(),
-        };
+        self.pins = Availability::switched_off();
         self
     }
 
@@ -500,14 +495,10 @@ impl Support {
     /// Returns this host without a connector of named sockets. Emulates older kernels.
     #[must_use]
     pub fn without_named_sockets(mut self) -> Support {
-        let off = || Availability::Missing {
-            reason: "switched off by the caller".to_owned(),
-            how: String::new(),
-        };
         self.connector = ConnectorSupport {
-            namespaces: off(),
-            bubblewrap: off(),
-            landlock: off(),
+            namespaces: Availability::switched_off(),
+            bubblewrap: Availability::switched_off(),
+            landlock: Availability::switched_off(),
         };
         self
     }
@@ -516,10 +507,7 @@ impl Support {
     #[must_use]
     pub fn without_cgroups(mut self) -> Support {
         for group in [&mut self.memory_group, &mut self.process_group] {
-            *group = Availability::Missing {
-                reason: "switched off by the caller".to_owned(),
-                how: String::new(),
-            };
+            *group = Availability::switched_off();
         }
         self
     }
@@ -530,10 +518,7 @@ impl Support {
         if let Availability::Works(landlock) = &mut self.landlock {
             landlock.abi = landlock.abi.min(abi);
             if abi == 0 {
-                self.landlock = Availability::Missing {
-                    reason: "switched off by the caller".to_owned(),
-                    how: String::new(),
-                };
+                self.landlock = Availability::switched_off();
             }
         }
         self

@@ -28,19 +28,6 @@ pub enum GitPathClass {
     Unknown,
 }
 
-impl GitPathClass {
-    /// `true` if file tools may write it.
-    ///
-    /// ```
-    /// use sandbox_names::git::GitPathClass;
-    /// assert!(GitPathClass::Data.is_for_files() && !GitPathClass::GitOnly.is_for_files());
-    /// ```
-    #[must_use]
-    pub fn is_for_files(self) -> bool {
-        self == GitPathClass::Data
-    }
-}
-
 /// Paths below a git directory that git executes, obeys, or follows elsewhere, as far as they need
 /// no pattern.
 pub const OBEYED: [&str; 9] = [

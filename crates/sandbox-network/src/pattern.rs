@@ -132,12 +132,6 @@ impl HostPattern {
         }
     }
 
-    /// Returns `true` if the names below are meant instead of the name itself.
-    #[must_use]
-    pub fn is_wildcard(&self) -> bool {
-        matches!(self.subject, Subject::Below(_))
-    }
-
     /// Returns the only port; `None`: any.
     #[must_use]
     pub fn port(&self) -> Option<u16> {

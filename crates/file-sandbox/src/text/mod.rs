@@ -56,12 +56,6 @@ impl TextEncoding {
         self.coding.name()
     }
 
-    /// `true` if the file begins with a byte order mark, which is then not part of the text.
-    #[must_use]
-    pub fn has_bom(self) -> bool {
-        self.bom
-    }
-
     /// `true` if it was guessed from the bytes, because no mark names it.
     #[must_use]
     pub fn is_guessed(self) -> bool {

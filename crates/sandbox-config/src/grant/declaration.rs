@@ -2,7 +2,7 @@
 //! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the parent
 //! holds. So any code may build one.
 
-use crate::grant::confinement::{SocketRequest, UnixSockets};
+use crate::grant::confinement::SocketRequest;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostLine, NetworkAccess};
@@ -29,8 +29,7 @@ pub(crate) struct RepositoryRequest {
 /// ```
 /// use sandbox_config::{Declaration, Mode, ZoneDeclaration};
 /// let wish = Declaration::zones([ZoneDeclaration::new("data", Mode::ReadOnly)]);
-/// assert_eq!(wish.zone_names().collect::<Vec<_>>(), ["data"]);
-/// assert!(Declaration::undeclared().is_undeclared());
+/// assert!(!wish.is_undeclared() && Declaration::undeclared().is_undeclared());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Declaration {
@@ -139,24 +138,10 @@ impl Declaration {
         self.network.is_some()
     }
 
-    /// Ask for local sockets.
-    #[must_use]
-    pub fn with_unix_sockets(mut self, sockets: UnixSockets) -> Declaration {
-        self.unix_sockets = Some((SocketRequest::These(sockets), None));
-        self
-    }
-
     /// Ask for the shell under the parent's rules.
     #[must_use]
     pub fn with_shell(mut self) -> Declaration {
         self.shell = Some((None, None));
-        self
-    }
-
-    /// Ask for no tools but these.
-    #[must_use]
-    pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Declaration {
-        self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
@@ -171,19 +156,6 @@ impl Declaration {
     #[must_use]
     pub fn is_undeclared(&self) -> bool {
         matches!(self.mounts, MountRequest::Undeclared)
-    }
-
-    /// The zones named, in file order.
-    pub fn zone_names(&self) -> impl Iterator<Item = &str> {
-        let zones: &[ZoneDeclaration] = match &self.mounts {
-            MountRequest::Zones(zones) => zones,
-            MountRequest::Undeclared
-            | MountRequest::Nothing
-            | MountRequest::Inherit
-            | MountRequest::Restrict(_)
-            | MountRequest::Places(_) => &[],
-        };
-        zones.iter().map(|zone| zone.name.as_str())
     }
 }
 

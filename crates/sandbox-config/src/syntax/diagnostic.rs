@@ -254,22 +254,9 @@ impl Diagnostic {
         self.help.as_deref()
     }
 
-    /// Returns the text beside the caret.
-    #[must_use]
-    pub fn label_text(&self) -> Option<&str> {
-        self.label.as_deref()
-    }
-
     /// Returns further facts.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().map(String::as_str)
-    }
-
-    /// Returns related locations, with their labels.
-    pub fn related_places(&self) -> impl Iterator<Item = (&ConfigOrigin, &str)> {
-        self.related
-            .iter()
-            .map(|(origin, note)| (origin, note.as_str()))
     }
 
     /// The machine form. Lines and columns count from 1, columns in characters; `end` is the place
