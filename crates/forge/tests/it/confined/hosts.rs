@@ -197,7 +197,7 @@ fn told(host: Host) -> Option<String> {
     let groups = host.mounts == NO_CGROUPS;
     let others = |name: &str| {
         let is_group = name.starts_with("memory") || name.starts_with("process");
-        name != "named hosts" && (groups || !is_group)
+        !["named hosts", "review"].contains(&name) && (groups || !is_group)
     };
     out.push_str(&rows(&doctor.stdout, others));
     let json: serde_json::Value =
@@ -207,6 +207,13 @@ fn told(host: Host) -> Option<String> {
     assert_eq!(json["enforceable"], doctor.code == 0, "{json}");
     assert_eq!(json["enforceable"], backend.is_some(), "{json}");
     named_hosts(&forge, &doctor.stdout, json);
+    let reviewed = forge(&["exec", "--review", "--", "true"]);
+    assert_eq!(
+        json["review"] == true,
+        reviewed.code == 0,
+        "{json}\n{}",
+        reviewed.stderr
+    );
 
     let exec = forge(&["exec", "--receipt", "receipt.json", "--", "true"]);
     match backend {
