@@ -5,13 +5,13 @@ mod docker;
 mod git;
 mod mcp;
 mod model;
+mod review;
 
 use std::io::Write as _;
-use std::path::Path;
 
 use os_sandbox::{
-    Access, Backend, Command, Directories, Entry, Expected, MechanismReport, Observation, Plan,
-    Policy, PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
+    Backend, Directories, Entry, Expected, MechanismReport, Observation, Plan, Policy,
+    PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
 };
 use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
@@ -21,13 +21,9 @@ use crate::cli::{DoctorArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::setup::{self, NamedHostAccess};
-use crate::state::private_dirs::make_private;
 
 /// Bound on the links, and on the files of git, that are shown for a mount.
 const MAX_SHOWN: usize = 20;
-
-/// Directory in the state of forge.
-const REVIEW_PROBE: &str = "review-probe";
 
 pub(crate) fn run(
     global: &Global,
@@ -62,21 +58,20 @@ pub(crate) fn run(
             CliError::new(ExitKind::Negative, "mount.unavailable", error.to_string())
         })?,
     };
-    let review = review(&support, ambient);
+    let view = DoctorReport {
+        layout: ambient.layout(),
+        verbose: global.verbose > 0,
+        review: review::row(&support, ambient),
+    };
     let text = if global.json {
         let mut facts = facts(&support, &plan);
-        facts["review"] = json!(review.works);
+        facts["review"] = json!(view.review.works);
         if let Some(proofs) = &proofs {
             facts["proofs"] = proofs.iter().map(SelfTest::to_json).collect();
             facts["mounts"] = json!(surveys);
         }
         json!({"sandbox": facts}).to_string()
     } else {
-        let view = DoctorReport {
-            layout: ambient.layout(),
-            verbose: global.verbose > 0,
-            review,
-        };
         match &proofs {
             None => view.machine(&support, &plan),
             Some(proofs) => view.proved(proofs, &surveys, &support),
@@ -155,50 +150,6 @@ fn named_hosts(support: &Support) -> MechanismReport {
         name: "named hosts",
         works,
         details: vec![detail.to_owned()],
-    }
-}
-
-/// Returns the row about `--review`.
-fn review(support: &Support, ambient: &Ambient) -> MechanismReport {
-    let outcome = run_in_overlay(support, ambient);
-    MechanismReport {
-        name: "review",
-        works: outcome.is_ok(),
-        details: match outcome {
-            Ok(()) => vec!["`--review` keeps what a command changes until you apply it".to_owned()],
-            Err(reason) => vec![reason, "commands with `--review` are refused".to_owned()],
-        },
-    }
-}
-
-/// Runs a program in an overlay beside forge's state, where those of commands are: the kernel does
-/// not take every file system for the upper directory.
-fn run_in_overlay(support: &Support, ambient: &Ambient) -> Result<(), String> {
-    fn text(error: impl std::fmt::Display) -> String {
-        error.to_string()
-    }
-    if !support.namespaces() {
-        return Err("it takes namespaces".to_owned());
-    }
-    let state = ambient.state.as_deref().ok_or("missing home directory")?;
-    let state = std::path::absolute(state).map_err(text)?;
-    let scratch = make_private(&state, Path::new(REVIEW_PROBE)).map_err(text)?;
-    let scratch = tempfile::tempdir_in(scratch).map_err(text)?;
-    let [lower, upper, work] = ["lower", "upper", "work"].map(|name| scratch.path().join(name));
-    for dir in [&lower, &upper, &work] {
-        std::fs::create_dir(dir).map_err(text)?;
-    }
-    let policy = Policy::builder().mount(&lower, "/", Access::ALL);
-    let policy = policy.overlay("/", &upper, &work).build().map_err(text)?;
-    let (requirement, backend) = (Requirement::Enforce, Backend::Namespaces);
-    let plan = Plan::with_mechanism(&policy, support, requirement, backend).map_err(text)?;
-    let sandbox = Sandbox::open(plan, Directories::user());
-    let command = Command::new(&sandbox, "sh").args(["-c", "echo > changed"]);
-    let exit = command.output().map_err(text)?.exit;
-    let is_apart = upper.join("changed").exists() && !lower.join("changed").exists();
-    match exit.success() && is_apart {
-        true => Ok(()),
-        false => Err(format!("a command in an overlay failed: {exit}")),
     }
 }
 
@@ -536,6 +487,11 @@ mod tests {
         let view = |verbose| DoctorReport {
             layout: TextLayout::default(),
             verbose,
+            review: MechanismReport {
+                name: "review",
+                works: true,
+                details: Vec::new(),
+            },
         };
         let attempts = [refused(), listed(), bad()];
         insta::assert_snapshot!(view(true).attempts(&attempts), @r"

@@ -1,0 +1,58 @@
+//! Whether commands with `--review` work here, found out by running one.
+
+use std::path::Path;
+
+use os_sandbox::{
+    Access, Backend, Command, Directories, MechanismReport, Plan, Policy, Requirement, Sandbox,
+    Support,
+};
+
+use crate::ambient::Ambient;
+use crate::state::private_dirs::make_private;
+
+/// Directory in the state of forge.
+const PROBE: &str = "review-probe";
+
+/// Returns the row about `--review`.
+pub(super) fn row(support: &Support, ambient: &Ambient) -> MechanismReport {
+    let outcome = run_in_overlay(support, ambient);
+    MechanismReport {
+        name: "review",
+        works: outcome.is_ok(),
+        details: match outcome {
+            Ok(()) => vec!["`--review` keeps what a command changes until you apply it".to_owned()],
+            Err(reason) => vec![reason, "commands with `--review` are refused".to_owned()],
+        },
+    }
+}
+
+/// Runs a program in an overlay beside forge's state, where those of commands are: the kernel does
+/// not take every file system for the upper directory.
+fn run_in_overlay(support: &Support, ambient: &Ambient) -> Result<(), String> {
+    fn text(error: impl std::fmt::Display) -> String {
+        error.to_string()
+    }
+    if !support.namespaces() {
+        return Err("it takes namespaces".to_owned());
+    }
+    let state = ambient.state.as_deref().ok_or("missing home directory")?;
+    let state = std::path::absolute(state).map_err(text)?;
+    let scratch = make_private(&state, Path::new(PROBE)).map_err(text)?;
+    let scratch = tempfile::tempdir_in(scratch).map_err(text)?;
+    let [lower, upper, work] = ["lower", "upper", "work"].map(|name| scratch.path().join(name));
+    for dir in [&lower, &upper, &work] {
+        std::fs::create_dir(dir).map_err(text)?;
+    }
+    let policy = Policy::builder().mount(&lower, "/", Access::ALL);
+    let policy = policy.overlay("/", &upper, &work).build().map_err(text)?;
+    let (requirement, backend) = (Requirement::Enforce, Backend::Namespaces);
+    let plan = Plan::with_mechanism(&policy, support, requirement, backend).map_err(text)?;
+    let sandbox = Sandbox::open(plan, Directories::user());
+    let command = Command::new(&sandbox, "sh").args(["-c", "echo > changed"]);
+    let exit = command.output().map_err(text)?.exit;
+    let is_apart = upper.join("changed").exists() && !lower.join("changed").exists();
+    match exit.success() && is_apart {
+        true => Ok(()),
+        false => Err(format!("a command in an overlay failed: {exit}")),
+    }
+}
