@@ -10,6 +10,7 @@ use os_sandbox::Support;
 use serde_json::Value;
 
 use crate::support::World;
+use crate::terminal::pty::{Setup, Terminal, USUAL};
 
 fn world(settings: &str) -> World {
     let world = World::new(&[("forge.yaml", settings)]);
@@ -255,4 +256,60 @@ fn files_of_others_are_named_as_the_cause() {
     let ran = world.forge(&["exec", "--review", "--", "sh", "-c", "exit 0"]);
     ran.code(0);
     assert!(!ran.stderr.contains("other users"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_person_answers_at_the_end() {
+    if !has_overlays() {
+        return;
+    }
+    const QUESTION: &str = "[a] apply all  [s] show  [k] keep for later  [d] discard: ";
+    let question = QUESTION.trim_end();
+    let setup = Setup {
+        piped: false,
+        ..USUAL
+    };
+    let end_of_input = "\u{4}";
+    for (typed, told, is_applied, is_kept) in [
+        (&["a\r"][..], "applied", true, false),
+        (&["s\r", "d\r"], "+new", false, false),
+        (&["what\r", "k\r"], question, false, true),
+        (&["\r", end_of_input], question, false, true),
+    ] {
+        let world = world(PROJECT);
+        let script = "echo new > a.txt; rm b.txt; exit 3";
+        let args = ["exec", "--review", "--", "sh", "-c", script];
+        let terminal = Terminal::start(&world, setup, &args);
+        for (number, keys) in typed.iter().enumerate() {
+            let begun = std::time::Instant::now();
+            while terminal.screen().matches(question).count() <= number {
+                assert!(
+                    begun.elapsed() < Duration::from_secs(600),
+                    "{typed:?}: no question {number}:\n{}",
+                    terminal.screen()
+                );
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            terminal.type_text(keys);
+        }
+        let ended = terminal.end_with_command();
+        // The exit code is the command's, whatever the answer was.
+        assert_eq!(ended.code, Some(3), "{typed:?}:\n{}", ended.screen);
+        assert!(ended.screen.contains(told), "{typed:?}:\n{}", ended.screen);
+        let text = |name: &str| fs::read_to_string(world.project().join(name)).ok();
+        let found = (text("a.txt"), text("b.txt").is_some());
+        let wanted = match is_applied {
+            true => (Some("new\n".to_owned()), false),
+            false => (Some("1\n".to_owned()), true),
+        };
+        assert_eq!(found, wanted, "{typed:?}:\n{}", ended.screen);
+        let list = world.forge(&["review", "list", "--json"]);
+        assert_eq!(
+            list.stdout.contains("\"changes\":2"),
+            is_kept,
+            "{typed:?}: {}{}",
+            list.stdout,
+            list.stderr
+        );
+    }
 }
