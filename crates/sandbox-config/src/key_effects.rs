@@ -96,6 +96,7 @@ fn shown(project: &Project) -> String {
     }
     let git = project.git();
     writeln!(out, "{:?} {:?}", git.author(), git.trailer()).unwrap();
+    writeln!(out, "{:?}", project.presets().named()).unwrap();
     for one in git.credentials() {
         let source = one.source().to_string();
         let source = source.replace(&project.dir().display().to_string(), "");

@@ -35,7 +35,8 @@ pub(crate) struct ExecArgs {
     #[arg(long, conflicts_with = "no_os_sandbox")]
     pub(crate) review: bool,
     /// Give it the needs of this program: hosts, programs, a home directory that is kept for the project,
-    /// variables. `forge preset list` shows the presets. Several are separated by commas.
+    /// variables. `forge preset list` shows the presets. Several are separated by commas. They replace
+    /// those of the project (`sandbox.presets`).
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["no_os_sandbox", "worker"])]
     pub(crate) presets: Vec<String>,
     /// Let it reach this group of hosts of its presets, too.
@@ -43,15 +44,14 @@ pub(crate) struct ExecArgs {
         long = "host-group",
         value_name = "GROUP",
         value_delimiter = ',',
-        value_parser = host_group(),
-        requires = "presets"
+        value_parser = host_group()
     )]
     pub(crate) host_groups: Vec<HostGroup>,
     /// Share the login, the history and the keys of yours that its presets name, without a question.
-    #[arg(long, requires = "presets", conflicts_with = "no_share")]
+    #[arg(long, conflicts_with = "no_share")]
     pub(crate) share: bool,
     /// Share nothing of yours with its presets: it starts with a home directory of its own.
-    #[arg(long, requires = "presets")]
+    #[arg(long)]
     pub(crate) no_share: bool,
     /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
     /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.

@@ -33,8 +33,7 @@ use os_sandbox::{
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
-    ExecutionMode, Grant, PresetRights, Project, Risk, RunnerAvailability, RunnerChoice,
-    RunnerKind, WithoutFile,
+    ExecutionMode, Grant, Project, Risk, RunnerAvailability, RunnerChoice, RunnerKind,
 };
 
 use crate::ambient::Ambient;
@@ -68,12 +67,7 @@ pub(crate) fn run(
     let committer = caller_directory(global).map(CommitterQuestion::ask);
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
-    let presets = presets::activate(global, args, ambient).map_err(refused)?;
-    let none = PresetRights::default();
-    let rights = presets.as_ref().map_or(&none, ActivePresets::rights);
-    let without_file = WithoutFile::RootAtStart;
-    let project = setup::project_with_presets(global, ambient, None, without_file, rights)
-        .map_err(refused)?;
+    let (project, presets) = presets::load_project(global, args, ambient).map_err(refused)?;
     if args.ask_hosts {
         ask_hosts::check(global, ambient)?;
     }
@@ -110,7 +104,7 @@ pub(crate) fn run(
             let questions = args.ask_hosts.then(asking).transpose()?;
             execute(global, args, start, ambient, kept, questions)
         }
-        ExecSite::Container(context) => match not_in_container(args) {
+        ExecSite::Container(context) => match not_in_container(args, presets.as_ref()) {
             None => container::execute(global, args, &context, kept),
             Some(failure) => {
                 kept.refused(&failure).map_err(refused)?;
@@ -132,7 +126,7 @@ fn check_trace(args: &ExecArgs) -> Result<(), CliError> {
 }
 
 /// Returns the refusal of an option that containers do not support.
-fn not_in_container(args: &ExecArgs) -> Option<CliError> {
+fn not_in_container(args: &ExecArgs, presets: Option<&ActivePresets>) -> Option<CliError> {
     if args.ask_hosts {
         return Some(ask_hosts::not_in_container());
     }
@@ -142,7 +136,12 @@ fn not_in_container(args: &ExecArgs) -> Option<CliError> {
         "presets are for commands on this host, not in a container",
     );
     let hint = "run it on this host: --runner local";
-    (!args.presets.is_empty()).then(|| failure.hint(hint))
+    presets.map(|presets| {
+        failure.hint(match presets.is_of_project() {
+            true => format!("{hint}\nor without the presets of the project: -c sandbox.presets=[]"),
+            false => hint.to_owned(),
+        })
+    })
 }
 
 /// The place of execution.

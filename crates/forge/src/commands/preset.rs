@@ -78,7 +78,7 @@ fn show(
         return print_result(global, &object, preset.text().trim_end());
     }
     let set = library.compose(&[name.to_owned()])?;
-    print_result(global, &set.to_json(), &expanded(&set))
+    print_result(global, &set.to_json(), &describe_contents(&set))
 }
 
 /// Returns the keys that stay outside, each with its server.
@@ -90,8 +90,8 @@ fn outside_keys(set: &PresetSet) -> Vec<String> {
     keys.collect()
 }
 
-/// Describes the rights of the presets.
-fn expanded(set: &PresetSet) -> String {
+/// Describes the rights of presets, with the file of each one of the person's.
+pub(crate) fn describe_contents(set: &PresetSet) -> String {
     let mut lines = Vec::new();
     let mut say = |what: &str, list: Vec<String>| {
         if !list.is_empty() {
@@ -99,10 +99,11 @@ fn expanded(set: &PresetSet) -> String {
         }
     };
     let texts = |list: &mut dyn Iterator<Item = &str>| list.map(str::to_owned).collect::<Vec<_>>();
-    let names = set
-        .presets()
-        .iter()
-        .map(|one| format!("{} {}", one.name(), &one.sha256()[..12]));
+    let names = set.presets().iter().map(|one| {
+        let own = one.file().map(|file| format!(" ({})", file.display()));
+        let own = own.unwrap_or_default();
+        format!("{} {}{own}", one.name(), &one.sha256()[..12])
+    });
     say("presets", names.collect());
     say("runs programs", texts(&mut set.programs()));
     for (group, key) in HostGroup::ALL {

@@ -180,6 +180,20 @@ pub(crate) fn project_with_presets(
     Ok(project)
 }
 
+/// Loads a project once more, with the rights of presets beside its own. The warnings were printed
+/// the first time.
+pub(crate) fn project_again(
+    global: &Global,
+    ambient: &Ambient,
+    without_file: WithoutFile,
+    presets: &PresetRights,
+) -> Result<Project, CliError> {
+    let trust = trust(global, ambient)?;
+    let mut sources = sources(global, ambient, None, without_file, trust)?;
+    sources.presets = presets.clone();
+    Ok(load(&sources)?)
+}
+
 /// `true` if missing trust is the only problem.
 pub(crate) fn is_untrusted(failure: &CliError) -> bool {
     failure.diagnostics().is_some_and(|all| {
@@ -326,6 +340,7 @@ fn sources(
     sources.schema_check = Some(forge_runtime::schema_mistakes);
     sources.repository_check = Some(repositories::address);
     sources.out_of_reach = ambient.out_of_reach();
+    sources.own_presets = presets::own_directory(ambient);
     Ok(sources)
 }
 

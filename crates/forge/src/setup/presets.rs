@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use os_sandbox::{Backend, Plan, Policy};
 use sandbox_config::{
     ExtraDirs, FoundRegistry, Grant, HostGroup, PersonalRules, PresetChoice, PresetLibrary,
-    PresetRights, PresetSet, PresetState, SharedState, StateMode,
+    PresetRights, PresetSet, PresetState, Project, SharedState, StateMode, WithoutFile,
 };
 use sandbox_names::hex;
 use serde_json::{Value, json};
@@ -34,11 +34,19 @@ use outside_keys::OutsideKeys;
 /// Directory of the kept home directories, in the state directory.
 const HOMES: &str = "homes";
 
+/// The origin of the names of presets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PresetsNamedBy {
+    /// `--preset`.
+    CommandLine,
+    /// `sandbox.presets`, with the person's consent.
+    Project,
+}
+
 /// The presets of one command.
 #[derive(Debug)]
 pub(crate) struct ActivePresets {
-    /// The names that the person typed.
-    named: Vec<String>,
+    named_by: PresetsNamedBy,
     set: PresetSet,
     rights: PresetRights,
     dirs: ExtraDirs,
@@ -79,17 +87,74 @@ pub(crate) fn advice(program: &OsStr, ambient: &Ambient) -> Option<String> {
     ))
 }
 
-/// Reads the presets that the command line names, asks the person about sharing, and prepares the
-/// home directory. `None` without a preset.
-pub(crate) fn activate(
+/// Loads the project with the presets of the command line, or else with those that the project
+/// names and the person has agreed to. `None` without a preset.
+pub(crate) fn load_project(
     global: &Global,
     args: &ExecArgs,
     ambient: &Ambient,
-) -> Result<Option<ActivePresets>, CliError> {
-    if args.presets.is_empty() {
-        return Ok(None);
+) -> Result<(Project, Option<ActivePresets>), CliError> {
+    let without_file = WithoutFile::RootAtStart;
+    if !args.presets.is_empty() {
+        let set = library(ambient).compose(&args.presets)?;
+        let active = activate(global, args, ambient, set, PresetsNamedBy::CommandLine)?;
+        let rights = active.rights();
+        let project = setup::project_with_presets(global, ambient, None, without_file, rights)?;
+        return Ok((project, Some(active)));
     }
-    let set = library(ambient).compose(&args.presets)?;
+    let project = setup::project(global, ambient, None, without_file)?;
+    let unused = match (args.no_os_sandbox, &args.worker) {
+        (true, _) => Some("--no-os-sandbox"),
+        (_, Some(_)) => Some("--worker"),
+        (false, None) => None,
+    };
+    let set = project.presets();
+    match unused {
+        Some(flag) if !set.is_empty() && !global.quiet => stderr::print(format!(
+            "note: with {flag} the presets of the project are not used: {}",
+            set.named().join(", ")
+        )),
+        Some(_) | None => {}
+    }
+    if set.is_empty() || unused.is_some() {
+        check_preset_flags(args, &project)?;
+        return Ok((project, None));
+    }
+    // The set that the person has agreed to, and not the files as they are by now.
+    let set = set.clone();
+    let active = activate(global, args, ambient, set, PresetsNamedBy::Project)?;
+    let project = setup::project_again(global, ambient, without_file, active.rights())?;
+    Ok((project, Some(active)))
+}
+
+/// Refuses options about presets without a preset.
+fn check_preset_flags(args: &ExecArgs, project: &Project) -> Result<(), CliError> {
+    let flags = [
+        (args.share, "--share"),
+        (args.no_share, "--no-share"),
+        (!args.host_groups.is_empty(), "--host-group"),
+    ];
+    let Some((_, flag)) = flags.iter().find(|(is_given, _)| *is_given) else {
+        return Ok(());
+    };
+    let mut settings = project.privileged_settings().iter();
+    let waits = settings.any(|one| one.key() == PresetSet::KEY && !one.is_trusted());
+    let hint = match waits {
+        true => "the project names presets that you have not agreed to: `forge trust`",
+        false => "name one: --preset NAME",
+    };
+    let text = format!("{flag} needs a preset, and no preset is used");
+    Err(CliError::usage(text).hint(hint))
+}
+
+/// Asks the person about sharing, and prepares the home directory.
+fn activate(
+    global: &Global,
+    args: &ExecArgs,
+    ambient: &Ambient,
+    set: PresetSet,
+    named_by: PresetsNamedBy,
+) -> Result<ActivePresets, CliError> {
     let home = ambient.home.as_deref();
     let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
     let project = setup::project_dir(global, ambient)?;
@@ -97,7 +162,11 @@ pub(crate) fn activate(
     let shares = match (args.share, args.no_share) {
         (true, _) => true,
         (_, true) => false,
-        (false, false) => wishes.ask(global, ambient)?,
+        (false, false) => {
+            // A yes to presets that a person names is not one to those that a project names.
+            let asking = (named_by == PresetsNamedBy::Project).then_some(project.as_path());
+            wishes.ask(global, ambient, asking)?
+        }
     };
     let keys: Vec<String> = wishes
         .outside
@@ -122,8 +191,8 @@ pub(crate) fn activate(
     for state in &mut dirs.state {
         state.writable &= !args.read_only;
     }
-    Ok(Some(ActivePresets {
-        named: args.presets.clone(),
+    Ok(ActivePresets {
+        named_by,
         shareable: wishes.names(shares),
         outside: if shares {
             wishes.outside
@@ -137,12 +206,17 @@ pub(crate) fn activate(
         dirs,
         shares,
         groups: args.host_groups.clone(),
-    }))
+    })
 }
 
 impl ActivePresets {
+    /// Returns `true` if the project names them.
+    pub(crate) fn is_of_project(&self) -> bool {
+        self.named_by == PresetsNamedBy::Project
+    }
+
     /// Returns the rights for the load of the project.
-    pub(crate) fn rights(&self) -> &PresetRights {
+    fn rights(&self) -> &PresetRights {
         &self.rights
     }
 
@@ -205,6 +279,10 @@ impl ActivePresets {
         );
         json!({
             "presets": self.set.hashes(),
+            "named_by": match self.named_by {
+                PresetsNamedBy::CommandLine => "command line",
+                PresetsNamedBy::Project => "project",
+            },
             "shares": self.shares,
             "keys": keys.chain(unfit).collect::<Vec<_>>(),
             "host_groups": self.groups.iter().map(HostGroup::to_string).collect::<Vec<_>>(),
@@ -263,9 +341,13 @@ impl ActivePresets {
             (all, true) => format!("; shared: {}", all.join(", ")),
             (_, false) => "; nothing of yours is shared (--share)".to_owned(),
         };
+        let of_project = match self.named_by {
+            PresetsNamedBy::CommandLine => "",
+            PresetsNamedBy::Project => " of the project",
+        };
         stderr::print(format!(
-            "preset {}: home directory kept for this project{shared}",
-            self.named.join(", ")
+            "preset {}{of_project}: home directory kept for this project{shared}",
+            self.set.named().join(", ")
         ));
         for line in self.describe_keys(plan) {
             stderr::print(line);
@@ -289,7 +371,9 @@ impl ActivePresets {
                  allow it with --host {host}"
             ));
         }
-        for note in self.set.notes() {
+        // `forge trust` shows those of a project's presets, which count for every command.
+        let notes = self.set.notes();
+        for note in notes.filter(|_| self.named_by == PresetsNamedBy::CommandLine) {
             stderr::print(format!("note: {}", escape(note)));
         }
     }
@@ -356,15 +440,26 @@ impl<'a> ShareRequest<'a> {
         state.chain(keys).chain(outside).collect()
     }
 
-    /// Returns the recorded answer, or asks. Without a terminal nothing is shared.
-    fn ask(&self, global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
+    /// Returns the recorded answer, or asks. Without a terminal nothing is shared. `project`: the
+    /// directory of the project that names the presets; its answers count there alone.
+    fn ask(
+        &self,
+        global: &Global,
+        ambient: &Ambient,
+        project: Option<&Path>,
+    ) -> Result<bool, CliError> {
         let lines = self.lines();
         let Some(state) = ambient.state.as_deref().filter(|_| !lines.is_empty()) else {
             return Ok(false);
         };
         let names: Vec<&str> = self.set.presets().iter().map(|one| one.name()).collect();
-        let hash = Sha256::digest(format!("{}\n{}", names.join(","), lines.join("\n")));
-        let hash = hex(hash);
+        let mut hash = Sha256::new();
+        hash.update(format!("{}\n{}", names.join(","), lines.join("\n")));
+        if let Some(project) = project {
+            hash.update("\nproject ");
+            hash.update(project.as_os_str().as_encoded_bytes());
+        }
+        let hash = hex(hash.finalize());
         let (yes, no) = TrustStore::of_presets(state);
         if yes.read()?.contains(&hash) {
             return Ok(true);
@@ -372,8 +467,14 @@ impl<'a> ShareRequest<'a> {
         if no.read()?.contains(&hash) || ambient.reason_not_to_ask(global.no_input).is_some() {
             return Ok(false);
         }
+        let subject = match project {
+            None => "The preset can share things of yours. The command would",
+            Some(_) => {
+                "The project names presets that can share things of yours. Each command here would"
+            }
+        };
         let question = format!(
-            "The preset can share things of yours. The command would\n{}\n\
+            "{subject}\n{}\n\
              Without it, the command starts with a home directory of its own for this project.\n\
              [y] share, from now on  [n] do not share, from now on  [o] share once: ",
             lines.join("\n")

@@ -10,7 +10,7 @@ use crate::keys::network::NETWORK_SHAPE;
 use crate::keys::{DIRECTORIES, MODE_HELP};
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
-    BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, SUFFIX, ValueShape,
+    BELOW_PROJECT, KeyPattern, MOUNT_NAME, MOUNT_TARGET, PRESET_NAME, SUFFIX, ValueShape,
 };
 use crate::syntax::key_table::{MeetRule, key_table};
 use crate::syntax::word::ConfigWord;
@@ -136,6 +136,11 @@ key_table! {
         /// commands begins with them, in the order of your own `PATH`. Containers have the programs
         /// of their image instead.
         programs: TEXTS, last_layer_wins, default("[]"), trust("always");
+        /// Presets for `forge exec` where the command line names none (`forge preset list`). Your yes
+        /// covers their present contents: a preset that has changed needs another one. Your login,
+        /// history and keys are shared only after a yes of its own.
+        presets: List(&Like(&PRESET_NAME)), last_layer_wins, default("[]"), trust("always"),
+            project_only("name them in a project, or with `--preset`");
         /// Treatment of processes that outlive their command. `ended`: they end with it. `left`:
         /// they continue, confined as before, which gives up a boundary.
         survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`"),
@@ -145,6 +150,7 @@ key_table! {
         "enabled" => "the sandbox is always on; `require_os_sandbox: true` refuses to run commands without one",
         "restrict" => "`restrict` narrows a worker: it stands in the worker's file",
         "path" => "use `programs:`, a list of directories",
+        "preset" => "did you mean `presets:`, a list of names?",
         "sockets" => "did you mean `unix_sockets:`?",
         "allow" => "name directories under `zones:`",
         "deny" => "use `hide:` or `protect:`",
@@ -169,6 +175,7 @@ sandbox:
   show: [\"*.pem\"]
   unprotect: [.vscode]
   programs: [/opt/tools/bin]
+  presets: [rust]
   unix_sockets: [\"/run/user/1000/agent.sock\"]
   survivors: ended
 ";

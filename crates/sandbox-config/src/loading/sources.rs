@@ -51,6 +51,8 @@ pub struct Sources {
     /// Paths that no mount may contain or be inside of, such as the program's own directories;
     /// `runs_dir` is always out of reach.
     pub out_of_reach: Vec<ReservedPath>,
+    /// The directory of the person's presets; absent is fine.
+    pub own_presets: Option<PathBuf>,
     /// The rights that presets add to the ceiling, named by the person for this run.
     pub presets: PresetRights,
 }
@@ -73,6 +75,7 @@ impl Sources {
             schema_check: None,
             repository_check: None,
             out_of_reach: Vec::new(),
+            own_presets: None,
             presets: PresetRights::default(),
         }
     }

@@ -207,6 +207,10 @@ trust_rules! {
     PROGRAMS = "lets commands read and run what lies there", ignored("commands do not see it") {
         "sandbox.programs[*]" => "sandbox: { programs: [/opt/tools/bin] }",
     }
+    /// Bound to the contents of the presets.
+    PRESETS = "gives commands the hosts, programs and variables of presets", ignored("no preset is used"), with_value {
+        "sandbox.presets" => "sandbox: { presets: [rust] }",
+    }
     SHOW = "shows names of secrets", ignored("they stay hidden") {
         "sandbox.show[*]" => "sandbox: { show: [\"*.pem\"] }",
     }

@@ -10,7 +10,7 @@ use crate::syntax::read::read as read_text;
 use crate::syntax::text::{Layer, SourceText};
 
 /// Bound on the presets of one command, those that are included counted too.
-const MAX_PRESETS: usize = 64;
+pub(crate) const MAX_PRESETS: usize = 64;
 
 macro_rules! built_in {
     ($($name:literal),+ $(,)?) => {
@@ -146,10 +146,7 @@ impl PresetLibrary {
     /// It contains mistakes, or the name is none.
     pub fn parse(name: &str, text: &str) -> Result<Preset, Diagnostics> {
         if !is_name(name) {
-            let message = format!("`{name}` cannot be the name of a preset");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
-            let form = "lower-case letters, digits, `_` and `-`, a letter first";
-            return Err(bad.help(form).into());
+            return Err(invalid_name(name).into());
         }
         let shown = format!("preset {name}");
         let text = SourceText::inline(shown, Layer::CommandLine, text.to_owned());
@@ -179,9 +176,16 @@ impl PresetLibrary {
     pub fn compose(&self, names: &[String]) -> Result<PresetSet, Diagnostics> {
         let mut set = PresetSet::default();
         for name in names {
-            self.include(name, &mut Vec::new(), &mut set)?;
+            self.add(name, &mut set)?;
         }
         Ok(set)
+    }
+
+    /// Adds a preset, and those that it includes, to a set.
+    pub(crate) fn add(&self, name: &str, set: &mut PresetSet) -> Result<(), Diagnostics> {
+        self.include(name, &mut Vec::new(), set)?;
+        set.push_named(name);
+        Ok(())
     }
 
     fn include(
@@ -212,6 +216,13 @@ impl PresetLibrary {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     crate::loading::worker_names::is_name(name)
+}
+
+/// Returns the mistake of a name that no preset can have.
+pub(crate) fn invalid_name(name: &str) -> Diagnostic {
+    let message = format!("`{name}` cannot be the name of a preset");
+    let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
+    bad.help("lower-case letters, digits, `_` and `-`, a letter first")
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::grant::network::HostLine;
 use crate::grant::preset::PresetRights;
@@ -23,6 +24,8 @@ use sandbox_network::HostPattern;
 #[derive(Clone, Debug, Default)]
 pub struct PresetSet {
     presets: Vec<Preset>,
+    /// The names from which the others follow.
+    named: Vec<String>,
 }
 
 /// The decisions of the person and their tools about the presets of one command.
@@ -80,6 +83,40 @@ impl PresetSet {
 
     pub(super) fn push(&mut self, preset: Preset) {
         self.presets.push(preset);
+    }
+
+    pub(super) fn push_named(&mut self, name: &str) {
+        if !self.named.iter().any(|known| known == name) {
+            self.named.push(name.to_owned());
+        }
+    }
+
+    /// The key of a project file that names presets.
+    pub const KEY: &'static str = "sandbox.presets";
+
+    /// Returns the names that a person or a project gave; included presets are not among them.
+    #[must_use]
+    pub fn named(&self) -> &[String] {
+        &self.named
+    }
+
+    /// Returns `true` if it has no presets.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.presets.is_empty()
+    }
+
+    /// Returns the SHA-256 of everything that the presets add, in hexadecimal.
+    ///
+    /// ```
+    /// let library = sandbox_config::PresetLibrary::built_in();
+    /// let hash = |name: &str| library.compose(&[name.to_owned()]).unwrap().sha256();
+    /// assert_eq!(hash("rust"), hash("rust"));
+    /// assert_ne!(hash("rust"), hash("go"));
+    /// ```
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        sandbox_names::hex(Sha256::digest(self.to_json().to_string()))
     }
 
     /// Returns the files and directories of the home directory.

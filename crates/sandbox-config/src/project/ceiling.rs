@@ -18,10 +18,11 @@ use crate::loading::trust_rules::{self, TrustRule};
 use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::file_rules;
 use crate::mount_syntax::path_scope::climbs;
+use crate::preset::set::PresetSet;
 use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
 use crate::settings::git::{self, GitSettings};
-use crate::settings::{confinement, execution, git_leads, network, sections};
+use crate::settings::{confinement, execution, git_leads, network, presets, sections};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::{Layer, Span};
@@ -36,6 +37,7 @@ pub(crate) struct ReadProject {
     pub(crate) worker_dirs: Vec<PathBuf>,
     pub(crate) own_files: ForgeFiles,
     pub(crate) git: GitSettings,
+    pub(crate) presets: PresetSet,
 }
 
 /// How far workers may call workers.
@@ -106,13 +108,14 @@ pub(crate) fn read_project(
             worker_dirs: Vec::new(),
             own_files: ForgeFiles::default(),
             git: GitSettings::default(),
+            presets: PresetSet::default(),
         };
     };
     version(&mut context.reports, &top);
     check_preferences(&mut context.reports, &top);
     let worker_dirs = worker_dirs(&mut context.reports, &top, found);
     let mut ceiling = Grant::empty();
-    sandbox(context, &top, found, &mut ceiling);
+    let presets = sandbox(context, &top, found, &mut ceiling);
     for mount in Arc::make_mut(&mut ceiling.mounts).iter_mut() {
         mount.outside = !mount.awaits_run() && !mount.host.starts_with(&found.dir);
     }
@@ -154,6 +157,7 @@ pub(crate) fn read_project(
         worker_dirs,
         own_files,
         git,
+        presets,
     }
 }
 
@@ -266,13 +270,14 @@ fn lexically(path: &Path) -> PathBuf {
     plain
 }
 
-/// `sandbox`: the front-end, and the guards that hold for every mount.
+/// `sandbox`: the front-end, and the guards that hold for every mount. Returns the presets that it
+/// names.
 fn sandbox(
     context: &mut LoadContext<'_>,
     top: &MappingFields<'_>,
     found: &ProjectLocation,
     ceiling: &mut Grant,
-) {
+) -> PresetSet {
     ceiling.protect = without(DEFAULT_PROTECT, &[]);
     ceiling.hide = without(DEFAULT_HIDE, &[]);
     let section = top.section(&mut context.reports, "sandbox", &keys::SANDBOX);
@@ -283,7 +288,7 @@ fn sandbox(
     run_storage::knowledge_base(context, top, &mut mounts);
     ceiling.mounts = mounts.into();
     let Some(section) = section else {
-        return;
+        return PresetSet::default();
     };
     if let (Some(top), Some(inner)) = (top.get("network"), section.get("network")) {
         let twice = Diagnostic::error(
@@ -313,6 +318,7 @@ fn sandbox(
     }
     confinement::read_sandbox(context, &section, ceiling);
     guards(context, &section, ceiling);
+    presets::read(context, &section)
 }
 
 /// The protected and hidden names of every mount.

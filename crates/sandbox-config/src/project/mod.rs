@@ -25,6 +25,7 @@ use crate::loading::reserved_paths::{self, ReservedPath};
 use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::open::guards;
+use crate::preset::set::PresetSet;
 use crate::project::ceiling::{Delegation, ReadProject, read_project};
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
@@ -68,6 +69,7 @@ pub struct Project {
     network_lines: Vec<HostLine>,
     storage: RunStorage,
     git: GitSettings,
+    presets: PresetSet,
     warnings: Vec<Diagnostic>,
     widening: Vec<PrivilegedSetting>,
     empty_places: Vec<PrivilegedSetting>,
@@ -114,7 +116,6 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         network_lines,
         ..
     } = context;
-    let warnings = reports.finish()?;
     let (preferences, origins) = layers.finish();
     Ok(Project {
         library,
@@ -134,7 +135,8 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         network_lines,
         storage: read.storage,
         git: read.git,
-        warnings,
+        presets: read.presets,
+        warnings: reports.finish()?,
         widening,
         empty_places,
         root,
@@ -343,6 +345,23 @@ impl Project {
     #[must_use]
     pub fn git(&self) -> &GitSettings {
         &self.git
+    }
+
+    /// Returns the presets that the project names and that the person has agreed to.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "sandbox: { presets: [rust] }\n").unwrap();
+    /// use sandbox_config::{load, Sources, TrustedSettings};
+    /// let mut sources = Sources::new(dir.path());
+    /// assert!(load(&sources).unwrap().presets().is_empty());
+    /// sources.trust = TrustedSettings::Given;
+    /// assert_eq!(load(&sources).unwrap().presets().named(), ["rust"]);
+    /// ```
+    #[must_use]
+    pub fn presets(&self) -> &PresetSet {
+        &self.presets
     }
 
     /// Returns the warnings.

@@ -5,4 +5,5 @@ pub(crate) mod execution;
 pub(crate) mod git;
 pub(crate) mod git_leads;
 pub(crate) mod network;
+pub(crate) mod presets;
 pub(crate) mod sections;

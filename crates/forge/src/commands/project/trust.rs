@@ -3,11 +3,14 @@
 use std::io::{BufRead as _, Write};
 use std::path::PathBuf;
 
-use sandbox_config::{PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutFile};
+use sandbox_config::{
+    PresetSet, PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutFile,
+};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, TrustArgs};
+use crate::commands::preset::describe_contents;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
 use crate::setup;
@@ -27,6 +30,7 @@ pub(crate) fn run(
         TrustedSettings::Given,
     )?;
     let keys = widening(&project)?;
+    let presets = project.presets();
     let state = ambient
         .state
         .as_deref()
@@ -36,13 +40,17 @@ pub(crate) fn run(
     let before = |key: &PrivilegedSetting| hashes.contains(key.hash());
     let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
     match global.json {
-        false => show(&mut std::io::stdout().lock(), &keys, before).map_err(CliError::stdout)?,
+        false => {
+            show(&mut std::io::stdout().lock(), &keys, presets, before).map_err(CliError::stdout)?
+        }
         // Standard output is for the object; a question shows the keys all the same.
-        true if asks => show(&mut std::io::stderr().lock(), &keys, before).map_err(terminal)?,
+        true if asks => {
+            show(&mut std::io::stderr().lock(), &keys, presets, before).map_err(terminal)?
+        }
         true => {}
     }
     if args.show || keys.is_empty() {
-        return done(global, &keys, before);
+        return done(global, &keys, presets, before);
     }
     if args.revoke {
         store.change(|hashes| {
@@ -51,10 +59,10 @@ pub(crate) fn run(
             }
         })?;
         told(global, "Revoked", &keys, "`forge trust` agrees again")?;
-        return done(global, &keys, |_| false);
+        return done(global, &keys, presets, |_| false);
     }
     if !args.yes && !agreed(global, ambient)? {
-        done(global, &keys, before)?;
+        done(global, &keys, presets, before)?;
         return Ok(ExitKind::Negative);
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
@@ -64,7 +72,7 @@ pub(crate) fn run(
         &keys,
         "`forge trust --revoke` takes it back",
     )?;
-    done(global, &keys, |_| true)
+    done(global, &keys, presets, |_| true)
 }
 
 /// Prints the change that was made, and the command that undoes it.
@@ -104,7 +112,13 @@ pub(crate) fn ask_now(
         .filter(|key| !known.contains(key.hash()))
         .cloned()
         .collect();
-    show(&mut std::io::stderr().lock(), &keys, |_| false).map_err(terminal)?;
+    show(
+        &mut std::io::stderr().lock(),
+        &keys,
+        project.presets(),
+        |_| false,
+    )
+    .map_err(terminal)?;
     let yes = !keys.is_empty() && agreed(global, ambient)?;
     if yes {
         store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
@@ -116,19 +130,24 @@ pub(crate) fn ask_now(
 fn done(
     global: &Global,
     keys: &[PrivilegedSetting],
+    presets: &PresetSet,
     is_trusted: impl Fn(&PrivilegedSetting) -> bool,
 ) -> Result<ExitKind, CliError> {
     if global.json {
         let keys: Vec<Value> = keys
             .iter()
             .map(|key| {
-                json!({
+                let mut object = json!({
                     "key": key.key(),
                     "value": key.value(),
                     "origin": key.origin().to_string(),
                     "why": key.rule().why(),
                     "agreed": is_trusted(key),
-                })
+                });
+                if key.key() == PresetSet::KEY {
+                    object["contents"] = presets.to_json();
+                }
+                object
             })
             .collect();
         let mut out = std::io::stdout().lock();
@@ -148,6 +167,7 @@ fn widening(project: &Project) -> Result<Vec<PrivilegedSetting>, CliError> {
 fn show(
     out: &mut impl Write,
     keys: &[PrivilegedSetting],
+    presets: &PresetSet,
     is_trusted: impl Fn(&PrivilegedSetting) -> bool,
 ) -> std::io::Result<()> {
     if keys.is_empty() {
@@ -166,7 +186,13 @@ fn show(
             escape(key.value()),
             escape(&key.origin().to_string()),
             key.rule().why()
-        )
+        )?;
+        if key.key() == PresetSet::KEY {
+            for line in describe_contents(presets).lines() {
+                writeln!(out, "    {line}")?;
+            }
+        }
+        Ok(())
     })
 }
 

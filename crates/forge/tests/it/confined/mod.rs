@@ -23,6 +23,7 @@ mod parts;
 pub(crate) mod patterns;
 mod presets;
 mod programs;
+mod project_presets;
 mod published_names;
 mod published_ports;
 mod quarantine;
@@ -33,6 +34,7 @@ mod stopping;
 mod stress;
 mod terminal;
 mod tracked;
+mod users;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
