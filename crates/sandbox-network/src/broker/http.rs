@@ -1,11 +1,13 @@
 //! HTTP between a client and a host, for proxies that read requests: hyper reads and writes both
 //! sides, so that a request that reaches a server is exactly the one that was judged.
 
+mod client_heads;
 mod stream;
 mod upstream;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -23,6 +25,7 @@ use super::record::Refusal;
 use crate::host::Host;
 use stream::BufferedStream;
 
+pub(super) use client_heads::ClientHeads;
 pub(super) use upstream::HttpUpstream;
 
 /// Headers that are meant for the next hop only (RFC 9110, section 7.6.1), and `Expect`, which hyper
@@ -46,20 +49,31 @@ pub(super) type Body = Either<Incoming, Full<Bytes>>;
 /// A request that is not valid, with the reason.
 pub(super) struct BadRequest(pub(super) &'static str);
 
-/// Serves the requests of a client, one after the other. `first`: bytes that have been read.
+/// Serves the requests of a client, one after the other. `first`: bytes that have been read. `heads`:
+/// see [`ClientHeads`]; a connection ends after a body in chunks then.
 pub(super) async fn serve_client<F>(
     state: &ServiceContext,
     client: TcpStream,
     first: Vec<u8>,
+    heads: Option<Arc<ClientHeads>>,
     answer: impl Fn(Request<Incoming>) -> F,
 ) where
     F: Future<Output = Response<Body>>,
 {
-    let service = service_fn(|request| {
+    let stream = BufferedStream::new(client, first).with_heads(heads.clone());
+    let stream = TokioIo::new(stream);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let heads = heads.as_ref();
+        let may_follow = heads.is_none_or(|heads| heads.complete(request.headers_mut()));
         let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
+        async move {
+            let answer = answered.await;
+            Ok::<_, Infallible>(match may_follow {
+                true => answer,
+                false => close(answer),
+            })
+        }
     });
-    let stream = TokioIo::new(BufferedStream::new(client, first));
     // An error ends this client's connection; hyper has answered what it could not read.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())

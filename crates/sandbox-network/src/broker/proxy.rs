@@ -18,8 +18,8 @@ use super::http::{status_line, status_of};
 use super::record::{Protocol, Refusal, escape, shown};
 use super::tunnel;
 use crate::host::Host;
-pub(super) use head::MAX_HEAD;
 use head::ProxyRequest;
+pub(super) use head::{MAX_HEAD, MAX_HEADERS};
 
 const SOCKS_4: u8 = 4;
 const SOCKS_5: u8 = 5;

@@ -38,7 +38,8 @@ pub(in super::super) async fn serve(
         let context = Arc::clone(&context);
         async move { context.answer(request).await }
     };
-    serve_client(state, client, Vec::new(), answer).await;
+    let heads = Some(Arc::default());
+    serve_client(state, client, Vec::new(), heads, answer).await;
 }
 
 impl CredentialClient {

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::super::record::Counters;
+use super::client_heads::ClientHeads;
 
 /// A connection with bytes that were read before.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct BufferedStream {
     next: usize,
     /// Figures of a connection to a host. `None` for a client.
     counters: Option<Arc<Counters>>,
+    /// The heads of a client's requests. `None` for a connection to a host.
+    heads: Option<Arc<ClientHeads>>,
 }
 
 impl BufferedStream {
@@ -28,7 +31,14 @@ impl BufferedStream {
             buffered,
             next: 0,
             counters: None,
+            heads: None,
         }
+    }
+
+    /// Notes what is read, as heads of a client's requests.
+    pub(super) fn with_heads(mut self, heads: Option<Arc<ClientHeads>>) -> BufferedStream {
+        self.heads = heads;
+        self
     }
 
     /// Counts what is written as sent and what is read as received.
@@ -62,6 +72,9 @@ impl AsyncRead for BufferedStream {
             ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         }
         self.count_received(buffer.filled().len() - before);
+        if let Some(heads) = &self.heads {
+            heads.add(&buffer.filled()[before..]);
+        }
         Poll::Ready(Ok(()))
     }
 }

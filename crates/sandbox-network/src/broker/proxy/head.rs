@@ -5,7 +5,8 @@ use crate::host::Host;
 
 /// Most bytes of a head.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
-const MAX_HEADERS: usize = 100;
+/// Most headers of a head, as hyper has it.
+pub(crate) const MAX_HEADERS: usize = 100;
 
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
