@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes of errors that are not in a project or worker file.
-const CODES: [(&str, &str); 85] = [
+const CODES: [(&str, &str); 88] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     (
         "approve.answered",
@@ -165,6 +165,18 @@ const CODES: [(&str, &str); 85] = [
     ),
     ("record", "a run could not be recorded"),
     ("preset", "a preset cannot be used or written"),
+    (
+        "preset.home",
+        "a kept home directory cannot be read or removed",
+    ),
+    (
+        "preset.home_in_use",
+        "a command uses the home directory that is to be removed",
+    ),
+    (
+        "preset.home_unknown",
+        "no home directory is kept for the project",
+    ),
     ("review", "a review cannot be read or changed"),
     (
         "review.changed",

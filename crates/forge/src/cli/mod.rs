@@ -32,7 +32,7 @@ pub(crate) use log::{LogAction, LogArgs, LogFormat, Selection};
 pub(crate) use mcp::{InstallArgs, McpAction, McpArgs};
 pub(crate) use node::{NodeAction, NodeArgs};
 pub(crate) use pages::{CompletionsArgs, HelpArgs, ManArgs, SchemaArgs, SchemaKind};
-pub(crate) use preset::{PresetAction, PresetArgs};
+pub(crate) use preset::{PresetAction, PresetArgs, PresetHomeAction, PresetHomeArgs};
 pub(crate) use project::{
     CheckArgs, CheckFormat, CleanArgs, ConfigAction, ConfigArgs, ExplainArgs, InitArgs, TrustArgs,
     WorkerAction, WorkerArgs,
@@ -275,7 +275,8 @@ pub(crate) enum ForgeCommand {
     /// Do the work of another forge's calls where this one is: in a container.
     #[command(hide = true)]
     Node(NodeArgs),
-    /// List, show, check and copy the presets of `forge exec`: the needs of known programs.
+    /// List, show, check and copy the presets of `forge exec`: the needs of known programs. Their kept home
+    /// directories.
     Preset(PresetArgs),
     /// List and restore files that commands created under protected names.
     Quarantine(QuarantineArgs),

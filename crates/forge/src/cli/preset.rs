@@ -46,4 +46,37 @@ pub(crate) enum PresetAction {
         /// The name of yours.
         new: String,
     },
+    /// The home directories that forge keeps for commands with presets, one for each project.
+    Home(PresetHomeArgs),
+}
+
+/// `forge preset home`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge preset home list
+  forge preset home remove .
+  forge preset home remove --all
+
+A home directory has what commands wrote into it: logins, sessions, caches. State of yours that is
+shared is not in it. At most 256 are kept, and none of more than 16 GiB is used.")]
+pub(crate) struct PresetHomeArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<PresetHomeAction>,
+}
+
+/// An action on kept home directories.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PresetHomeAction {
+    /// The home directories with their size and age, as `forge preset home` alone.
+    List,
+    /// Remove home directories with everything in them. One that a command uses stays.
+    Remove {
+        /// The directory of a project, or the name of a home directory.
+        #[arg(value_name = "PROJECT", required_unless_present = "all", value_hint = clap::ValueHint::DirPath)]
+        projects: Vec<PathBuf>,
+        /// All of them.
+        #[arg(long, conflicts_with = "projects")]
+        all: bool,
+    },
 }

@@ -1,5 +1,7 @@
 //! `forge preset`: the presets of `forge exec`.
 
+mod home;
+
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -27,6 +29,7 @@ pub(crate) fn run(
         PresetAction::Show { name, expanded } => show(global, &library, name, *expanded),
         PresetAction::Check { what } => check(global, &library, what),
         PresetAction::Copy { name, new } => copy(global, &library, name, new, ambient),
+        PresetAction::Home(args) => home::run(global, args, ambient),
     }
 }
 

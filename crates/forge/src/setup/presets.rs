@@ -1,8 +1,8 @@
 //! Presets of `forge exec`: the answers of the person and their tools, and the home directory that
 //! is kept for the commands of a project.
 
-mod kept_home;
 mod outside_keys;
+mod project_home;
 mod registries;
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use os_sandbox::{Backend, Plan, Policy};
 use sandbox_config::{
-    ExtraDirs, FoundRegistry, Grant, HostGroup, PersonalRules, PresetChoice, PresetLibrary,
-    PresetRights, PresetSet, PresetState, Project, SharedState, StateMode, WithoutFile,
+    FoundRegistry, Grant, HostGroup, PresetChoice, PresetLibrary, PresetRights, PresetSet,
+    PresetState, Project, StateMode, WithoutFile,
 };
 use sandbox_names::hex;
 use serde_json::{Value, json};
@@ -27,12 +27,9 @@ use crate::output::stderr;
 use crate::setup;
 use crate::setup::program_dirs::PathDirs;
 use crate::state::trust_store::TrustStore;
-use kept_home::KeptHome;
 pub(crate) use outside_keys::KeyServices;
 use outside_keys::OutsideKeys;
-
-/// Directory of the kept home directories, in the state directory.
-const HOMES: &str = "homes";
+use project_home::{HomePlan, LeasedHome};
 
 /// The origin of the names of presets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +46,9 @@ pub(crate) struct ActivePresets {
     named_by: PresetsNamedBy,
     set: PresetSet,
     rights: PresetRights,
-    dirs: ExtraDirs,
+    home: LeasedHome,
+    /// Directories of the person's with programs, which commands read.
+    programs: Vec<PathBuf>,
     /// State and keys of the person that a yes shares.
     shareable: Vec<String>,
     /// `true` if the person shares them.
@@ -162,35 +161,31 @@ fn activate(
     let shares = match (args.share, args.no_share) {
         (true, _) => true,
         (_, true) => false,
-        (false, false) => {
-            // A yes to presets that a person names is not one to those that a project names.
-            let asking = (named_by == PresetsNamedBy::Project).then_some(project.as_path());
-            wishes.ask(global, ambient, asking)?
-        }
+        // A yes to presets that a person names is not one to those that a project names.
+        (false, false) => match named_by {
+            PresetsNamedBy::CommandLine => wishes.ask(global, ambient, None)?,
+            PresetsNamedBy::Project => wishes.ask(global, ambient, Some(&project))?,
+        },
     };
-    let keys: Vec<String> = wishes
-        .outside
-        .keys()
-        .map(|(key, _)| key.to_owned())
-        .collect();
+    let keys = wishes.outside.keys();
+    let keys: Vec<String> = keys.map(|(key, _)| key.to_owned()).collect();
     let registries = registries::find(&set, &project, home, ambient);
+    let programs = program_dirs(&set, home, ambient);
     let choice = PresetChoice {
         groups: args.host_groups.clone(),
         keys: shares,
-        // A person who answered the question has only agreed to their use.
+        // An answer to the question only agrees to their use.
         withheld: if args.share { Vec::new() } else { keys },
         added: match shares {
             true => wishes.outside.of_presets().map(str::to_owned).collect(),
             false => Vec::new(),
         },
-        programs: program_dirs(&set, home, ambient),
+        programs: programs.clone(),
         registries: registries.own,
     };
     let rights = set.rights(&choice)?;
-    let mut dirs = prepare_home(&set, &project, home, shares, ambient)?;
-    for state in &mut dirs.state {
-        state.writable &= !args.read_only;
-    }
+    let home = HomePlan::new(&set, home, shares, args.read_only);
+    let home = home.lease(&project, ambient)?;
     Ok(ActivePresets {
         named_by,
         shareable: wishes.names(shares),
@@ -203,7 +198,8 @@ fn activate(
         of_project: registries.of_project,
         set,
         rights,
-        dirs,
+        home,
+        programs,
         shares,
         groups: args.host_groups.clone(),
     })
@@ -222,7 +218,7 @@ impl ActivePresets {
 
     /// Returns the policy of a grant with the kept home directory and the shared state.
     pub(crate) fn policy(&self, grant: &Grant) -> Result<Policy, String> {
-        let policy = grant.policy_with_dirs(&self.dirs);
+        let policy = grant.policy_with_dirs(&self.home.dirs);
         policy.map_err(|error| error.to_string())
     }
 
@@ -239,13 +235,13 @@ impl ActivePresets {
 
     /// Returns `true` for a directory of the home directory's, or of shared state.
     pub(crate) fn has_dir(&self, host: &Path) -> bool {
-        host == self.dirs.home || self.dirs.state.iter().any(|state| state.host == host)
+        host == self.home.dirs.home || self.home.dirs.state.iter().any(|state| state.host == host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is
     /// only found after the end.
     pub(crate) fn check(&self, plan: &Plan) -> Result<(), CliError> {
-        let mut state = self.dirs.state.iter();
+        let mut state = self.home.dirs.state.iter();
         let guarded = state.find(|one| one.writable && !one.protect.is_empty());
         match guarded {
             Some(state) if plan.backend() == Backend::Landlock => Err(refused(format!(
@@ -274,9 +270,17 @@ impl ActivePresets {
         let keys = keys.map(|(key, server)| outside_keys::to_json(key, Some(server), is_outside));
         let unfit = self.outside.unfit();
         let unfit = unfit.map(|(key, _)| outside_keys::to_json(key, None, false));
-        let shared = self.dirs.state.iter().map(
+        let shared = self.home.dirs.state.iter().map(
             |state| json!({ "path": state.host.display().to_string(), "writable": state.writable }),
         );
+        let texts = |paths: &[PathBuf]| -> Vec<String> {
+            paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect()
+        };
+        let copies = texts(&self.home.copies).into_iter();
+        let copies = copies.map(|path| json!({ "path": path, "writable": false, "copy": true }));
         json!({
             "presets": self.set.hashes(),
             "named_by": match self.named_by {
@@ -286,8 +290,9 @@ impl ActivePresets {
             "shares": self.shares,
             "keys": keys.chain(unfit).collect::<Vec<_>>(),
             "host_groups": self.groups.iter().map(HostGroup::to_string).collect::<Vec<_>>(),
-            "home": self.dirs.home.display().to_string(),
-            "state": shared.collect::<Vec<_>>(),
+            "home": self.home.dirs.home.display().to_string(),
+            "state": shared.chain(copies).collect::<Vec<_>>(),
+            "programs": texts(&self.programs),
         })
     }
 
@@ -352,7 +357,7 @@ impl ActivePresets {
         for line in self.describe_keys(plan) {
             stderr::print(line);
         }
-        let reads_login = self.shares && self.dirs.state.iter().any(|state| state.writable);
+        let reads_login = self.shares && self.home.dirs.state.iter().any(|state| state.writable);
         let credential = self
             .set
             .credentials()
@@ -542,49 +547,6 @@ fn packages_around(program: &Path) -> Option<PathBuf> {
     let around = program.ancestors();
     let packages = around.filter(|path| path.ends_with("node_modules"));
     packages.last().map(Path::to_owned)
-}
-
-/// Prepares the home directory of a project's commands.
-fn prepare_home(
-    set: &PresetSet,
-    project: &Path,
-    home: &Path,
-    shares: bool,
-    ambient: &Ambient,
-) -> Result<ExtraDirs, CliError> {
-    let state = ambient.state.as_deref();
-    let state = state.ok_or_else(|| refused("missing state directory".to_owned()))?;
-    let name = PersonalRules::file_name(project);
-    let name = name.strip_suffix(".rules").unwrap_or(&name);
-    let failed = |error: std::io::Error| {
-        refused(format!(
-            "the home directory for commands of this project: {error}"
-        ))
-    };
-    let kept = KeptHome::open(state, &Path::new(HOMES).join(name)).map_err(failed)?;
-    let mut shared = Vec::new();
-    for one in set.state() {
-        let is_given = shares || !one.needs_yes();
-        let own = home.join(&one.path);
-        let place = Path::new(&one.path);
-        match (one.mode, own.canonicalize().ok().filter(|_| is_given)) {
-            (StateMode::Copy, Some(own)) => kept.copy(place, &own).map_err(failed)?,
-            (StateMode::Copy, None) => {}
-            (StateMode::Share | StateMode::Read, None) => kept.detach(place).map_err(failed)?,
-            (mode @ (StateMode::Share | StateMode::Read), Some(real)) => {
-                kept.attach(place, &real).map_err(failed)?;
-                shared.push(SharedState {
-                    host: real,
-                    writable: mode == StateMode::Share,
-                    protect: one.protect.clone(),
-                });
-            }
-        }
-    }
-    Ok(ExtraDirs {
-        home: kept.path().to_owned(),
-        state: shared,
-    })
 }
 
 fn refused(text: String) -> CliError {

@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsStr};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -53,6 +55,30 @@ impl RemovalReport {
 
 fn flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+/// Opens a directory. The bits to list and enter it are given back unless nothing is to change.
+fn enter(dir: &OwnedFd, name: &CStr, dry_run: bool) -> Result<OwnedFd> {
+    match openat(dir, name, flags(), Mode::empty()) {
+        Err(Errno::ACCESS) if !dry_run => {
+            give_back_access(dir, name)?;
+            openat(dir, name, flags(), Mode::empty())
+        }
+        opened => opened,
+    }
+}
+
+/// Changes the mode of a directory that cannot be opened, by a handle on exactly this one.
+#[cfg(target_os = "linux")]
+fn give_back_access(dir: &OwnedFd, name: &CStr) -> Result<()> {
+    let handle = openat(dir, name, flags() | OFlags::PATH, Mode::empty())?;
+    let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    rustix::fs::chmod(link, Mode::RWXU)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_back_access(_: &OwnedFd, _: &CStr) -> Result<()> {
+    Err(Errno::ACCESS)
 }
 
 /// Opens `path` below `base` without following a link anywhere on the way.
@@ -128,7 +154,7 @@ impl TreeRemoval<'_> {
             };
             let mut dir = openat(base, ".", flags(), Mode::empty())?;
             for name in self.way.iter().skip(from) {
-                dir = openat(&dir, name.as_c_str(), flags(), Mode::empty())?;
+                dir = enter(&dir, name, self.dry_run)?;
             }
             if device(&fstat(&dir)?) != self.device {
                 return Err(Errno::XDEV);

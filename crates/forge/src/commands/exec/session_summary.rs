@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use os_sandbox::{Contact, ContactKind, ContactOutcome, Enforcement};
 
+use crate::output::describe::byte_count;
+
 /// Hosts that are listed; the rest is counted.
 const MAX_HOSTS: usize = 8;
 
@@ -45,7 +47,7 @@ fn describe(contacts: &[Contact], more: u64) -> Vec<String> {
                 1 => String::new(),
                 times => format!("{times} times, "),
             };
-            let (sent, received) = (bytes(exchange.sent), bytes(exchange.received));
+            let (sent, received) = (byte_count(exchange.sent), byte_count(exchange.received));
             format!("connected: {host} ({times}sent {sent}, received {received})")
         })
         .collect();
@@ -59,25 +61,6 @@ fn describe(contacts: &[Contact], more: u64) -> Vec<String> {
         ));
     }
     lines
-}
-
-/// Returns `count` with a unit of SI: `999 bytes`, `1.2 kB`.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    let (mut unit, mut tenths) = (None, count);
-    for name in UNITS {
-        // With one digit after the point, and without floating point.
-        let whole = if unit.is_some() { tenths / 10 } else { tenths };
-        if whole < 1000 {
-            break;
-        }
-        tenths = whole / 100;
-        unit = Some(name);
-    }
-    match unit {
-        None => format!("{count} bytes"),
-        Some(name) => format!("{}.{} {name}", tenths / 10, tenths % 10),
-    }
 }
 
 #[cfg(test)]
@@ -138,7 +121,7 @@ mod tests {
             (3_150_000, "3.1 MB"),
             (u64::MAX, "18446744.0 TB"),
         ] {
-            assert_eq!(bytes(count), text);
+            assert_eq!(byte_count(count), text);
         }
     }
 }

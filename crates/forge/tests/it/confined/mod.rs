@@ -14,6 +14,7 @@ mod git_config;
 mod git_leads;
 mod hosts;
 mod isolation;
+mod kept_homes;
 mod keys;
 mod limits;
 mod mcp;

@@ -7,7 +7,7 @@ use crate::support::{Ran, World, copy_forge, ran};
 
 const ORDINARY: &str = "65534";
 
-/// Project and home of a user who runs forge.
+/// Project and home of a user of forge.
 pub(super) struct UserWorld {
     pub(super) world: World,
     is_ordinary: bool,
@@ -21,6 +21,16 @@ impl UserWorld {
         for is_ordinary in [false, true].into_iter().filter(|other| is_root || !other) {
             test(&UserWorld::new(is_ordinary, &prepare));
         }
+    }
+
+    /// Returns the world of an ordinary user: another one than this user if this one is root.
+    pub(super) fn ordinary(prepare: impl Fn(&World)) -> UserWorld {
+        UserWorld::new(rustix::process::geteuid().is_root(), prepare)
+    }
+
+    /// Returns the id of an ordinary user, or `0` for the user of the test.
+    pub(super) fn id(&self) -> &'static str {
+        if self.is_ordinary { ORDINARY } else { "0" }
     }
 
     fn new(is_ordinary: bool, prepare: impl Fn(&World)) -> UserWorld {

@@ -2,13 +2,14 @@
 //! path in it is resolved below the open directory: a link that a command left leads nowhere else.
 
 use std::io::{Error, ErrorKind, Result, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use file_sandbox::cap_std::ambient_authority;
 use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
 use crate::bounded::read_bytes;
-use crate::state::private_dirs::make_private;
+use crate::state::remove_contents::{RemovalReport, remove_contents};
 
 /// Bound on the size of a file that is copied, in bytes.
 const MAX_COPY: u64 = 16 << 20;
@@ -20,26 +21,52 @@ const NEW: &str = ".new";
 
 /// An open home directory.
 #[derive(Debug)]
-pub(super) struct KeptHome {
+pub(crate) struct KeptHome {
     path: PathBuf,
     directory: Dir,
 }
 
 impl KeptHome {
-    /// Creates the directory below the state directory, for this user alone, and opens it.
-    pub(super) fn open(state: &Path, below: &Path) -> Result<KeptHome> {
-        let path = make_private(state, below)?.canonicalize()?;
+    /// Opens the directory at a path without links.
+    pub(crate) fn open(path: PathBuf) -> Result<KeptHome> {
         let directory = Dir::open_ambient_dir(&path, ambient_authority())?;
         Ok(KeptHome { path, directory })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Returns the files in it, with their total size.
+    pub(crate) fn measure(&self) -> Result<RemovalReport> {
+        let directory = OwnedFd::from(self.directory.try_clone()?.into_std_file());
+        Ok(remove_contents(&directory, true)?)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// `true` if the link to a file or directory of the person is at `place`.
+    pub(crate) fn is_attached(&self, place: &Path, own: &Path) -> Result<bool> {
+        match self.directory.symlink_metadata(place) {
+            Ok(found) if found.is_symlink() => Ok(self.directory.read_link_contents(place)? == own),
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `true` if an entry of the commands, or none, is at `place`.
+    pub(crate) fn is_detached(&self, place: &Path) -> bool {
+        match self.directory.symlink_metadata(place) {
+            Ok(found) => !found.is_symlink(),
+            Err(_) => self
+                .directory
+                .symlink_metadata(with_suffix(place, ASIDE))
+                .is_err(),
+        }
     }
 
     /// Puts a link to a file or directory of the person at `place`. An entry of the commands is
     /// moved aside.
-    pub(super) fn attach(&self, place: &Path, own: &Path) -> Result<()> {
+    pub(crate) fn attach(&self, place: &Path, own: &Path) -> Result<()> {
         match self.directory.symlink_metadata(place) {
             Ok(found) if found.is_symlink() => {
                 if self.directory.read_link_contents(place)? == own {
@@ -69,7 +96,7 @@ impl KeptHome {
     }
 
     /// Removes the link, and moves the entry of the commands back.
-    pub(super) fn detach(&self, place: &Path) -> Result<()> {
+    pub(crate) fn detach(&self, place: &Path) -> Result<()> {
         let found = self.directory.symlink_metadata(place);
         if found.is_ok_and(|found| found.is_symlink()) {
             self.directory.remove_file(place)?;
@@ -83,7 +110,7 @@ impl KeptHome {
     }
 
     /// Copies a file of the person to `place`, unless commands have one there.
-    pub(super) fn copy(&self, place: &Path, own: &Path) -> Result<()> {
+    pub(crate) fn copy(&self, place: &Path, own: &Path) -> Result<()> {
         if self.directory.symlink_metadata(place).is_ok() {
             return Ok(());
         }
@@ -128,7 +155,8 @@ mod tests {
 
     fn home() -> (tempfile::TempDir, KeptHome) {
         let state = tempfile::tempdir().unwrap();
-        let home = KeptHome::open(state.path(), Path::new("homes/p")).unwrap();
+        fs::create_dir_all(state.path().join("homes/p")).unwrap();
+        let home = KeptHome::open(state.path().join("homes/p")).unwrap();
         (state, home)
     }
 

@@ -1,0 +1,165 @@
+//! `forge preset home`: the home directories that are kept for commands with presets.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use forge_tools::rfc3339;
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, PresetHomeAction, PresetHomeArgs};
+use crate::exit::{CliError, ExitKind};
+use crate::output::describe::{byte_count, table};
+use crate::output::escape::{escape, escape_path};
+use crate::output::stdout::print_result;
+use crate::state::kept_homes::{HomeListing, KeptHomes, home_name};
+
+pub(super) fn run(
+    global: &Global,
+    args: &PresetHomeArgs,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    let state = ambient.state.as_deref();
+    let state = state
+        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+    let homes = KeptHomes::in_state(state);
+    let found = homes.list().map_err(|error| failed(&error))?;
+    match args.action.as_ref().unwrap_or(&PresetHomeAction::List) {
+        PresetHomeAction::List => list(global, &found, ambient),
+        PresetHomeAction::Remove { projects, all } => {
+            let chosen = match all {
+                true => found.iter().collect(),
+                false => {
+                    let chosen = projects.iter().map(|named| find(global, &found, named));
+                    chosen.collect::<Result<Vec<_>, _>>()?
+                }
+            };
+            remove(global, &homes, &chosen)
+        }
+    }
+}
+
+fn list(global: &Global, found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let objects = found.iter().map(|home| {
+        json!({
+            "name": home.name,
+            "project": home.project.as_ref().map(|project| project.to_string_lossy()),
+            "path": home.path.to_string_lossy(),
+            "bytes": home.bytes,
+            "files": home.files,
+            "last_used": rfc3339(home.last_used),
+            "in_use": home.in_use,
+        })
+    });
+    let object = json!({ "homes": objects.collect::<Vec<Value>>() });
+    if found.is_empty() {
+        return print_result(global, &object, "No home directory is kept.");
+    }
+    let head = ["project", "size", "last used", "directory"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(found.iter().map(|home| {
+        let used = match home.in_use {
+            true => "in use".to_owned(),
+            false => age(home.last_used),
+        };
+        vec![
+            shown(home),
+            byte_count(home.bytes),
+            used,
+            escape_path(&home.path),
+        ]
+    }));
+    print_result(
+        global,
+        &object,
+        table(&rows, "", ambient.layout()).trim_end(),
+    )
+}
+
+/// Returns the project of a home directory, or else its own name.
+fn shown(home: &HomeListing) -> String {
+    match &home.project {
+        Some(project) => escape_path(project),
+        None => escape(&home.name),
+    }
+}
+
+/// Returns the time since a moment, in one unit.
+fn age(since: SystemTime) -> String {
+    let passed = SystemTime::now().duration_since(since);
+    let minutes = passed.unwrap_or(Duration::ZERO).as_secs() / 60;
+    let (number, unit) = match minutes {
+        0 => return "just now".to_owned(),
+        1..60 => (minutes, "minute"),
+        60..1440 => (minutes / 60, "hour"),
+        _ => (minutes / 1440, "day"),
+    };
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {unit}{plural} ago")
+}
+
+/// Returns the home directory of a project, whether or not the project still exists.
+fn find<'a>(
+    global: &Global,
+    found: &'a [HomeListing],
+    named: &Path,
+) -> Result<&'a HomeListing, CliError> {
+    let base = global.directory.as_deref().unwrap_or(Path::new("."));
+    let typed = std::path::absolute(base.join(named))
+        .map_err(|error| CliError::usage(format!("{}: {error}", escape_path(named))))?;
+    let project = typed.canonicalize().unwrap_or(typed);
+    let of_project = home_name(&project);
+    let is_it = |home: &&HomeListing| home.name == of_project || Path::new(&home.name) == named;
+    found.iter().find(is_it).ok_or_else(|| {
+        let text = format!("no home directory is kept for {}", escape_path(named));
+        CliError::new(ExitKind::Negative, "preset.home_unknown", text)
+            .hint("see which are kept: forge preset home list")
+    })
+}
+
+fn remove(
+    global: &Global,
+    homes: &KeptHomes,
+    chosen: &[&HomeListing],
+) -> Result<ExitKind, CliError> {
+    let (mut removed, mut in_use, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    for home in chosen {
+        let report = homes.remove(&home.name).map_err(|error| failed(&error))?;
+        match report {
+            None => in_use.push(shown(home)),
+            Some(report) if report.left_count > 0 => {
+                let text = format!("{} entries could not be removed", report.left_count);
+                return Err(failed(&std::io::Error::other(text)));
+            }
+            Some(report) => {
+                lines.push(format!(
+                    "removed the home directory of {} ({})",
+                    shown(home),
+                    byte_count(report.bytes)
+                ));
+                removed.push(json!({ "name": home.name, "bytes": report.bytes }));
+            }
+        }
+    }
+    homes.finish_removals().map_err(|error| failed(&error))?;
+    if chosen.is_empty() {
+        lines.push("No home directory is kept.".to_owned());
+    }
+    let object = json!({ "removed": removed, "in_use": in_use });
+    if !lines.is_empty() || global.json {
+        print_result(global, &object, &lines.join("\n"))?;
+    }
+    match in_use.as_slice() {
+        [] => Ok(ExitKind::Done),
+        names => {
+            let text = format!("commands use the home directory of {}", names.join(", "));
+            let failure = CliError::new(ExitKind::Negative, "preset.home_in_use", text);
+            Err(failure.hint("end them first"))
+        }
+    }
+}
+
+fn failed(error: &std::io::Error) -> CliError {
+    let text = format!("the kept home directories: {error}");
+    CliError::new(ExitKind::Negative, "preset.home", text)
+}
