@@ -22,6 +22,7 @@ mod outside_keys;
 mod own_path;
 mod parts;
 pub(crate) mod patterns;
+mod preset_battery;
 mod presets;
 mod programs;
 mod project_presets;
