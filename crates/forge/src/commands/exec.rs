@@ -255,8 +255,9 @@ fn prepare(
         Some(presets) => presets.with_key_services(policy)?,
         None => policy,
     };
+    let is_of_presets = |host: &Path| presets.is_some_and(|presets| presets.has_dir(host));
     let (policy, review) = match is_reviewed(args, &grant) {
-        true => reviewed::prepare(policy, project, presets, log, ambient)?,
+        true => reviewed::prepare(policy, project, is_of_presets, log, ambient)?,
         false => (policy, None),
     };
     let directory = directory_inside(&policy, here)?;

@@ -21,7 +21,6 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
-use crate::setup::presets::ActivePresets;
 
 /// Lines of a summary without a terminal.
 const LINES: usize = 40;
@@ -56,11 +55,10 @@ struct ReviewedMount {
 pub(super) fn prepare(
     policy: Policy,
     project: &Project,
-    presets: Option<&ActivePresets>,
+    is_of_presets: impl Fn(&Path) -> bool,
     log: &ExecLog,
     ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
-    let is_of_presets = |host: &Path| presets.is_some_and(|presets| presets.has_dir(host));
     let mounts = writable_mounts(&policy, is_of_presets)?;
     if mounts.is_empty() {
         return Ok((policy, None));

@@ -2,6 +2,8 @@
 
 pub(super) use std::convert::{Infallible as ReviewedChanges, Infallible as ReviewedRun};
 
+use std::path::Path;
+
 use os_sandbox::Policy;
 use sandbox_config::Project;
 
@@ -9,12 +11,11 @@ use super::ExecLog;
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
-use crate::setup::presets::ActivePresets;
 
 pub(super) fn prepare(
     _policy: Policy,
     _project: &Project,
-    _presets: Option<&ActivePresets>,
+    _is_of_presets: impl Fn(&Path) -> bool,
     _log: &ExecLog,
     _ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
