@@ -74,7 +74,7 @@ pub use grant::limits::{RunLimit, RunLimits};
 pub use grant::meet::MountSource;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::NetworkAccess;
-pub use grant::preset::PresetRights;
+pub use grant::preset::{PresetRights, SharedState};
 pub use grant::programs::{ProgramDirs, is_version_manager};
 pub use grant::published_ports::PublishedPorts;
 pub use grant::refusal::AccessRefusal;
@@ -98,7 +98,7 @@ pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
 #[cfg(feature = "process")]
-pub use open::process::{ExtraDirs, SharedState};
+pub use open::process::ExtraDirs;
 pub use preset::library::PresetLibrary;
 pub use preset::server_url::ServerUrl;
 pub use preset::set::{FoundRegistry, PresetChoice, PresetSet};

@@ -43,6 +43,7 @@ Examples:
   forge allow 'npm test'
   forge allow 'npm test *' 'cargo (check|test) *'
   forge allow host:example.com:443
+  forge allow read:/home/me/reference
   forge allow --last
   forge allow --list
   forge allow --remove 'npm test'
@@ -53,12 +54,15 @@ configuration directory, which workers cannot reach. What the project blocks sta
 blocked, and a worker gets no right that it does not have. The file and the change are
 shown before anything is written. `*` is one word, or at the end any rest.
 `host:` and a host, as in `network.allow`, lets the commands of this project reach that host
-too, unless the project or your own file denies it.")]
+too, unless the project or your own file denies it. `read:` or `write:` and the whole path of
+a directory shows it to the commands that you type with `forge exec`, not to workers;
+`programs:` adds it to `sandbox.programs`.")]
 pub(crate) struct AllowArgs {
-    /// The commands, as in `shell.rules` of a project file, and hosts, as `host:NAME`.
+    /// The commands, as in `shell.rules` of a project file, hosts, as `host:NAME`, and directories, as
+    /// `read:PATH`, `write:PATH` or `programs:PATH`.
     #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove", "last"])]
     pub(crate) rules: Vec<String>,
-    /// Choose among the hosts that the last run of this project was refused.
+    /// Choose among the hosts, directories and programs that the last run of this project was refused.
     #[arg(long, conflicts_with_all = ["rules", "list", "remove"])]
     pub(crate) last: bool,
     /// List your rules for this project, and where they stand.

@@ -4,7 +4,7 @@
 mod ask_hosts;
 mod command_builder;
 mod container;
-mod denials;
+pub(crate) mod denials;
 mod end_report;
 mod exec_log;
 mod identity;
@@ -33,7 +33,8 @@ use os_sandbox::{
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
-    ExecutionMode, Grant, Project, Risk, RunnerAvailability, RunnerChoice, RunnerKind,
+    ExecutionMode, ExtraDirs, Grant, Project, Risk, RunnerAvailability, RunnerChoice, RunnerKind,
+    SharedState,
 };
 
 use crate::ambient::Ambient;
@@ -52,6 +53,7 @@ use end_report::{describe_limit, notes, print_limit, print_quarantined, print_re
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
 use json_report::{CapturedOutput, as_json, as_text, report};
+use missing::MissingProgram;
 use receipt::Receipt;
 use reviewed::{ReviewedChanges, ReviewedRun};
 
@@ -234,13 +236,9 @@ fn prepare(
     let grant = log.dir().mount_in_run(command_grant(args, project)?)?;
     let unavailable =
         |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
-    let by_name = match presets {
-        None => grant.policy().map_err(|error| error.to_string()),
-        Some(presets) => presets.policy(&grant),
-    }
-    .map_err(unavailable)?;
-    let policy = by_name
-        .clone()
+    let policy = grant
+        .policy_with_dirs(&extra_dirs(args, project, presets))
+        .map_err(|error| unavailable(error.to_string()))?
         .at_host_paths()
         .map_err(|error| unavailable(error.to_string()))?;
     let policy = match args.ask_hosts {
@@ -290,9 +288,18 @@ fn prepare(
         RunnerChoice::Run(RunnerKind::Docker) if review.is_some() => Err(not_reviewed_there()),
         RunnerChoice::Run(RunnerKind::Docker) => match &containers {
             Ok(containers) => {
+                if args.worker.is_none() && !project.personal_dirs().is_empty() {
+                    stderr::print(
+                        "warning: directories of your own rules (`forge allow --list`) are for \
+                         commands on this host, not in a container",
+                    );
+                }
+                let of_mounts = grant
+                    .policy()
+                    .map_err(|error| unavailable(error.to_string()))?;
                 let context = ContainerContext {
                     containers: containers.clone(),
-                    directory: directory_inside(&by_name, here)?,
+                    directory: directory_inside(&of_mounts, here)?,
                     parent_proxy: match policy.network() {
                         Network::Hosts(hosts) => hosts.parent().cloned(),
                         _ => None,
@@ -331,6 +338,28 @@ fn not_reviewed_there() -> CliError {
         "--review keeps changes of a command on this host apart, not in a container",
     )
     .hint("run it on this host: --runner local")
+}
+
+/// Returns the directories of the command beside the project's mounts: those of its presets, and
+/// those of the person's rules.
+fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets>) -> ExtraDirs {
+    let mut dirs = presets.map(|presets| presets.dirs().clone());
+    let dirs = dirs.get_or_insert_default();
+    // The directories of a worker are those that it holds.
+    let own = match args.worker {
+        Some(_) => &[],
+        None => project.personal_dirs(),
+    };
+    for one in own {
+        let is_known = dirs.state.iter().any(|state| state.host == one.host);
+        if !is_known {
+            dirs.state.push(SharedState {
+                writable: one.writable && !args.read_only,
+                ..one.clone()
+            });
+        }
+    }
+    std::mem::take(dirs)
 }
 
 /// Returns the grant of the command.
@@ -519,7 +548,13 @@ fn run_it(
         }
         started => started,
     }
-    .map_err(|error| start_error(&error, program, &here, plan.policy(), ambient))?;
+    .map_err(|error| {
+        let missing = missing_program(&error, program, &here, plan.policy(), ambient);
+        if let (Some(log), Some(missing)) = (kept.as_mut(), &missing) {
+            log.not_shown(missing);
+        }
+        start_error(&error, program, missing, ambient)
+    })?;
     if let Some(review) = &mut review {
         reviewed::started(review);
     }
@@ -575,8 +610,9 @@ fn run_it(
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
         print_limit(&child);
+        let home = ambient.home.as_deref();
         if matches!(args.trace, Some(TraceReport::All | TraceReport::Full)) {
-            denials::print_all(child.enforcement());
+            denials::print_all(child.enforcement(), home);
         }
         // An agent often exits with 0 after a refusal, without the result that it was asked for.
         let is_session = presets.is_some();
@@ -585,10 +621,10 @@ fn run_it(
             lines.into_iter().for_each(stderr::print);
         }
         if !quiet && (is_session || !exit.success()) {
-            print_refusals(child.enforcement(), plan.policy(), args.trace);
+            print_refusals(child.enforcement(), plan.policy(), args.trace, home);
         }
         if report_level(args) == ReportLevel::Full {
-            denials::print_grants(child.enforcement(), ambient.home.as_deref());
+            denials::print_grants(child.enforcement(), home);
         }
         let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
         let hint = hint.filter(|_| !exit.success() && !quiet);
@@ -626,21 +662,31 @@ fn show_changes(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
     }
 }
 
-fn start_error(
+/// Finds out why a program could not be started.
+fn missing_program(
     error: &Error,
     program: &OsStr,
     here: &Path,
     policy: &Policy,
     ambient: &Ambient,
-) -> CliError {
-    let failure = not_started(error);
-    let hint = match error.kind() {
+) -> Option<MissingProgram> {
+    match error.kind() {
         // Landlock alone refuses an interpreter that is not seen instead of hiding it.
         ErrorKind::NotFound | ErrorKind::NotExecutable => {
-            missing::hint(program, here, policy, ambient)
+            MissingProgram::find(program, here, policy, ambient)
         }
         _ => None,
-    };
+    }
+}
+
+fn start_error(
+    error: &Error,
+    program: &OsStr,
+    missing: Option<MissingProgram>,
+    ambient: &Ambient,
+) -> CliError {
+    let failure = not_started(error);
+    let hint = missing.map(|missing| missing.hint(ambient));
     let preset = match error.kind() {
         ErrorKind::NotFound => presets::advice(program, ambient),
         _ => None,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use os_sandbox::{Backend, Plan, Policy};
 use sandbox_config::{
-    FoundRegistry, Grant, HostGroup, PresetChoice, PresetLibrary, PresetRights, PresetSet,
+    ExtraDirs, FoundRegistry, HostGroup, PresetChoice, PresetLibrary, PresetRights, PresetSet,
     PresetState, Project, StateMode, WithoutFile,
 };
 use sandbox_names::hex;
@@ -216,10 +216,9 @@ impl ActivePresets {
         &self.rights
     }
 
-    /// Returns the policy of a grant with the kept home directory and the shared state.
-    pub(crate) fn policy(&self, grant: &Grant) -> Result<Policy, String> {
-        let policy = grant.policy_with_dirs(&self.home.dirs);
-        policy.map_err(|error| error.to_string())
+    /// Returns the kept home directory and the shared state.
+    pub(crate) fn dirs(&self) -> &ExtraDirs {
+        &self.home.dirs
     }
 
     /// Returns a policy with the services of the keys that stay outside.
@@ -235,7 +234,8 @@ impl ActivePresets {
 
     /// Returns `true` for a directory of the home directory's, or of shared state.
     pub(crate) fn has_dir(&self, host: &Path) -> bool {
-        host == self.home.dirs.home || self.home.dirs.state.iter().any(|state| state.host == host)
+        self.home.dirs.home.as_deref() == Some(host)
+            || self.home.dirs.state.iter().any(|state| state.host == host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is
@@ -290,7 +290,7 @@ impl ActivePresets {
             "shares": self.shares,
             "keys": keys.chain(unfit).collect::<Vec<_>>(),
             "host_groups": self.groups.iter().map(HostGroup::to_string).collect::<Vec<_>>(),
-            "home": self.home.dirs.home.display().to_string(),
+            "home": self.home.dirs.home.as_ref().map(|home| home.display().to_string()),
             "state": shared.chain(copies).collect::<Vec<_>>(),
             "programs": texts(&self.programs),
         })

@@ -97,7 +97,7 @@ fn what_would_be_written_is_shown_and_needs_a_yes() {
     --- (new file)
     +++ [DIR]/home/.config/forge/projects/project-[HASH].rules
     @@ -0,0 +1,3 @@
-    +# Commands that forge does not ask about in [DIR]/project, and hosts (`host:NAME`).
+    +# Commands that forge does not ask about in [DIR]/project, hosts (`host:NAME`), directories (`read:PATH`, `write:PATH`, `programs:PATH`).
     +# One pattern a line; `forge allow` writes here. What is blocked stays blocked.
     +wc *
     error: nobody can be asked whether to write this: there is no terminal
@@ -633,7 +633,7 @@ fn the_hosts_of_the_last_run_are_offered() {
     let world = world();
     let none = world.forge(&["allow", "--last"]);
     assert!(
-        none.code(0).stdout.contains("was refused no host"),
+        none.code(0).stdout.contains("was refused nothing"),
         "{}",
         none.stdout
     );

@@ -6,6 +6,29 @@ use std::path::PathBuf;
 
 use crate::grant::network::HostLine;
 
+/// A file or directory of a person that commands see at its own path.
+///
+/// ```
+/// let state = sandbox_config::SharedState {
+///     host: "/home/me/.claude".into(),
+///     writable: true,
+///     executable: false,
+///     protect: vec!["/settings.json".into()],
+/// };
+/// assert!(state.writable);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedState {
+    /// The absolute path, without links.
+    pub host: PathBuf,
+    /// `true` if commands may write.
+    pub writable: bool,
+    /// `true` if commands may execute programs in it.
+    pub executable: bool,
+    /// The names in it that commands do not change, beside those of every mount.
+    pub protect: Vec<String>,
+}
+
 /// Rights that presets add to a project's ceiling ([`PresetSet::rights`](crate::PresetSet::rights)).
 /// The limits of the user file still hold for them, and hosts that the project denies stay denied.
 ///

@@ -3,6 +3,8 @@
 //! patterns, so they are rewritten from the part's top: `.git/hooks` becomes `/hooks` there, and a
 //! part below a guarded name is guarded as a whole. A mount at `.git` is treated alike.
 
+use std::path::Path;
+
 use sandbox_names::fold;
 use sandbox_names::pattern::fits;
 
@@ -35,6 +37,21 @@ impl MountGuardPatterns {
         MountGuardPatterns::after(mount, mount.part_names(), patterns)
     }
 
+    /// Returns the patterns in a directory of the host that no project declares. Patterns with a
+    /// leading `/` count from its own top.
+    pub(crate) fn on_path<'p>(
+        path: &Path,
+        patterns: impl IntoIterator<Item = &'p String>,
+    ) -> MountGuardPatterns {
+        let names: Vec<_> = path
+            .iter()
+            .skip(1)
+            .map(|name| name.to_string_lossy())
+            .collect();
+        let way: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        MountGuardPatterns::below(way.len(), &way, patterns)
+    }
+
     /// Returns the patterns in the directory that the project declares.
     pub(crate) fn on_whole<'p>(
         mount: &'p Mount,
@@ -50,8 +67,17 @@ impl MountGuardPatterns {
         part: impl Iterator<Item = &'p str>,
         patterns: impl IntoIterator<Item = &'p String>,
     ) -> MountGuardPatterns {
-        let top = mount.way.len();
         let way: Vec<&str> = mount.way.iter().map(String::as_str).chain(part).collect();
+        MountGuardPatterns::below(mount.way.len(), &way, patterns)
+    }
+
+    /// Returns the patterns below the names of `way`. A pattern with a leading `/` counts from the
+    /// name at `top`.
+    fn below<'p>(
+        top: usize,
+        way: &[&str],
+        patterns: impl IntoIterator<Item = &'p String>,
+    ) -> MountGuardPatterns {
         let mut guards = MountGuardPatterns {
             everything: false,
             inside: Vec::new(),

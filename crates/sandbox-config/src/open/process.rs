@@ -11,6 +11,7 @@ use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
+use crate::grant::preset::SharedState;
 use crate::grant::published_ports::MAX_PUBLISHED_PORTS;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::open::guards::MountGuardPatterns;
@@ -58,52 +59,39 @@ fn named_hosts(rules: &HostRules) -> Result<NamedHosts, GrantError> {
     Ok(addresses.into_iter().fold(hosts, NamedHosts::address))
 }
 
-/// Directories beside those of a project: for commands that a person gives a home directory.
+/// Directories beside those of a project: for commands that a person types.
 ///
 /// ```
-/// let dirs = sandbox_config::ExtraDirs { home: "/var/lib/me/home".into(), state: Vec::new() };
-/// assert!(dirs.state.is_empty());
+/// let dirs = sandbox_config::ExtraDirs::default();
+/// assert!(dirs.home.is_none() && dirs.state.is_empty());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtraDirs {
     /// The value of `HOME`: an absolute path without links. Commands read and write it, and no guards
-    /// apply in it.
-    pub home: PathBuf,
+    /// apply in it. `None`: commands have a home directory of their own for one run.
+    pub home: Option<PathBuf>,
     /// Files and directories of the person.
     pub state: Vec<SharedState>,
 }
 
-/// A file or directory of a person that commands see at its own path.
-///
-/// ```
-/// let state = sandbox_config::SharedState {
-///     host: "/home/me/.claude".into(),
-///     writable: true,
-///     protect: vec!["/settings.json".into()],
-/// };
-/// assert!(state.writable);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedState {
-    /// The absolute path, without links.
-    pub host: PathBuf,
-    /// `true` if commands may write.
-    pub writable: bool,
-    /// The names in it that commands do not change, beside those of every mount.
-    pub protect: Vec<String>,
-}
-
 impl ExtraDirs {
     fn add_to(&self, builder: PolicyBuilder, variables: Environment) -> PolicyBuilder {
-        let mut builder = builder
-            .mount_resolved(&self.home, KEPT_HOME, Access::ALL)
-            .unguarded(KEPT_HOME)
-            .env(variables.set("HOME", &self.home));
+        let mut builder = match &self.home {
+            Some(home) => builder
+                .mount_resolved(home, KEPT_HOME, Access::ALL)
+                .unguarded(KEPT_HOME)
+                .env(variables.set("HOME", home)),
+            None => builder,
+        };
         for (number, state) in self.state.iter().enumerate() {
             let name = format!("/forge-state-{number}");
             let access = match state.writable {
                 true => Access::READ | Access::WRITE,
                 false => Access::READ,
+            };
+            let access = match state.executable {
+                true => access | Access::EXECUTE,
+                false => access,
             };
             builder = builder.mount_resolved(&state.host, &name, access);
             for pattern in &state.protect {
@@ -149,9 +137,10 @@ impl Grant {
     /// # let home = tempfile::tempdir().unwrap();
     /// use sandbox_config::{ExtraDirs, load, Sources};
     /// let project = load(&Sources::new(dir.path())).unwrap();
-    /// let dirs = ExtraDirs { home: home.path().canonicalize().unwrap(), state: Vec::new() };
+    /// let home = home.path().canonicalize().unwrap();
+    /// let dirs = ExtraDirs { home: Some(home.clone()), state: Vec::new() };
     /// let policy = project.ceiling().policy_with_dirs(&dirs).unwrap();
-    /// assert!(policy.allows(dirs.home.join(".cache/a"), os_sandbox::Access::WRITE));
+    /// assert!(policy.allows(home.join(".cache/a"), os_sandbox::Access::WRITE));
     /// ```
     ///
     /// # Errors

@@ -4,6 +4,7 @@ pub(crate) mod ceiling;
 pub(crate) mod layers;
 pub(crate) mod library;
 mod model_providers;
+pub(crate) mod personal_paths;
 pub(crate) mod personal_rules;
 pub(crate) mod preferences;
 mod preset_rights;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::grant::network::HostLine;
+use crate::grant::preset::SharedState;
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::{ProjectLocation, locate};
@@ -29,6 +31,7 @@ use crate::preset::set::PresetSet;
 use crate::project::ceiling::{Delegation, ReadProject, read_project};
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
+use crate::project::personal_paths::PersonalPathLimits;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::run_storage::RunStorage;
 use crate::project::settings::EffectiveSettings;
@@ -73,6 +76,8 @@ pub struct Project {
     warnings: Vec<Diagnostic>,
     widening: Vec<PrivilegedSetting>,
     empty_places: Vec<PrivilegedSetting>,
+    pub(crate) path_limits: PersonalPathLimits,
+    pub(crate) personal_dirs: Vec<SharedState>,
     library: WorkerCatalog,
     /// Everything that was said, met.
     root: YamlNode,
@@ -89,13 +94,16 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let user = user_file(&mut context.reports, sources, &found);
     let (root, layers) = merge_layers(&mut context, user.as_ref(), root);
     let mut read = read_project(&mut context, &root, &found);
-    personal_rules::add(&mut context, &found, &mut read.ceiling);
+    let paths = personal_rules::add(&mut context, &found, &mut read.ceiling);
     preset_rights::add(&mut context, &root, &mut read.ceiling);
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
     }
     guards::report(&mut context.reports, &read.ceiling);
     let out_of_reach = check_reserved_paths(&mut context, &read);
+    let path_limits =
+        PersonalPathLimits::new(&read.ceiling, &out_of_reach, sources.home.as_deref());
+    let personal_dirs = personal_paths::add(&mut context, &path_limits, &paths, &mut read.ceiling);
     let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
@@ -139,6 +147,8 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         warnings: reports.finish()?,
         widening,
         empty_places,
+        path_limits,
+        personal_dirs,
         root,
     })
 }

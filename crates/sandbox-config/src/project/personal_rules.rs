@@ -1,8 +1,9 @@
-//! The person's rules for one project: commands that this person is not asked about there, and hosts
-//! that commands reach beside those that the project names.
+//! The person's rules for one project: commands that this person is not asked about there, hosts
+//! that commands reach beside those that the project names, and directories that commands see.
 //!
 //! They are in a file of the user's, one for each project directory, outside the project: one
-//! pattern of a command or `host:PATTERN` a line, `#` begins a comment. A rule for commands answers
+//! pattern of a command, `host:PATTERN` or a [directory](super::personal_paths) a line, `#` begins a
+//! comment. A rule for commands answers
 //! a question of the project and its workers. It never lifts a block, and gives no right that the
 //! worker does not have. A host becomes a part of the project's network: hosts that the project or
 //! the user file denies stay denied, and a worker that lists hosts keeps to its own list.
@@ -20,6 +21,7 @@ use crate::grant::shell::{CommandPattern, CommandRule};
 use crate::grant::verdict::Verdict;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
+use crate::project::personal_paths::{MAX_PATHS, PersonalPath};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::escape::{is_hidden, visible};
 use crate::syntax::fields::Reports;
@@ -49,6 +51,7 @@ pub struct PersonalRules {
     text: String,
     pub(crate) rules: Vec<CommandRule>,
     pub(crate) hosts: Vec<HostLine>,
+    pub(crate) paths: Vec<PersonalPath>,
 }
 
 /// The beginning of a line that names a host.
@@ -58,6 +61,7 @@ const HOST: &str = "host:";
 enum PersonalRule {
     Command(CommandRule),
     Host(HostLine),
+    Path(PersonalPath),
 }
 
 impl PersonalRule {
@@ -66,6 +70,7 @@ impl PersonalRule {
         match self {
             PersonalRule::Command(rule) => rule.pattern.text().to_owned(),
             PersonalRule::Host(line) => format!("{HOST}{}", line.pattern),
+            PersonalRule::Path(line) => line.text(),
         }
     }
 }
@@ -103,6 +108,7 @@ impl PersonalRules {
                     text: String::new(),
                     rules: Vec::new(),
                     hosts: Vec::new(),
+                    paths: Vec::new(),
                 });
             }
             // A program that can write there answers for this person.
@@ -133,7 +139,7 @@ impl PersonalRules {
 
     fn of(text: &Arc<SourceText>) -> Result<PersonalRules, Diagnostics> {
         let mut reports = Reports::default();
-        let (mut rules, mut hosts) = (Vec::new(), Vec::new());
+        let (mut rules, mut hosts, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         let mut start = 0;
         for line in text.text.split_inclusive('\n') {
             let span = Span {
@@ -145,7 +151,7 @@ impl PersonalRules {
             if is_comment(line) {
                 continue;
             }
-            if rules.len() + hosts.len() == MAX_RULES {
+            if rules.len() + hosts.len() + paths.len() == MAX_RULES {
                 let message = format!("more than {MAX_RULES} rules");
                 reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&span));
                 break;
@@ -153,6 +159,12 @@ impl PersonalRules {
             match rule(line, &span) {
                 Ok(PersonalRule::Command(rule)) => rules.push(rule),
                 Ok(PersonalRule::Host(line)) => hosts.push(line),
+                Ok(PersonalRule::Path(_)) if paths.len() == MAX_PATHS => {
+                    let message = format!("more than {MAX_PATHS} directories");
+                    reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&span));
+                    break;
+                }
+                Ok(PersonalRule::Path(line)) => paths.push(line),
                 Err(mistake) => reports.add(*mistake),
             }
         }
@@ -161,6 +173,7 @@ impl PersonalRules {
             text: text.text.clone(),
             rules,
             hosts,
+            paths,
         })
     }
 
@@ -170,13 +183,16 @@ impl PersonalRules {
         &self.text
     }
 
-    /// Returns the rules with their locations: those for commands, then the hosts, each in the order
-    /// of the file.
+    /// Returns the rules with their locations: those for commands, then the hosts, then the
+    /// directories, each in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (String, &ConfigOrigin)> {
         let rules = self.rules.iter();
         let rules = rules.map(|rule| (rule.pattern.text().to_owned(), &rule.origin));
         let hosts = self.hosts.iter();
-        rules.chain(hosts.map(|line| (format!("{HOST}{}", line.pattern), &line.origin)))
+        let hosts = hosts.map(|line| (format!("{HOST}{}", line.pattern), &line.origin));
+        let paths = self.paths.iter();
+        let paths = paths.map(|line| (line.text(), &line.origin));
+        rules.chain(hosts).chain(paths)
     }
 
     /// Returns the rule for exactly this command; `None` if it cannot be one.
@@ -193,7 +209,7 @@ impl PersonalRules {
         let typed = SourceText::inline("RULE".to_owned(), Layer::CommandLine, text.clone());
         match rule(&text, &Span::start(&typed)).ok()? {
             PersonalRule::Command(rule) => Some(rule.pattern),
-            PersonalRule::Host(_) => None,
+            PersonalRule::Host(_) | PersonalRule::Path(_) => None,
         }
     }
 
@@ -224,7 +240,8 @@ impl PersonalRules {
             }
             if text.is_empty() {
                 text = format!(
-                    "# Commands that forge does not ask about in {}, and hosts (`host:NAME`).\n\
+                    "# Commands that forge does not ask about in {}, hosts (`host:NAME`), directories (`read:PATH`, \
+                     `write:PATH`, `programs:PATH`).\n\
                      # One pattern a line; `forge allow` writes here. What is blocked stays blocked.\n",
                     visible(&project.to_string_lossy())
                 );
@@ -250,15 +267,23 @@ impl PersonalRules {
     }
 }
 
-/// Gives a project's ceiling the rules of the user for it. Mistakes are reported.
-pub(crate) fn add(context: &mut LoadContext<'_>, found: &ProjectLocation, ceiling: &mut Grant) {
+/// Gives a project's ceiling the rules of the user for it, and returns the directories among them.
+/// Mistakes are reported.
+pub(crate) fn add(
+    context: &mut LoadContext<'_>,
+    found: &ProjectLocation,
+    ceiling: &mut Grant,
+) -> Vec<PersonalPath> {
     let Some(dir) = &context.sources.personal_rules else {
-        return;
+        return Vec::new();
     };
     let file = dir.join(PersonalRules::file_name(&found.dir));
     let rules = match PersonalRules::read(&file, &found.show(&file)) {
         Ok(rules) => rules,
-        Err(mistakes) => return context.reports.extend(mistakes.into_list()),
+        Err(mistakes) => {
+            context.reports.extend(mistakes.into_list());
+            return Vec::new();
+        }
     };
     let hosts = rules.hosts.iter().map(|line| line.pattern.clone());
     let denied = denied_hosts(&context.network_lines);
@@ -267,6 +292,7 @@ pub(crate) fn add(context: &mut LoadContext<'_>, found: &ProjectLocation, ceilin
     if let Some(shell) = &mut ceiling.shell {
         shell.personal = rules.rules.into();
     }
+    rules.paths
 }
 
 fn is_comment(line: &str) -> bool {
@@ -329,6 +355,22 @@ fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
         return Ok(PersonalRule::Host(HostLine {
             key: "allow",
             pattern,
+            origin: at(0, text).origin(),
+        }));
+    }
+    if let Some((access, path)) = PersonalPath::split(text) {
+        let parsed = PersonalPath::parse_path(path).ok_or_else(|| {
+            let message =
+                format!("`{path}` cannot be shown: it is not an absolute path without `..`");
+            mistake(
+                message,
+                at(text.len() - path.len(), path),
+                "write the whole path",
+            )
+        })?;
+        return Ok(PersonalRule::Path(PersonalPath {
+            access,
+            path: parsed,
             origin: at(0, text).origin(),
         }));
     }

@@ -20,6 +20,7 @@ mod network;
 mod own_dirs;
 mod own_sandbox;
 mod pages;
+mod personal_paths;
 mod places;
 mod presets;
 mod providers;

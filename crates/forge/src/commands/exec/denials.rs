@@ -8,19 +8,17 @@ use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
 use super::{proposals::Proposals, touched};
 use crate::output::stderr;
 
-/// Prints every denial of a command, whatever came of it.
-pub(super) fn print_all(receipt: &Enforcement) {
+const ALLOW_HINT: &str = "hint: allow it for yourself, in this project: forge allow --last";
+
+/// Prints every denial of a command, whatever came of it. `home`: the person's home directory.
+pub(super) fn print_all(receipt: &Enforcement, home: Option<&Path>) {
     if let Some(touched) = &receipt.touched {
         touched::describe(touched)
             .into_iter()
             .for_each(stderr::print);
     }
     for denial in &receipt.denials {
-        let program = match denial.program.as_str() {
-            "" => "a program that has ended",
-            name => name,
-        };
-        stderr::print(format!("refused: {denial}, to {program}"));
+        stderr::print(format!("refused: {}", with_program(denial)));
     }
     if receipt.more_denials {
         stderr::print("refused: more, which are not listed");
@@ -34,7 +32,7 @@ pub(super) fn print_all(receipt: &Enforcement) {
     }
     // Full reports end with grants.
     if receipt.touched.is_none() {
-        print_hints(&receipt.denials.iter().collect::<Vec<_>>());
+        print_hints(&receipt.denials.iter().collect::<Vec<_>>(), home);
     }
 }
 
@@ -44,16 +42,16 @@ pub(super) fn print_grants(receipt: &Enforcement, home: Option<&Path>) {
     for line in proposals.lines() {
         stderr::print(format!("grant: {line}"));
     }
-    if proposals.without > 0 {
+    let without = proposals.count_without();
+    if without > 0 {
         stderr::print(format!(
-            "grant: none is proposed for {} of the refusals",
-            proposals.without
+            "grant: none is proposed for {without} of the refusals"
         ));
     }
 }
 
 /// Prints the denials of a command that failed, and one hint for each kind of them.
-pub(super) fn print(receipt: &Enforcement) {
+pub(super) fn print(receipt: &Enforcement, home: Option<&Path>) {
     // Its output went to the terminal.
     let denials = relevant_denials(&receipt.denials, None);
     let writable: Vec<String> = receipt
@@ -65,18 +63,35 @@ pub(super) fn print(receipt: &Enforcement) {
     for line in describe_denials(&denials, &writable, receipt.more_denials) {
         stderr::print(line);
     }
-    print_hints(&denials);
+    print_hints(&denials, home);
 }
 
-fn print_hints(denials: &[&Denial]) {
+/// Returns a denial with the program that tried.
+pub(crate) fn with_program(denial: &Denial) -> String {
+    let program = match denial.program.as_str() {
+        "" => "a program that has ended",
+        name => name,
+    };
+    format!("{denial}, to {program}")
+}
+
+fn print_hints(denials: &[&Denial], home: Option<&Path>) {
     let mut hints: Vec<String> = Vec::new();
-    for hint in denials.iter().filter_map(|denial| hint(denial)) {
+    for hint in denials.iter().filter_map(|denial| key_hint(denial)) {
         if !hints.contains(&hint) {
             hints.push(hint);
         }
     }
     for hint in hints {
-        stderr::print(hint);
+        stderr::print(format!("hint: {hint}"));
+    }
+    // What a mount of the project refuses, no rule of a person gives.
+    let outside = denials
+        .iter()
+        .filter(|denial| !matches!(denial.reason, DenialReason::ReadOnly(_)));
+    let outside: Vec<Denial> = outside.copied().cloned().collect();
+    if !Proposals::new(&outside, home).personal_rules().is_empty() {
+        stderr::print(ALLOW_HINT);
     }
 }
 
@@ -101,7 +116,7 @@ fn is_connect(denial: &Denial) -> bool {
 }
 
 /// Returns the key that would allow it. `None` if another line says it, or nothing would.
-fn hint(denial: &Denial) -> Option<String> {
+pub(crate) fn key_hint(denial: &Denial) -> Option<String> {
     let text = match &denial.reason {
         DenialReason::Outside if is_of_kernel(&denial.object) => return None,
         DenialReason::Outside | DenialReason::ReadOnly(_) => {
@@ -132,5 +147,5 @@ fn hint(denial: &Denial) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("hint: {text}"))
+    Some(text)
 }

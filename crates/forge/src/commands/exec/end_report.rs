@@ -1,6 +1,8 @@
 //! Lines for a person at the end of a command: the limit that it met, refused attempts, and guards
 //! that differ from the plan.
 
+use std::path::Path;
+
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
     Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
@@ -37,11 +39,16 @@ pub(super) fn print_limit(child: &Child) {
 }
 
 /// Prints the attempts of the command that were refused, and how to allow them. `trace`: the
-/// report that the person asked for, which has been printed.
-pub(super) fn print_refusals(receipt: &Enforcement, policy: &Policy, trace: Option<TraceReport>) {
+/// report that the person asked for, which has been printed. `home`: the person's home directory.
+pub(super) fn print_refusals(
+    receipt: &Enforcement,
+    policy: &Policy,
+    trace: Option<TraceReport>,
+    home: Option<&Path>,
+) {
     print_refused_hosts(&receipt.contacts);
     if trace.is_none() {
-        denials::print(receipt);
+        denials::print(receipt, home);
     }
     if denials::is_network_off(receipt) {
         let by_name = matches!(policy.network(), Network::Hosts(_));

@@ -12,6 +12,7 @@ use sandbox_names::hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use super::missing::MissingProgram;
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
 use crate::exit::{CliError, ExitKind};
@@ -151,6 +152,13 @@ impl ExecLog {
     /// It went ahead, and could not be started.
     pub(super) fn not_started(self, why: &CliError) -> Result<(), CliError> {
         self.close("not started", Some(why.code()))
+    }
+
+    /// Records that commands do not see the program. There is no receipt of a command that did not
+    /// start.
+    pub(super) fn not_shown(&mut self, missing: &MissingProgram) {
+        let denial = missing.denial();
+        self.record.enforcement = denial.map(|denial| json!({ "denials": [denial] }));
     }
 
     /// Records a run with an uncertain result.

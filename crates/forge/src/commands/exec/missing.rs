@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use os_sandbox::{Access, Policy};
+use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Policy};
 
 use crate::ambient::Ambient;
 use crate::output::escape::escape_path;
@@ -16,68 +16,92 @@ use crate::setup::program_dirs::PathDirs;
 /// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
 const MAX_FIRST_LINE: u64 = 256;
 
-/// Returns a hint about a program that was not found; `here` is the caller's directory.
-pub(super) fn hint(
-    program: &OsStr,
-    here: &Path,
-    policy: &Policy,
-    ambient: &Ambient,
-) -> Option<String> {
-    let sees = |path: &Path| policy.allows(path, Access::READ | Access::EXECUTE);
-    if !program.as_bytes().contains(&b'/') {
-        let outside = find(program, ambient)?;
-        return Some(match sees(&outside) {
-            true => match interpreter(&outside).filter(|path| !sees(path)) {
-                Some(path) => unseen_interpreter(&path, ambient),
-                None => format!("it is at {}", escape_path(&outside)),
-            },
-            false => secrets_of(&outside, ambient),
-        });
-    }
-    let path: PathBuf = here.join(program).components().collect();
-    if !path.is_file() {
-        return None;
-    }
-    match interpreter(&path) {
-        _ if !sees(&path) => Some(secrets_of(&path, ambient)),
-        Some(path) if !path.exists() => Some(format!(
-            "its first line names {}, which does not exist",
-            escape_path(&path)
-        )),
-        // A link out of the visible directories.
-        Some(path) => {
-            let end = path.canonicalize().unwrap_or_else(|_| path.clone());
-            (!sees(&end)).then(|| unseen_interpreter(&end, ambient))
-        }
-        None => {
-            let end = path.canonicalize().ok()?;
-            (!sees(&end)).then(|| secrets_of(&end, ambient))
-        }
-    }
+/// The reason for which a program could not be started.
+pub(super) enum MissingProgram {
+    /// It exists, and commands do not see it.
+    Unseen(PathBuf),
+    /// Its interpreter exists, and commands do not see it.
+    UnseenInterpreter(PathBuf),
+    /// Another reason, in words.
+    Other(String),
 }
 
-fn secrets_of(path: &Path, ambient: &Ambient) -> String {
-    format!(
-        "it is at {}, which commands do not see; {}",
-        escape_path(path),
-        how_to_show(path, ambient)
-    )
-}
+impl MissingProgram {
+    /// Looks for a program that was not found; `here` is the caller's directory.
+    pub(super) fn find(
+        program: &OsStr,
+        here: &Path,
+        policy: &Policy,
+        ambient: &Ambient,
+    ) -> Option<MissingProgram> {
+        let sees = |path: &Path| policy.allows(path, Access::READ | Access::EXECUTE);
+        if !program.as_bytes().contains(&b'/') {
+            let outside = find(program, ambient)?;
+            return Some(match sees(&outside) {
+                true => match interpreter(&outside).filter(|path| !sees(path)) {
+                    Some(path) => MissingProgram::UnseenInterpreter(path),
+                    None => MissingProgram::Other(format!("it is at {}", escape_path(&outside))),
+                },
+                false => MissingProgram::Unseen(outside),
+            });
+        }
+        let path: PathBuf = here.join(program).components().collect();
+        if !path.is_file() {
+            return None;
+        }
+        match interpreter(&path) {
+            _ if !sees(&path) => Some(MissingProgram::Unseen(path)),
+            Some(path) if !path.exists() => Some(MissingProgram::Other(format!(
+                "its first line names {}, which does not exist",
+                escape_path(&path)
+            ))),
+            // A link out of the visible directories.
+            Some(path) => {
+                let end = path.canonicalize().unwrap_or_else(|_| path.clone());
+                (!sees(&end)).then_some(MissingProgram::UnseenInterpreter(end))
+            }
+            None => {
+                let end = path.canonicalize().ok()?;
+                (!sees(&end)).then_some(MissingProgram::Unseen(end))
+            }
+        }
+    }
 
-fn unseen_interpreter(path: &Path, ambient: &Ambient) -> String {
-    format!(
-        "it runs with {}, which commands do not see; {}",
-        escape_path(path),
-        how_to_show(path, ambient)
-    )
+    /// Returns the reason, with the key that shows the program.
+    pub(super) fn hint(&self, ambient: &Ambient) -> String {
+        let (verb, path) = match self {
+            MissingProgram::Unseen(path) => ("is at", path),
+            MissingProgram::UnseenInterpreter(path) => ("runs with", path),
+            MissingProgram::Other(text) => return text.clone(),
+        };
+        format!(
+            "it {verb} {}, which commands do not see; {}",
+            escape_path(path),
+            how_to_show(path, ambient)
+        )
+    }
+
+    /// Returns the refusal for the log; `None` if it is none.
+    pub(super) fn denial(&self) -> Option<Denial> {
+        let path = match self {
+            MissingProgram::Unseen(path) | MissingProgram::UnseenInterpreter(path) => path,
+            MissingProgram::Other(_) => return None,
+        };
+        Some(Denial {
+            operation: DeniedOperation::Execute,
+            object: escape_path(path),
+            reason: DenialReason::NotShown,
+            program: "forge".to_owned(),
+        })
+    }
 }
 
 fn how_to_show(path: &Path, ambient: &Ambient) -> String {
     let directory = path.parent().unwrap_or(path);
     let list = PathDirs::of(directory, ambient.home.as_deref()).list();
     format!(
-        "to show it: `sandbox: {{ programs: [{list}] }}` in the project file or in your own, or \
-         for once: -c 'sandbox.programs=[{list}]'"
+        "to show it: `sandbox: {{ programs: [{list}] }}` in the project file or in your own, for \
+         yourself in this project: forge allow --last, or for once: -c 'sandbox.programs=[{list}]'"
     )
 }
 

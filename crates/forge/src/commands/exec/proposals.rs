@@ -1,19 +1,25 @@
 //! Proposed grants: the smallest lines for a project file that would have let refused attempts pass.
 //! A proposal names one directory, address or socket. It never names `/`, the home directory or a
 //! directory around it, a directory of the system or the kernel, a protected or hidden name, or a
-//! place of credentials; such refusals are counted instead. Nothing is written.
+//! place of credentials; such refusals have a reason instead. Nothing is written.
 //!
 //! Entry point: [`Proposals::new`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
 use sandbox_names::{HIDDEN, PROTECTED, fold, pattern};
 use serde_json::{Value, json};
 
+use crate::setup::program_dirs::PathDirs;
+
 /// Directories of the system and the kernel, of which a project gets no more than forge shows.
-const OF_SYSTEM: [&str; 7] = ["/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys"];
+const OF_SYSTEM: [&str; 15] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root",
+    "/run", "/sbin", "/sys", "/usr", "/var",
+];
 /// Names of places where programs store credentials. The table of hidden names is added.
 const OF_CREDENTIALS: [&str; 12] = [
     ".aws",
@@ -30,6 +36,60 @@ const OF_CREDENTIALS: [&str; 12] = [
     "gcloud",
 ];
 
+/// A grant that would have let a refused attempt pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ProposedGrant {
+    /// A directory to show; `true` if it is to be written.
+    Directory(PathBuf, bool),
+    /// Directories with programs.
+    Programs(Vec<PathBuf>),
+    Host(String),
+    Socket(String),
+}
+
+/// The reason for which no grant is proposed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoGrant {
+    /// The name has characters that were escaped, so the path is not known.
+    Unclear,
+    /// The path has the name of a place of credentials, or one that is protected or hidden anywhere.
+    Secret,
+    /// A directory of the system.
+    OfSystem,
+    /// The home directory, or one around it.
+    AroundHome,
+    /// The path leads through a link to this directory, which the command would not see there.
+    Link(PathBuf),
+    /// No directory around the path exists.
+    Absent,
+    /// A worker's command: its directories are mounts.
+    OfWorker,
+    /// The project, its guards, or another part of the policy decides.
+    Policy,
+    /// A line for the directory would have no effect.
+    NoEffect(String),
+}
+
+impl fmt::Display for NoGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoGrant::Unclear => "its name holds characters that no rule can have",
+            NoGrant::Secret => {
+                "its path has a protected or hidden name, or one of a place of credentials"
+            }
+            NoGrant::OfSystem => "it is in a directory of the system",
+            NoGrant::AroundHome => "its directory is the home directory, or around it",
+            NoGrant::Link(real) => {
+                return write!(f, "the path leads through a link to {}", real.display());
+            }
+            NoGrant::Absent => "no directory around it exists",
+            NoGrant::OfWorker => "the directories of workers are mounts: `sandbox.mounts`",
+            NoGrant::Policy => "a rule of yours does not change it",
+            NoGrant::NoEffect(why) => return f.write_str(why),
+        })
+    }
+}
+
 /// The proposals for the refusals of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
@@ -38,8 +98,10 @@ pub(crate) struct Proposals {
     programs: BTreeSet<PathBuf>,
     hosts: BTreeSet<String>,
     sockets: BTreeSet<String>,
-    /// The number of refusals without a proposal.
-    pub(crate) without: usize,
+    /// The refusals with a proposal.
+    with: Vec<(Denial, ProposedGrant)>,
+    /// The refusals without one.
+    without: Vec<(Denial, NoGrant)>,
 }
 
 impl Proposals {
@@ -47,8 +109,19 @@ impl Proposals {
     pub(crate) fn new(denials: &[Denial], home: Option<&Path>) -> Proposals {
         let mut proposals = Proposals::default();
         for denial in denials {
-            if !proposals.add(denial, home) {
-                proposals.without += 1;
+            match propose(denial, home) {
+                Ok(grant) => proposals.with.push((denial.clone(), grant)),
+                Err(why) => proposals.without.push((denial.clone(), why)),
+            }
+        }
+        for (_, grant) in &proposals.with {
+            match grant {
+                ProposedGrant::Directory(path, is_written) => {
+                    *proposals.mounts.entry(path.clone()).or_default() |= is_written;
+                }
+                ProposedGrant::Programs(paths) => proposals.programs.extend(paths.clone()),
+                ProposedGrant::Host(host) => drop(proposals.hosts.insert(host.clone())),
+                ProposedGrant::Socket(path) => drop(proposals.sockets.insert(path.clone())),
             }
         }
         let all = proposals.mounts.clone();
@@ -62,36 +135,40 @@ impl Proposals {
         proposals
     }
 
-    /// Adds the proposal for one refusal. Returns `false` if none is proposed.
-    fn add(&mut self, denial: &Denial, home: Option<&Path>) -> bool {
-        let reads = matches!(
-            denial.operation,
-            DeniedOperation::Read | DeniedOperation::Execute
-        );
-        match denial.reason {
-            DenialReason::Outside | DenialReason::NotShown | DenialReason::ReadOnly(_) => {
-                let Some(directory) = grantable(&denial.object, home) else {
-                    return false;
-                };
-                if denial.operation == DeniedOperation::Execute {
-                    self.programs.insert(directory);
-                } else {
-                    *self.mounts.entry(directory).or_default() |= !reads;
-                }
-                true
-            }
-            DenialReason::NetworkOff | DenialReason::NotNamed
-                if denial.operation == DeniedOperation::Connect =>
-            {
-                self.hosts.insert(denial.object.clone());
-                true
-            }
-            DenialReason::SocketNotNamed if denial.object.starts_with('/') => {
-                self.sockets.insert(denial.object.clone());
-                true
-            }
-            _ => false,
-        }
+    /// Returns the number of refusals without a proposal.
+    pub(crate) fn count_without(&self) -> usize {
+        self.without.len()
+    }
+
+    /// Returns the refusals without a proposal, with the reasons.
+    pub(crate) fn without(&self) -> &[(Denial, NoGrant)] {
+        &self.without
+    }
+
+    /// Returns the rules of a person for the proposed directories, each with the refusals that it
+    /// lifts.
+    pub(crate) fn personal_rules(&self) -> Vec<(String, Vec<&Denial>)> {
+        let lifted = |lifts: &dyn Fn(&ProposedGrant) -> bool| -> Vec<&Denial> {
+            let with = self.with.iter().filter(|(_, grant)| lifts(grant));
+            with.map(|(denial, _)| denial).collect()
+        };
+        let mounts = self.mounts.iter().map(|(path, is_written)| {
+            let verb = if *is_written { "write" } else { "read" };
+            let rule = format!("{verb}:{}", path.display());
+            let below = |grant: &ProposedGrant| {
+                matches!(grant, ProposedGrant::Directory(one, writes)
+                    if one.starts_with(path) && (*is_written || !*writes))
+            };
+            (rule, lifted(&below))
+        });
+        let programs = self.programs.iter().map(|path| {
+            let rule = format!("programs:{}", path.display());
+            let of = |grant: &ProposedGrant| {
+                matches!(grant, ProposedGrant::Programs(all) if all.contains(path))
+            };
+            (rule, lifted(&of))
+        });
+        mounts.chain(programs).collect()
     }
 
     /// Returns a line for each proposal: the key, and the value to add to it.
@@ -119,37 +196,89 @@ impl Proposals {
     }
 
     pub(crate) fn as_json(&self) -> Value {
-        json!({ "grants": self.lines(), "without_grant": self.without })
+        json!({ "grants": self.lines(), "without_grant": self.without.len() })
     }
 }
 
-/// Returns the directory that shows an object. `None` if it may not be proposed.
-fn grantable(object: &str, home: Option<&Path>) -> Option<PathBuf> {
-    let object = Path::new(object);
-    // Escaped characters are not those of the path.
-    if !object.is_absolute() || object.to_string_lossy().contains('\\') || is_secret(object) {
-        return None;
+/// Returns the grant that would have let an attempt pass.
+fn propose(denial: &Denial, home: Option<&Path>) -> Result<ProposedGrant, NoGrant> {
+    let operation = denial.operation;
+    let reads = matches!(operation, DeniedOperation::Read | DeniedOperation::Execute);
+    match denial.reason {
+        DenialReason::Outside | DenialReason::NotShown | DenialReason::ReadOnly(_) => {
+            let directory = grantable(denial, home)?;
+            if operation != DeniedOperation::Execute {
+                return Ok(ProposedGrant::Directory(directory, !reads));
+            }
+            let Some(home) = home else {
+                return Ok(ProposedGrant::Programs(vec![directory]));
+            };
+            // A version manager's programs need all of its directory.
+            let whole = PathDirs::of(&directory, Some(home)).absolute(home);
+            match whole.iter().any(|path| is_secret(path)) {
+                true => Err(NoGrant::Secret),
+                false => Ok(ProposedGrant::Programs(whole)),
+            }
+        }
+        DenialReason::NetworkOff | DenialReason::NotNamed
+            if operation == DeniedOperation::Connect =>
+        {
+            Ok(ProposedGrant::Host(denial.object.clone()))
+        }
+        DenialReason::SocketNotNamed if denial.object.starts_with('/') => {
+            Ok(ProposedGrant::Socket(denial.object.clone()))
+        }
+        _ => Err(NoGrant::Policy),
     }
-    let directory = object.ancestors().find(|path| path.is_dir())?;
-    // The object may be a link.
-    let real = directory.canonicalize().ok()?;
-    let is_around_home = home.is_none_or(|home| {
-        let real_home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
-        home.starts_with(directory) || real_home.starts_with(&real)
-    });
+}
+
+/// Returns the directory that shows the object of an attempt.
+fn grantable(denial: &Denial, home: Option<&Path>) -> Result<PathBuf, NoGrant> {
+    let object = Path::new(&denial.object);
+    // Escaped characters are not those of the path, and lost bytes are others.
+    if !object.is_absolute() || denial.object.contains(['\\', '\u{fffd}']) {
+        return Err(NoGrant::Unclear);
+    }
+    if is_secret(object) {
+        return Err(NoGrant::Secret);
+    }
+    // A change of a name is a change of the directory that holds it.
+    let is_of_name = matches!(
+        denial.operation,
+        DeniedOperation::Create
+            | DeniedOperation::Remove
+            | DeniedOperation::Move
+            | DeniedOperation::Bind
+    );
+    let mut around = object.ancestors().skip(usize::from(is_of_name));
+    let directory = around.find(|path| path.is_dir()).ok_or(NoGrant::Absent)?;
+    let real = directory.canonicalize().map_err(|_| NoGrant::Absent)?;
+    let real_home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+    let homes: Vec<&Path> = home.into_iter().chain(real_home.as_deref()).collect();
+    let is_around_home =
+        |path: &Path| homes.is_empty() || homes.iter().any(|home| home.starts_with(path));
     let is_of_system = |path: &Path| {
-        let mut system = OF_SYSTEM.iter();
-        let is_top = path.components().count() <= 2;
-        is_top
-            || system.any(|top| {
-                path.starts_with(top) && !home.is_some_and(|home| path.starts_with(home))
-            })
+        let is_at_home = homes.iter().any(|home| path.starts_with(home));
+        let is_scratch = path.starts_with("/var/tmp");
+        let is_below = OF_SYSTEM.iter().any(|top| path.starts_with(top));
+        path.components().count() <= 2 || is_below && !is_at_home && !is_scratch
     };
-    let is_refused = is_around_home
-        || [directory, &real]
-            .into_iter()
-            .any(|path| is_of_system(path) || is_secret(path));
-    (!is_refused).then(|| directory.to_owned())
+    for path in [directory, &real] {
+        if is_of_system(path) {
+            return Err(NoGrant::OfSystem);
+        }
+        if is_around_home(path) {
+            return Err(NoGrant::AroundHome);
+        }
+        if is_secret(path) {
+            return Err(NoGrant::Secret);
+        }
+    }
+    // A command could have made the link, and a mount of its target is not in its place.
+    match real == directory {
+        true => Ok(real),
+        false => Err(NoGrant::Link(real)),
+    }
 }
 
 /// Returns `true` for a path with a part that a built-in pattern protects or hides, or that names
@@ -265,7 +394,7 @@ mod tests {
             "`network.allow`: \"192.0.2.1:80\"".to_owned(),
         ];
         assert_eq!(proposals.lines(), wanted);
-        assert_eq!(proposals.without, 8);
+        assert_eq!(proposals.count_without(), 8);
     }
 
     #[test]
@@ -273,6 +402,6 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let object = scratch.path().join("file");
         let one = denial(DeniedOperation::Read, &object, DenialReason::Outside);
-        assert_eq!(Proposals::new(&[one], None).without, 1);
+        assert_eq!(Proposals::new(&[one], None).count_without(), 1);
     }
 }

@@ -5,38 +5,98 @@ use std::path::Path;
 use os_sandbox::{Contact, ContactOutcome, Denial};
 use sandbox_network::HostPattern;
 
-use super::calls::{CallReader, LogItem};
+use super::calls::{CallReader, LogItem, LoggedCall};
 use super::unreadable;
 use crate::exit::CliError;
-use crate::state::stored_runs::StoredRuns;
+use crate::state::stored_runs::{StoredRun, StoredRuns};
 
-/// Returns the patterns of the hosts that no rule named in the last run of the project, in the order
-/// of the attempts. A host that was only looked up has no port.
-pub(crate) fn unlisted_hosts(state: &Path, project: &Path) -> Result<Vec<HostPattern>, CliError> {
-    let runs = StoredRuns::read(state)?;
-    let is_of_project = |project_of: &Path| project_of == project;
-    let mut newest = runs.newest_first();
-    let last = newest.find(|run| {
-        run.about()
-            .is_some_and(|about| is_of_project(&about.project))
-    });
-    let Some(run) = last else {
-        return Ok(Vec::new());
-    };
-    let failed = |error| unreadable(run, &error);
-    let mut reader = CallReader::new(run).map_err(failed)?;
-    let mut hosts: Vec<HostPattern> = Vec::new();
-    while let Some(item) = reader.next(false).map_err(failed)? {
-        let LogItem::Call(call) = item else { continue };
-        let contacts = call
-            .execution
-            .map(|execution| execution["enforcement"]["contacts"].clone());
-        let contacts: Option<Vec<Contact>> =
-            contacts.and_then(|contacts| serde_json::from_value(contacts).ok());
-        hosts.extend(contacts.iter().flatten().filter_map(pattern));
+/// Bound on the denials of one run.
+const MAX_DENIALS: usize = 1_000;
+
+/// The attempts that the commands of one run were refused.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedAttempts {
+    /// The patterns of the hosts that no rule named, in the order of the attempts. A host that was
+    /// only looked up has no port.
+    pub(crate) hosts: Vec<HostPattern>,
+    /// Each once.
+    pub(crate) denials: Vec<Denial>,
+    /// Denials of commands of workers, which are among `denials`.
+    pub(crate) of_workers: Vec<Denial>,
+    /// `true` if more was refused than is listed: a command reports a bounded number, and so does this.
+    pub(crate) more: bool,
+    /// `true` if a command ran without reports about reads.
+    pub(crate) lacks_reads: bool,
+}
+
+impl RefusedAttempts {
+    /// Reads those of the last run of a project; empty without a run.
+    pub(crate) fn of_last_run(state: &Path, project: &Path) -> Result<Self, CliError> {
+        let runs = StoredRuns::read(state)?;
+        let mut newest = runs.newest_first();
+        let is_of_project = |run: &&StoredRun| {
+            let about = run.about();
+            about.is_some_and(|about| about.project == project)
+        };
+        match newest.find(is_of_project) {
+            Some(run) => Self::read(run),
+            None => Ok(Self::default()),
+        }
     }
+
+    /// Reads those of a run: `last`, or the beginning of its name or id.
+    pub(crate) fn of_run(state: &Path, name: &str) -> Result<Self, CliError> {
+        Self::read(StoredRuns::read(state)?.find(name)?)
+    }
+
+    fn read(run: &StoredRun) -> Result<Self, CliError> {
+        let failed = |error| unreadable(run, &error);
+        let mut reader = CallReader::new(run).map_err(failed)?;
+        let mut refused = Self::default();
+        while let Some(item) = reader.next(false).map_err(failed)? {
+            if let LogItem::Call(call) = item {
+                refused.add(&call);
+            }
+        }
+        refused.hosts = distinct(std::mem::take(&mut refused.hosts));
+        Ok(refused)
+    }
+
+    fn add(&mut self, call: &LoggedCall) {
+        let Some(execution) = &call.execution else {
+            return;
+        };
+        let receipt = &execution["enforcement"];
+        let contacts = serde_json::from_value::<Vec<Contact>>(receipt["contacts"].clone());
+        let contacts = contacts.unwrap_or_default();
+        self.hosts.extend(contacts.iter().filter_map(pattern));
+        // The receipt of a node has that of the command inside.
+        let inside = receipt.get("inside").unwrap_or(receipt);
+        self.more |= inside["more_denials"].as_bool().unwrap_or(false);
+        // A command that did not start has no receipt.
+        self.lacks_reads |= inside.get("backend").is_some() && inside.get("touched").is_none();
+        let found = serde_json::from_value::<Vec<Denial>>(inside["denials"].clone());
+        let is_of_worker = !call.workers().is_empty();
+        for denial in found.into_iter().flatten() {
+            if self.denials.contains(&denial) {
+                continue;
+            }
+            if self.denials.len() == MAX_DENIALS {
+                self.more = true;
+                return;
+            }
+            if is_of_worker {
+                self.of_workers.push(denial.clone());
+            }
+            self.denials.push(denial);
+        }
+    }
+}
+
+/// Returns the hosts without those that are listed twice, and without lookups that a connection
+/// followed, which says more.
+fn distinct(mut hosts: Vec<HostPattern>) -> Vec<HostPattern> {
     let all = hosts.clone();
-    // A lookup says less than the connection that followed, and nothing is listed twice.
     let is_narrower = |one: &HostPattern, other: &HostPattern| other != one && other.is_within(one);
     hosts.retain(|one| !all.iter().any(|other| is_narrower(one, other)));
     let mut seen = Vec::new();
@@ -45,32 +105,7 @@ pub(crate) fn unlisted_hosts(state: &Path, project: &Path) -> Result<Vec<HostPat
         seen.push(one.clone());
         is_new
     });
-    Ok(hosts)
-}
-
-/// Returns the refusals of a run, each once: `last`, or the beginning of its name or id.
-pub(crate) fn denials_of_run(state: &Path, name: &str) -> Result<Vec<Denial>, CliError> {
-    let runs = StoredRuns::read(state)?;
-    let run = runs.find(name)?;
-    let failed = |error| unreadable(run, &error);
-    let mut reader = CallReader::new(run).map_err(failed)?;
-    let mut denials: Vec<Denial> = Vec::new();
-    while let Some(item) = reader.next(false).map_err(failed)? {
-        let LogItem::Call(call) = item else { continue };
-        let Some(execution) = call.execution else {
-            continue;
-        };
-        let receipt = &execution["enforcement"];
-        // The receipt of a node has that of the command inside.
-        let inside = receipt.get("inside").unwrap_or(receipt);
-        let found = serde_json::from_value::<Vec<Denial>>(inside["denials"].clone());
-        for denial in found.into_iter().flatten() {
-            if !denials.contains(&denial) {
-                denials.push(denial);
-            }
-        }
-    }
-    Ok(denials)
+    hosts
 }
 
 /// Returns the pattern that would have let a refused contact pass. `None` of another outcome, and of

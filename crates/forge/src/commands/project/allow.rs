@@ -1,15 +1,16 @@
 //! `forge allow`: the user's own rules for this project, which answer its questions about commands
-//! and name hosts that its commands reach.
+//! and name hosts that its commands reach, and directories that they see.
 //! The change is shown before it is written; the file is replaced whole, under a lock.
 
 use std::io::{BufRead as _, Write as _};
 
-use sandbox_config::{Diagnostic, PersonalRules, TrustedSettings, WithoutFile};
+use sandbox_config::{Diagnostic, PersonalRules, Project, TrustedSettings, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{AllowArgs, Global};
-use crate::commands::log::refused::unlisted_hosts;
+use crate::commands::log::refused::RefusedAttempts;
+use crate::commands::project::offers::Offers;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::stderr;
@@ -31,7 +32,7 @@ pub(crate) fn run(
     let wanted = match args.last {
         false => &args.rules,
         true => {
-            chosen = file.choose_hosts(global, ambient, args.yes)?;
+            chosen = file.choose_refused(global, ambient, args.yes)?;
             &chosen
         }
     };
@@ -102,13 +103,17 @@ impl RulesFile {
             TrustedSettings::Given,
         )?;
         let rules = PersonalRules::parse(&self.path().to_string_lossy(), new)?;
-        let before = old.lines().count();
-        let is_new = |finding: &&Diagnostic| {
+        let added = |finding: &Diagnostic| {
             let line = finding.line().and_then(|line| usize::try_from(line).ok());
-            line.is_some_and(|line| line > before)
+            line.is_some_and(|line| line > old.lines().count())
         };
+        let unusable = rules.unusable_paths(&exec_project(global, ambient)?);
+        if let Some(finding) = unusable.iter().find(|finding| added(finding)) {
+            return Err(CliError::usage(finding.message()));
+        }
         let findings = rules.review(project.ceiling());
-        let mut notes: Vec<String> = findings.iter().filter(is_new).map(note).collect();
+        let findings = findings.iter().filter(|finding| added(finding));
+        let mut notes: Vec<String> = findings.map(note).collect();
         if project.ceiling().shell().is_none() {
             notes.push(
                 "this project offers no shell, so nothing is asked about commands".to_owned(),
@@ -117,9 +122,9 @@ impl RulesFile {
         Ok(notes)
     }
 
-    /// Returns the rules for the hosts that the last run was refused and the person picks. Without a
-    /// person, it lists them; with `all`, it returns all.
-    fn choose_hosts(
+    /// Returns the rules for what the last run was refused and the person picks. Without a person,
+    /// it lists them; with `all`, it returns all.
+    fn choose_refused(
         &self,
         global: &Global,
         ambient: &Ambient,
@@ -127,22 +132,18 @@ impl RulesFile {
     ) -> Result<Vec<String>, CliError> {
         let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
         let state = ambient.state.as_deref().ok_or_else(missing)?;
-        let hosts = unlisted_hosts(state, &self.project)?;
-        let rules: Vec<String> = hosts.iter().map(|host| format!("host:{host}")).collect();
-        if all {
-            return Ok(rules);
-        }
-        if global.json {
-            let project = self.project.to_string_lossy();
-            print_line(json!({ "project": project, "refused": rules }).to_string())?;
+        let refused = RefusedAttempts::of_last_run(state, &self.project)?;
+        let offers = Offers::new(&refused, &exec_project(global, ambient)?, ambient);
+        let rules = offers.rules();
+        if global.json && !all {
+            print_line(offers.to_json(&self.project).to_string())?;
             return Ok(Vec::new());
         }
-        if rules.is_empty() {
-            print_line("the last run of this project was refused no host that a rule could allow")?;
-            return Ok(rules);
+        if !global.json {
+            offers.print(all)?;
         }
-        for (number, rule) in rules.iter().enumerate() {
-            print_line(format!("{}  {}", number + 1, escape(rule)))?;
+        if all || rules.is_empty() {
+            return Ok(rules);
         }
         if ambient.reason_not_to_ask(global.no_input).is_some() {
             stderr::print("hint: allow one of them: forge allow RULE");
@@ -268,6 +269,12 @@ impl RulesFile {
             _ => ExitKind::Done,
         })
     }
+}
+
+/// Loads the project as `forge exec` does.
+fn exec_project(global: &Global, ambient: &Ambient) -> Result<Project, CliError> {
+    let trust = TrustedSettings::Given;
+    setup::project_trusting(global, ambient, None, WithoutFile::RootAtStart, trust)
 }
 
 /// Returns the rules with these numbers, separated by spaces or commas.

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{ExplainArgs, Global};
 use crate::commands::exec::proposals::Proposals;
-use crate::commands::log::refused::denials_of_run;
+use crate::commands::log::refused::RefusedAttempts;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, shell_word};
@@ -61,7 +61,7 @@ pub(crate) fn run(
 fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
     let state = ambient.state.as_deref().ok_or_else(missing)?;
-    let denials = denials_of_run(state, run)?;
+    let denials = RefusedAttempts::of_run(state, run)?.denials;
     let proposals = Proposals::new(&denials, ambient.home.as_deref());
     let text = if global.json {
         let mut object = proposals.as_json();
@@ -72,7 +72,7 @@ fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind
         let grants = proposals.lines().into_iter();
         let grants = grants.map(|line| format!("grant: {line}"));
         let mut lines: Vec<String> = refused.chain(grants).collect();
-        match (denials.len(), proposals.without) {
+        match (denials.len(), proposals.count_without()) {
             (0, _) => lines.push("refused: nothing is recorded".to_owned()),
             (_, 0) => {}
             (_, count) => {

@@ -51,6 +51,7 @@ impl<'a> HomePlan<'a> {
             plan.state.extend(own.iter().map(|real| SharedState {
                 host: real.clone(),
                 writable: one.mode == StateMode::Share && !read_only,
+                executable: false,
                 protect: one.protect.clone(),
             }));
             plan.links.push((place, own));
@@ -98,7 +99,7 @@ impl<'a> HomePlan<'a> {
         })?;
         Ok(LeasedHome {
             dirs: ExtraDirs {
-                home,
+                home: Some(home),
                 state: self.state,
             },
             copies: self.copies.into_iter().map(|(_, own)| own).collect(),
