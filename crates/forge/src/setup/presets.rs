@@ -234,8 +234,8 @@ impl ActivePresets {
 
     /// Returns `true` for a directory of the home directory's, or of shared state.
     pub(crate) fn has_dir(&self, host: &Path) -> bool {
-        self.home.dirs.home.as_deref() == Some(host)
-            || self.home.dirs.state.iter().any(|state| state.host == host)
+        let dirs = &self.home.dirs;
+        dirs.home.as_deref() == Some(host) || dirs.state.iter().any(|state| state.host == host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is

@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::grant::network::HostLine;
-use crate::grant::preset::SharedState;
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::{ProjectLocation, locate};
@@ -31,7 +30,7 @@ use crate::preset::set::PresetSet;
 use crate::project::ceiling::{Delegation, ReadProject, read_project};
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
-use crate::project::personal_paths::PersonalPathLimits;
+use crate::project::personal_paths::PersonalPaths;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::run_storage::RunStorage;
 use crate::project::settings::EffectiveSettings;
@@ -76,8 +75,7 @@ pub struct Project {
     warnings: Vec<Diagnostic>,
     widening: Vec<PrivilegedSetting>,
     empty_places: Vec<PrivilegedSetting>,
-    pub(crate) path_limits: PersonalPathLimits,
-    pub(crate) personal_dirs: Vec<SharedState>,
+    pub(crate) personal_paths: PersonalPaths,
     library: WorkerCatalog,
     /// Everything that was said, met.
     root: YamlNode,
@@ -96,14 +94,11 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let mut read = read_project(&mut context, &root, &found);
     let paths = personal_rules::add(&mut context, &found, &mut read.ceiling);
     preset_rights::add(&mut context, &root, &mut read.ceiling);
-    if let Some(user) = &user {
-        user.meet_grant(&mut read.ceiling);
-    }
-    guards::report(&mut context.reports, &read.ceiling);
-    let out_of_reach = check_reserved_paths(&mut context, &read);
-    let path_limits =
-        PersonalPathLimits::new(&read.ceiling, &out_of_reach, sources.home.as_deref());
-    let personal_dirs = personal_paths::add(&mut context, &path_limits, &paths, &mut read.ceiling);
+    user.iter()
+        .for_each(|user| user.meet_grant(&mut read.ceiling));
+    let out_of_reach = check_mounts(&mut context, &read);
+    let personal_paths =
+        personal_paths::add(&mut context, &out_of_reach, &paths, &mut read.ceiling);
     let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
@@ -147,8 +142,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         warnings: reports.finish()?,
         widening,
         empty_places,
-        path_limits,
-        personal_dirs,
+        personal_paths,
         root,
     })
 }
@@ -182,8 +176,10 @@ fn merge_layers(
     (root, layers)
 }
 
-/// Refuses mounts in reserved paths, and returns these with the directory of runs.
-fn check_reserved_paths(context: &mut LoadContext<'_>, read: &ReadProject) -> Vec<ReservedPath> {
+/// Refuses mounts in reserved paths or guarded names, and returns these paths with the directory of
+/// runs.
+fn check_mounts(context: &mut LoadContext<'_>, read: &ReadProject) -> Vec<ReservedPath> {
+    guards::report(&mut context.reports, &read.ceiling);
     let mut out_of_reach = context.sources.out_of_reach.clone();
     if let Some(runs) = &read.storage.runs_dir {
         out_of_reach.push(ReservedPath::new(runs, "the directory of runs", "runs_dir"));

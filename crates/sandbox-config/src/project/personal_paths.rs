@@ -70,7 +70,7 @@ impl PersonalPath {
 
 /// Directories and names that no line shows.
 #[derive(Clone, Debug)]
-pub(crate) struct PersonalPathLimits {
+struct PersonalPathLimits {
     home: Option<PathBuf>,
     mounts: Vec<(String, PathBuf)>,
     out_of_reach: Vec<ReservedPath>,
@@ -79,7 +79,7 @@ pub(crate) struct PersonalPathLimits {
 }
 
 impl PersonalPathLimits {
-    pub(crate) fn new(
+    fn new(
         ceiling: &Grant,
         out_of_reach: &[ReservedPath],
         home: Option<&Path>,
@@ -162,14 +162,24 @@ fn hides(path: &Path, patterns: &[String]) -> bool {
     guards.everything || !guards.inside.is_empty()
 }
 
-/// Adds the directories of a person's rules: those with programs to the ceiling. Returns the others,
-/// each once, for commands that the person types.
+/// The directories of a person's rules in one project.
+#[derive(Clone, Debug)]
+pub(crate) struct PersonalPaths {
+    limits: PersonalPathLimits,
+    /// Those that can be read or written, each once.
+    dirs: Vec<SharedState>,
+}
+
+/// Adds the directories of a person's rules: those with programs to the ceiling, the others to the
+/// returned ones.
 pub(crate) fn add(
     context: &mut LoadContext<'_>,
-    limits: &PersonalPathLimits,
+    out_of_reach: &[ReservedPath],
     lines: &[PersonalPath],
     ceiling: &mut Grant,
-) -> Vec<SharedState> {
+) -> PersonalPaths {
+    let home = context.sources.home.as_deref();
+    let limits = PersonalPathLimits::new(ceiling, out_of_reach, home);
     for warning in limits.problems(lines) {
         context.reports.add(warning);
     }
@@ -200,13 +210,16 @@ pub(crate) fn add(
     let kept = shown
         .iter()
         .filter(|(path, is_writable)| !is_covered(path, **is_writable));
-    kept.map(|(path, is_writable)| SharedState {
+    let dirs = kept.map(|(path, is_writable)| SharedState {
         host: path.to_path_buf(),
         writable: *is_writable,
         executable: true,
         protect: MountGuardPatterns::on_path(path, &limits.protect).inside,
-    })
-    .collect()
+    });
+    PersonalPaths {
+        dirs: dirs.collect(),
+        limits,
+    }
 }
 
 impl Project {
@@ -220,7 +233,7 @@ impl Project {
     /// ```
     #[must_use]
     pub fn personal_dirs(&self) -> &[SharedState] {
-        &self.personal_dirs
+        &self.personal_paths.dirs
     }
 }
 
@@ -230,6 +243,10 @@ impl PersonalRules {
     /// or protected.
     #[must_use]
     pub fn unusable_paths(&self, project: &Project) -> Vec<Diagnostic> {
-        project.path_limits.problems(&self.paths).collect()
+        project
+            .personal_paths
+            .limits
+            .problems(&self.paths)
+            .collect()
     }
 }
