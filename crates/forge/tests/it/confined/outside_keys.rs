@@ -267,6 +267,99 @@ fn a_command_uses_a_key_that_it_never_gets() {
     assert_eq!(files_with_key(world.outside()), "");
 }
 
+/// Answers two clients, each after a request of its own with the key. Argument: the port.
+const ASKING_SERVER: &str = r#"
+import os, socket, sys
+from urllib.parse import urlsplit
+url = urlsplit(os.environ["TEST_BASE_URL"])
+key = os.environ["TEST_API_KEY"]
+inside = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("ready", flush=True)
+for _ in range(2):
+    client, _ = inside.accept()
+    asked = client.recv(100)
+    outside = socket.create_connection((url.hostname, url.port))
+    head = f"GET {url.path}/models HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\nConnection: close\r\n\r\n"
+    outside.sendall(head.encode())
+    answer = b""
+    while part := outside.recv(65536):
+        answer += part
+    client.sendall(asked + b": " + answer.split(b"\r\n\r\n")[-1] + b", key " + key.encode())
+    client.close()
+"#;
+
+/// A server inside, which clients outside reach, uses a key that stays outside.
+#[test]
+fn a_published_server_uses_a_key_that_stays_outside() {
+    let (world, server) = with_server();
+    fs::write(world.project().join("asking.py"), ASKING_SERVER).unwrap();
+    let receipt = world.outside().join("receipt.json");
+    for mechanism in mechanisms(&world).0 {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let published = format!("network.loopback_in=[{port}]");
+        let flags = [
+            "--share",
+            "--mechanism",
+            mechanism,
+            "-c",
+            &published,
+            "--receipt",
+            receipt.to_str().unwrap(),
+        ];
+        let mut command = world.with_key(&flags, &["python3", "asking.py", &port.to_string()]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        if line != "ready\n" {
+            let ended = child.wait_with_output().unwrap();
+            panic!("{mechanism}: {}", String::from_utf8_lossy(&ended.stderr));
+        }
+        // Both are connected before the first answer.
+        let mut clients = ["one", "two"].map(|name| {
+            let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            client.write_all(name.as_bytes()).unwrap();
+            (name, client)
+        });
+        for (name, client) in &mut clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            let expected = format!("{name}: ok, key {PLACEHOLDER}");
+            assert_eq!(answer, expected, "{mechanism}");
+        }
+        let ended = child.wait_with_output().unwrap();
+        let errors = String::from_utf8(ended.stderr).unwrap();
+        assert!(ended.status.success(), "{mechanism}: {errors}");
+        for told in [
+            "TEST_API_KEY stays outside: added for 127.0.0.1",
+            &*format!("http://127.0.0.1:{port} is the command's port {port}"),
+        ] {
+            assert!(errors.contains(told), "{mechanism}: {errors}");
+        }
+        let heads = server.heads();
+        assert_eq!(heads.len(), 2, "{mechanism}: {heads:?}");
+        for head in &heads {
+            assert!(head.contains(&format!("x-api-key: {KEY}\r\n")), "{head}");
+        }
+        let text = fs::read_to_string(&receipt).unwrap();
+        let parsed: Value = serde_json::from_str(&text).unwrap();
+        let mut ports: Vec<(bool, u64)> = Vec::new();
+        for contact in parsed["contacts"].as_array().unwrap() {
+            assert_eq!(contact["outcome"], "connected", "{mechanism}: {text}");
+            let is_inbound = contact["kind"] == "inbound";
+            ports.push((is_inbound, contact["port"].as_u64().unwrap()));
+        }
+        ports.sort_unstable();
+        let (out, inward) = (u64::from(server.port), u64::from(port));
+        let expected = [(false, out), (false, out), (true, inward), (true, inward)];
+        assert_eq!(ports, expected, "{mechanism}: {text}");
+    }
+    assert_eq!(files_with_key(world.outside()), "");
+}
+
 /// Nothing of the person's is used without a yes.
 #[test]
 fn without_a_yes_there_is_no_key_and_no_service() {
