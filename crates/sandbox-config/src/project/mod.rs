@@ -97,8 +97,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     user.iter()
         .for_each(|user| user.meet_grant(&mut read.ceiling));
     let out_of_reach = check_mounts(&mut context, &read);
-    let personal_paths =
-        personal_paths::add(&mut context, &out_of_reach, &paths, &mut read.ceiling);
+    let shown = personal_paths::add(&mut context, &out_of_reach, &paths, &mut read.ceiling);
     let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
@@ -142,7 +141,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         warnings: reports.finish()?,
         widening,
         empty_places,
-        personal_paths,
+        personal_paths: shown,
         root,
     })
 }
