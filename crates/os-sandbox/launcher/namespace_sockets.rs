@@ -47,7 +47,11 @@ fn serve_requests() -> Result<(), Errno> {
     tell(wire::RECORD_SOCKETS, 0, 0, 0);
     let mut request = [0u8; 1];
     while sys::read(CONTROL, &mut request)? == 1 {
-        let made = network::unbound(request[0] == wire::SOCKET_V6);
+        let made = match request[0] {
+            wire::SOCKET_V4 => network::unbound(false),
+            wire::SOCKET_V6 => network::unbound(true),
+            _ => Err(sys::EPROTO),
+        };
         let sent = made.and_then(|socket| {
             let sent = network::send_with_descriptor(CONTROL, &request, socket);
             sys::close(socket);
