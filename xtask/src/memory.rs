@@ -18,7 +18,7 @@ use crate::steps::Outcome;
 /// Tells the process that is started that its temporary files are in memory.
 const ENTERED: &str = "XTASK_TEMPORARY_FILES_IN_MEMORY";
 
-/// What has to be available: some tests keep whole images of containers.
+/// The least memory available, in KiB: some tests store whole images of containers.
 const AT_LEAST_KIB: u64 = 8 << 20;
 
 /// A file system as large as half of the memory (tmpfs(5)) at the first argument; then the other
@@ -70,10 +70,12 @@ fn why_not(extent: Extent) -> Option<String> {
         return Some("a container engine that is there already does not see it".into());
     }
     let covered = env::temp_dir();
-    let needed = [env::current_dir(), env::current_exe()];
-    let home = env::var_os("HOME").map(PathBuf::from);
-    let mut needed = needed.into_iter().flatten().chain(home);
-    if let Some(path) = needed.find(|path| path.starts_with(&covered)) {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let named = ["HOME", "CARGO_HOME", "RUSTUP_HOME"].map(env::var_os);
+    let named = named.into_iter().flatten().map(PathBuf::from);
+    let known = [env::current_dir(), env::current_exe()];
+    let mut needed = known.into_iter().flatten().chain(named);
+    if let Some(path) = needed.find(|path| real(path).starts_with(real(&covered))) {
         return Some(format!("it would cover {}", path.display()));
     }
     if process::quiet(&mut mounted(&covered, Path::new("true"))).is_err() {

@@ -343,8 +343,7 @@ fn not_reviewed_there() -> CliError {
 /// Returns the directories of the command beside the project's mounts: those of its presets, and
 /// those of the person's rules.
 fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets>) -> ExtraDirs {
-    let mut dirs = presets.map(|presets| presets.dirs().clone());
-    let dirs = dirs.get_or_insert_default();
+    let mut dirs = presets.map_or_else(ExtraDirs::default, |presets| presets.dirs().clone());
     // The directories of a worker are those that it holds.
     let own = match args.worker {
         Some(_) => &[],
@@ -359,7 +358,7 @@ fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets
             });
         }
     }
-    std::mem::take(dirs)
+    dirs
 }
 
 /// Returns the grant of the command.
@@ -549,7 +548,10 @@ fn run_it(
         started => started,
     }
     .map_err(|error| {
-        let missing = missing_program(&error, program, &here, plan.policy(), ambient);
+        // Landlock alone refuses an interpreter that is not seen instead of hiding it.
+        let is_missing = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotExecutable);
+        let find = || MissingProgram::find(program, &here, plan.policy(), ambient);
+        let missing = is_missing.then(find).flatten();
         if let (Some(log), Some(missing)) = (kept.as_mut(), &missing) {
             log.not_shown(missing);
         }
@@ -659,23 +661,6 @@ fn show_changes(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
         && let Err(failure) = reviewed::ask(global, ambient, changes)
     {
         stderr::print(format!("warning: {}", failure.message()));
-    }
-}
-
-/// Finds out why a program could not be started.
-fn missing_program(
-    error: &Error,
-    program: &OsStr,
-    here: &Path,
-    policy: &Policy,
-    ambient: &Ambient,
-) -> Option<MissingProgram> {
-    match error.kind() {
-        // Landlock alone refuses an interpreter that is not seen instead of hiding it.
-        ErrorKind::NotFound | ErrorKind::NotExecutable => {
-            MissingProgram::find(program, here, policy, ambient)
-        }
-        _ => None,
     }
 }
 

@@ -892,22 +892,3 @@ fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
 fn of_git() -> Result<RepositorySource, String> {
     nowhere().map(RepositorySource::of)
 }
-
-/// Returns `count` with a unit of SI: `999 bytes`, `1.2 kB`.
-pub(crate) fn byte_count(count: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    let (mut unit, mut tenths) = (None, count);
-    for name in UNITS {
-        // With one digit after the point, and without floating point.
-        let whole = if unit.is_some() { tenths / 10 } else { tenths };
-        if whole < 1000 {
-            break;
-        }
-        tenths = whole / 100;
-        unit = Some(name);
-    }
-    match unit {
-        None => format!("{count} bytes"),
-        Some(name) => format!("{}.{} {name}", tenths / 10, tenths % 10),
-    }
-}

@@ -1,5 +1,6 @@
 //! Text for people and programs: tables, differences, escapes, findings, standard error, questions.
 
+pub(crate) mod byte_count;
 pub(crate) mod describe;
 pub(crate) mod describe_git;
 pub(crate) mod diff_rows;

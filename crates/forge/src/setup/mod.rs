@@ -156,20 +156,15 @@ pub(crate) fn project_with_presets(
     without_file: WithoutFile,
     presets: &PresetRights,
 ) -> Result<Project, CliError> {
-    let silently = |start: Option<PathBuf>| {
-        let trust = trust(global, ambient)?;
-        let mut sources = sources(global, ambient, start, without_file, trust)?;
-        sources.presets = presets.clone();
-        Ok(load(&sources)?)
-    };
-    let project = match silently(start.clone()) {
+    let load = |start| silently(global, ambient, start, without_file, presets);
+    let project = match load(start.clone()) {
         Err(failure)
             if is_untrusted(&failure) && ambient.reason_not_to_ask(global.no_input).is_none() =>
         {
             if !trust::ask_now(global, ambient, start.clone(), without_file)? {
                 return Err(failure);
             }
-            silently(start)?
+            load(start)?
         }
         loaded => loaded?,
     };
@@ -178,20 +173,6 @@ pub(crate) fn project_with_presets(
         warn(&project, global, ambient);
     }
     Ok(project)
-}
-
-/// Loads a project once more, with the rights of presets beside its own. The warnings were printed
-/// the first time.
-pub(crate) fn project_again(
-    global: &Global,
-    ambient: &Ambient,
-    without_file: WithoutFile,
-    presets: &PresetRights,
-) -> Result<Project, CliError> {
-    let trust = trust(global, ambient)?;
-    let mut sources = sources(global, ambient, None, without_file, trust)?;
-    sources.presets = presets.clone();
-    Ok(load(&sources)?)
 }
 
 /// `true` if missing trust is the only problem.
@@ -224,7 +205,8 @@ pub(crate) fn project_silently(
     ambient: &Ambient,
     without_file: WithoutFile,
 ) -> Result<Project, CliError> {
-    silently(global, ambient, None, without_file)
+    let no_presets = PresetRights::default();
+    silently(global, ambient, None, without_file, &no_presets)
 }
 
 /// Loads the project without the restrictions of the user's file; `None` without such a file. For
@@ -257,21 +239,18 @@ fn trust(global: &Global, ambient: &Ambient) -> Result<TrustedSettings, CliError
     })
 }
 
-/// Loads the project of a directory; the caller prints the warnings.
+/// Loads the project with the rights of presets beside its own, without questions and warnings.
 pub(crate) fn silently(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
+    presets: &PresetRights,
 ) -> Result<Project, CliError> {
     let trust = trust(global, ambient)?;
-    Ok(load(&sources(
-        global,
-        ambient,
-        start,
-        without_file,
-        trust,
-    )?)?)
+    let mut sources = sources(global, ambient, start, without_file, trust)?;
+    sources.presets = presets.clone();
+    Ok(load(&sources)?)
 }
 
 /// Loads the project with the given trust, and without warnings.

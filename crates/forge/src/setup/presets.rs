@@ -122,7 +122,7 @@ pub(crate) fn load_project(
     // The set that the person has agreed to, and not the files as they are by now.
     let set = set.clone();
     let active = activate(global, args, ambient, set, PresetsNamedBy::Project)?;
-    let project = setup::project_again(global, ambient, without_file, active.rights())?;
+    let project = setup::silently(global, ambient, None, without_file, active.rights())?;
     Ok((project, Some(active)))
 }
 

@@ -63,9 +63,19 @@ pub(crate) struct HomeListing {
     pub(crate) project: Option<PathBuf>,
     pub(crate) path: PathBuf,
     pub(crate) last_used: SystemTime,
-    pub(crate) bytes: u64,
-    pub(crate) files: u64,
     pub(crate) in_use: bool,
+}
+
+impl HomeListing {
+    /// Returns the files in it, with their total size. It reads the whole directory.
+    pub(crate) fn measure(&self) -> Result<RemovalReport> {
+        match KeptHome::open(self.path.clone()) {
+            Ok(home) => home.measure(),
+            // Another forge removed it in the meantime.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(RemovalReport::default()),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// A home directory while a command uses it. It is not removed, and its links do not change.
@@ -121,7 +131,7 @@ impl KeptHomes {
             }
         }
         change(&home)?;
-        // Nobody else takes a lock in between: that needs the lock of all.
+        // The lock of all keeps others from this lock between the two calls.
         record.file.lock_shared()?;
         record.content.project = Some(project.to_owned());
         record.write()?;
@@ -162,12 +172,6 @@ impl KeptHomes {
         for name in self.names()? {
             let path = self.state.join(HOMES).join(&name);
             close_to_others(&path)?;
-            let size = match KeptHome::open(path.clone()) {
-                Ok(home) => home.measure()?,
-                // Removed in the meantime.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
             let _all = self.lock()?;
             let Ok(directory) = path.symlink_metadata() else {
                 continue;
@@ -181,8 +185,6 @@ impl KeptHomes {
             list.push(HomeListing {
                 project,
                 last_used: used.modified()?,
-                bytes: size.bytes,
-                files: size.files,
                 in_use: record.is_in_use()?,
                 path,
                 name,
@@ -255,7 +257,7 @@ impl KeptHomes {
         let mut file = options.mode(0o600).open(self.record_path(name))?;
         let mut text = Vec::new();
         (&mut file).take(MAX_RECORD_BYTES).read_to_end(&mut text)?;
-        // One that is not whole counts as one without facts.
+        // A record that a kill left half written counts as empty.
         let content = serde_json::from_slice(&text).unwrap_or_default();
         Ok(OpenRecord { file, content })
     }

@@ -203,6 +203,8 @@ fn what_a_rule_lets_run_is_told_before_it_is_written() {
         .forge(&["allow", "wc *"])
         .code(3)
         .says(&["this project offers no shell"]);
+    let of_host = without_shell.forge(&["allow", "host:example.com"]);
+    assert!(!of_host.stderr.contains("no shell"), "{}", of_host.stderr);
 }
 
 #[test]

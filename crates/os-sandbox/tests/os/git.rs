@@ -147,8 +147,8 @@ fn elsewhere_kept(mechanism: Mechanism) -> Result<(), String> {
     let relative = "git worktree add -q ../relative -b relative
         echo gitdir: ../main/.git/worktrees/relative > ../relative/.git
         echo ../../../../relative/.git > .git/worktrees/relative/gitdir";
-    // What is done outside before, where a command sees the repository, and worktrees that git may
-    // consider deleted.
+    // A script that the host runs first, the mount of the command, and the worktrees that git is
+    // right to consider deleted.
     let rows: [(&str, &str, &[&str]); 6] = [
         ("true", "main", &[]),
         ("true", "linked", &[]),
@@ -161,7 +161,7 @@ fn elsewhere_kept(mechanism: Mechanism) -> Result<(), String> {
             &["other"],
         ),
         (
-            "ln -s ../secret ../dir/.git || { mkdir ../dir; ln -s ../secret ../dir/.git; }
+            "mkdir ../dir; ln -s ../secret ../dir/.git
              echo $(realpath ..)/dir/.git > .git/worktrees/other/gitdir",
             "main",
             &["other"],

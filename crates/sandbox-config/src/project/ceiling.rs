@@ -49,6 +49,16 @@ pub(crate) struct Delegation {
     pub(crate) own: bool,
 }
 
+impl Delegation {
+    /// Returns the ceiling, which workers with rights of their own do not take from their callers.
+    pub(crate) fn open(self, ceiling: Grant) -> Grant {
+        match self.own {
+            true => ceiling.open_to_all(),
+            false => ceiling,
+        }
+    }
+}
+
 impl Default for Delegation {
     /// The depth is seed 000's.
     fn default() -> Delegation {

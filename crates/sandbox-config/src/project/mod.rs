@@ -94,10 +94,12 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let mut read = read_project(&mut context, &root, &found);
     let paths = personal_rules::add(&mut context, &found, &mut read.ceiling);
     preset_rights::add(&mut context, &root, &mut read.ceiling);
-    user.iter()
-        .for_each(|user| user.meet_grant(&mut read.ceiling));
+    if let Some(user) = &user {
+        user.meet_grant(&mut read.ceiling);
+    }
     let out_of_reach = check_mounts(&mut context, &read);
-    let shown = personal_paths::add(&mut context, &out_of_reach, &paths, &mut read.ceiling);
+    let personal_paths =
+        personal_paths::add(&mut context, &out_of_reach, &paths, &mut read.ceiling);
     let library = WorkerCatalog {
         dirs: std::mem::take(&mut read.worker_dirs),
         sources: Sources {
@@ -125,11 +127,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         file: found.file,
         preferences,
         origins,
-        ceiling: if read.delegation.own {
-            read.ceiling.open_to_all()
-        } else {
-            read.ceiling
-        },
+        ceiling: read.delegation.open(read.ceiling),
         delegation: read.delegation,
         providers: read.providers,
         ephemeral_root,
@@ -141,7 +139,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         warnings: reports.finish()?,
         widening,
         empty_places,
-        personal_paths: shown,
+        personal_paths,
         root,
     })
 }

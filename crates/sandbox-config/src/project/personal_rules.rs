@@ -195,6 +195,11 @@ impl PersonalRules {
         rules.chain(hosts).chain(paths)
     }
 
+    /// Returns the locations of the rules for commands.
+    pub fn command_origins(&self) -> impl Iterator<Item = &ConfigOrigin> {
+        self.rules.iter().map(|rule| &rule.origin)
+    }
+
     /// Returns the rule for exactly this command; `None` if it cannot be one.
     ///
     /// ```

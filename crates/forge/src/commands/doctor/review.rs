@@ -1,4 +1,4 @@
-//! Whether commands with `--review` work here, found out by running one.
+//! Runs a command in an overlay, to tell whether `--review` works on this machine.
 
 use std::path::Path;
 

@@ -42,11 +42,11 @@ pub(super) fn print_grants(receipt: &Enforcement, home: Option<&Path>) {
     for line in proposals.lines() {
         stderr::print(format!("grant: {line}"));
     }
-    let without = proposals.count_without();
-    if without > 0 {
-        stderr::print(format!(
-            "grant: none is proposed for {without} of the refusals"
-        ));
+    match proposals.without().len() {
+        0 => {}
+        count => stderr::print(format!(
+            "grant: none is proposed for {count} of the refusals"
+        )),
     }
 }
 
@@ -85,7 +85,7 @@ fn print_hints(denials: &[&Denial], home: Option<&Path>) {
     for hint in hints {
         stderr::print(format!("hint: {hint}"));
     }
-    // What a mount of the project refuses, no rule of a person gives.
+    // A person's rule does not open a mount of the project.
     let outside = denials
         .iter()
         .filter(|denial| !matches!(denial.reason, DenialReason::ReadOnly(_)));

@@ -154,8 +154,7 @@ impl ExecLog {
         self.close("not started", Some(why.code()))
     }
 
-    /// Records that commands do not see the program. There is no receipt of a command that did not
-    /// start.
+    /// Records that commands do not see the program: a command that did not start has no receipt.
     pub(super) fn not_shown(&mut self, missing: &MissingProgram) {
         let denial = missing.denial();
         self.record.enforcement = denial.map(|denial| json!({ "denials": [denial] }));

@@ -135,11 +135,6 @@ impl Proposals {
         proposals
     }
 
-    /// Returns the number of refusals without a proposal.
-    pub(crate) fn count_without(&self) -> usize {
-        self.without.len()
-    }
-
     /// Returns the refusals without a proposal, with the reasons.
     pub(crate) fn without(&self) -> &[(Denial, NoGrant)] {
         &self.without
@@ -394,7 +389,7 @@ mod tests {
             "`network.allow`: \"192.0.2.1:80\"".to_owned(),
         ];
         assert_eq!(proposals.lines(), wanted);
-        assert_eq!(proposals.count_without(), 8);
+        assert_eq!(proposals.without().len(), 8);
     }
 
     #[test]
@@ -402,6 +397,6 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let object = scratch.path().join("file");
         let one = denial(DeniedOperation::Read, &object, DenialReason::Outside);
-        assert_eq!(Proposals::new(&[one], None).count_without(), 1);
+        assert_eq!(Proposals::new(&[one], None).without().len(), 1);
     }
 }

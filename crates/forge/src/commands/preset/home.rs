@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, PresetHomeAction, PresetHomeArgs};
 use crate::exit::{CliError, ExitKind};
-use crate::output::describe::{byte_count, table};
+use crate::output::byte_count::byte_count;
+use crate::output::describe::table;
 use crate::output::escape::{escape, escape_path};
 use crate::output::stdout::print_result;
 use crate::state::kept_homes::{HomeListing, KeptHomes, home_name};
@@ -40,13 +41,16 @@ pub(super) fn run(
 }
 
 fn list(global: &Global, found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let objects = found.iter().map(|home| {
+    let sizes = found.iter().map(HomeListing::measure);
+    let sizes = sizes.collect::<std::io::Result<Vec<_>>>();
+    let sizes = sizes.map_err(|error| failed(&error))?;
+    let objects = found.iter().zip(&sizes).map(|(home, size)| {
         json!({
             "name": home.name,
             "project": home.project.as_ref().map(|project| project.to_string_lossy()),
             "path": home.path.to_string_lossy(),
-            "bytes": home.bytes,
-            "files": home.files,
+            "bytes": size.bytes,
+            "files": size.files,
             "last_used": rfc3339(home.last_used),
             "in_use": home.in_use,
         })
@@ -57,14 +61,14 @@ fn list(global: &Global, found: &[HomeListing], ambient: &Ambient) -> Result<Exi
     }
     let head = ["project", "size", "last used", "directory"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(found.iter().map(|home| {
+    rows.extend(found.iter().zip(&sizes).map(|(home, size)| {
         let used = match home.in_use {
             true => "in use".to_owned(),
             false => age(home.last_used),
         };
         vec![
             shown(home),
-            byte_count(home.bytes),
+            byte_count(size.bytes),
             used,
             escape_path(&home.path),
         ]

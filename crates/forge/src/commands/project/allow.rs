@@ -4,7 +4,9 @@
 
 use std::io::{BufRead as _, Write as _};
 
-use sandbox_config::{Diagnostic, PersonalRules, Project, TrustedSettings, WithoutFile};
+use sandbox_config::{
+    ConfigOrigin, Diagnostic, PersonalRules, Project, TrustedSettings, WithoutFile,
+};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -103,10 +105,8 @@ impl RulesFile {
             TrustedSettings::Given,
         )?;
         let rules = PersonalRules::parse(&self.path().to_string_lossy(), new)?;
-        let added = |finding: &Diagnostic| {
-            let line = finding.line().and_then(|line| usize::try_from(line).ok());
-            line.is_some_and(|line| line > old.lines().count())
-        };
+        let is_added = |line: u32| usize::try_from(line).is_ok_and(|n| n > old.lines().count());
+        let added = |finding: &Diagnostic| finding.line().is_some_and(is_added);
         let unusable = rules.unusable_paths(&exec_project(global, ambient)?);
         if let Some(finding) = unusable.iter().find(|finding| added(finding)) {
             return Err(CliError::usage(finding.message()));
@@ -114,7 +114,8 @@ impl RulesFile {
         let findings = rules.review(project.ceiling());
         let findings = findings.iter().filter(|finding| added(finding));
         let mut notes: Vec<String> = findings.map(note).collect();
-        if project.ceiling().shell().is_none() {
+        let mut commands = rules.command_origins().map(ConfigOrigin::line);
+        if project.ceiling().shell().is_none() && commands.any(is_added) {
             notes.push(
                 "this project offers no shell, so nothing is asked about commands".to_owned(),
             );

@@ -72,7 +72,7 @@ fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind
         let grants = proposals.lines().into_iter();
         let grants = grants.map(|line| format!("grant: {line}"));
         let mut lines: Vec<String> = refused.chain(grants).collect();
-        match (denials.len(), proposals.count_without()) {
+        match (denials.len(), proposals.without().len()) {
             (0, _) => lines.push("refused: nothing is recorded".to_owned()),
             (_, 0) => {}
             (_, count) => {

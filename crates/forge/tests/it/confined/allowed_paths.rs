@@ -105,7 +105,7 @@ fn refused_directories_are_allowed_one_by_one() {
         world.forge(&["allow", &expected[1]]).code(3);
         assert_eq!(rules(&world), None);
 
-        // One is no other.
+        // The rule for reads grants no write, and no read elsewhere.
         world.forge(&["allow", "--yes", &expected[1]]).code(0);
         let ran = shell(&world, mechanism, &[], &attempts);
         assert_eq!(ran.stdout, "the notes\n", "{mechanism}: {}", ran.stderr);

@@ -281,15 +281,7 @@ fn a_person_answers_at_the_end() {
         let args = ["exec", "--review", "--", "sh", "-c", script];
         let terminal = Terminal::start(&world, setup, &args);
         for (number, keys) in typed.iter().enumerate() {
-            let begun = std::time::Instant::now();
-            while terminal.screen().matches(question).count() <= number {
-                assert!(
-                    begun.elapsed() < Duration::from_secs(600),
-                    "{typed:?}: no question {number}:\n{}",
-                    terminal.screen()
-                );
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            terminal.until_times(question, number + 1);
             terminal.type_text(keys);
         }
         let ended = terminal.end_with_command();

@@ -135,15 +135,21 @@ impl Terminal {
     /// Waits until the screen holds this.
     #[track_caller]
     pub(crate) fn until(&self, text: &str) -> String {
+        self.until_times(text, 1)
+    }
+
+    /// Waits until the screen holds this so often.
+    #[track_caller]
+    pub(crate) fn until_times(&self, text: &str, times: usize) -> String {
         let begun = Instant::now();
         loop {
             let screen = self.screen();
-            if screen.contains(text) {
+            if screen.matches(text).count() >= times {
                 return screen;
             }
             assert!(
                 begun.elapsed() < PATIENCE && !self.reader.is_finished(),
-                "no {text:?} on the screen:\n{screen}"
+                "{text:?} is not on the screen {times} times:\n{screen}"
             );
             std::thread::sleep(Duration::from_millis(2));
         }

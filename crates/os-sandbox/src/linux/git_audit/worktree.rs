@@ -1,8 +1,15 @@
-//! Linked worktrees (`git worktree add`): the `.git` of such a directory is a file that points to a
-//! part of a repository elsewhere. Under `Git::Commit` the sandbox shows that repository too, at
-//! its own path, because git finds it by that path. A command could have written the file, so it is
-//! trusted only if the repository names the worktree in turn, and only if no command of this policy
-//! can write in the repository.
+//! Linked worktrees (`git worktree add`): the `.git` of such a directory is a file, the pointer, that
+//! names a part of a repository elsewhere, and that part notes the path of the pointer.
+//!
+//! - A mount that is a linked worktree: under `Git::Commit` the sandbox shows its repository too, at
+//!   its own path, because git finds it by that path.
+//! - A mount that is a repository: the sandbox shows the pointers of its worktrees, under each mode,
+//!   because git considers a worktree without one deleted.
+//!
+//! A command could have written either path, so it is trusted only if the other side names it in
+//! turn; a repository also only if no command of this policy can write in it.
+//!
+//! Entry point: [`show`].
 //!
 //! <https://git-scm.com/docs/gitrepository-layout>
 
@@ -32,8 +39,8 @@ const MAX_OTHERS: usize = 32;
 /// Bound on the worktrees of a repository whose pointers are shown.
 const MAX_POINTERS: usize = 256;
 
-/// Shows what git needs besides the mounts of the policy: the repositories of linked worktrees, and
-/// the pointers of the worktrees of repositories. Returns remarks for the receipt.
+/// Adds the mounts that git needs and the policy does not name: repositories of linked worktrees, and
+/// pointers of the worktrees of repositories. Returns remarks for the receipt.
 pub(crate) fn show(policy: &Policy, mounts: &mut Vec<HostMount>, mount_layer: bool) -> Vec<String> {
     let (shown, mut remarks) = linked(policy, mounts, mount_layer);
     mounts.extend(shown);

@@ -16,6 +16,7 @@ pub(in super::super) struct ClientHeads(Mutex<UnreadHead>);
 struct UnreadHead {
     /// Bytes of a body that are still to come.
     body: u64,
+    /// At most what hyper holds unparsed: it reads no further than `max_buf_size`.
     bytes: Vec<u8>,
     /// `true` after a request whose body has no known length. It is the last one.
     is_last: bool,

@@ -8,7 +8,7 @@ mod write;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Mode, TrustedSettings, WithoutFile};
+use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -176,7 +176,13 @@ fn report(
         json!({ "written": files, "next": format!("{forge} check") }).to_string()
     } else {
         let start = Some(shown.to_path_buf());
-        let project = setup::silently(global, ambient, start, WithoutFile::DefaultZones)?;
+        let project = setup::silently(
+            global,
+            ambient,
+            start,
+            WithoutFile::DefaultZones,
+            &PresetRights::default(),
+        )?;
         let mut text: String = written
             .iter()
             .map(|file| format!("written: {}\n", file.display()))
