@@ -14,14 +14,18 @@ use forge_review::{OpenReview, ReviewDir};
 
 use crate::scene::{DIR, RUN, Scene, all, apply, lay, lines, white_out};
 
-const FILES: usize = 6;
+/// Files of each kind. Those that are changed come last: their names do.
+const FILES: usize = 12;
+
+/// Beginning of the name of the directory that an apply prepares its files in.
+const AREA: &str = ".forge-review-";
 
 /// A project with changed, added and deleted files and directories, and its review.
 fn scene() -> Scene {
     let scene = Scene::new();
     for n in 0..FILES {
         let lower = [
-            format!("changed-{n}=old {n}"),
+            format!("text-{n}=old {n}"),
             format!("gone-{n}/f=old"),
             format!("kind-{n}=old"),
         ];
@@ -30,7 +34,7 @@ fn scene() -> Scene {
     let dir = scene.create();
     for n in 0..FILES {
         let upper = [
-            format!("changed-{n}=new {n}"),
+            format!("text-{n}=new {n}"),
             format!("new-{n}/d/f=new"),
             format!("kind-{n}/f=new"),
         ];
@@ -50,7 +54,7 @@ fn count(lower: &Path, round: u32) -> [usize; 2] {
     };
     let read = |path: &str| fs::read_to_string(lower.join(path)).ok();
     for n in 0..FILES {
-        let path = format!("changed-{n}");
+        let path = format!("text-{n}");
         let text = read(&path);
         count(
             text == Some(format!("old {n}")),
@@ -86,9 +90,45 @@ fn count(lower: &Path, round: u32) -> [usize; 2] {
     counts
 }
 
+/// Waits until the apply has prepared the new object with this number.
+fn until_prepared(scene: &Scene, number: usize, end: Instant) {
+    let area = || {
+        let mut names = fs::read_dir(scene.lower()).unwrap();
+        names.find_map(|name| {
+            let name = name.unwrap();
+            let is_area = name.file_name().to_string_lossy().starts_with(AREA);
+            is_area.then(|| name.path())
+        })
+    };
+    let mut prepared = None;
+    while Instant::now() < end {
+        prepared = prepared.or_else(|| Some(area()?.join(format!("new-{number}"))));
+        if prepared.as_ref().is_some_and(|path| path.exists()) {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+/// Waits until the apply has moved something to its place.
+fn until_moved(scene: &Scene, round: u32, end: Instant) {
+    let n = round as usize / 2 % FILES;
+    let [gone, kind] = ["gone", "kind"].map(|name| scene.lower().join(format!("{name}-{n}")));
+    let is_moved = || {
+        if round % 4 == 1 {
+            !gone.exists()
+        } else {
+            kind.is_dir()
+        }
+    };
+    while !is_moved() && Instant::now() < end {
+        thread::yield_now();
+    }
+}
+
 /// Writes a file that the apply has not reached yet.
 fn edited_by_the_person(scene: &Scene) -> Option<String> {
-    let paths = (0..FILES).map(|n| (n, format!("changed-{n}")));
+    let paths = (0..FILES).map(|n| (n, format!("text-{n}")));
     let is_old = |(n, path): &(usize, String)| {
         fs::read_to_string(scene.lower().join(path)).unwrap() == format!("old {n}")
     };
@@ -129,20 +169,14 @@ fn every_path_is_old_or_new_after_a_kill() {
         let scene = scene();
         let mut child = started(&scene);
         let journal = scene.reviews().join(RUN).join("journal");
-        if round % 2 == 1 {
-            // Between the renames.
-            let end = Instant::now() + 20 * takes;
-            let has_begun = || {
-                let journal = fs::read_to_string(&journal);
-                journal.is_ok_and(|text| text.contains("\"committing\""))
-            };
-            while !has_begun() && Instant::now() < end {
-                thread::yield_now();
-            }
-            thread::sleep(Duration::from_micros(u64::from(round) * 37 % 900));
-        } else {
+        // The progress of the apply says how far it is, on a disk as in memory.
+        let end = Instant::now() + 20 * takes;
+        match round % 4 {
             // Spread over the whole apply; the last ones hit its end.
-            thread::sleep(takes * (round % 50) / 40);
+            0 => thread::sleep(takes * (round % 50) / 40),
+            // A file that replaces one.
+            2 => until_prepared(&scene, 2 * FILES + round as usize % FILES, end),
+            _ => until_moved(&scene, round, end),
         }
         child.kill().unwrap();
         child.wait().unwrap();
@@ -186,7 +220,7 @@ fn every_path_is_old_or_new_after_a_kill() {
         let names = fs::read_dir(scene.lower()).unwrap();
         let ours = names.filter(|name| {
             let name = name.as_ref().unwrap().file_name();
-            name.to_string_lossy().starts_with(".forge-review-")
+            name.to_string_lossy().starts_with(AREA)
         });
         assert_eq!(ours.count(), 0, "round {round}");
     }
