@@ -1,23 +1,17 @@
 //! The home directory that is kept for the commands of one project. Commands write in it, so every
 //! path in it is resolved below the open directory: a link that a command left leads nowhere else.
 
-use std::io::{Error, ErrorKind, Result, Write as _};
+use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use file_sandbox::cap_std::ambient_authority;
-use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use file_sandbox::cap_std::fs::Dir;
 
-use crate::bounded::read_bytes;
 use crate::state::remove_contents::{RemovalReport, remove_contents};
-
-/// Bound on the size of a file that is copied, in bytes.
-const MAX_COPY: u64 = 16 << 20;
 
 /// Suffix of a command's own entry while the person's is in its place.
 const ASIDE: &str = ".of-sandbox";
-/// Suffix of a copy that is not whole yet.
-const NEW: &str = ".new";
 
 /// An open home directory.
 #[derive(Debug)]
@@ -37,6 +31,10 @@ impl KeptHome {
     pub(crate) fn measure(&self) -> Result<RemovalReport> {
         let directory = OwnedFd::from(self.directory.try_clone()?.into_std_file());
         Ok(remove_contents(&directory, true)?)
+    }
+
+    pub(crate) fn directory(&self) -> &Dir {
+        &self.directory
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -75,7 +73,9 @@ impl KeptHome {
                 self.directory.remove_file(place)?;
             }
             Ok(_) => self.set_aside(place)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => self.make_parents(place)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_parents(&self.directory, place)?
+            }
             Err(error) => return Err(error),
         }
         self.directory.symlink_contents(own, place)
@@ -108,36 +108,13 @@ impl KeptHome {
         }
         Ok(())
     }
+}
 
-    /// Copies a file of the person to `place`, unless commands have one there.
-    pub(crate) fn copy(&self, place: &Path, own: &Path) -> Result<()> {
-        if self.directory.symlink_metadata(place).is_ok() {
-            return Ok(());
-        }
-        let content = read_bytes(own, MAX_COPY)?;
-        self.make_parents(place)?;
-        // Written beside and linked, so that a kill leaves no half of it.
-        let new = with_suffix(place, NEW);
-        if self.directory.symlink_metadata(&new).is_ok() {
-            self.directory.remove_file(&new)?;
-        }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let mut copy = self.directory.open_with(&new, &options)?;
-        copy.write_all(&content)?;
-        copy.sync_all()?;
-        match self.directory.hard_link(&new, &self.directory, place) {
-            // A command was faster, and keeps its own.
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            Ok(()) | Err(_) => self.directory.remove_file(&new),
-        }
-    }
-
-    fn make_parents(&self, place: &Path) -> Result<()> {
-        match place.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.directory.create_dir_all(parent),
-            Some(_) | None => Ok(()),
-        }
+/// Makes the directories above a place.
+pub(crate) fn make_parents(directory: &Dir, place: &Path) -> Result<()> {
+    match place.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => directory.create_dir_all(parent),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -187,7 +164,6 @@ mod tests {
         symlink(&outside, home.path().join(".config")).unwrap();
         let place = Path::new(".config/goose");
         assert!(home.attach(place, &state.path().join("own")).is_err());
-        assert!(home.copy(place, &state.path().join("own")).is_err());
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     }
 
@@ -205,20 +181,5 @@ mod tests {
             why.contains(".claude and .claude.of-sandbox are both in"),
             "{why}"
         );
-    }
-
-    #[test]
-    fn a_copy_is_whole_and_made_once() {
-        let (state, home) = home();
-        let own = state.path().join("own");
-        fs::write(&own, "first").unwrap();
-        // Of a forge that was killed.
-        fs::write(home.path().join(".claude.json.new"), "fir").unwrap();
-        home.copy(Path::new(".claude.json"), &own).unwrap();
-        fs::write(&own, "second").unwrap();
-        home.copy(Path::new(".claude.json"), &own).unwrap();
-        let text = fs::read_to_string(home.path().join(".claude.json")).unwrap();
-        assert_eq!(text, "first");
-        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
     }
 }

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use sandbox_config::PersonalRules;
 use serde::{Deserialize, Serialize};
 
+use crate::state::home_copies::HomeCopies;
 use crate::state::kept_home::KeptHome;
 use crate::state::private_dirs::{is_private, lock, make_private};
 use crate::state::remove_contents::{RemovalReport, remove_contents};
@@ -32,6 +33,8 @@ const MAX_RECORD_BYTES: u64 = 64 * 1024;
 const HOMES: &str = "homes";
 /// Directory of their records.
 const RECORDS: &str = "home-records";
+/// Directory of copies that are not shared at the moment.
+const COPIES: &str = "home-copies";
 /// The lock of all of them.
 const LOCK: &str = "homes.lock";
 /// Beginning of the names of home directories that are being removed.
@@ -104,9 +107,11 @@ impl KeptHomes {
 
     /// Creates the home directory of a project if it is absent, and leases it. `has_changes` looks
     /// whether its links must change, and `change` changes them: only while no other command uses it.
+    /// `copies` are places with the files of the person that are copied to them.
     pub(crate) fn lease(
         &self,
         project: &Path,
+        copies: &[(&Path, PathBuf)],
         has_changes: impl FnOnce(&KeptHome) -> Result<bool>,
         change: impl FnOnce(&KeptHome) -> Result<()>,
     ) -> Result<(PathBuf, HomeLease)> {
@@ -123,7 +128,9 @@ impl KeptHomes {
         let path = make_private(&self.state, &Path::new(HOMES).join(&name))?.canonicalize()?;
         let home = KeptHome::open(path)?;
         let mut record = self.record(&name)?;
-        if has_changes(&home)? {
+        let outside = make_private(&self.state, &Path::new(COPIES).join(&name))?;
+        let mut outside = HomeCopies::open(&outside)?;
+        if has_changes(&home)? || outside.has_changes(copies) {
             match record.file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use_otherwise()),
@@ -131,6 +138,7 @@ impl KeptHomes {
             }
         }
         change(&home)?;
+        outside.change(home.directory(), copies)?;
         // The lock of all keeps others from this lock between the two calls.
         record.file.lock_shared()?;
         record.content.project = Some(project.to_owned());
@@ -208,6 +216,7 @@ impl KeptHomes {
         std::fs::rename(homes.join(name), &aside)?;
         std::fs::remove_file(self.record_path(name))?;
         drop(all);
+        remove_directory(&self.state.join(COPIES).join(name))?;
         remove_directory(&aside).map(Some)
     }
 

@@ -79,8 +79,7 @@ impl<'a> HomePlan<'a> {
                 None => kept.detach(place)?,
             }
         }
-        let mut copies = self.copies.iter();
-        copies.try_for_each(|(place, own)| kept.copy(place, own))
+        Ok(())
     }
 
     /// Prepares the home directory that is kept for a project.
@@ -89,6 +88,7 @@ impl<'a> HomePlan<'a> {
         let state = state.ok_or_else(|| refused("missing state directory".to_owned()))?;
         let leased = KeptHomes::in_state(state).lease(
             project,
+            &self.copies,
             |kept| self.has_changes(kept),
             |kept| self.apply(kept),
         );

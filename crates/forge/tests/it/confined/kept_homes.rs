@@ -277,3 +277,46 @@ fn a_removal_that_was_interrupted_is_finished() {
         assert!(!aside.exists());
     });
 }
+
+#[test]
+fn a_copy_of_an_earlier_command_is_not_there_for_one_that_shares_nothing() {
+    const COPYING: &str = "\
+preset: tool
+about: a program of a test
+state: [{ path: ~/.tool.json, mode: copy, holds: [tokens] }]
+";
+    let with_copy = |world: &World| {
+        prepare(world);
+        let home = world.outside().join("home");
+        fs::write(home.join(".tool.json"), "token\n").unwrap();
+        fs::write(home.join(".config/forge/presets/tool.yaml"), COPYING).unwrap();
+    };
+    UserWorld::each(with_copy, |user| {
+        let show = "cat ~/.tool.json; grep -rs token ~ | head -1";
+        for (flags, expected) in [
+            (["--preset", "tool", "--no-share"], ""),
+            (["--preset", "tool", "--share"], "token\n"),
+            (["--preset", "tool", "--no-share"], ""),
+            // One that does not name the file.
+            (["--preset", "rust", "--no-share"], ""),
+            // What commands wrote in the copy comes back with it.
+            (["--preset", "tool", "--share"], "token\nadded\n"),
+        ] {
+            let args = [&["exec", "-q"], &flags[..], &["--", "sh", "-c", show]].concat();
+            let shown = user.forge(&args).stdout;
+            assert!(shown.starts_with(expected), "{flags:?}: {shown}");
+            assert_eq!(shown.is_empty(), expected.is_empty(), "{flags:?}: {shown}");
+            let receipt = user.forge(&[&["exec", "--json"], &flags[..], &["--", "true"]].concat());
+            let lists = receipt.stdout.contains(".tool.json");
+            assert_eq!(lists, !expected.is_empty(), "{flags:?}: {}", receipt.stdout);
+            let add = "test ! -e ~/.tool.json || echo added >> ~/.tool.json";
+            user.forge(&[&["exec", "-q"], &flags[..], &["--", "sh", "-c", add]].concat())
+                .code(0);
+        }
+        let own = user.world.outside().join("home/.tool.json");
+        assert_eq!(fs::read_to_string(own).unwrap(), "token\n");
+        user.forge(&["preset", "home", "remove", "--all"]).code(0);
+        let left = user.world.outside().join("state/home-copies");
+        assert_eq!(fs::read_dir(left).unwrap().count(), 0);
+    });
+}
