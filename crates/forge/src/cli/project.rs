@@ -72,6 +72,7 @@ Examples:
   forge explain /workspace/notes.md --write
   forge explain shell
   forge explain host:example.com:443
+  forge explain --preset node host:example.com
   forge explain repo:octo/reports --write
   forge explain --as 'main > formatter' /data/a.csv
   forge explain --worker main -- git log -1
@@ -91,6 +92,10 @@ pub(crate) struct ExplainArgs {
     /// For the last of these workers, each called by the one before it.
     #[arg(long = "as", value_name = "A>B>C")]
     pub(crate) chain: Option<String>,
+    /// For a command typed with these presets, as `forge exec --preset` takes them. Without it, those
+    /// of the project count where no worker is meant.
+    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["worker", "chain", "from_run"])]
+    pub(crate) presets: Vec<String>,
     /// Whether the path may be written (else: read), or the repository staged for (else: pulled from).
     #[arg(long, conflicts_with_all = ["delete", "command"])]
     pub(crate) write: bool,

@@ -214,6 +214,7 @@ pub(crate) fn project_silently(
 pub(crate) fn project_alone(
     global: &Global,
     ambient: &Ambient,
+    presets: PresetRights,
 ) -> Result<Option<Project>, CliError> {
     if !ambient.user_file.as_deref().is_some_and(Path::exists) {
         return Ok(None);
@@ -221,6 +222,7 @@ pub(crate) fn project_alone(
     let trust = trust(global, ambient)?;
     let mut sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
     sources.user_file = None;
+    sources.presets = presets;
     Ok(Some(load(&sources)?))
 }
 

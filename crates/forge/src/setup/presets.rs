@@ -161,29 +161,14 @@ fn activate(
     let shares = match (args.share, args.no_share) {
         (true, _) => true,
         (_, true) => false,
-        // A yes to presets that a person names is not one to those that a project names.
-        (false, false) => match named_by {
-            PresetsNamedBy::CommandLine => wishes.ask(global, ambient, None)?,
-            PresetsNamedBy::Project => wishes.ask(global, ambient, Some(&project))?,
-        },
+        (false, false) => wishes.ask(global, ambient, named_by.project(&project))?,
     };
-    let keys = wishes.outside.keys();
-    let keys: Vec<String> = keys.map(|(key, _)| key.to_owned()).collect();
-    let registries = registries::find(&set, &project, home, ambient);
-    let programs = program_dirs(&set, home, ambient);
-    let choice = PresetChoice {
-        groups: args.host_groups.clone(),
-        keys: shares,
-        // An answer to the question only agrees to their use.
-        withheld: if args.share { Vec::new() } else { keys },
-        added: match shares {
-            true => wishes.outside.of_presets().map(str::to_owned).collect(),
-            false => Vec::new(),
-        },
-        programs: programs.clone(),
-        registries: registries.own,
+    let choice = SharingChoice {
+        shares,
+        hands_in: args.share,
+        groups: &args.host_groups,
     };
-    let rights = set.rights(&choice)?;
+    let found = choice.rights(&wishes, &project, home, ambient)?;
     let home = HomePlan::new(&set, home, shares, args.read_only);
     let home = home.lease(&project, ambient)?;
     Ok(ActivePresets {
@@ -195,14 +180,103 @@ fn activate(
             OutsideKeys::default()
         },
         hands_in: args.share,
-        of_project: registries.of_project,
+        of_project: found.of_project,
         set,
-        rights,
+        rights: found.rights,
         home,
-        programs,
+        programs: found.programs,
         shares,
         groups: args.host_groups.clone(),
     })
+}
+
+/// Returns the rights that a typed command has by these presets, or else by those that the project names
+/// and the person has agreed to. Nothing is asked and nothing is made: what no answer is recorded for is
+/// not shared.
+pub(crate) fn rights_to_explain(
+    project: &Project,
+    names: &[String],
+    ambient: &Ambient,
+) -> Result<PresetRights, CliError> {
+    let (set, named_by) = match names {
+        [] => (project.presets().clone(), PresetsNamedBy::Project),
+        names => (
+            library(ambient).compose(names)?,
+            PresetsNamedBy::CommandLine,
+        ),
+    };
+    if set.is_empty() {
+        return Ok(PresetRights::default());
+    }
+    let home = ambient.home.as_deref();
+    let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
+    let wishes = ShareRequest::of(&set, home, ambient);
+    let of_project = named_by.project(project.dir());
+    let choice = SharingChoice {
+        shares: wishes.recorded(ambient, of_project)?.unwrap_or(false),
+        hands_in: false,
+        groups: &[],
+    };
+    Ok(choice.rights(&wishes, project.dir(), home, ambient)?.rights)
+}
+
+/// What the person chose for a command with presets.
+struct SharingChoice<'a> {
+    shares: bool,
+    /// Commands get keys that would stay outside otherwise.
+    hands_in: bool,
+    groups: &'a [HostGroup],
+}
+
+/// The rights of a command with presets, and what they were made from.
+struct FoundRights {
+    rights: PresetRights,
+    programs: Vec<PathBuf>,
+    /// Package registries that files of the project name.
+    of_project: Vec<FoundRegistry>,
+}
+
+impl SharingChoice<'_> {
+    fn rights(
+        &self,
+        wishes: &ShareRequest<'_>,
+        project: &Path,
+        home: &Path,
+        ambient: &Ambient,
+    ) -> Result<FoundRights, CliError> {
+        let keys = wishes.outside.keys();
+        let keys: Vec<String> = keys.map(|(key, _)| key.to_owned()).collect();
+        let registries = registries::find(wishes.set, project, home, ambient);
+        let programs = program_dirs(wishes.set, home, ambient);
+        let choice = PresetChoice {
+            groups: self.groups.to_vec(),
+            keys: self.shares,
+            // An answer to the question only agrees to their use.
+            withheld: if self.hands_in { Vec::new() } else { keys },
+            added: match self.shares {
+                true => wishes.outside.of_presets().map(str::to_owned).collect(),
+                false => Vec::new(),
+            },
+            programs: programs.clone(),
+            registries: registries.own,
+        };
+        Ok(FoundRights {
+            rights: wishes.set.rights(&choice)?,
+            programs,
+            of_project: registries.of_project,
+        })
+    }
+}
+
+impl PresetsNamedBy {
+    /// Returns the project whose presets an answer about sharing counts for. A yes to presets that a
+    /// person names is not one to those that a project names.
+    fn project(self, project: &Path) -> Option<&Path> {
+        match self {
+            PresetsNamedBy::CommandLine => None,
+            PresetsNamedBy::Project => Some(project),
+        }
+    }
 }
 
 impl ActivePresets {
@@ -445,33 +519,56 @@ impl<'a> ShareRequest<'a> {
         state.chain(keys).chain(outside).collect()
     }
 
-    /// Returns the recorded answer, or asks. Without a terminal nothing is shared. `project`: the
-    /// directory of the project that names the presets; its answers count there alone.
+    /// Returns the hash by which an answer is kept. `project`: the directory of the project that names
+    /// the presets; its answers count there alone.
+    fn hash(&self, project: Option<&Path>) -> String {
+        let names: Vec<&str> = self.set.presets().iter().map(|one| one.name()).collect();
+        let mut hash = Sha256::new();
+        hash.update(format!("{}\n{}", names.join(","), self.lines().join("\n")));
+        if let Some(project) = project {
+            hash.update("\nproject ");
+            hash.update(project.as_os_str().as_encoded_bytes());
+        }
+        hex(hash.finalize())
+    }
+
+    /// Returns the recorded answer; no if there is nothing to share or no place for answers.
+    fn recorded(
+        &self,
+        ambient: &Ambient,
+        project: Option<&Path>,
+    ) -> Result<Option<bool>, CliError> {
+        let state = ambient.state.as_deref();
+        let Some(state) = state.filter(|_| !self.lines().is_empty()) else {
+            return Ok(Some(false));
+        };
+        let hash = self.hash(project);
+        let (yes, no) = TrustStore::of_presets(state);
+        if yes.read()?.contains(&hash) {
+            return Ok(Some(true));
+        }
+        Ok(no.read()?.contains(&hash).then_some(false))
+    }
+
+    /// Returns the recorded answer, or asks. Without a terminal nothing is shared.
     fn ask(
         &self,
         global: &Global,
         ambient: &Ambient,
         project: Option<&Path>,
     ) -> Result<bool, CliError> {
-        let lines = self.lines();
-        let Some(state) = ambient.state.as_deref().filter(|_| !lines.is_empty()) else {
+        if let Some(answer) = self.recorded(ambient, project)? {
+            return Ok(answer);
+        }
+        let Some(state) = ambient.state.as_deref() else {
             return Ok(false);
         };
-        let names: Vec<&str> = self.set.presets().iter().map(|one| one.name()).collect();
-        let mut hash = Sha256::new();
-        hash.update(format!("{}\n{}", names.join(","), lines.join("\n")));
-        if let Some(project) = project {
-            hash.update("\nproject ");
-            hash.update(project.as_os_str().as_encoded_bytes());
-        }
-        let hash = hex(hash.finalize());
-        let (yes, no) = TrustStore::of_presets(state);
-        if yes.read()?.contains(&hash) {
-            return Ok(true);
-        }
-        if no.read()?.contains(&hash) || ambient.reason_not_to_ask(global.no_input).is_some() {
+        if ambient.reason_not_to_ask(global.no_input).is_some() {
             return Ok(false);
         }
+        let lines = self.lines();
+        let hash = self.hash(project);
+        let (yes, no) = TrustStore::of_presets(state);
         let subject = match project {
             None => "The preset can share things of yours. The command would",
             Some(_) => {

@@ -11,8 +11,8 @@ use forge_runtime::GrantGate;
 use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Spec, VerdictReason};
 use os_sandbox::{Plan, Requirement};
 use sandbox_config::{
-    AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, Project, Verdict, WithoutFile,
-    Worker,
+    AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, PresetRights, Project, Verdict,
+    WithoutFile, Worker,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, shell_word};
 use crate::setup;
-use crate::setup::repositories;
+use crate::setup::{presets, repositories};
 
 pub(crate) fn run(
     global: &Global,
@@ -34,11 +34,15 @@ pub(crate) fn run(
     if let Some(run) = &args.from_run {
         return explain_run(global, run, ambient);
     }
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let (lineage, last) = lineage(&project, args)?;
+    let Situation {
+        project,
+        presets,
+        chain,
+        last,
+    } = Situation::of(global, args, ambient)?;
     let subject = subject(&project, last, args)?;
-    let mut explained = Explanation::of(&project, &lineage, subject)?;
-    if let Some(alone) = setup::project_alone(global, ambient)? {
+    let mut explained = Explanation::of(&project, &chain, subject)?;
+    if let Some(alone) = setup::project_alone(global, ambient, presets)? {
         explained.under_own_file(&GrantChain::from_project(&alone), &project);
     }
     let mut out = std::io::stdout().lock();
@@ -86,6 +90,42 @@ fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind
     };
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
+}
+
+/// Whose rights are explained.
+struct Situation {
+    project: Project,
+    /// The rights of presets, which count for typed commands alone.
+    presets: PresetRights,
+    chain: GrantChain,
+    /// The last worker of the chain.
+    last: Option<Worker>,
+}
+
+impl Situation {
+    fn of(global: &Global, args: &ExplainArgs, ambient: &Ambient) -> Result<Situation, CliError> {
+        let without_file = WithoutFile::DefaultZones;
+        let project = setup::project(global, ambient, None, without_file)?;
+        if args.presets.is_empty() {
+            let (chain, last) = lineage(&project, args)?;
+            if last.is_some() {
+                return Ok(Situation {
+                    project,
+                    presets: PresetRights::default(),
+                    chain,
+                    last,
+                });
+            }
+        }
+        let presets = presets::rights_to_explain(&project, &args.presets, ambient)?;
+        let project = setup::silently(global, ambient, None, without_file, &presets)?;
+        Ok(Situation {
+            chain: GrantChain::from_project(&project),
+            last: None,
+            project,
+            presets,
+        })
+    }
 }
 
 /// Returns the chain to explain: `--as`, `--worker`, the entry worker, or the project's; and its

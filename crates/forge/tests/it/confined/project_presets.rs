@@ -236,3 +236,30 @@ fn an_own_preset_does_not_replace_a_built_in_one() {
         assert_eq!(ran.stdout, "");
     });
 }
+
+#[test]
+fn presets_are_explained_as_typed_commands_have_them() {
+    UserWorld::each(prepare, |user| {
+        let check = |args: &[&str], expected: &str| {
+            let ran = user.forge(&[&["--json", "explain"], args].concat());
+            ran.code(0);
+            let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+            assert_eq!(object["decision"], expected, "{args:?}: {}", ran.stdout);
+        };
+        let host = "host:api.tool.example";
+        check(&[host], "block");
+        check(&["--preset", "tool", host], "allow");
+        user.forge(&["trust", "--yes"]).code(0);
+        check(&[host], "allow");
+        check(&["--preset", "rust", host], "block");
+        check(&["-c", "sandbox.presets=[]", host], "block");
+        // The person's own file limits presets, too.
+        user.write(
+            "home/.config/forge/config.yaml",
+            "network: { deny: [api.tool.example] }\n",
+        );
+        check(&[host], "block");
+        let unknown = user.forge(&["explain", "--preset", "none-such", host]);
+        unknown.code(2).says(&["none-such"]);
+    });
+}
