@@ -23,9 +23,9 @@ use super::context::ServiceContext;
 use super::proxy::MAX_HEAD;
 use super::record::Refusal;
 use crate::host::Host;
+use client_heads::ClientHeads;
 use stream::BufferedStream;
 
-pub(super) use client_heads::ClientHeads;
 pub(super) use upstream::HttpUpstream;
 
 /// Headers that are meant for the next hop only (RFC 9110, section 7.6.1), and `Expect`, which hyper
@@ -49,22 +49,21 @@ pub(super) type Body = Either<Incoming, Full<Bytes>>;
 /// A request that is not valid, with the reason.
 pub(super) struct BadRequest(pub(super) &'static str);
 
-/// Serves the requests of a client, one after the other. `first`: bytes that have been read. `heads`:
-/// see [`ClientHeads`]; a connection ends after a body in chunks then.
+/// Serves the requests of a client, one after the other, up to one with a body in chunks: see
+/// [`ClientHeads`]. `first`: bytes that have been read.
 pub(super) async fn serve_client<F>(
     state: &ServiceContext,
     client: TcpStream,
     first: Vec<u8>,
-    heads: Option<Arc<ClientHeads>>,
     answer: impl Fn(Request<Incoming>) -> F,
 ) where
     F: Future<Output = Response<Body>>,
 {
-    let stream = BufferedStream::new(client, first).with_heads(heads.clone());
+    let heads = Arc::<ClientHeads>::default();
+    let stream = BufferedStream::new(client, first).with_heads(Arc::clone(&heads));
     let stream = TokioIo::new(stream);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let heads = heads.as_ref();
-        let may_follow = heads.is_none_or(|heads| heads.complete(request.headers_mut()));
+        let may_follow = heads.complete(request.headers_mut());
         let answered = answer(request);
         async move {
             let answer = answered.await;

@@ -38,8 +38,7 @@ pub(in super::super) async fn serve(
         let context = Arc::clone(&context);
         async move { context.answer(request).await }
     };
-    let heads = Some(Arc::default());
-    serve_client(state, client, Vec::new(), heads, answer).await;
+    serve_client(state, client, Vec::new(), answer).await;
 }
 
 impl CredentialClient {

@@ -10,7 +10,7 @@ use super::super::proxy::MAX_HEADERS;
 
 /// The bytes that hyper has read from a client since the end of the last request's body.
 #[derive(Debug, Default)]
-pub(in super::super) struct ClientHeads(Mutex<UnreadHead>);
+pub(super) struct ClientHeads(Mutex<UnreadHead>);
 
 #[derive(Debug, Default)]
 struct UnreadHead {

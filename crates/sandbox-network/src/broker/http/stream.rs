@@ -36,8 +36,8 @@ impl BufferedStream {
     }
 
     /// Notes what is read, as heads of a client's requests.
-    pub(super) fn with_heads(mut self, heads: Option<Arc<ClientHeads>>) -> BufferedStream {
-        self.heads = heads;
+    pub(super) fn with_heads(mut self, heads: Arc<ClientHeads>) -> BufferedStream {
+        self.heads = Some(heads);
         self
     }
 

@@ -40,7 +40,7 @@ pub(super) async fn serve(
         let context = Arc::clone(&context);
         async move { context.answer(request).await }
     };
-    serve_client(state, client, first, None, answer).await;
+    serve_client(state, client, first, answer).await;
 }
 
 impl Client {
