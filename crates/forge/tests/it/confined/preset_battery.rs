@@ -337,17 +337,23 @@ fn no_preset_opens_what_its_receipt_does_not_list() {
     ] {
         fs::write(around.join(name), text).unwrap();
     }
-    let mut cases = String::new();
     let mut all = Vec::new();
     for preset in &names {
         for share in ["share", "no-share"] {
             for mechanism in ["namespaces", "bubblewrap", "landlock"] {
                 let case = format!("{preset}.{share}.{mechanism}");
-                let id = user.id();
-                writeln!(cases, "{id} {case} {preset} {share} {mechanism}").unwrap();
                 all.push((case, preset.as_str(), share, mechanism));
             }
         }
+    }
+    // Each preset in two of its six rows, and each kind of row with a third of the presets.
+    let all = test_sample::cases("battery under presets", all, |at, _| {
+        (at / 6 + at % 6) % 3 == 0
+    });
+    let mut cases = String::new();
+    for (case, preset, share, mechanism) in &all {
+        let id = user.id();
+        writeln!(cases, "{id} {case} {preset} {share} {mechanism}").unwrap();
     }
     fs::write(around.join("cases"), cases).unwrap();
     user.own_everything();
