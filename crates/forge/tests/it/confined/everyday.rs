@@ -18,27 +18,27 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// What a row says of one mechanism when a command runs there as it does outside.
 const SAME: &str = "same";
 
+/// The mechanisms, in the order of the columns.
+const MECHANISMS: [&str; 2] = ["namespaces", "landlock"];
+
 struct Row<'a> {
     command: &'a str,
     needs: &'a str,
-    expected: &'a str,
+    /// What the table says of each mechanism.
+    expected: [&'a str; MECHANISMS.len()],
 }
 
-fn rows(mechanism: &str) -> Vec<Row<'static>> {
+fn rows() -> Vec<Row<'static>> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.map(|line| {
         let cells: Vec<&str> = line.split('\t').collect();
         let [_, command, needs, namespaces, landlock] = cells[..] else {
             panic!("not five cells: {line}");
         };
-        let expected = match mechanism {
-            "namespaces" => namespaces,
-            _ => landlock,
-        };
         Row {
             command,
             needs,
-            expected,
+            expected: [namespaces, landlock],
         }
     });
     rows.collect()
@@ -171,24 +171,18 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn they_run_under_namespaces() {
-    all_run("namespaces");
-}
-
-#[test]
-fn they_run_under_landlock_alone() {
-    all_run("landlock");
-}
-
 #[expect(clippy::print_stderr, reason = "a skip is said")]
-fn all_run(mechanism: &str) {
+fn they_run_as_they_do_outside() {
     let person = Person::new();
-    let probe = person.inside(&person.copy("probe"), mechanism, "true");
-    if probe.code != 0 {
-        eprintln!("skipped: no {mechanism} here: {}", probe.stderr);
-        return;
-    }
-    let rows = rows(mechanism);
+    let is_there = MECHANISMS.map(|mechanism| {
+        let copy = person.copy(&format!("probe-{mechanism}"));
+        let probe = person.inside(&copy, mechanism, "true");
+        if probe.code != 0 {
+            eprintln!("skipped: no {mechanism} here: {}", probe.stderr);
+        }
+        probe.code == 0
+    });
+    let rows = rows();
     let next = AtomicUsize::new(0);
     let wrong: Vec<String> = std::thread::scope(|scope| {
         let one = || {
@@ -198,45 +192,55 @@ fn all_run(mechanism: &str) {
                 let Some(row) = rows.get(index) else {
                     return wrong;
                 };
-                wrong.extend(complaint(&person, mechanism, index, row));
+                wrong.extend(complaints(&person, is_there, index, row));
             }
         };
         let workers: Vec<_> = (0..2).map(|_| scope.spawn(one)).collect();
         let wrong = workers.into_iter().map(|worker| worker.join().unwrap());
         wrong.flatten().collect()
     });
-    assert!(wrong.is_empty(), "{mechanism}:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is not as the row says.
+/// What is not as the row says, under the mechanisms that are there.
 #[expect(clippy::print_stderr, reason = "a skip is said")]
-fn complaint(person: &Person, mechanism: &str, index: usize, row: &Row<'_>) -> Option<String> {
+fn complaints(
+    person: &Person,
+    is_there: [bool; MECHANISMS.len()],
+    index: usize,
+    row: &Row<'_>,
+) -> Vec<String> {
     let command = row.command;
     if row.needs != "-" {
         let there = person.outside(Path::new("/"), &format!("command -v {}", row.needs));
         if there.code != 0 {
             eprintln!("skipped: no {} here: {command}", row.needs);
-            return None;
+            return Vec::new();
         }
     }
     let outside = person.outside(&person.copy(&format!("{index}-outside")), command);
     if outside.code != 0 {
         let why = outside.stderr;
-        return Some(format!("it fails outside: {command}\n{why}"));
+        return vec![format!("it fails outside: {command}\n{why}")];
     }
-    let directory = person.copy(&format!("{index}-inside"));
-    let inside = person.inside(&directory, mechanism, command);
-    let is_same = inside.code == 0 && inside.stdout == outside.stdout;
-    if is_same == (row.expected == SAME) {
-        return None;
-    }
-    let Ran {
-        code,
-        stdout,
-        stderr,
-    } = inside;
-    Some(format!(
-        "{command}\n  expected: {}\n  outside: {:?}\n  inside: exit {code}, {stdout:?}, {stderr:?}",
-        row.expected, outside.stdout
-    ))
+    let rows = MECHANISMS.iter().zip(row.expected).zip(is_there);
+    let rows = rows.filter_map(|(row, is_there)| is_there.then_some(row));
+    let wrong = rows.filter_map(|(mechanism, expected)| {
+        let directory = person.copy(&format!("{index}-{mechanism}"));
+        let Ran {
+            code,
+            stdout,
+            stderr,
+        } = person.inside(&directory, mechanism, command);
+        let is_same = code == 0 && stdout == outside.stdout;
+        let is_expected = is_same == (expected == SAME);
+        (!is_expected).then(|| {
+            format!(
+                "{command} under {mechanism}\n  expected: {expected}\n  outside: {:?}\n  \
+                 inside: exit {code}, {stdout:?}, {stderr:?}",
+                outside.stdout
+            )
+        })
+    });
+    wrong.collect()
 }
