@@ -8,6 +8,7 @@ pub(crate) mod denials;
 mod end_report;
 mod exec_log;
 mod identity;
+mod identity_files;
 mod json_report;
 mod missing;
 pub(crate) mod proposals;
@@ -66,7 +67,7 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     check_trace(args)?;
-    let committer = caller_directory(global).map(CommitterQuestion::ask);
+    let committer = caller_directory(global).map(|here| CommitterQuestion::ask(here, ambient));
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) = presets::load_project(global, args, ambient).map_err(refused)?;

@@ -5,64 +5,84 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
-/// The keys, and the variables that say the same.
-const KEYS: [(&str, [&str; 2]); 2] = [
-    ("user.name", ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]),
-    ("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
-];
+use super::identity_files::{self, Identity};
+use crate::ambient::Ambient;
+
+/// The variables that say the same as `user.name`, and as `user.email`.
+const NAME: [&str; 2] = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"];
+const EMAIL: [&str; 2] = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
 
 /// Bound on git's output for each of them.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The question to git, which runs while the command is prepared: its start takes longer than the
-/// preparation.
-pub(super) struct CommitterQuestion(Option<JoinHandle<Vec<(&'static str, String)>>>);
+/// The question for the committer.
+pub(super) enum CommitterQuestion {
+    /// The files of git have answered it.
+    Answered(Identity),
+    /// git answers it while the command is prepared: its start takes longer than the preparation.
+    Asked(Option<JoinHandle<Identity>>),
+}
 
 impl CommitterQuestion {
-    /// Starts git, if `directory` is in a repository.
-    pub(super) fn ask(directory: PathBuf) -> CommitterQuestion {
+    /// Reads the files of git, or starts git, if `directory` is in a repository.
+    pub(super) fn ask(directory: PathBuf, ambient: &Ambient) -> CommitterQuestion {
         let mut above = directory.ancestors();
         if !above.any(|above| above.join(".git").exists()) {
-            return CommitterQuestion(None);
+            return CommitterQuestion::Answered(Identity::default());
         }
-        let asking = thread::Builder::new().name("committer".to_owned());
-        CommitterQuestion(asking.spawn(move || variables(&directory)).ok())
+        match identity_files::read(&directory, &ambient.env) {
+            Some(identity) => CommitterQuestion::Answered(identity),
+            None => {
+                let asking = thread::Builder::new().name("committer".to_owned());
+                CommitterQuestion::Asked(asking.spawn(move || ask_git(&directory)).ok())
+            }
+        }
     }
 
-    /// Waits for git's answer and returns variables for git in the sandbox.
+    /// Waits for the answer and returns variables for git in the sandbox; none for a value that git
+    /// does not know.
     pub(super) fn answer(self) -> Vec<(&'static str, String)> {
-        let answered = self.0.and_then(|asked| asked.join().ok());
-        answered.unwrap_or_default()
+        let identity = match self {
+            CommitterQuestion::Answered(identity) => identity,
+            CommitterQuestion::Asked(asked) => {
+                let answered = asked.and_then(|asked| asked.join().ok());
+                answered.unwrap_or_default()
+            }
+        };
+        let values = [(NAME, identity.name), (EMAIL, identity.email)];
+        let known = values
+            .into_iter()
+            .filter_map(|(names, value)| Some((names, value.filter(|value| !value.is_empty())?)));
+        known
+            .flat_map(|(names, value)| names.map(|name| (name, value.clone())))
+            .collect()
     }
 }
 
-/// Returns variables for git in `directory`; none if git does not know the committer. `git config`
-/// reads files and runs nothing (git-config(1)).
-fn variables(directory: &Path) -> Vec<(&'static str, String)> {
+/// Returns git's answer in `directory`. `git config` reads files and runs nothing (git-config(1)).
+fn ask_git(directory: &Path) -> Identity {
     let asked = Command::new("git")
         .args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"])
         .current_dir(directory)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
-    let Ok(said) = asked else {
-        return Vec::new();
-    };
-    if said.stdout.len() > MAX_BYTES {
-        return Vec::new();
+    match asked {
+        Ok(said) if said.stdout.len() <= MAX_BYTES => parse(&String::from_utf8_lossy(&said.stdout)),
+        Ok(_) | Err(_) => Identity::default(),
     }
-    let text = String::from_utf8_lossy(&said.stdout);
-    let mut variables = Vec::new();
-    for (key, names) in KEYS {
+}
+
+/// Parses git's output.
+pub(super) fn parse(text: &str) -> Identity {
+    let value = |key: &str| {
         // The last one counts.
-        let mut values = text.split('\0').rev();
-        let value = values.find_map(|entry| entry.strip_prefix(key)?.strip_prefix('\n'));
-        let value = value.filter(|value| !value.is_empty());
-        variables.extend(
-            value
-                .iter()
-                .flat_map(|value| names.map(|name| (name, (*value).to_owned()))),
-        );
+        let mut entries = text.split('\0').rev();
+        let value = entries.find_map(|entry| entry.strip_prefix(key)?.strip_prefix('\n'));
+        value.map(str::to_owned)
+    };
+    Identity {
+        name: value("user.name"),
+        email: value("user.email"),
     }
-    variables
 }
