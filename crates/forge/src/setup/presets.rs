@@ -191,8 +191,7 @@ fn activate(
 }
 
 /// Returns the rights that a typed command has by these presets, or else by those that the project names
-/// and the person has agreed to. Nothing is asked and nothing is made: what no answer is recorded for is
-/// not shared.
+/// and the person has agreed to. It asks and makes nothing: without a recorded answer nothing is shared.
 pub(crate) fn rights_to_explain(
     project: &Project,
     names: &[String],
@@ -220,7 +219,7 @@ pub(crate) fn rights_to_explain(
     Ok(choice.rights(&wishes, project.dir(), home, ambient)?.rights)
 }
 
-/// What the person chose for a command with presets.
+/// The choices of the person for a command with presets.
 struct SharingChoice<'a> {
     shares: bool,
     /// Commands get keys that would stay outside otherwise.
@@ -228,7 +227,7 @@ struct SharingChoice<'a> {
     groups: &'a [HostGroup],
 }
 
-/// The rights of a command with presets, and what they were made from.
+/// The rights of a command with presets, and their origins.
 struct FoundRights {
     rights: PresetRights,
     programs: Vec<PathBuf>,

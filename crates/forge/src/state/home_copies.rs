@@ -1,6 +1,6 @@
 //! Copies of a person's files in a kept home directory. While no command shares them they are outside
-//! of it, and what commands had in their places is back. So a command that shares nothing finds nothing
-//! that an earlier one shared.
+//! of it, and the files of commands are back in their places. So a command that shares nothing finds
+//! nothing that an earlier one shared.
 //!
 //! A list has the places of copies. A copy that is stored outside counts more than the list: a kill
 //! between two steps leaves each file in one place or the other, and the next command goes on from there.
@@ -38,7 +38,7 @@ pub(crate) struct HomeCopies {
 }
 
 impl HomeCopies {
-    /// Opens the directory for what is outside of the home directory. Commands never see it.
+    /// Opens the directory for files outside of the home directory. Commands never see it.
     pub(crate) fn open(path: &Path) -> Result<HomeCopies> {
         let store = Dir::open_ambient_dir(path, ambient_authority())?;
         let open = |name: &str| match store.create_dir(name) {

@@ -92,7 +92,7 @@ fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind
     Ok(ExitKind::Done)
 }
 
-/// Whose rights are explained.
+/// The rights that are explained, and their holder.
 struct Situation {
     project: Project,
     /// The rights of presets, which count for typed commands alone.
