@@ -217,6 +217,8 @@ impl OpenReview {
             take_lock(self.dir.lower(&self.lowers, *mount)?)?;
         }
         let mut plans = self.plan(&chosen, selection, &mut budget)?;
+        // From now on the project differs from what the run copied: it cannot go on.
+        self.dir.drop_copies()?;
         write_json(&self.dir.dir, JOURNAL, &journal)?;
         let prepared = self.prepare(&mut plans, &mut journal, &mut budget);
         if let Err(error) = prepared {

@@ -1,5 +1,6 @@
 //! Limits of a review. A limit that is met is an error: a list that ends early would hide changes.
 
+use crate::copy::CopyLimits;
 use crate::error::ReviewError;
 use crate::path::TreePath;
 
@@ -34,6 +35,8 @@ pub(crate) struct Budget {
     limits: ReviewLimits,
     entries: u64,
     hashed_bytes: u64,
+    /// What the bytes are, for errors.
+    of_bytes: &'static str,
 }
 
 impl Budget {
@@ -42,6 +45,19 @@ impl Budget {
             limits: *limits,
             entries: 0,
             hashed_bytes: 0,
+            of_bytes: "bytes to compare",
+        }
+    }
+
+    /// The limits of a copy: its bytes are copied, not hashed.
+    pub(crate) fn of_copy(limits: &CopyLimits) -> Budget {
+        Budget {
+            of_bytes: "bytes to copy",
+            ..Budget::new(&ReviewLimits {
+                entries: limits.entries,
+                hashed_bytes: limits.bytes,
+                ..ReviewLimits::default()
+            })
         }
     }
 
@@ -53,7 +69,7 @@ impl Budget {
     pub(crate) fn bytes(&mut self, bytes: u64, path: &TreePath) -> Result<(), ReviewError> {
         self.hashed_bytes = self.hashed_bytes.saturating_add(bytes);
         let limit = self.limits.hashed_bytes;
-        check(self.hashed_bytes, limit, "bytes to compare", path)
+        check(self.hashed_bytes, limit, self.of_bytes, path)
     }
 
     pub(crate) fn depth(&self, path: &TreePath) -> Result<(), ReviewError> {

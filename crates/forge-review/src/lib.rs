@@ -1,8 +1,8 @@
-//! Changes that a run left in the upper layer of an overlay: listed, compared, applied to the
-//! directory below, or discarded.
+//! Changes that a run left in the upper layer of an overlay, or in a copy: listed, compared, applied
+//! to the directory of the project, or discarded.
 //!
-//! - [`ReviewDir`] is the directory of one run's review, with a lock. `create` makes the layers
-//!   before the run, `record` lists the changes after it.
+//! - [`ReviewDir`] is the directory of one run's review, with a lock. `create` makes the layers or
+//!   copies before the run, `record` lists the changes after it.
 //! - [`RunReview`] is that list, with the class of each [`ReviewedChange`].
 //! - [`OpenReview`] compares ([`FileDiff`]), applies a [`ChangeSelection`] and recovers from an
 //!   interrupted apply.
@@ -19,6 +19,7 @@
 mod apply;
 mod budget;
 mod classify;
+mod copy;
 mod diff;
 mod error;
 mod foreign;
@@ -28,6 +29,7 @@ mod path;
 mod record;
 mod review;
 mod review_dir;
+mod settle;
 mod staging;
 mod state;
 mod tree;
@@ -35,6 +37,7 @@ mod tree;
 pub use apply::{ApplyReport, ChangeSelection, ChosenChanges, MountedPath, OpenReview};
 pub use budget::ReviewLimits;
 pub use classify::{JudgeName, ProtectedName};
+pub use copy::{CopiedTree, CopyLimits, LeftOutPath, LeftOutReason};
 pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
 pub use foreign::first_foreign;

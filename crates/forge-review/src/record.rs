@@ -15,6 +15,7 @@ use rustix::fs::{Stat, fstat};
 
 use crate::budget::{Budget, ReviewLimits};
 use crate::classify::{Contents, ProtectedName, classify, is_git_redirect};
+use crate::copy::CopyIndex;
 use crate::error::{ReviewError, failed};
 use crate::path::TreePath;
 use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
@@ -25,16 +26,18 @@ const OPAQUE: &str = "user.overlay.opaque";
 const WHITEOUT: &str = "user.overlay.whiteout";
 const ORIGIN: &str = "user.overlay.origin";
 
-/// Lists the changes of `upper` over `lower`, in the order of their paths.
+/// Lists the changes of `upper` over `lower`, in the order of their paths. `copied` is what the run
+/// saw at its start, if the layer was made from a copy.
 pub(crate) fn record(
     lower: &OwnedFd,
     upper: &OwnedFd,
-    started: FileTime,
+    (started, copied): (FileTime, Option<&CopyIndex>),
     judge: &dyn Fn(&Path) -> Option<ProtectedName>,
     limits: &ReviewLimits,
 ) -> Result<Vec<ReviewedChange>, ReviewError> {
     let mut recorder = ChangeRecorder {
         started,
+        copied,
         judge,
         budget: Budget::new(limits),
         changes: Vec::new(),
@@ -55,6 +58,8 @@ pub(crate) fn record(
 
 struct ChangeRecorder<'a> {
     started: FileTime,
+    /// The copy before the run; `None` for an overlay.
+    copied: Option<&'a CopyIndex>,
     judge: &'a dyn Fn(&Path) -> Option<ProtectedName>,
     budget: Budget,
     changes: Vec<ReviewedChange>,
@@ -171,6 +176,9 @@ impl ChangeRecorder<'_> {
         let (Some(lower), false) = (layers.lower, layers.is_replaced) else {
             return Ok(false);
         };
+        if let Some(copied) = self.copied {
+            return Ok(copied.get(above.path).is_some());
+        }
         let is_dir = match kind {
             PathKind::Directory => true,
             PathKind::File => false,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::copy::CopiedTree;
 use crate::path::TreePath;
 use crate::state::{FileTime, ObjectState};
 
@@ -51,7 +52,7 @@ pub enum ReviewStage {
     Recorded,
 }
 
-/// One directory that a run saw through an overlay.
+/// One directory that a run saw through an overlay or as a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReviewMount {
     /// The name of the mount, and of its directory in the review.
@@ -61,6 +62,9 @@ pub struct ReviewMount {
     /// Its identity at the start of the run.
     pub(crate) device: u64,
     pub(crate) inode: u64,
+    /// What the run's copy of the directory held at its start; `None` for an overlay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<CopiedTree>,
     /// Patterns of protected names, for [`JudgeName`](crate::JudgeName).
     pub protected: Vec<String>,
     /// Changes that are neither applied nor discarded, in the order of their paths.

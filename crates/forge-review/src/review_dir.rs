@@ -1,9 +1,9 @@
-//! The directory of a review: its layers, its list, its lock.
+//! The directory of a review: its layers or copies, its list, its lock.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,12 +17,14 @@ use serde::de::DeserializeOwned;
 
 use crate::budget::ReviewLimits;
 use crate::classify::JudgeName;
+use crate::copy::{self, CopyIndex, CopyLimits};
 use crate::error::{ReviewError, failed_own};
 use crate::path::TreePath;
 use crate::record;
 use crate::review::{ReviewMount, ReviewStage, RunReview, VERSION};
+use crate::settle::settle;
 use crate::staging::set_attributes;
-use crate::state::attributes;
+use crate::state::{FileTime, attributes};
 use crate::tree::{self, DIRECTORY, OpenObject};
 
 const LIST: &str = "review.json";
@@ -31,6 +33,8 @@ const STARTED: &str = "started";
 const MOUNTS: &str = "mounts";
 /// Beginning of the name of a review that is being removed.
 const DISCARDED: &str = ".discarded-";
+/// Beginning of the name of a review that is being made.
+const NEW: &str = ".new-";
 /// How often a lock is tried, and the time between two attempts.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -50,7 +54,7 @@ pub struct RunInfo {
     pub at_ms: u64,
 }
 
-/// A directory that a run is about to see through an overlay.
+/// A directory that a run is about to see through an overlay or as a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct NewMount<'a> {
     /// The name of the mount: letters, digits, `-`, `_` and `.`.
@@ -61,6 +65,8 @@ pub struct NewMount<'a> {
     pub host: &'a Path,
     /// Patterns of protected names, kept for the list.
     pub protected: &'a [String],
+    /// The run works in a copy of at most this size; `None`: in an overlay.
+    pub copy: Option<CopyLimits>,
 }
 
 /// The directory of one review, locked against other processes until this is dropped.
@@ -73,53 +79,88 @@ pub struct ReviewDir {
 }
 
 impl ReviewDir {
-    /// Makes the directory of a run in `reviews`, with an empty upper layer for each mount. Objects
-    /// of the project that change from now on have changed below the run.
+    /// Makes the directory of a run in `reviews`, with an empty upper layer or a copy for each mount.
+    /// Objects of the project that change from now on have changed below the run. After an error
+    /// nothing is left.
     ///
     /// # Errors
-    /// If a name is invalid or exists, or if the directory cannot be written.
+    /// If a name is invalid or exists, if the directory cannot be written, or at a limit of a copy.
     pub fn create(
         reviews: BorrowedFd<'_>,
         about: &RunInfo,
         mounts: &[NewMount<'_>],
     ) -> Result<ReviewDir, ReviewError> {
-        let name = OsString::from(&about.run);
         check_name(&about.run)?;
-        mkdirat(reviews, &name, Mode::RWXU).map_err(failed_own("create", "the review"))?;
-        let dir = tree::open_dir(reviews, &name).map_err(failed_own("open", "the review"))?;
+        let name = OsString::from(&about.run);
+        if tree::lstat(reviews, &name).is_ok_and(|found| found.is_some()) {
+            return Err(failed_own("create", "the review")(Errno::EXIST));
+        }
+        let new = OsString::from(format!("{NEW}{}", about.run));
+        mkdirat(reviews, &new, Mode::RWXU).map_err(failed_own("create", "the review"))?;
+        let made = Self::make(reviews, &new, about, mounts).and_then(|this| {
+            renameat_with(reviews, &new, reviews, &name, RenameFlags::NOREPLACE)
+                .map_err(failed_own("create", "the review"))?;
+            Ok(this)
+        });
+        if made.is_err() {
+            tree::remove_tree(reviews, &new).map_err(failed_own("remove", "the review"))?;
+        }
+        made
+    }
+
+    /// Makes everything of a review in its directory `new`.
+    fn make(
+        reviews: BorrowedFd<'_>,
+        new: &OsStr,
+        about: &RunInfo,
+        mounts: &[NewMount<'_>],
+    ) -> Result<ReviewDir, ReviewError> {
+        let dir = tree::open_dir(reviews, new).map_err(failed_own("open", "the review"))?;
         let lock = lock(&dir)?;
+        let of_reviews = fstat(reviews).map_err(failed_own("examine", "the reviews"))?;
         let all = make_dir(&dir, MOUNTS, Mode::RWXU)?;
         let mut listed = Vec::new();
+        let mut started = mark_start(&dir)?;
         for mount in mounts {
             check_name(mount.name)?;
             let stat = fstat(mount.lower).map_err(failed_own("examine", "the mount"))?;
             let own = make_dir(&all, mount.name, Mode::RWXU)?;
-            make_dir(&own, "work", Mode::RWXU)?;
-            // The merged root has the mode and the attributes of the upper one.
-            let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
-            let upper = make_dir(&own, "upper", mode)?;
-            let root = TreePath::default();
-            let found = attributes(&mount.lower.try_clone_to_owned().map_err(own_io)?, &root)?;
-            set_attributes(&upper, &BTreeMap::new(), &found, &root)?;
+            let lower = mount.lower.try_clone_to_owned().map_err(own_io)?;
+            let copied = match &mount.copy {
+                Some(limits) => Some(copy::make(&lower, &own, &of_reviews, limits)?),
+                None => {
+                    make_dir(&own, "work", Mode::RWXU)?;
+                    // The merged root has the mode and the attributes of the upper one.
+                    let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+                    let upper = make_dir(&own, "upper", mode)?;
+                    let root = TreePath::default();
+                    let found = attributes(&lower, &root)?;
+                    set_attributes(&upper, &BTreeMap::new(), &found, &root)?;
+                    None
+                }
+            };
             listed.push(ReviewMount {
                 name: mount.name.to_owned(),
                 host: mount.host.to_owned(),
                 device: stat.st_dev,
                 inode: stat.st_ino,
+                copied,
                 protected: mount.protected.to_vec(),
                 changes: Vec::new(),
             });
         }
-        // Last: everything of the project that is older is as the run sees it.
-        let started = write_file(&dir, STARTED, b"")?;
-        let stat = fstat(&started).map_err(failed_own("examine", STARTED))?;
+        if mounts.iter().all(|mount| mount.copy.is_none()) {
+            // Last: everything of the project that is older is as the run sees it. A copy sees an
+            // object at any moment since it was begun.
+            started = mark_start(&dir)?;
+        }
         let review = RunReview {
             version: VERSION,
             run: about.run.clone(),
             project: about.project.clone(),
             command: about.command.clone(),
             at_ms: about.at_ms,
-            started: record::changed_at(&stat),
+            started,
             stage: ReviewStage::Running,
             mounts: listed,
             applied: Vec::new(),
@@ -127,7 +168,7 @@ impl ReviewDir {
         let this = ReviewDir {
             dir,
             review,
-            name,
+            name: OsString::from(&about.run),
             _lock: lock,
         };
         this.save()?;
@@ -160,7 +201,7 @@ impl ReviewDir {
     }
 
     /// Returns the names of the reviews in a directory, in order, and removes the rest of those
-    /// that were discarded.
+    /// that were discarded, or that were not complete when their process ended.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -169,7 +210,15 @@ impl ReviewDir {
         let (gone, all): (Vec<_>, Vec<_>) = all
             .into_iter()
             .partition(|name| name.to_string_lossy().starts_with(DISCARDED));
-        for name in gone {
+        let (new, all): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|name| name.to_string_lossy().starts_with(NEW));
+        // The process that makes one holds its lock.
+        let is_free = |name: &OsString| {
+            let dir = tree::open_dir(reviews, name);
+            dir.is_ok_and(|dir| lock(&dir).is_ok())
+        };
+        for name in gone.into_iter().chain(new.into_iter().filter(is_free)) {
             tree::remove_tree(reviews, &name).map_err(failed_own("remove", "a review"))?;
         }
         Ok(all)
@@ -198,23 +247,59 @@ impl ReviewDir {
     }
 
     fn layer(&self, mount: &str, layer: &str) -> Result<OwnedFd, ReviewError> {
-        let mut dir = self.dir.as_fd().try_clone_to_owned().map_err(own_io)?;
-        for name in [MOUNTS, mount, layer] {
-            dir = tree::open_dir(&dir, name.as_ref())
-                .map_err(failed_own("open", "a layer of the review"))?;
+        tree::open_dir(&self.mount_dir(mount)?, layer.as_ref())
+            .map_err(failed_own("open", "a layer of the review"))
+    }
+
+    fn mount_dir(&self, mount: &str) -> Result<OwnedFd, ReviewError> {
+        let all = tree::open_dir(&self.dir, MOUNTS.as_ref());
+        all.and_then(|all| tree::open_dir(&all, mount.as_ref()))
+            .map_err(failed_own("open", "a layer of the review"))
+    }
+
+    /// Lets the run go on in its copies, so that its changes are listed once more.
+    ///
+    /// # Errors
+    /// If a mount has no copy, or has none any more: a part of the changes was applied.
+    pub fn resume(&mut self) -> Result<(), ReviewError> {
+        for mount in &self.review.mounts {
+            let copy = self.layer(&mount.name, copy::COPY);
+            if mount.copied.is_none() || copy.is_err() {
+                return Err(ReviewError::Selection {
+                    path: mount.name.clone(),
+                    reason: "the copy in which the run worked is gone".to_owned(),
+                });
+            }
         }
-        Ok(dir)
+        self.review.stage = ReviewStage::Running;
+        self.save()
+    }
+
+    /// Removes the copies of a run that does not go on. Its changes are kept.
+    ///
+    /// # Errors
+    /// If its changes are not listed yet, or a copy cannot be removed.
+    pub fn drop_copies(&self) -> Result<(), ReviewError> {
+        if self.review.stage != ReviewStage::Recorded {
+            return Err(ReviewError::Damaged {
+                file: LIST,
+                reason: "the changes of the run are not listed yet".to_owned(),
+            });
+        }
+        for mount in self.review.mounts.iter().filter(|m| m.copied.is_some()) {
+            copy::drop_copy(&self.mount_dir(&mount.name)?)?;
+        }
+        Ok(())
     }
 
     /// Opens the upper layer of a mount, although a command may have closed it.
     pub(crate) fn own_upper(&self, mount: &str) -> Result<OpenObject, ReviewError> {
-        let failed = || failed_own("open", "a layer of the review");
-        let all = tree::open_dir(&self.dir, MOUNTS.as_ref()).map_err(failed())?;
-        let mount = tree::open_dir(&all, mount.as_ref()).map_err(failed())?;
-        tree::open_own(&mount, "upper".as_ref(), true).map_err(failed())
+        tree::open_own(&self.mount_dir(mount)?, "upper".as_ref(), true)
+            .map_err(failed_own("open", "a layer of the review"))
     }
 
-    /// Lists the changes of the run. Call it when no process writes into the overlay any more.
+    /// Lists the changes of the run. Call it when no process writes into its layers or copies any
+    /// more. A copy becomes a layer, and stays for a run that goes on ([`ReviewDir::resume`]).
     /// `lowers` are the directories of the mounts, opened by [`ReviewMount::host`]; `None` for one
     /// that is missing.
     ///
@@ -230,10 +315,19 @@ impl ReviewDir {
         for index in 0..self.review.mounts.len() {
             let lower = self.lower(lowers, index)?;
             let name = &self.review.mounts[index].name;
+            let copied = match self.review.mounts[index].copied {
+                Some(_) => {
+                    let dir = self.mount_dir(name)?;
+                    let copied = CopyIndex::read(&dir)?;
+                    settle(&dir, &copied, limits)?;
+                    Some(copied)
+                }
+                None => None,
+            };
             let upper = self.own_upper(name)?;
             let judge = |path: &Path| protected(index, path);
-            let started = self.review.started;
-            let changes = record::record(lower, &upper, started, &judge, limits)?;
+            let seen = (self.review.started, copied.as_ref());
+            let changes = record::record(lower, &upper, seen, &judge, limits)?;
             self.review.mounts[index].changes = changes;
         }
         self.review.stage = ReviewStage::Recorded;
@@ -328,6 +422,13 @@ pub(crate) fn take_lock(object: &OwnedFd) -> Result<(), ReviewError> {
         }
     }
     Err(ReviewError::Busy)
+}
+
+/// Returns the time from which on changes of the project are later than the start.
+fn mark_start(dir: &OwnedFd) -> Result<FileTime, ReviewError> {
+    let started = write_file(dir, STARTED, b"")?;
+    let stat = fstat(&started).map_err(failed_own("examine", STARTED))?;
+    Ok(record::changed_at(&stat))
 }
 
 fn make_dir(parent: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, ReviewError> {

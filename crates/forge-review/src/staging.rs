@@ -323,7 +323,7 @@ fn copy_content(
     Ok(hash.finish())
 }
 
-fn write_all(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> rustix::io::Result<()> {
+pub(crate) fn write_all(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         match pwrite(file, bytes, at) {
             Ok(0) => return Err(Errno::IO),

@@ -38,6 +38,7 @@ pub(super) fn run() -> Result<(), Box<dyn Error>> {
         name: "project",
         lower: handle.as_fd(),
         host: &lower,
+        copy: None,
         protected: &[],
     };
     let mut dir = ReviewDir::create(reviews.as_fd(), &about, &[mount])?;

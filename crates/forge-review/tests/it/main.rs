@@ -12,6 +12,7 @@
 )]
 
 mod applying;
+mod copies;
 mod kills;
 mod listing;
 mod model;

@@ -1,4 +1,4 @@
-//! Random operations, run once on a plain tree and once in an overlay: what is applied is what the
+//! Random operations, run once on a plain tree and once in an overlay or a copy: what is applied is what the
 //! plain tree has, and what is discarded leaves nothing.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use forge_review::OpenReview;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::scene::{Scene, all, apply, lay, lines, set_xattr, snapshot};
+use crate::scene::{Scene, all, apply, lay, lines, snapshot};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Operation {
@@ -75,7 +75,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 /// An operation that is not possible changes nothing. Links are never followed, because an absolute
 /// or climbing target would leave the tree.
-fn perform(root: &Path, operation: &Operation) {
+fn perform(root: &Path, operation: &Operation) -> std::io::Result<()> {
     let at = |path: &String| root.join(path);
     let kind = |path: &Path| fs::symlink_metadata(path).ok().map(|meta| meta.file_type());
     let way_is_plain = |path: &Path| {
@@ -90,64 +90,65 @@ fn perform(root: &Path, operation: &Operation) {
     match operation {
         Write(path, text) => {
             if is_file(&at(path)) || is_free(&at(path)) {
-                fs::write(at(path), text).unwrap();
+                fs::write(at(path), text)?;
             }
         }
         Append(path, text) => {
             if is_file(&at(path)) {
-                let mut file = fs::OpenOptions::new().append(true).open(at(path)).unwrap();
-                file.write_all(text.as_bytes()).unwrap();
+                let mut file = fs::OpenOptions::new().append(true).open(at(path))?;
+                file.write_all(text.as_bytes())?;
             }
         }
         Remove(path) => {
             if is_dir(&at(path)) {
-                fs::remove_dir_all(at(path)).unwrap();
+                fs::remove_dir_all(at(path))?;
             } else if way_is_plain(&at(path)) {
                 let _ = fs::remove_file(at(path));
             }
         }
         MakeDir(path) => {
             if is_free(&at(path)) {
-                fs::create_dir(at(path)).unwrap();
+                fs::create_dir(at(path))?;
             }
         }
         Rename(from, to) => {
             if !way_is_plain(&at(from)) || !way_is_plain(&at(to)) || kind(&at(from)).is_none() {
-                return;
+                return Ok(());
             }
             if is_dir(&at(from)) {
                 // As `mv` does where the kernel does not move a directory (EXDEV).
                 if is_free(&at(to)) && !at(to).starts_with(at(from)) {
-                    copy_tree(&at(from), &at(to));
-                    fs::remove_dir_all(at(from)).unwrap();
+                    copy_tree(&at(from), &at(to))?;
+                    fs::remove_dir_all(at(from))?;
                 }
             } else if !is_dir(&at(to)) {
-                fs::rename(at(from), at(to)).unwrap();
+                fs::rename(at(from), at(to))?;
             }
         }
         HardLink(from, to) => {
             if is_file(&at(from)) && is_free(&at(to)) {
-                fs::hard_link(at(from), at(to)).unwrap();
+                fs::hard_link(at(from), at(to))?;
             }
         }
         SymbolicLink(target, path) => {
             if is_free(&at(path)) {
-                std::os::unix::fs::symlink(target, at(path)).unwrap();
+                std::os::unix::fs::symlink(target, at(path))?;
             }
         }
         FileMode(path, mode) => {
             if is_file(&at(path)) {
-                fs::set_permissions(at(path), fs::Permissions::from_mode(*mode)).unwrap();
+                fs::set_permissions(at(path), fs::Permissions::from_mode(*mode))?;
             }
         }
         DirMode(path, mode) => {
             if is_dir(&at(path)) {
-                fs::set_permissions(at(path), fs::Permissions::from_mode(*mode)).unwrap();
+                fs::set_permissions(at(path), fs::Permissions::from_mode(*mode))?;
             }
         }
         Attribute(path, text) => {
             if is_file(&at(path)) || is_dir(&at(path)) {
-                set_xattr(&at(path), "user.test", text);
+                let flags = rustix::fs::XattrFlags::empty();
+                rustix::fs::lsetxattr(at(path), "user.test", text.as_bytes(), flags)?;
             }
         }
         NoAttribute(path) => {
@@ -156,22 +157,34 @@ fn perform(root: &Path, operation: &Operation) {
             }
         }
     }
+    Ok(())
 }
 
-fn copy_tree(from: &Path, to: &Path) {
-    let meta = fs::symlink_metadata(from).unwrap();
+/// Stops at the first file that it may not read, which is the same one in each tree.
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    let meta = fs::symlink_metadata(from)?;
     if meta.is_symlink() {
-        std::os::unix::fs::symlink(fs::read_link(from).unwrap(), to).unwrap();
+        std::os::unix::fs::symlink(fs::read_link(from)?, to)?;
     } else if meta.is_dir() {
-        fs::create_dir(to).unwrap();
-        for entry in fs::read_dir(from).unwrap() {
-            let name = entry.unwrap().file_name();
-            copy_tree(&from.join(&name), &to.join(&name));
+        fs::create_dir(to)?;
+        let names = fs::read_dir(from)?.map(|entry| Ok(entry?.file_name()));
+        let mut names = names.collect::<std::io::Result<Vec<_>>>()?;
+        names.sort();
+        for name in names {
+            copy_tree(&from.join(&name), &to.join(&name))?;
         }
-        fs::set_permissions(to, meta.permissions()).unwrap();
+        fs::set_permissions(to, meta.permissions())?;
     } else {
-        fs::copy(from, to).unwrap();
+        fs::copy(from, to)?;
     }
+    Ok(())
+}
+
+/// Does the same in two trees: it is possible in both, or in none.
+fn perform_in(trees: [&Path; 2], operation: &Operation) {
+    let done = trees.map(|tree| perform(tree, operation));
+    let kinds = done.map(|done| done.map_err(|error| error.kind()).err());
+    assert_eq!(kinds[0], kinds[1], "{operation:?}");
 }
 
 #[test]
@@ -181,32 +194,54 @@ fn performs() {
     let operations = fs::read(scene.dir().join("operations")).unwrap();
     let operations: Vec<Operation> = serde_json::from_slice(&operations).unwrap();
     for operation in &operations {
-        perform(&scene.dir().join("plain"), operation);
-        perform(&scene.dir().join("merged"), operation);
+        let trees = ["plain", "merged"].map(|name| scene.dir().join(name));
+        perform_in([&trees[0], &trees[1]], operation);
     }
 }
 
-/// A project after the operations in its overlay, and its state before them; `None` if this user
-/// cannot mount overlayfs.
-fn run(operations: &[Operation]) -> Option<(Scene, OpenReview, BTreeMap<PathBuf, String>)> {
+/// How the project is kept apart from the operations.
+#[derive(Clone, Copy)]
+enum Way {
+    Overlay,
+    Copy,
+}
+
+/// A project after the operations in its overlay or copy, and its state before them; `None` if this
+/// user cannot mount overlayfs.
+fn run(
+    way: Way,
+    operations: &[Operation],
+) -> Option<(Scene, OpenReview, BTreeMap<PathBuf, String>)> {
     let scene = Scene::new();
     let plain = scene.dir().join("plain");
     fs::create_dir(&plain).unwrap();
     lay(&scene.lower(), &BASE);
     lay(&plain, &BASE);
-    let operations = serde_json::to_vec(operations).unwrap();
-    fs::write(scene.dir().join("operations"), operations).unwrap();
     let before = snapshot(&scene.lower(), true);
-    let dir = scene.create();
-    if !scene.in_overlay("model::performs") {
-        return None;
-    }
+    let dir = match way {
+        Way::Overlay => {
+            let operations = serde_json::to_vec(operations).unwrap();
+            fs::write(scene.dir().join("operations"), operations).unwrap();
+            let dir = scene.create();
+            if !scene.in_overlay("model::performs") {
+                return None;
+            }
+            dir
+        }
+        Way::Copy => {
+            let dir = scene.create_copy();
+            for operation in operations {
+                perform_in([&plain, &scene.copy()], operation);
+            }
+            dir
+        }
+    };
     let review = scene.record(dir);
     Some((scene, review, before))
 }
 
-fn check(operations: &[Operation]) -> Result<(), TestCaseError> {
-    let Some((scene, review, before)) = run(operations) else {
+fn check(way: Way, operations: &[Operation]) -> Result<(), TestCaseError> {
+    let Some((scene, review, before)) = run(way, operations) else {
         return Ok(());
     };
     prop_assert_eq!(
@@ -222,7 +257,7 @@ fn check(operations: &[Operation]) -> Result<(), TestCaseError> {
     );
     prop_assert_eq!(fs::read_dir(scene.reviews()).unwrap().count(), 0);
 
-    let Some((scene, mut review, _)) = run(operations) else {
+    let Some((scene, mut review, _)) = run(way, operations) else {
         return Ok(());
     };
     let wanted = snapshot(&scene.dir().join("plain"), false);
@@ -246,6 +281,13 @@ proptest! {
     fn what_is_applied_is_what_the_run_did(
         operations in proptest::collection::vec(operation(), 1..25)
     ) {
-        check(&operations)?;
+        check(Way::Overlay, &operations)?;
+    }
+
+    #[test]
+    fn what_is_applied_is_what_the_run_did_in_its_copy(
+        operations in proptest::collection::vec(operation(), 1..25)
+    ) {
+        check(Way::Copy, &operations)?;
     }
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge_review::{
-    ApplyReport, ChangeSelection, NewMount, OpenReview, ProtectedName, ReviewDir, ReviewError,
-    ReviewLimits, ReviewedChange, RunInfo, RunReview, TreePath, open_host_dir,
+    ApplyReport, ChangeSelection, CopyLimits, NewMount, OpenReview, ProtectedName, ReviewDir,
+    ReviewError, ReviewLimits, ReviewedChange, RunInfo, RunReview, TreePath, open_host_dir,
 };
 use rustix::fs::{FileType, Mode, XattrFlags};
 
@@ -72,8 +72,30 @@ impl Scene {
         vec![open_host_dir(&self.lower()).ok()]
     }
 
-    /// Starts the run.
+    /// The directory in which a run with a copy works.
+    pub(crate) fn copy(&self) -> PathBuf {
+        self.upper().with_file_name("copy")
+    }
+
+    /// Starts the run in an overlay.
     pub(crate) fn create(&self) -> ReviewDir {
+        self.try_create(None).unwrap()
+    }
+
+    /// Starts the run in a copy.
+    pub(crate) fn create_copy(&self) -> ReviewDir {
+        self.try_create(Some(CopyLimits::default())).unwrap()
+    }
+
+    pub(crate) fn try_create(&self, copy: Option<CopyLimits>) -> Result<ReviewDir, ReviewError> {
+        self.create_in(&self.reviews_fd(), copy)
+    }
+
+    pub(crate) fn create_in(
+        &self,
+        reviews: &OwnedFd,
+        copy: Option<CopyLimits>,
+    ) -> Result<ReviewDir, ReviewError> {
         let lower = open_host_dir(&self.lower()).unwrap();
         let about = RunInfo {
             run: RUN.to_owned(),
@@ -86,8 +108,9 @@ impl Scene {
             lower: lower.as_fd(),
             host: &self.lower(),
             protected: &[],
+            copy,
         }];
-        ReviewDir::create(self.reviews_fd().as_fd(), &about, &mounts).unwrap()
+        ReviewDir::create(reviews.as_fd(), &about, &mounts)
     }
 
     pub(crate) fn open(&self) -> OpenReview {

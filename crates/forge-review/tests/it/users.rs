@@ -12,7 +12,13 @@ fn as_an_ordinary_user() {
         return;
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["applying::", "listing::", "model::", "--nocapture"])
+        .args([
+            "applying::",
+            "listing::",
+            "model::",
+            "copies::",
+            "--nocapture",
+        ])
         .current_dir("/")
         .uid(65_534)
         .gid(65_534)

@@ -1,0 +1,129 @@
+//! Turns a copy that a run has changed into an upper layer, so that a review has one format.
+//!
+//! What differs from the manifest is linked into a new layer, and what is gone becomes a whiteout.
+//! Nothing of the copy is changed, and the layer gets its name when it is complete: a kill at any
+//! moment leaves a copy that is settled again.
+//!
+//! No directory becomes opaque. One that was removed and made again is compared name by name, so
+//! that names which the run never saw are no deletions.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, fstat, fsync, linkat, mkdirat, mknodat, renameat, syncfs, unlinkat,
+};
+
+use crate::budget::{Budget, ReviewLimits};
+use crate::copy::{COPY, CopiedObject, CopyIndex, shape_dir};
+use crate::error::{ReviewError, failed, failed_own};
+use crate::path::TreePath;
+use crate::staging::set_attributes;
+use crate::state::{PathKind, attributes};
+use crate::tree;
+
+const UPPER: &str = "upper";
+const NEW: &str = "upper-new";
+
+/// Makes the upper layer of a mount from its copy.
+pub(crate) fn settle(
+    mount: &OwnedFd,
+    index: &CopyIndex,
+    limits: &ReviewLimits,
+) -> Result<(), ReviewError> {
+    fn layer<E: Into<std::io::Error>>(error: E) -> ReviewError {
+        ReviewError::Io {
+            operation: "make",
+            path: "the layer of the review".to_owned(),
+            source: error.into(),
+        }
+    }
+    tree::remove_tree(mount, NEW.as_ref()).map_err(layer)?;
+    mkdirat(mount, NEW, Mode::RWXU).map_err(layer)?;
+    let root = TreePath::default();
+    let upper = tree::open_dir(mount, NEW.as_ref()).map_err(layer)?;
+    let copy =
+        tree::open_own(mount, COPY.as_ref(), true).map_err(failed_own("open", "the copy"))?;
+    let mut settler = CopySettler {
+        index,
+        budget: Budget::new(limits),
+    };
+    settler.directory(&copy, &upper, &root)?;
+    let stat = fstat(&*copy).map_err(failed("examine", &root))?;
+    set_attributes(&upper, &BTreeMap::new(), &attributes(&copy, &root)?, &root)?;
+    shape_dir(&upper, &stat, &root)?;
+    syncfs(&upper).map_err(layer)?;
+    tree::remove_tree(mount, UPPER.as_ref()).map_err(layer)?;
+    renameat(mount, NEW, mount, UPPER).map_err(layer)?;
+    fsync(mount).map_err(layer)
+}
+
+struct CopySettler<'a> {
+    index: &'a CopyIndex,
+    budget: Budget,
+}
+
+impl CopySettler<'_> {
+    /// Returns `true` if something in the directory differs.
+    fn directory(
+        &mut self,
+        copy: &OwnedFd,
+        upper: &OwnedFd,
+        path: &TreePath,
+    ) -> Result<bool, ReviewError> {
+        self.budget.depth(path)?;
+        let mut differs = false;
+        let found = tree::names(copy).map_err(failed("read", path))?;
+        for name in &found {
+            differs |= self.entry(copy, upper, name, &path.join(name))?;
+        }
+        for known in self.index.below(path) {
+            let Some((_, name)) = known.split_last() else {
+                continue;
+            };
+            if found
+                .binary_search_by(|one| one.as_os_str().cmp(name))
+                .is_err()
+            {
+                // A whiteout needs no privilege (Linux 5.8).
+                mknodat(upper, name, FileType::CharacterDevice, Mode::empty(), 0)
+                    .map_err(failed("note the removal of", known))?;
+                differs = true;
+            }
+        }
+        Ok(differs)
+    }
+
+    fn entry(
+        &mut self,
+        copy: &OwnedFd,
+        upper: &OwnedFd,
+        name: &OsStr,
+        path: &TreePath,
+    ) -> Result<bool, ReviewError> {
+        let stat = tree::lstat(copy, name).map_err(failed("examine", path))?;
+        let Some(stat) = stat else { return Ok(false) };
+        self.budget.entry(path)?;
+        let before = self.index.get(path);
+        if PathKind::of(&stat) != PathKind::Directory {
+            if before == Some(&CopiedObject::single(&stat)) {
+                return Ok(false);
+            }
+            linkat(copy, name, upper, name, AtFlags::empty()).map_err(failed("keep", path))?;
+            return Ok(true);
+        }
+        let from = tree::open_own(copy, name, true).map_err(failed("open", path))?;
+        mkdirat(upper, name, Mode::RWXU).map_err(failed("keep", path))?;
+        let to = tree::open_dir(upper, name).map_err(failed("keep", path))?;
+        let inside = self.directory(&from, &to, path)?;
+        let found = attributes(&from, path)?;
+        if !inside && before == Some(&CopiedObject::directory(&stat, found.clone())) {
+            unlinkat(upper, name, AtFlags::REMOVEDIR).map_err(failed("keep", path))?;
+            return Ok(false);
+        }
+        set_attributes(&to, &BTreeMap::new(), &found, path)?;
+        shape_dir(&to, &stat, path)?;
+        Ok(true)
+    }
+}
