@@ -14,12 +14,13 @@ use crate::error::{ReviewError, failed, failed_own};
 use crate::journal::{
     JOURNAL, Journal, Phase, Site, Step, StepAction, StepOutcome, current_state, modified_at,
 };
+use crate::own_files::{read_json, remove_file, write_json};
 use crate::path::TreePath;
 use crate::review::{
     ApplyRecord, ChangeClass, ChangeKind, ReviewMount, ReviewStage, ReviewedChange, RunReview,
     VERSION,
 };
-use crate::review_dir::{ReviewDir, read_json, remove_file, take_lock, write_json};
+use crate::review_dir::{ReviewDir, take_lock};
 use crate::staging::{AREA, Blueprint, StagingArea};
 use crate::state::{ObjectIdentity, PathKind, Place};
 use crate::tree::{self, OpenObject};
@@ -217,7 +218,7 @@ impl OpenReview {
             take_lock(self.dir.lower(&self.lowers, *mount)?)?;
         }
         let mut plans = self.plan(&chosen, selection, &mut budget)?;
-        // From now on the project differs from what the run copied: it cannot go on.
+        // From now on the project differs from the copy: the run cannot go on.
         self.dir.drop_copies()?;
         write_json(&self.dir.dir, JOURNAL, &journal)?;
         let prepared = self.prepare(&mut plans, &mut journal, &mut budget);

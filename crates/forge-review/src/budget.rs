@@ -1,6 +1,5 @@
 //! Limits of a review. A limit that is met is an error: a list that ends early would hide changes.
 
-use crate::copy::CopyLimits;
 use crate::error::ReviewError;
 use crate::path::TreePath;
 
@@ -30,6 +29,29 @@ impl Default for ReviewLimits {
     }
 }
 
+/// The most that a copy holds.
+///
+/// ```
+/// # #[cfg(target_os = "linux")]
+/// assert!(forge_review::ProjectCopyLimits::default().entries >= 100_000);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ProjectCopyLimits {
+    /// Objects of all kinds.
+    pub entries: u64,
+    /// Bytes of files; holes do not count.
+    pub bytes: u64,
+}
+
+impl Default for ProjectCopyLimits {
+    fn default() -> Self {
+        ProjectCopyLimits {
+            entries: 200_000,
+            bytes: 8 << 30,
+        }
+    }
+}
+
 /// The rest of the limits of an operation.
 pub(crate) struct Budget {
     limits: ReviewLimits,
@@ -50,7 +72,7 @@ impl Budget {
     }
 
     /// The limits of a copy: its bytes are copied, not hashed.
-    pub(crate) fn of_copy(limits: &CopyLimits) -> Budget {
+    pub(crate) fn of_copy(limits: &ProjectCopyLimits) -> Budget {
         Budget {
             of_bytes: "bytes to copy",
             ..Budget::new(&ReviewLimits {

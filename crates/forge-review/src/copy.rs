@@ -1,8 +1,8 @@
 //! A copy of a mount's directory that a run changes in place of it, where no overlay can be mounted
 //! or where other processes have to see the changes too.
 //!
-//! The copy is bounded, and complete before the run starts: a limit that is met is an error, and what
-//! cannot be copied is left out and listed. A manifest tells afterwards what the run changed
+//! The copy is bounded, and complete before the run starts: a limit that is met is an error, and objects
+//! that cannot be copied are left out and listed. A manifest tells afterwards the changes of the run
 //! ([`crate::settle`]).
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,13 +20,13 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, ProjectCopyLimits};
 use crate::error::{ReviewError, failed, failed_own};
+use crate::own_files::{read_json, write_json};
 use crate::path::TreePath;
-use crate::record::changed_at;
-use crate::review_dir::{read_json, write_json};
+use crate::review::{CopiedTree, LeftOutPath, LeftOutReason};
 use crate::staging::{MODE_BITS, set_attributes, times_of, write_all};
-use crate::state::{FileTime, PathKind, attributes, each_block, u64_of};
+use crate::state::{FileTime, PathKind, attributes, changed_at, each_block, u64_of};
 use crate::tree;
 
 /// The name of a copy in the directory of its mount.
@@ -35,75 +35,8 @@ pub(crate) const COPY: &str = "copy";
 const GONE: &str = "copy-gone";
 const MANIFEST: &str = "manifest.json";
 
-/// The most of what was left out that is listed.
+/// The most left-out paths that are listed.
 const MAX_LEFT_OUT: usize = 200;
-
-/// The most that a copy holds.
-///
-/// ```
-/// # #[cfg(target_os = "linux")]
-/// assert!(forge_review::CopyLimits::default().entries >= 100_000);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct CopyLimits {
-    /// Objects of all kinds.
-    pub entries: u64,
-    /// Bytes of files; holes do not count.
-    pub bytes: u64,
-}
-
-impl Default for CopyLimits {
-    fn default() -> Self {
-        CopyLimits {
-            entries: 200_000,
-            bytes: 8 << 30,
-        }
-    }
-}
-
-/// What a copy holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopiedTree {
-    /// Objects below the directory.
-    pub objects: u64,
-    /// Bytes of files, without holes.
-    pub bytes: u64,
-    /// Number of objects that are not in the copy. The run does not see them, and its review does not
-    /// list them.
-    #[serde(default)]
-    pub left_out: u64,
-    /// The first of them.
-    #[serde(default)]
-    pub left_out_paths: Vec<LeftOutPath>,
-}
-
-/// An object that is not in a copy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOutPath {
-    /// The path below the mount.
-    pub path: TreePath,
-    /// The reason.
-    pub reason: LeftOutReason,
-}
-
-/// Why an object is not in a copy.
-///
-/// ```
-/// # #[cfg(target_os = "linux")]
-/// assert_eq!(serde_json::json!(forge_review::LeftOutReason::Special), "special");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LeftOutReason {
-    /// It is a pipe, a socket or a device.
-    Special,
-    /// Something else is mounted there.
-    Mounted,
-    /// This user may not read it.
-    Unreadable,
-    /// It is the directory with the reviews themselves.
-    Reviews,
-}
 
 /// The objects of a copy before the run, by path; the directory itself has the empty path.
 #[derive(Serialize, Deserialize)]
@@ -190,7 +123,7 @@ pub(crate) fn make(
     lower: &OwnedFd,
     mount: &OwnedFd,
     reviews: &Stat,
-    limits: &CopyLimits,
+    limits: &ProjectCopyLimits,
 ) -> Result<CopiedTree, ReviewError> {
     let root = TreePath::default();
     mkdirat(mount, COPY, Mode::RWXU).map_err(failed_own("create", "the copy"))?;
@@ -416,7 +349,7 @@ impl TreeCopier {
 const OPEN: &str = "open";
 const EXAMINE: &str = "examine";
 
-/// Gives a copied directory what it has besides its names.
+/// Gives a copied directory its attributes, owner, mode and times.
 fn finish_dir(
     from: &OwnedFd,
     to: &OwnedFd,
@@ -443,7 +376,7 @@ fn owner(stat: &Stat) -> Option<(Option<Uid>, Option<Gid>)> {
     (!is_own).then_some((Some(owner.0), Some(owner.1)))
 }
 
-/// What belongs to others belongs to this user in the copy; an apply keeps the owner, or is refused.
+/// Objects of others belong to this user in the copy; an apply keeps the owner, or is refused.
 fn permitted(changed: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match changed {
         Err(Errno::PERM | Errno::INVAL) => Ok(()),

@@ -25,6 +25,7 @@ mod error;
 mod foreign;
 mod git_index;
 mod journal;
+mod own_files;
 mod path;
 mod record;
 mod review;
@@ -35,16 +36,15 @@ mod state;
 mod tree;
 
 pub use apply::{ApplyReport, ChangeSelection, ChosenChanges, MountedPath, OpenReview};
-pub use budget::ReviewLimits;
+pub use budget::{ProjectCopyLimits, ReviewLimits};
 pub use classify::{JudgeName, ProtectedName};
-pub use copy::{CopiedTree, CopyLimits, LeftOutPath, LeftOutReason};
 pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
 pub use foreign::first_foreign;
 pub use path::TreePath;
 pub use review::{
-    AppliedChange, ApplyRecord, ChangeClass, ChangeKind, ReviewMount, ReviewStage, ReviewedChange,
-    RunReview,
+    AppliedChange, ApplyRecord, ChangeClass, ChangeKind, CopiedTree, LeftOutPath, LeftOutReason,
+    ReviewMount, ReviewStage, ReviewedChange, RunReview,
 };
 pub use review_dir::{NewMount, ReviewDir, RunInfo, open_host_dir};
 pub use state::{LinkTarget, ObjectState, PathKind, TreeSum};

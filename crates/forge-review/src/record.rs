@@ -19,15 +19,15 @@ use crate::copy::CopyIndex;
 use crate::error::{ReviewError, failed};
 use crate::path::TreePath;
 use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
-use crate::state::{Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place};
+use crate::state::{Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at};
 use crate::tree;
 
 const OPAQUE: &str = "user.overlay.opaque";
 const WHITEOUT: &str = "user.overlay.whiteout";
 const ORIGIN: &str = "user.overlay.origin";
 
-/// Lists the changes of `upper` over `lower`, in the order of their paths. `copied` is what the run
-/// saw at its start, if the layer was made from a copy.
+/// Lists the changes of `upper` over `lower`, in the order of their paths. `copied` is the
+/// copy before the run, if the layer was made from one.
 pub(crate) fn record(
     lower: &OwnedFd,
     upper: &OwnedFd,
@@ -391,13 +391,6 @@ struct SingleChange {
     after: ObservedPath,
     by: Comparison,
     is_lost: bool,
-}
-
-pub(crate) fn changed_at(stat: &Stat) -> FileTime {
-    FileTime {
-        seconds: stat.st_ctime,
-        nanoseconds: i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX),
-    }
 }
 
 fn is_whiteout(

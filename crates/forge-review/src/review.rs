@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::copy::CopiedTree;
 use crate::path::TreePath;
 use crate::state::{FileTime, ObjectState};
 
@@ -62,13 +61,57 @@ pub struct ReviewMount {
     /// Its identity at the start of the run.
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// What the run's copy of the directory held at its start; `None` for an overlay.
+    /// The run's copy of the directory at its start; `None` for an overlay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<CopiedTree>,
     /// Patterns of protected names, for [`JudgeName`](crate::JudgeName).
     pub protected: Vec<String>,
     /// Changes that are neither applied nor discarded, in the order of their paths.
     pub changes: Vec<ReviewedChange>,
+}
+
+/// The size of a copy, and its gaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedTree {
+    /// Objects below the directory.
+    pub objects: u64,
+    /// Bytes of files, without holes.
+    pub bytes: u64,
+    /// Number of objects that are not in the copy. The run does not see them, and its review does not
+    /// list them.
+    #[serde(default)]
+    pub left_out: u64,
+    /// The first of them.
+    #[serde(default)]
+    pub left_out_paths: Vec<LeftOutPath>,
+}
+
+/// An object that is not in a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutPath {
+    /// The path below the mount.
+    pub path: TreePath,
+    /// The reason.
+    pub reason: LeftOutReason,
+}
+
+/// Why an object is not in a copy.
+///
+/// ```
+/// # #[cfg(target_os = "linux")]
+/// assert_eq!(serde_json::json!(forge_review::LeftOutReason::Special), "special");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOutReason {
+    /// It is a pipe, a socket or a device.
+    Special,
+    /// Something else is mounted there.
+    Mounted,
+    /// This user may not read it.
+    Unreadable,
+    /// It is the directory with the reviews themselves.
+    Reviews,
 }
 
 /// The difference of one path.

@@ -2,29 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{Read as _, Write as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, fsync, mkdirat,
-    openat, renameat, renameat_with, unlinkat,
+    FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, mkdirat, openat, renameat_with,
 };
 use rustix::io::Errno;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use crate::budget::ReviewLimits;
+use crate::budget::{ProjectCopyLimits, ReviewLimits};
 use crate::classify::JudgeName;
-use crate::copy::{self, CopyIndex, CopyLimits};
+use crate::copy::{self, CopyIndex};
 use crate::error::{ReviewError, failed_own};
+use crate::own_files::{read_json, write_file, write_json};
 use crate::path::TreePath;
 use crate::record;
 use crate::review::{ReviewMount, ReviewStage, RunReview, VERSION};
 use crate::settle::settle;
 use crate::staging::set_attributes;
-use crate::state::{FileTime, attributes};
+use crate::state::{FileTime, attributes, changed_at};
 use crate::tree::{self, DIRECTORY, OpenObject};
 
 const LIST: &str = "review.json";
@@ -38,8 +35,6 @@ const NEW: &str = ".new-";
 /// How often a lock is tried, and the time between two attempts.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// Largest file that is read.
-const MAX_LIST_BYTES: u64 = 2 << 30;
 
 /// The facts of a run, as they are listed.
 #[derive(Clone, Debug)]
@@ -66,7 +61,7 @@ pub struct NewMount<'a> {
     /// Patterns of protected names, kept for the list.
     pub protected: &'a [String],
     /// The run works in a copy of at most this size; `None`: in an overlay.
-    pub copy: Option<CopyLimits>,
+    pub copy: Option<ProjectCopyLimits>,
 }
 
 /// The directory of one review, locked against other processes until this is dropped.
@@ -128,16 +123,7 @@ impl ReviewDir {
             let lower = mount.lower.try_clone_to_owned().map_err(own_io)?;
             let copied = match &mount.copy {
                 Some(limits) => Some(copy::make(&lower, &own, &of_reviews, limits)?),
-                None => {
-                    make_dir(&own, "work", Mode::RWXU)?;
-                    // The merged root has the mode and the attributes of the upper one.
-                    let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
-                    let upper = make_dir(&own, "upper", mode)?;
-                    let root = TreePath::default();
-                    let found = attributes(&lower, &root)?;
-                    set_attributes(&upper, &BTreeMap::new(), &found, &root)?;
-                    None
-                }
+                None => make_layers(&lower, &own).map(|()| None)?,
             };
             listed.push(ReviewMount {
                 name: mount.name.to_owned(),
@@ -424,11 +410,22 @@ pub(crate) fn take_lock(object: &OwnedFd) -> Result<(), ReviewError> {
     Err(ReviewError::Busy)
 }
 
+/// Makes the directories of an overlay.
+fn make_layers(lower: &OwnedFd, own: &OwnedFd) -> Result<(), ReviewError> {
+    let root = TreePath::default();
+    let stat = fstat(lower).map_err(failed_own("examine", "the mount"))?;
+    make_dir(own, "work", Mode::RWXU)?;
+    // The merged root has the mode and the attributes of the upper one.
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+    let upper = make_dir(own, "upper", mode)?;
+    set_attributes(&upper, &BTreeMap::new(), &attributes(lower, &root)?, &root)
+}
+
 /// Returns the time from which on changes of the project are later than the start.
 fn mark_start(dir: &OwnedFd) -> Result<FileTime, ReviewError> {
     let started = write_file(dir, STARTED, b"")?;
     let stat = fstat(&started).map_err(failed_own("examine", STARTED))?;
-    Ok(record::changed_at(&stat))
+    Ok(changed_at(&stat))
 }
 
 fn make_dir(parent: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, ReviewError> {
@@ -437,62 +434,6 @@ fn make_dir(parent: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, ReviewE
         .map_err(failed_own("open", "a layer of the review"))?;
     fchmod(&dir, mode).map_err(failed_own("create", "a layer of the review"))?;
     Ok(dir)
-}
-
-fn write_file(dir: &OwnedFd, name: &'static str, content: &[u8]) -> Result<OwnedFd, ReviewError> {
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file =
-        openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed_own("create", name))?;
-    let mut file = std::fs::File::from(file);
-    let written = file.write_all(content).and_then(|()| file.sync_all());
-    written.map_err(|source| ReviewError::Io {
-        operation: "write",
-        path: name.to_owned(),
-        source,
-    })?;
-    Ok(file.into())
-}
-
-/// Writes a file of the review as a whole: it is old or new at any time, after a loss of power too.
-pub(crate) fn write_json(
-    dir: &OwnedFd,
-    name: &'static str,
-    value: &impl Serialize,
-) -> Result<(), ReviewError> {
-    const NEW: &str = "new.json";
-    let text = serde_json::to_vec(value).map_err(|error| ReviewError::Damaged {
-        file: name,
-        reason: error.to_string(),
-    })?;
-    write_file(dir, NEW, &text)?;
-    renameat(dir, NEW, dir, name).map_err(failed_own("write", name))?;
-    fsync(dir).map_err(failed_own("write", name))
-}
-
-/// Reads a file of the review; `None` if it does not exist.
-pub(crate) fn read_json<T: DeserializeOwned>(
-    dir: &OwnedFd,
-    name: &'static str,
-) -> Result<Option<T>, ReviewError> {
-    let damaged = |reason: String| ReviewError::Damaged { file: name, reason };
-    let file = match tree::open_file(dir, name.as_ref()) {
-        Err(Errno::NOENT) => return Ok(None),
-        file => std::fs::File::from(file.map_err(failed_own("open", name))?),
-    };
-    let mut text = Vec::new();
-    let read = file.take(MAX_LIST_BYTES).read_to_end(&mut text);
-    read.map_err(|error| damaged(error.to_string()))?;
-    let value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-    Ok(Some(value))
-}
-
-/// Removes a file of the review, so that it is gone after a loss of power too.
-pub(crate) fn remove_file(dir: &OwnedFd, name: &'static str) -> Result<(), ReviewError> {
-    match unlinkat(dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => fsync(dir).map_err(failed_own("remove", name)),
-        Err(error) => Err(failed_own("remove", name)(error)),
-    }
 }
 
 /// Opens a directory by its path on the host: the one place where a path becomes a handle.

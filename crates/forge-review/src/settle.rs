@@ -1,6 +1,7 @@
 //! Turns a copy that a run has changed into an upper layer, so that a review has one format.
 //!
-//! What differs from the manifest is linked into a new layer, and what is gone becomes a whiteout.
+//! An object that differs from the manifest is linked into a new layer, and a missing one becomes a
+//! whiteout.
 //! Nothing of the copy is changed, and the layer gets its name when it is complete: a kill at any
 //! moment leaves a copy that is settled again.
 //!

@@ -391,6 +391,13 @@ impl Walk<'_> {
     }
 }
 
+pub(crate) fn changed_at(stat: &Stat) -> FileTime {
+    FileTime {
+        seconds: stat.st_ctime,
+        nanoseconds: i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX),
+    }
+}
+
 pub(crate) fn u64_of(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

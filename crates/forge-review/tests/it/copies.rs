@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use forge_review::{CopyLimits, LeftOutReason, ReviewDir, ReviewError, ReviewStage};
+use forge_review::{LeftOutReason, ProjectCopyLimits, ReviewDir, ReviewError, ReviewStage};
 
 use crate::scene::{
     DIR, RUN, Scene, all, apply, lay, lines, paths, set_xattr, snapshot, tree_path,
@@ -71,9 +71,9 @@ fn a_large_file_keeps_its_holes() {
     file.set_len(10 << 30).unwrap();
     file.write_all_at(b"data", 5 << 30).unwrap();
     drop(file);
-    let limits = CopyLimits {
+    let limits = ProjectCopyLimits {
         bytes: 1 << 20,
-        ..CopyLimits::default()
+        ..ProjectCopyLimits::default()
     };
     drop(scene.try_create(Some(limits)).unwrap());
     let copy = fs::File::open(scene.copy().join("sparse")).unwrap();
@@ -254,7 +254,7 @@ fn what_cannot_be_copied_is_left_out_and_told() {
     std::os::unix::fs::symlink(&inner, scene.reviews()).unwrap();
     let reviews = forge_review::open_host_dir(&inner).unwrap();
     let dir = scene
-        .create_in(&reviews, Some(CopyLimits::default()))
+        .create_in(&reviews, Some(ProjectCopyLimits::default()))
         .unwrap();
     let copied = dir.review().mounts[0].copied.clone().unwrap();
     let told = copied.left_out_paths.into_iter();
@@ -277,7 +277,7 @@ fn what_cannot_be_copied_is_left_out_and_told() {
 
 #[test]
 fn a_limit_leaves_nothing() {
-    let limits = |entries, bytes| CopyLimits { entries, bytes };
+    let limits = |entries, bytes| ProjectCopyLimits { entries, bytes };
     let cases = [
         (limits(5, 100), "the review has more than 5 files"),
         (limits(100, 8), "the review has more than 8 bytes to copy"),

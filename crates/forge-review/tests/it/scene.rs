@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge_review::{
-    ApplyReport, ChangeSelection, CopyLimits, NewMount, OpenReview, ProtectedName, ReviewDir,
-    ReviewError, ReviewLimits, ReviewedChange, RunInfo, RunReview, TreePath, open_host_dir,
+    ApplyReport, ChangeSelection, NewMount, OpenReview, ProjectCopyLimits, ProtectedName,
+    ReviewDir, ReviewError, ReviewLimits, ReviewedChange, RunInfo, RunReview, TreePath,
+    open_host_dir,
 };
 use rustix::fs::{FileType, Mode, XattrFlags};
 
@@ -84,17 +85,20 @@ impl Scene {
 
     /// Starts the run in a copy.
     pub(crate) fn create_copy(&self) -> ReviewDir {
-        self.try_create(Some(CopyLimits::default())).unwrap()
+        self.try_create(Some(ProjectCopyLimits::default())).unwrap()
     }
 
-    pub(crate) fn try_create(&self, copy: Option<CopyLimits>) -> Result<ReviewDir, ReviewError> {
+    pub(crate) fn try_create(
+        &self,
+        copy: Option<ProjectCopyLimits>,
+    ) -> Result<ReviewDir, ReviewError> {
         self.create_in(&self.reviews_fd(), copy)
     }
 
     pub(crate) fn create_in(
         &self,
         reviews: &OwnedFd,
-        copy: Option<CopyLimits>,
+        copy: Option<ProjectCopyLimits>,
     ) -> Result<ReviewDir, ReviewError> {
         let lower = open_host_dir(&self.lower()).unwrap();
         let about = RunInfo {

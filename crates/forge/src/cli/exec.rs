@@ -31,9 +31,10 @@ pub(crate) struct ExecArgs {
     pub(crate) read_only: bool,
     /// Keep its changes apart: the project is not touched, and what the command changed is listed at
     /// the end, for you to apply or discard (`forge review`). `sandbox.review: true` makes this the
-    /// default.
-    #[arg(long, conflicts_with = "no_os_sandbox")]
-    pub(crate) review: bool,
+    /// default. `copy` makes the changes in a bounded copy of the project, where no overlay can be
+    /// mounted.
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "overlay", conflicts_with = "no_os_sandbox")]
+    pub(crate) review: Option<ReviewLayer>,
     /// Give it the needs of this program: hosts, programs, a home directory that is kept for the project,
     /// variables. `forge preset list` shows the presets. Several are separated by commas. They replace
     /// those of the project (`sandbox.presets`).
@@ -96,6 +97,15 @@ pub(crate) struct ExecArgs {
     /// The command and its arguments. Options of forge stand before it; `--` in between is optional.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Where the changes of a command are made instead of the project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReviewLayer {
+    /// In the upper directory of an overlay.
+    Overlay,
+    /// In a copy.
+    Copy,
 }
 
 /// The reports of `forge exec` about refused attempts.

@@ -26,7 +26,7 @@ use crate::exit::{self, CliError};
 
 pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use exec::{ExecArgs, MechanismName, RunnerName, TraceReport};
+pub(crate) use exec::{ExecArgs, MechanismName, ReviewLayer, RunnerName, TraceReport};
 pub(crate) use image::{BuildArgs, ImageAction, ImageArgs};
 pub(crate) use log::{LogAction, LogArgs, LogFormat, Selection};
 pub(crate) use mcp::{InstallArgs, McpAction, McpArgs};

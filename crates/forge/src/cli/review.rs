@@ -9,11 +9,12 @@ use clap::{Args, Subcommand};
 #[command(after_long_help = "\
 Examples:
   forge exec --review make
+  forge run --review 'fix the failing test'
   forge review show
   forge review apply
 
-A run with --review writes into a layer of its own: the project is not touched until a person
-applies the changes.")]
+A run with --review writes into a layer or a copy of its own: the project is not touched until a
+person applies the changes.")]
 pub(crate) struct ReviewArgs {
     #[command(subcommand)]
     pub(crate) action: Option<ReviewAction>,

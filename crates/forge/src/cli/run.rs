@@ -57,6 +57,11 @@ pub(crate) struct RunArgs {
     /// Run all calls in containers, or here, whatever the project prefers.
     #[arg(long, value_name = "WHERE")]
     pub(crate) runner: Option<RunnerName>,
+    /// Make all changes in a copy: the project is not touched, and the changes are listed at the end,
+    /// for you to apply or discard (`forge review`). `sandbox.review: true` makes this the
+    /// default. A run that is resumed goes on in its copy.
+    #[arg(long, conflicts_with_all = ["no_os_sandbox", "resume"])]
+    pub(crate) review: bool,
     /// Show what would run with which rights, and run nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

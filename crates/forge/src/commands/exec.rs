@@ -13,11 +13,6 @@ mod json_report;
 mod missing;
 pub(crate) mod proposals;
 mod receipt;
-#[cfg(target_os = "linux")]
-mod reviewed;
-#[cfg(not(target_os = "linux"))]
-#[path = "exec/reviewed_unsupported.rs"]
-mod reviewed;
 mod session_summary;
 mod touched;
 
@@ -39,9 +34,10 @@ use sandbox_config::{
 };
 
 use crate::ambient::Ambient;
-use crate::cli::{ExecArgs, Global, MechanismName, TraceReport};
+use crate::cli::{ExecArgs, Global, MechanismName, ReviewLayer, TraceReport};
+use crate::commands::review_subject::ReviewSubject;
+use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
-use crate::output::prompt_terminal::PromptTerminal;
 use crate::output::stderr;
 use crate::setup;
 use crate::setup::presets::ActivePresets;
@@ -56,8 +52,8 @@ use identity::CommitterQuestion;
 use json_report::{CapturedOutput, as_json, as_text, report};
 use missing::MissingProgram;
 use receipt::Receipt;
-use reviewed::{ReviewedChanges, ReviewedRun};
 
+const IN_A_COPY: &str = "or make the changes in a copy of the project: --review=copy";
 const CHANGES_AT_ONCE: &str = "without `--review` and `sandbox.review: true` the command changes \
                                the project at once";
 
@@ -89,6 +85,11 @@ pub(crate) fn run(
         ExecSite::Here(plan, _) => presets.describe(Some(plan)),
         ExecSite::Container(_) => presets.describe(None),
     });
+    let review = match &place {
+        ExecSite::Here(_, context) => context.review.as_ref().and_then(reviewed::describe),
+        ExecSite::Container(_) => None,
+    };
+    let described = described.into_iter().chain(review);
     kept.allowed(runner, args.no_os_sandbox, described)
         .map_err(refused)?;
     match place {
@@ -182,9 +183,10 @@ struct PlannedStart<'a> {
     presets: Option<&'a ActivePresets>,
 }
 
-/// Returns `true` if the changes of the command wait for a person.
-fn is_reviewed(args: &ExecArgs, grant: &Grant) -> bool {
-    args.review || grant.confinement().reviews_changes()
+/// Returns where the changes of the command wait for a person, if they do.
+fn review_layer(args: &ExecArgs, grant: &Grant) -> Option<ReviewLayer> {
+    let of_project = grant.confinement().reviews_changes();
+    args.review.or(of_project.then_some(ReviewLayer::Overlay))
 }
 
 /// Returns the caller's directory by the kernel's name for it.
@@ -255,11 +257,18 @@ fn prepare(
         None => policy,
     };
     let is_of_presets = |host: &Path| presets.is_some_and(|presets| presets.has_dir(host));
-    let (policy, review) = match is_reviewed(args, &grant) {
-        true => reviewed::prepare(policy, project, is_of_presets, log, ambient)?,
-        false => (policy, None),
-    };
     let directory = directory_inside(&policy, here)?;
+    let (policy, review) = match review_layer(args, &grant) {
+        Some(layer) => {
+            let subject = ReviewSubject {
+                run: log.dir().name(),
+                project,
+                command: log.words(),
+            };
+            reviewed::prepare(policy, layer, is_of_presets, subject, ambient)?
+        }
+        None => (policy, None),
+    };
     let execution = grant.execution();
     let planned = match execution.mode() {
         ExecutionMode::LocalOnly | ExecutionMode::PreferLocal => Some(plan(args, &grant, &policy)),
@@ -437,7 +446,7 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
             Plan::with_mechanism(policy, &support, grant.requirement(), backend)
         }
     };
-    plan.map_err(|error| match hosts_not_kept(policy, &error) {
+    let plan = plan.map_err(|error| match hosts_not_kept(policy, &error) {
         Some(hint) => isolation(&error, hint.to_owned()),
         None if grant.confinement().requires_guards() => isolation(
             &error,
@@ -449,15 +458,25 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
             .trim_start()
             .to_owned(),
         ),
-        None if is_reviewed(args, grant) => isolation(
+        None if review_layer(args, grant).is_some() => isolation(
             &error,
-            [&error.hint(), CHANGES_AT_ONCE]
+            [&error.hint(), IN_A_COPY, CHANGES_AT_ONCE]
                 .join("\n")
                 .trim_start()
                 .to_owned(),
         ),
         None => refused(&error, !grant.require_os_sandbox()),
-    })
+    })?;
+    match (review_layer(args, grant), plan.backend()) {
+        (None | Some(ReviewLayer::Overlay), _)
+        | (Some(ReviewLayer::Copy), Backend::Namespaces | Backend::Bubblewrap) => Ok(plan),
+        (Some(ReviewLayer::Copy), other) => Err(CliError::new(
+            ExitKind::ExecRefused,
+            "isolation.unavailable",
+            format!("{other} cannot show a copy at the path of the project"),
+        )
+        .hint("namespaces and bubblewrap can: `forge doctor` says why they do not work here")),
+    }
 }
 
 fn warn_unconfined() {
@@ -556,12 +575,25 @@ fn run_it(
         if let (Some(log), Some(missing)) = (kept.as_mut(), &missing) {
             log.not_shown(missing);
         }
-        start_error(&error, program, missing, ambient)
+        let failure = start_error(&error, program, missing, ambient);
+        let is_overlay = |run| reviewed::describe(run).is_none();
+        match error.kind() {
+            ErrorKind::Enforcement if review.as_ref().is_some_and(is_overlay) => {
+                let hint = failure
+                    .hint_text()
+                    .map(|hint| format!("{hint}\n{IN_A_COPY}"));
+                failure.hint(hint.unwrap_or_else(|| IN_A_COPY.to_owned()))
+            }
+            _ => failure,
+        }
     })?;
+    let quiet = global.quiet || global.json;
     if let Some(review) = &mut review {
         reviewed::started(review);
+        if !quiet {
+            reviewed::print_start(review);
+        }
     }
-    let quiet = global.quiet || global.json;
     if !quiet {
         for port in plan.published_ports() {
             stderr::print(format!(
@@ -601,7 +633,7 @@ fn run_it(
         notes(&started, child.enforcement());
     }
     // Listed even if the command's end is not known: it may have changed something.
-    let changes = review.map(reviewed::end);
+    let changes = review.map(|run| reviewed::end(run, false));
     let exit = close_log(kept.take(), ended, &child)?;
     let changes = changes.transpose()?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
@@ -609,7 +641,7 @@ fn run_it(
     if global.json {
         let exceeded = child.exceeded().as_ref().map(describe_limit);
         let enforcement = as_json(child.enforcement(), presets, &plan);
-        let facts = changes.as_ref().map(reviewed::facts);
+        let facts = changes.as_ref().map(reviewed::to_json);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
         print_limit(&child);
@@ -642,27 +674,13 @@ fn run_it(
             if !exit.success() && !quiet {
                 reviewed::print_foreign(changes);
             }
-            show_changes(global, ambient, changes);
+            reviewed::show(global, ambient, changes);
         }
     }
     if args.fail_on_quarantine && !child.quarantined().is_empty() {
         return Ok(ExitKind::Quarantined);
     }
     Ok(ExitKind::Command(code))
-}
-
-/// Prints what waits for a person, and asks the one at the terminal. A failure then does not change
-/// the exit code, which is the command's.
-fn show_changes(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
-    let asks = ambient.terminal && !ambient.no_questions(global.no_input);
-    let rows = asks.then(|| PromptTerminal::Standard.size().1);
-    reviewed::print(changes, rows);
-    if asks
-        && reviewed::facts(changes).1 > 0
-        && let Err(failure) = reviewed::ask(global, ambient, changes)
-    {
-        stderr::print(format!("warning: {}", failure.message()));
-    }
 }
 
 fn start_error(

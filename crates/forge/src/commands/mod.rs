@@ -15,6 +15,12 @@ pub(crate) mod review;
 #[cfg(not(target_os = "linux"))]
 #[path = "review_unsupported.rs"]
 pub(crate) mod review;
+pub(crate) mod review_subject;
+#[cfg(target_os = "linux")]
+pub(crate) mod reviewed;
+#[cfg(not(target_os = "linux"))]
+#[path = "reviewed_unsupported.rs"]
+pub(crate) mod reviewed;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod stage;

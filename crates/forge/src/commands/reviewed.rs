@@ -1,22 +1,23 @@
-//! `--review`: a command whose changes go to the upper directories of overlays, and wait there until
-//! a person applies or discards them.
+//! `--review`: changes of a command or of a run wait until a person applies or discards them. A command works in overlays or in copies; a run works in copies, because its file tools are
+//! in this process, which sees no overlay of a command.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forge_review::{
-    NewMount, ReviewDir, ReviewError, ReviewLimits, RunInfo, RunReview, first_foreign,
-    open_host_dir,
+    CopiedTree, LeftOutReason, NewMount, ProjectCopyLimits, ReviewDir, ReviewError, ReviewLimits,
+    RunInfo, RunReview, first_foreign, open_host_dir,
 };
 use os_sandbox::mechanism::{MountPlacement, Pattern};
 use os_sandbox::{Access, Policy};
-use sandbox_config::Project;
+use sandbox_config::Grant;
+use serde_json::{Value, json};
 
-use super::ExecLog;
 use crate::ambient::Ambient;
-use crate::cli::{ApplyArgs, Global, ReviewAction, ReviewArgs};
+use crate::cli::{ApplyArgs, Global, ReviewAction, ReviewArgs, ReviewLayer};
 use crate::commands::review;
+use crate::commands::review_subject::ReviewSubject;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
@@ -28,94 +29,296 @@ const LINES: usize = 40;
 /// Files of a project that are examined after a failure.
 const MAX_EXAMINED: u64 = 200_000;
 
+/// Paths that a note about a copy names.
+const MAX_NAMED: usize = 5;
+
 const QUESTION: &str = "[a] apply all  [s] show  [k] keep for later  [d] discard: ";
 
-/// The overlays of a command. Dropped before the command has started, they are gone.
-pub(super) struct ReviewedRun {
+/// The overlays or copies of a run. Dropped before the run has started, they are gone.
+pub(crate) struct ReviewedRun {
     /// `None` after the end.
     dir: Option<ReviewDir>,
     reviews: OwnedFd,
+    /// The directory with all of the above on the host.
+    path: PathBuf,
     is_started: bool,
 }
 
-/// What the command changed.
-pub(super) struct ReviewedChanges(RunReview);
+/// The changes of a run.
+pub(crate) struct ReviewedChanges(RunReview);
 
-/// A writable mount of the policy, and its name in the review.
+/// A directory that can be written, and its name in the review.
 struct ReviewedMount {
     name: String,
-    shown_at: String,
     host: PathBuf,
     lower: OwnedFd,
     protected: Vec<String>,
 }
 
-/// Returns the policy with an overlay in the place of every mount that can be written, those of
-/// presets excepted. `None` for the run if no mount is left.
-pub(super) fn prepare(
+impl ReviewedMount {
+    fn open(name: String, host: &Path, protected: &[Pattern]) -> Result<Self, CliError> {
+        let unavailable = |error: std::io::Error| {
+            let text = format!("{}: {error}", host.display());
+            CliError::new(ExitKind::ExecRefused, "mount.unavailable", text)
+        };
+        let host = host.canonicalize().map_err(unavailable)?;
+        Ok(ReviewedMount {
+            name,
+            lower: open_host_dir(&host).map_err(unavailable)?,
+            host,
+            protected: protected
+                .iter()
+                .map(Pattern::text)
+                .map(str::to_owned)
+                .collect(),
+        })
+    }
+}
+
+/// Returns the policy of a command with an overlay or a copy in the place of every mount that can be
+/// written, those of presets excepted. `None` for the run if no mount is left.
+pub(crate) fn prepare(
     policy: Policy,
-    project: &Project,
+    layer: ReviewLayer,
     is_of_presets: impl Fn(&Path) -> bool,
-    log: &ExecLog,
+    subject: ReviewSubject<'_>,
     ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
-    let mounts = writable_mounts(&policy, is_of_presets)?;
+    // A part of another mount is a part of its overlay or copy.
+    let is_reviewed = |mount: &os_sandbox::Mount| {
+        !matches!(mount.place(), MountPlacement::NestedIn(_))
+            && !is_of_presets(mount.host())
+            && mount.access().contains(Access::WRITE)
+    };
+    let (mut shown, mut mounts) = (Vec::new(), Vec::new());
+    for (index, mount) in policy.mounts().iter().enumerate() {
+        if is_reviewed(mount) {
+            let name = review_name(mount.shown_at(), index);
+            let protected = policy.guards_of(index).protect;
+            mounts.push(ReviewedMount::open(name, mount.host(), &protected)?);
+            shown.push((mount.shown_at().to_owned(), mount.host().to_owned()));
+        }
+    }
     if mounts.is_empty() {
         return Ok((policy, None));
     }
-    let about = RunInfo {
-        run: log.dir().name(),
-        project: project.dir().to_path_buf(),
-        command: log.words(),
-        at_ms: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-            }),
+    let copy = match layer {
+        ReviewLayer::Overlay => None,
+        ReviewLayer::Copy => Some(ProjectCopyLimits::default()),
     };
-    let new: Vec<NewMount<'_>> = mounts
-        .iter()
-        .map(|mount| NewMount {
-            name: &mount.name,
-            lower: mount.lower.as_fd(),
-            host: &mount.host,
-            protected: &mount.protected,
-        })
-        .collect();
-    let reviews = review::open_reviews(ambient)?;
-    let path = review::reviews_path(ambient)?;
-    let path = path
-        .canonicalize()
-        .map_err(|error| refused(format!("{}: {error}", path.display())))?;
-    let dir = ReviewDir::create(reviews.as_fd(), &about, &new).map_err(|e| failed(&e))?;
-    let run = ReviewedRun {
-        dir: Some(dir),
-        reviews,
-        is_started: false,
-    };
+    let run = ReviewedRun::begin(&mounts, copy, subject, ambient)?;
     let mut policy = policy;
-    for mount in &mounts {
-        let layers = path.join(&about.run).join("mounts").join(&mount.name);
-        policy = policy
-            .with_overlay(&mount.shown_at, layers.join("upper"), layers.join("work"))
-            .map_err(|error| {
-                let failure = refused(format!("--review cannot be used here: {error}"));
-                match error.hint() {
-                    Some(hint) => failure.hint(hint),
-                    None => failure,
-                }
-            })?;
+    for (mount, (shown_at, host)) in mounts.iter().zip(&shown) {
+        let own = run.path.join("mounts").join(&mount.name);
+        let changed = match layer {
+            ReviewLayer::Overlay => {
+                policy.with_overlay(shown_at, own.join("upper"), own.join("work"))
+            }
+            ReviewLayer::Copy => policy.relocated(host, own.join("copy")),
+        };
+        policy = changed.map_err(|error| {
+            let failure = refused(format!("--review cannot be used here: {error}"));
+            match error.hint() {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })?;
     }
     Ok((policy, Some(run)))
 }
 
+/// Returns the rights of a worker with a copy in the place of every directory that it, or a worker
+/// below it, can change. Its commands take an OS sandbox. `None` for the run if it can change nothing.
+pub(crate) fn prepare_worker(
+    grant: Grant,
+    subject: ReviewSubject<'_>,
+    ambient: &Ambient,
+) -> Result<(Grant, Option<ReviewedRun>), CliError> {
+    let unavailable = |error: sandbox_config::GrantError| {
+        CliError::new(ExitKind::Negative, "mount.unavailable", error.for_person())
+    };
+    let dirs = grant.writable_dirs().map_err(unavailable)?;
+    if dirs.is_empty() {
+        return Ok((grant, None));
+    }
+    let all = subject.project.ceiling().policy_as_written();
+    let all = all.map_err(unavailable)?;
+    let guards = |index: usize| all.guards_of(index).protect;
+    let mut mounts = Vec::new();
+    for (number, dir) in dirs.iter().enumerate() {
+        let known = all.mounts().iter().position(|mount| mount.host() == dir);
+        let (name, protected) = match known {
+            Some(index) => (
+                review_name(all.mounts()[index].shown_at(), number),
+                guards(index),
+            ),
+            None => {
+                let of_all = (0..all.mounts().len()).flat_map(guards);
+                (format!("{number}-mount"), of_all.collect())
+            }
+        };
+        mounts.push(ReviewedMount::open(name, dir, &protected)?);
+    }
+    let copy = Some(ProjectCopyLimits::default());
+    let run = ReviewedRun::begin(&mounts, copy, subject, ambient)?;
+    Ok((run.relocated(&grant)?, Some(run)))
+}
+
+/// Returns the rights of a worker in the copies of its earlier run.
+pub(crate) fn resume_worker(
+    grant: &Grant,
+    run: &str,
+    ambient: &Ambient,
+) -> Result<(Grant, ReviewedRun), CliError> {
+    let reviews = review::open_reviews(ambient)?;
+    let opened = ReviewDir::open(reviews.as_fd(), run.as_ref());
+    let resumed = opened.and_then(|mut dir| dir.resume().map(|()| dir));
+    let dir = resumed.map_err(|error| match error {
+        ReviewError::Busy => failed(&error),
+        _ => CliError::new(
+            ExitKind::Usage,
+            "review.unknown",
+            format!("the run cannot go on, because its changes were applied or discarded: {error}"),
+        )
+        .hint("begin a new run"),
+    })?;
+    let run = ReviewedRun {
+        path: own_path(run, ambient)?,
+        dir: Some(dir),
+        reviews,
+        is_started: true,
+    };
+    Ok((run.relocated(grant)?, run))
+}
+
+/// Returns the directory of a review on the host, without links.
+fn own_path(run: &str, ambient: &Ambient) -> Result<PathBuf, CliError> {
+    let path = review::reviews_path(ambient)?;
+    let path = path
+        .canonicalize()
+        .map_err(|error| refused(format!("{}: {error}", path.display())))?;
+    Ok(path.join(run))
+}
+
+impl ReviewedRun {
+    fn begin(
+        mounts: &[ReviewedMount],
+        copy: Option<ProjectCopyLimits>,
+        subject: ReviewSubject<'_>,
+        ambient: &Ambient,
+    ) -> Result<Self, CliError> {
+        let about = RunInfo {
+            run: subject.run,
+            project: subject.project.dir().to_path_buf(),
+            command: subject.command,
+            at_ms: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| {
+                    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+                }),
+        };
+        let new: Vec<NewMount<'_>> = mounts
+            .iter()
+            .map(|mount| NewMount {
+                name: &mount.name,
+                lower: mount.lower.as_fd(),
+                host: &mount.host,
+                protected: &mount.protected,
+                copy,
+            })
+            .collect();
+        let reviews = review::open_reviews(ambient)?;
+        let path = own_path(&about.run, ambient)?;
+        let made = ReviewDir::create(reviews.as_fd(), &about, &new);
+        Ok(ReviewedRun {
+            dir: Some(made.map_err(|error| failed(&error))?),
+            reviews,
+            path,
+            is_started: false,
+        })
+    }
+
+    fn relocated(&self, grant: &Grant) -> Result<Grant, CliError> {
+        let mounts = self.dir.iter().flat_map(|dir| &dir.review().mounts);
+        let moves: Vec<(PathBuf, PathBuf)> = mounts
+            .map(|mount| {
+                let copy = self.path.join("mounts").join(&mount.name).join("copy");
+                (mount.host.clone(), copy)
+            })
+            .collect();
+        Ok(grant.relocated(&moves).requiring_os_sandbox())
+    }
+
+    /// Returns the size of all copies together; `None` for overlays.
+    fn copied(&self) -> Option<CopiedTree> {
+        copied(self.dir.as_ref()?.review())
+    }
+}
+
+fn copied(review: &RunReview) -> Option<CopiedTree> {
+    let trees = review
+        .mounts
+        .iter()
+        .filter_map(|mount| mount.copied.clone());
+    trees.reduce(|mut all, tree| {
+        all.objects += tree.objects;
+        all.bytes += tree.bytes;
+        all.left_out += tree.left_out;
+        all.left_out_paths.extend(tree.left_out_paths);
+        all
+    })
+}
+
+/// Describes the copies of a run in a few words; `None` for overlays.
+pub(crate) fn describe(run: &ReviewedRun) -> Option<String> {
+    let copied = run.copied()?;
+    Some(format!(
+        "changes are made in a copy of {} files and directories, {} bytes, and wait for a review",
+        copied.objects, copied.bytes
+    ))
+}
+
+/// Prints the size of the copies of a run, and their gaps.
+pub(crate) fn print_start(run: &ReviewedRun) {
+    let (Some(text), Some(copied)) = (describe(run), run.copied()) else {
+        return;
+    };
+    stderr::print(format!("review: {text}"));
+    if copied.left_out > 0 {
+        let first = copied.left_out_paths.iter().take(MAX_NAMED);
+        let first: Vec<String> = first
+            .map(|one| format!("{} ({})", escape(&one.path.to_string()), reason(one.reason)))
+            .collect();
+        stderr::print(format!(
+            "warning: {} objects are not in the copy, so the run does not see them: {}{}",
+            copied.left_out,
+            first.join(", "),
+            if copied.left_out > MAX_NAMED as u64 {
+                ", …"
+            } else {
+                ""
+            }
+        ));
+    }
+}
+
+fn reason(reason: LeftOutReason) -> &'static str {
+    match reason {
+        LeftOutReason::Special => "a pipe, socket or device",
+        LeftOutReason::Mounted => "another file system",
+        LeftOutReason::Unreadable => "you may not read it",
+        LeftOutReason::Reviews => "the reviews themselves",
+    }
+}
+
 /// From now on there can be changes.
-pub(super) fn started(run: &mut ReviewedRun) {
+pub(crate) fn started(run: &mut ReviewedRun) {
     run.is_started = true;
 }
 
-/// Lists the changes. A run without changes leaves nothing.
-pub(super) fn end(mut run: ReviewedRun) -> Result<ReviewedChanges, CliError> {
+/// Lists the changes. A run without changes leaves nothing, unless it goes on later: then its copies
+/// stay.
+pub(crate) fn end(mut run: ReviewedRun, goes_on: bool) -> Result<ReviewedChanges, CliError> {
     let Some(mut dir) = run.dir.take() else {
         return Err(refused("the review is over".to_owned()));
     };
@@ -124,15 +327,47 @@ pub(super) fn end(mut run: ReviewedRun) -> Result<ReviewedChanges, CliError> {
         failure.hint(format!("the changes are kept: forge review show {name}"))
     })?;
     let list = dir.review().clone();
-    if list.changes().next().is_none() {
-        dir.discard(run.reviews.as_fd()).map_err(|e| failed(&e))?;
+    if !goes_on {
+        let removed = match list.changes().next() {
+            None => dir.discard(run.reviews.as_fd()),
+            Some(_) => dir.drop_copies(),
+        };
+        removed.map_err(|error| failed(&error))?;
     }
     Ok(ReviewedChanges(list))
 }
 
 /// Returns the name of the run, and the number of its changes.
-pub(super) fn facts(changes: &ReviewedChanges) -> (&str, usize) {
+pub(crate) fn facts(changes: &ReviewedChanges) -> (&str, usize) {
     (&changes.0.run, changes.0.changes().count())
+}
+
+/// Returns the facts for programs, with the size of the copies.
+pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {
+    let (run, count) = facts(changes);
+    let mut object = json!({ "run": run, "changes": count });
+    if let Some(copied) = copied(&changes.0) {
+        object["copy"] = json!({
+            "objects": copied.objects,
+            "bytes": copied.bytes,
+            "left_out": copied.left_out,
+        });
+    }
+    object
+}
+
+/// Prints the changes, and asks the person at the terminal. A failure then does not change
+/// the exit code, which is that of the run.
+pub(crate) fn show(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
+    let asks = ambient.terminal && !ambient.no_questions(global.no_input);
+    let rows = asks.then(|| PromptTerminal::Standard.size().1);
+    print(changes, rows);
+    if asks
+        && facts(changes).1 > 0
+        && let Err(failure) = ask(global, ambient, changes)
+    {
+        stderr::print(format!("warning: {}", failure.message()));
+    }
 }
 
 impl Drop for ReviewedRun {
@@ -144,40 +379,6 @@ impl Drop for ReviewedRun {
             stderr::print(format!("warning: an empty review is left: {error}"));
         }
     }
-}
-
-/// Returns the mounts that become overlays, with their directories open. A part of another mount is a
-/// part of its overlay.
-fn writable_mounts(
-    policy: &Policy,
-    is_of_presets: impl Fn(&Path) -> bool,
-) -> Result<Vec<ReviewedMount>, CliError> {
-    let mut mounts: Vec<ReviewedMount> = Vec::new();
-    for (index, mount) in policy.mounts().iter().enumerate() {
-        let is_part = matches!(mount.place(), MountPlacement::NestedIn(_));
-        if is_part || is_of_presets(mount.host()) || !mount.access().contains(Access::WRITE) {
-            continue;
-        }
-        let unavailable = |error: std::io::Error| {
-            let text = format!("{}: {error}", mount.host().display());
-            CliError::new(ExitKind::ExecRefused, "mount.unavailable", text)
-        };
-        let host = mount.host().canonicalize().map_err(unavailable)?;
-        let lower = open_host_dir(&host).map_err(unavailable)?;
-        let protected = policy.guards_of(index).protect;
-        mounts.push(ReviewedMount {
-            name: review_name(mount.shown_at(), index),
-            shown_at: mount.shown_at().to_owned(),
-            host,
-            lower,
-            protected: protected
-                .iter()
-                .map(Pattern::text)
-                .map(str::to_owned)
-                .collect(),
-        });
-    }
-    Ok(mounts)
 }
 
 /// Returns the name of a mount in a review: that of the directory inside, or a number if a review
@@ -194,7 +395,7 @@ fn review_name(shown_at: &str, index: usize) -> String {
 }
 
 /// Prints what the command changed, and what a person can do with it.
-pub(super) fn print(changes: &ReviewedChanges, lines: Option<u16>) {
+fn print(changes: &ReviewedChanges, lines: Option<u16>) {
     let ReviewedChanges(list) = changes;
     let all = review::listing::summary(list);
     if list.changes().next().is_none() {
@@ -242,12 +443,13 @@ fn shortened(all: &str, lines: usize, run: &str) -> String {
 
 /// Prints a possible cause of a failure: a file that the command cannot change in an overlay. Nothing,
 /// if none is found.
-pub(super) fn print_foreign(changes: &ReviewedChanges) {
+pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     let limits = ReviewLimits {
         entries: MAX_EXAMINED,
         ..ReviewLimits::default()
     };
-    for mount in &changes.0.mounts {
+    // A copy belongs to this user.
+    for mount in changes.0.mounts.iter().filter(|one| one.copied.is_none()) {
         let found = open_host_dir(&mount.host)
             .ok()
             .and_then(|lower| first_foreign(&lower, &limits).ok()?);
@@ -265,11 +467,7 @@ pub(super) fn print_foreign(changes: &ReviewedChanges) {
 }
 
 /// Asks the person at the terminal what to do with the changes. Without an answer they are kept.
-pub(super) fn ask(
-    global: &Global,
-    ambient: &Ambient,
-    changes: &ReviewedChanges,
-) -> Result<(), CliError> {
+fn ask(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) -> Result<(), CliError> {
     let ReviewedChanges(list) = changes;
     let mut terminal = PromptTerminal::Standard;
     let failed =
@@ -309,7 +507,14 @@ fn refused(text: String) -> CliError {
 }
 
 fn failed(error: &ReviewError) -> CliError {
-    refused(error.to_string())
+    let failure = refused(escape(&error.to_string()));
+    match error {
+        ReviewError::Limit { .. } => failure.hint(
+            "the changes are made in a copy of the directory: move what can be made again out of \
+             it, such as build output, or show a smaller directory",
+        ),
+        _ => failure,
+    }
 }
 
 #[cfg(test)]

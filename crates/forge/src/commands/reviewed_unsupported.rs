@@ -1,55 +1,76 @@
-//! `--review` where the kernel has no overlayfs.
+//! `--review` on systems other than Linux.
 
-pub(super) use std::convert::{Infallible as ReviewedChanges, Infallible as ReviewedRun};
+pub(crate) use std::convert::{Infallible as ReviewedChanges, Infallible as ReviewedRun};
 
 use std::path::Path;
 
 use os_sandbox::Policy;
-use sandbox_config::Project;
+use sandbox_config::Grant;
+use serde_json::Value;
 
-use super::ExecLog;
 use crate::ambient::Ambient;
-use crate::cli::Global;
+use crate::cli::{Global, ReviewLayer};
+use crate::commands::review_subject::ReviewSubject;
 use crate::exit::{CliError, ExitKind};
 
-pub(super) fn prepare(
-    _policy: Policy,
-    _project: &Project,
-    _is_of_presets: impl Fn(&Path) -> bool,
-    _log: &ExecLog,
-    _ambient: &Ambient,
-) -> Result<(Policy, Option<ReviewedRun>), CliError> {
-    Err(CliError::new(
+fn unavailable() -> CliError {
+    CliError::new(
         ExitKind::ExecRefused,
         "isolation.unavailable",
-        "--review needs the overlayfs of Linux",
-    ))
+        "--review works on Linux only",
+    )
 }
 
-pub(super) fn started(run: &mut ReviewedRun) {
+pub(crate) fn prepare(
+    _policy: Policy,
+    _layer: ReviewLayer,
+    _is_of_presets: impl Fn(&Path) -> bool,
+    _subject: ReviewSubject<'_>,
+    _ambient: &Ambient,
+) -> Result<(Policy, Option<ReviewedRun>), CliError> {
+    Err(unavailable())
+}
+
+pub(crate) fn prepare_worker(
+    _grant: Grant,
+    _subject: ReviewSubject<'_>,
+    _ambient: &Ambient,
+) -> Result<(Grant, Option<ReviewedRun>), CliError> {
+    Err(unavailable())
+}
+
+pub(crate) fn resume_worker(
+    _grant: &Grant,
+    _run: &str,
+    _ambient: &Ambient,
+) -> Result<(Grant, ReviewedRun), CliError> {
+    Err(unavailable())
+}
+
+pub(crate) fn describe(run: &ReviewedRun) -> Option<String> {
     match *run {}
 }
 
-pub(super) fn end(run: ReviewedRun) -> Result<ReviewedChanges, CliError> {
+pub(crate) fn print_start(run: &ReviewedRun) {
+    match *run {}
+}
+
+pub(crate) fn started(run: &mut ReviewedRun) {
+    match *run {}
+}
+
+pub(crate) fn end(run: ReviewedRun, _goes_on: bool) -> Result<ReviewedChanges, CliError> {
     match run {}
 }
 
-pub(super) fn facts(changes: &ReviewedChanges) -> (&str, usize) {
+pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {
     match *changes {}
 }
 
-pub(super) fn print(changes: &ReviewedChanges, _lines: Option<u16>) {
+pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     match *changes {}
 }
 
-pub(super) fn print_foreign(changes: &ReviewedChanges) {
-    match *changes {}
-}
-
-pub(super) fn ask(
-    _global: &Global,
-    _ambient: &Ambient,
-    changes: &ReviewedChanges,
-) -> Result<(), CliError> {
+pub(crate) fn show(_global: &Global, _ambient: &Ambient, changes: &ReviewedChanges) {
     match *changes {}
 }

@@ -66,6 +66,7 @@ pub(crate) struct RunResult<'a> {
     pub(crate) exit_code: u8,
     pub(crate) report: Option<&'a RunReport>,
     pub(crate) attempts: &'a [AttackAttempt],
+    pub(crate) review: Option<&'a Value>,
     pub(crate) run: Option<&'a Path>,
     pub(crate) error: Option<&'a CliError>,
 }
@@ -278,6 +279,7 @@ pub(crate) fn failed(failure: &CliError) {
         exit_code: failure.exit().code(),
         report: None,
         attempts: &[],
+        review: None,
         run: None,
         error: Some(failure),
     };
@@ -293,6 +295,7 @@ fn result(outcome: &RunResult<'_>) -> Value {
         "answer": outcome.report.and_then(answer),
         "report": outcome.report,
         "attempts": outcome.attempts,
+        "review": outcome.review,
         "run": outcome.run.map(Path::to_string_lossy),
         "error": outcome.error.map(|failure| failure.to_json()["error"].take()),
     })

@@ -54,6 +54,7 @@ impl Scene {
             ".git/hooks".to_owned(),
         ];
         let mounts = [NewMount {
+            copy: None,
             name: "project",
             lower: lower.as_fd(),
             host: &project,

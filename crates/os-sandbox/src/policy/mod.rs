@@ -284,6 +284,30 @@ impl Policy {
         Ok(self)
     }
 
+    /// Returns this policy with a directory of the host taken from elsewhere: the mounts at and below
+    /// `from` show `to`, at the paths that they have. Do this last: it changes no path inside.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// use std::path::Path;
+    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL).build()?;
+    /// let policy = policy.at_host_paths()?.relocated("/home/me/project", "/copies/1")?;
+    /// assert_eq!(policy.mounts()[0].host(), Path::new("/copies/1"));
+    /// assert_eq!(policy.mounts()[0].inside(), "/home/me/project");
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A path is not absolute.
+    pub fn relocated(
+        mut self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+    ) -> Result<Policy, Error> {
+        mounts::relocate(&mut self.mounts, from.as_ref(), to.as_ref())?;
+        Ok(self)
+    }
+
     /// Returns the path at which commands see a directory of the host. The directory is inside a
     /// mount, or it contains mounts (a directory on the way to them, or `/work`). `None` if
     /// commands do not see it.

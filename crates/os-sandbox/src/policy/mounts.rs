@@ -303,6 +303,17 @@ pub(super) fn make_overlay(
     (0..mounts.len()).try_for_each(|index| check_overlay(mounts, index))
 }
 
+/// Takes the directories of mounts at and below `from` from `to`.
+pub(super) fn relocate(mounts: &mut [Mount], from: &Path, to: &Path) -> Result<(), Error> {
+    let to = check_path(to)?;
+    for mount in mounts {
+        if let Ok(below) = mount.host.strip_prefix(from) {
+            mount.host = to.components().chain(below.components()).collect();
+        }
+    }
+    Ok(())
+}
+
 /// Refuses an overlay that would not take every change below its name, or whose own directories
 /// commands could see.
 fn check_overlay(mounts: &[Mount], index: usize) -> Result<(), Error> {

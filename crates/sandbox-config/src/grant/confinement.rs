@@ -180,7 +180,7 @@ impl Confinement {
         &self.programs
     }
 
-    /// `sandbox.review`: changes of a command that a person types are kept apart.
+    /// `sandbox.review`: changes of a command that a person types, and of a run, are kept apart.
     #[must_use]
     pub fn reviews_changes(&self) -> bool {
         self.review

@@ -481,6 +481,53 @@ impl Grant {
         grant
     }
 
+    /// Returns this grant with commands only under an OS sandbox, as by
+    /// `sandbox.require_os_sandbox: true`.
+    ///
+    /// ```
+    /// use sandbox_config::Grant;
+    /// assert!(Grant::empty().requiring_os_sandbox().require_os_sandbox());
+    /// ```
+    #[must_use]
+    pub fn requiring_os_sandbox(self) -> Grant {
+        Grant {
+            require_os_sandbox: true,
+            ..self
+        }
+    }
+
+    /// Returns this grant with directories of the host taken from elsewhere: each `(from, to)` moves
+    /// the mounts at and below `from`, those that it may pass on included. Paths, modes and guards
+    /// stay as they are. Both paths are absolute and without links.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use std::path::{Path, PathBuf};
+    /// use sandbox_config::{load, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let from = project.ceiling().mount("cache").unwrap().host().to_owned();
+    /// let copy = PathBuf::from("/copies/1");
+    /// let grant = project.ceiling().relocated(&[(from, copy.clone())]);
+    /// assert_eq!(grant.mount("cache").unwrap().host(), copy);
+    /// assert_eq!(grant.mount("cache").unwrap().target(), "/cache");
+    /// ```
+    #[must_use]
+    pub fn relocated(&self, moves: &[(std::path::PathBuf, std::path::PathBuf)]) -> Grant {
+        let mut grant = self.clone();
+        let relocate = |mounts: &mut Arc<[Mount]>| {
+            for mount in Arc::make_mut(mounts) {
+                if let Some((from, to)) =
+                    moves.iter().find(|(from, _)| mount.host.starts_with(from))
+                {
+                    mount.relocate(from, to);
+                }
+            }
+        };
+        relocate(&mut grant.mounts);
+        grant.pool.iter_mut().for_each(relocate);
+        grant
+    }
+
     /// Returns this grant with the given rules of the user for the project beside its own. They
     /// answer only calls that the rules of the project and its workers would ask about.
     ///

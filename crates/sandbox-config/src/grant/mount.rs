@@ -145,6 +145,18 @@ impl Mount {
         }
     }
 
+    /// Takes the directory from `to`, if it is at or below `from` on the host.
+    pub(crate) fn relocate(&mut self, from: &Path, to: &Path) {
+        let Ok(below) = self.host.strip_prefix(from) else {
+            return;
+        };
+        self.host = to.components().chain(below.components()).collect();
+        self.anchor = to.to_path_buf();
+        if let Some(part) = &mut self.part {
+            part.host = self.host.join(&part.below);
+        }
+    }
+
     /// Returns `true` if a missing host directory is made: inside the project yes, elsewhere no.
     #[must_use]
     pub fn creates_host(&self) -> bool {

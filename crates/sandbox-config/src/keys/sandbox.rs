@@ -93,8 +93,9 @@ key_table! {
             project_only("what workers of a project hold is for the project to say");
         /// Refuses to run commands on a host where the operating system cannot confine them.
         require_os_sandbox: Bool, default("false"), user_limit(MeetRule::True);
-        /// `forge exec` as with `--review`: what a command changes is kept apart until you apply it
-        /// (`forge review`). Workers and their tools change directories at once.
+        /// `forge exec` and `forge run` as with `--review`: changes of a command or a worker are
+        /// kept apart until you apply them (`forge review`). `forge mcp`, `forge tools call` and nodes
+        /// change directories at once.
         review: Bool, default("false"), user_limit(MeetRule::True);
         /// Names that workers and commands never write, in addition to the built-in ones. A name
         /// counts at any depth (`*.lock`, `a/b`), a path from a worker's `/` on (`/data/p`). `*`

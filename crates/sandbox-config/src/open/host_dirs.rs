@@ -2,11 +2,12 @@
 //! project is made, one step at a time on open directories and through no link (mkdirat(2),
 //! openat(2) with O_NOFOLLOW); a directory elsewhere must exist.
 
-use rustix::fs::{Mode, OFlags};
-use std::path::Component;
+use rustix::fs::{Mode as CreateMode, OFlags};
+use std::path::{Component, PathBuf};
 
+use crate::grant::Grant;
 use crate::grant::front_end::FrontEnd;
-use crate::grant::mount::Mount;
+use crate::grant::mount::{Mode, Mount};
 
 /// Why a grant cannot be turned into something that enforces it.
 ///
@@ -62,6 +63,43 @@ impl GrantError {
     }
 }
 
+impl Grant {
+    /// Returns the directories of the host that this grant, or one that it passes on, can change:
+    /// the outermost ones, each once. Those that are missing are made, as for a mount that is
+    /// opened. The own directory of a run is none of them.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "sandbox: { root: . }\n").unwrap();
+    /// use sandbox_config::{load, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// assert_eq!(project.ceiling().writable_dirs().unwrap(), [project.dir()]);
+    /// assert!(project.ceiling().read_only().writable_dirs().unwrap().is_empty());
+    /// ```
+    ///
+    /// # Errors
+    /// A directory cannot be opened.
+    pub fn writable_dirs(&self) -> Result<Vec<PathBuf>, GrantError> {
+        let pool = self.pool.iter().flat_map(|pool| pool.iter());
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        for mount in self.mounts.iter().chain(pool) {
+            if mount.mode == Mode::ReadWrite && !mount.awaits_run() {
+                ensure(mount).map_err(|error| error.shown_by(self.front))?;
+                dirs.push(mount.host.clone());
+            }
+        }
+        // A path comes after those around it.
+        dirs.sort();
+        let mut outermost: Vec<PathBuf> = Vec::new();
+        for dir in dirs {
+            if !outermost.iter().any(|outer| dir.starts_with(outer)) {
+                outermost.push(dir);
+            }
+        }
+        Ok(outermost)
+    }
+}
+
 /// See that the host directory of a mount is there.
 pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
     let refuse = |why: &str| GrantError::of(mount, why);
@@ -69,7 +107,7 @@ pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
         return Err(refuse("it is a run's own directory, and this is not a run"));
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut dir = rustix::fs::open(&mount.anchor, flags, Mode::empty())
+    let mut dir = rustix::fs::open(&mount.anchor, flags, CreateMode::empty())
         .map_err(|error| refuse(why(error)))?;
     let below = mount
         .host
@@ -80,17 +118,17 @@ pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
             return Err(refuse("its directory cannot be opened"));
         };
         if mount.create {
-            match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
+            match rustix::fs::mkdirat(&dir, name, CreateMode::from_raw_mode(0o777)) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(refuse(why(error))),
             }
         }
-        dir = rustix::fs::openat(&dir, name, flags, Mode::empty())
+        dir = rustix::fs::openat(&dir, name, flags, CreateMode::empty())
             .map_err(|error| refuse(why(error)))?;
     }
     // A part that a worker asks for is never made: only a worker that holds the whole may do that.
     for name in mount.part_names() {
-        dir = rustix::fs::openat(&dir, name, flags, Mode::empty())
+        dir = rustix::fs::openat(&dir, name, flags, CreateMode::empty())
             .map_err(|error| refuse(why(error)))?;
     }
     Ok(())

@@ -21,7 +21,12 @@ pub(super) fn row(support: &Support, ambient: &Ambient) -> MechanismReport {
         works: outcome.is_ok(),
         details: match outcome {
             Ok(()) => vec!["`--review` keeps what a command changes until you apply it".to_owned()],
-            Err(reason) => vec![reason, "commands with `--review` are refused".to_owned()],
+            Err(reason) => vec![
+                reason,
+                "commands with `--review` are refused; `--review=copy` and `forge run --review` \
+                 make the changes in a copy"
+                    .to_owned(),
+            ],
         },
     }
 }

@@ -115,7 +115,7 @@ impl ExecLog {
         &mut self,
         runner: String,
         unconfined: bool,
-        presets: Option<String>,
+        described: impl Iterator<Item = String>,
     ) -> Result<(), CliError> {
         let typed = if unconfined {
             "a person typed it, with --no-os-sandbox"
@@ -126,7 +126,7 @@ impl ExecLog {
             verdict: Some(Verdict::Allow),
             reasons: [typed.to_owned()]
                 .into_iter()
-                .chain(presets)
+                .chain(described)
                 .map(VerdictReason::new)
                 .collect(),
             runner: Some(runner),

@@ -59,7 +59,7 @@ pub(super) fn report(
     exceeded: Option<String>,
     printed: &CapturedOutput,
     enforcement: Value,
-    changes: Option<(&str, usize)>,
+    review: Option<Value>,
 ) -> Result<(), CliError> {
     let (kind, number) = match exit {
         os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
@@ -81,8 +81,8 @@ pub(super) fn report(
         "stderr": stream(&printed.stderr),
         "enforcement": enforcement,
     });
-    if let Some((run, changes)) = changes {
-        object["review"] = json!({ "run": run, "changes": changes });
+    if let Some(review) = review {
+        object["review"] = review;
     }
     print_line(object)
 }

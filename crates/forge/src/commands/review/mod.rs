@@ -195,7 +195,7 @@ fn recovery_note(record: &ApplyRecord) -> String {
 
 fn nothing_waits() -> CliError {
     unknown("no changes of this project wait for a review".to_owned())
-        .hint("`forge exec --review CMD` runs a command that leaves some")
+        .hint("`forge exec --review CMD` and `forge run --review` leave some")
 }
 
 fn unknown(message: String) -> CliError {

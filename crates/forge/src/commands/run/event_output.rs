@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use forge_runtime::{AttackAttempt, RunReport};
 use forge_tools::Redactor;
+use serde_json::Value;
 
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
@@ -17,6 +18,7 @@ pub(super) struct EventOutput {
     kept: Option<PathBuf>,
     pub(super) report: Option<RunReport>,
     pub(super) attempts: Vec<AttackAttempt>,
+    pub(super) review: Option<Value>,
 }
 
 impl EventOutput {
@@ -68,6 +70,7 @@ pub(super) fn with_event_output(
         exit_code: exit.code(),
         report: told.report.as_ref(),
         attempts: &told.attempts,
+        review: told.review.as_ref(),
         run: told.kept.as_deref(),
         error,
     });

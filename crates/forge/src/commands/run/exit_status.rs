@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use forge_runtime::{AttackAttempts, Dollars, ModelFailure, RunOutcome, RunReport};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{FailOn, Global};
 use crate::commands::run::answer_file;
@@ -20,6 +20,7 @@ pub(crate) fn print_result(
     global: &Global,
     report: &RunReport,
     attempts: &AttackAttempts,
+    review: Option<&Value>,
     kept: &Path,
     output: Option<&Path>,
     on_terminal: bool,
@@ -55,9 +56,10 @@ pub(crate) fn print_result(
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
-        let line = json!({"report": report, "attempts": attempts.list(), "run": kept}).to_string();
+        let attempts = attempts.list();
+        let line = json!({"report": report, "attempts": attempts, "run": kept, "review": review});
         match on_terminal {
-            true => writeln!(out, "{}", escape_json(&line)),
+            true => writeln!(out, "{}", escape_json(&line.to_string())),
             false => writeln!(out, "{line}"),
         }
     } else if let Some(answer) = answer

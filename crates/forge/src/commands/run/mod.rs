@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::log::summary::CallSummary;
+use crate::commands::reviewed;
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::run_view::{RunWatcher, ViewOptions};
@@ -78,7 +79,7 @@ fn run_worker(
     let StartedRun {
         target,
         models,
-        kept,
+        mut kept,
         redactor,
         mut recording,
     } = StartedRun::start(global, args, ambient, target, earlier)?;
@@ -99,6 +100,13 @@ fn run_worker(
         .redactor(Arc::clone(&redactor))
         .observer(kept.observer(observer));
     let session = kept.with_answer_schema(session).build();
+    let mut review = kept.review.take();
+    if let Some(review) = &mut review {
+        reviewed::started(review);
+        if !global.quiet {
+            reviewed::print_start(review);
+        }
+    }
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
     let work = session.resume(&target.worker, target.grant, kept.conversation.clone());
@@ -109,12 +117,21 @@ fn run_worker(
     let report = report.map(|report| redacted::report(report, &redactor));
     let after = ExitOnSignal::listen();
     told.attempts = attempts.list();
+    let goes_on = kept.can_go_on(report.as_ref());
+    // The result is told even if the changes cannot be listed now.
+    let changes = review.map(|review| reviewed::end(review, goes_on));
+    let changes = changes.transpose().unwrap_or_else(|failure| {
+        stderr::print_diagnostic(&format!("warning: {}", failure.message()));
+        None
+    });
+    told.review = changes.as_ref().map(reviewed::to_json);
     let facts = json!({
         "worker": target.worker.name(),
         "report": report,
         "stopped": stopped.is_some(),
         "ephemeral": args.ephemeral,
         "attempts": attempts.list(),
+        "review": told.review,
     });
     store_result(&kept, report.as_ref(), facts)?;
     recording.finish()?;
@@ -128,10 +145,14 @@ fn run_worker(
             global,
             report,
             &attempts,
+            told.review.as_ref(),
             kept.dir.path(),
             output,
             on_terminal,
         )?;
+    }
+    if let Some(changes) = changes.as_ref().filter(|_| !global.quiet) {
+        reviewed::show(global, ambient, changes);
     }
     told.report = report;
     match (stopped, &told.report) {
@@ -182,14 +203,22 @@ impl StartedRun {
         let kept = match earlier {
             None => RunRecord::begin(args, ambient, &mut target, asked, &model, &redactor)?,
             Some(earlier) => {
-                target.grant = earlier.dir().mount_in_run(target.grant.clone())?;
+                let dir = earlier.dir();
+                target.grant = dir.mount_in_run(target.grant.clone())?;
+                let mut review = None;
+                if earlier.is_reviewed() {
+                    let (grant, run) =
+                        reviewed::resume_worker(&target.grant, &dir.name(), ambient)?;
+                    (target.grant, review) = (grant, Some(run));
+                }
                 let schema = asked.answer_schema;
                 let upon = ResumeContext {
                     basis: run_record::basis(&target, &model, schema.as_ref(), &redactor),
                     grant: &target.grant,
                     answer_schema: schema,
                 };
-                earlier.take(global, args, upon, Arc::clone(&redactor))?
+                let taken = earlier.take(global, args, upon, Arc::clone(&redactor))?;
+                RunRecord { review, ..taken }
             }
         };
         Ok(StartedRun {

@@ -70,6 +70,7 @@ impl AnsweredRun {
             global,
             &self.report,
             &AttackAttempts::default(),
+            None,
             self.run.path(),
             args.answer.output_file.as_deref(),
             ambient.stdout_terminal,
@@ -122,6 +123,11 @@ impl PreviousRun {
     /// Returns the directory of the run, with its own files.
     pub(super) fn dir(&self) -> RunDir {
         RunDir::at(self.run.path())
+    }
+
+    /// Returns `true` if the run works in copies, whose changes wait for a person.
+    pub(super) fn is_reviewed(&self) -> bool {
+        self.run.path().join(run_record::REVIEWED).exists()
     }
 
     /// Returns the schema of `--json-schema` when the run was begun or last resumed.
@@ -181,6 +187,7 @@ impl PreviousRun {
             print_progress(&self.run, &past);
         }
         Ok(RunRecord {
+            review: None,
             dir,
             audit: Arc::new(audit),
             keeper: Some(Arc::new(keeper)),

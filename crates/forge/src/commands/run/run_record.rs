@@ -16,11 +16,16 @@ use super::attach;
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
+use crate::commands::review_subject::ReviewSubject;
+use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::CliError;
 use crate::output::escape::escape;
 use crate::output::stderr;
 use crate::setup::target::RunTarget;
 use crate::state::run_dir::{self, RunDir, TranscriptFileWriter};
+
+/// The file in the directory of a run that works in copies.
+pub(super) const REVIEWED: &str = "under-review";
 
 /// The input of a new run.
 pub(super) struct RunInput {
@@ -44,6 +49,8 @@ pub(super) struct RunRecord {
     pub(super) answer_schema: Option<Value>,
     /// The conversation at the start, or at the point of resumption.
     pub(super) conversation: Conversation,
+    /// The copies in which it works; `None`: it changes directories at once.
+    pub(super) review: Option<ReviewedRun>,
 }
 
 impl RunRecord {
@@ -71,11 +78,10 @@ impl RunRecord {
         let shown = redactor.redact(input.lines().next().unwrap_or_default());
         let shown = Some(&*shown).filter(|_| !args.ephemeral);
         let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
-        chosen.grant = dir.mount_in_run(chosen.grant.clone())?;
-        let chosen = &*chosen;
+        let review = Self::place(&dir, args, chosen, shown, ambient)?;
         let RunTarget {
             project, worker, ..
-        } = chosen;
+        } = &*chosen;
         let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
         let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;
@@ -107,7 +113,34 @@ impl RunRecord {
             conversation,
             input,
             answer_schema,
+            review,
         })
+    }
+
+    /// Gives a run its own directory, and copies of the others if its changes wait for a person.
+    fn place(
+        dir: &RunDir,
+        args: &RunArgs,
+        chosen: &mut RunTarget,
+        input: Option<&str>,
+        ambient: &Ambient,
+    ) -> Result<Option<ReviewedRun>, CliError> {
+        chosen.grant = dir.mount_in_run(chosen.grant.clone())?;
+        if !args.review && !chosen.grant.confinement().reviews_changes() {
+            return Ok(None);
+        }
+        let words = ["forge", "run", chosen.worker.name()].into_iter();
+        let subject = ReviewSubject {
+            run: dir.name(),
+            project: &chosen.project,
+            command: words.chain(input).map(str::to_owned).collect(),
+        };
+        let (grant, review) = reviewed::prepare_worker(chosen.grant.clone(), subject, ambient)?;
+        chosen.grant = grant;
+        if review.is_some() {
+            dir.keep(REVIEWED, "")?;
+        }
+        Ok(review)
     }
 
     /// Sets the schema of this run's answer.
@@ -133,6 +166,11 @@ impl RunRecord {
             Some(keeper) => Arc::new(ObserverPair(Arc::clone(keeper), shown)),
             None => shown,
         }
+    }
+
+    /// Returns `true` if the run can be resumed: it keeps a transcript, and has no answer.
+    pub(super) fn can_go_on(&self, report: Option<&RunReport>) -> bool {
+        self.keeper.is_some() && !report.is_some_and(|report| report.end.is_answer())
     }
 
     /// Prints the command that resumes a run without an answer, or the reason why it cannot be

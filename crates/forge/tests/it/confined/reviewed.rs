@@ -305,3 +305,273 @@ fn a_person_answers_at_the_end() {
         );
     }
 }
+
+/// A project that a worker changes by its file tools, by commands and by a worker that it calls.
+const RUN: &str = "\
+sandbox: { root: . }
+shell: { rules: [{ pattern: '*', approval: preApproved }] }
+";
+
+const CHANGES: &str = r#"
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: write_file, args: { path: /made.txt, content: "by a tool\n" } }
+        - { tool: edit_file, args: { path: /a.txt, old_text: "1", new_text: "one" } }
+        - { tool: move_file, args: { from: /b.txt, to: /moved.txt } }
+        - { tool: delete_file, args: { path: /gone.txt } }
+    - calls:
+        - tool: shell
+          args: { command: "sh -c 'cat made.txt a.txt moved.txt && rm -r old && echo by a command > command.txt && mv d.txt e.txt && chmod 600 mode.txt && pwd -P'" }
+          as: shell
+    - calls: [{ tool: search_files, args: { pattern: by a, path: / }, as: found }]
+    - calls: [{ tool: child, args: { input: go }, as: child }]
+    - say: "{{ results.shell.content }}|{{ results.found.content }}|{{ results.child.content }}"
+  child:
+    - calls: [{ tool: read_file, args: { path: /command.txt }, as: text }]
+    - calls: [{ tool: write_file, args: { path: /child.txt, content: "by a child\n" } }]
+    - say: "{{ results.text.content }}"
+"#;
+
+const ANSWER: &str = "by a tool\none\n2\n/work\n|/command.txt:1: by a command\n\
+                      /made.txt:1: by a tool|by a command\n";
+
+fn worker_world(playbook: &str) -> World {
+    let world = world(RUN);
+    let worker = |more: &str| format!("---\ndescription: x\n{more}---\nGo.\n");
+    for (name, text) in [
+        ("gone.txt", "3\n"),
+        ("d.txt", "4\n"),
+        ("mode.txt", "5\n"),
+        ("workers/main.worker", &worker("workers: [child]\n")),
+        ("workers/child.worker", &worker("")),
+    ] {
+        world.write(name, text);
+    }
+    symlink("/etc/hostname", world.project().join("outside")).unwrap();
+    fs::write(world.outside().join("play.yaml"), playbook).unwrap();
+    world
+}
+
+impl World {
+    /// Runs the playbook, with more flags.
+    fn play(&self, flags: &[&str]) -> crate::support::Ran {
+        let model = format!("scripted:{}", self.outside().join("play.yaml").display());
+        let run = [
+            "--trust", "run", "--yes", "--model", &model, "main", "do it",
+        ];
+        self.forge(&[&run[..2], flags, &run[2..]].concat())
+    }
+}
+
+/// Names, kinds, modes and contents of the project; times and identities too.
+fn tree(world: &World, with_times: bool) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut found = Vec::new();
+    let mut queue = vec![world.project()];
+    while let Some(path) = queue.pop() {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let mut text = format!("{} {:o}", path.display(), meta.mode());
+        text = text.replace(world.project().to_str().unwrap(), "");
+        if meta.is_dir() {
+            queue.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+        } else if meta.is_symlink() {
+            text += &format!(" -> {:?}", fs::read_link(&path).unwrap());
+        } else {
+            text += &format!(" {:?}", fs::read_to_string(&path).unwrap());
+        }
+        if with_times {
+            let times = (meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
+            text += &format!(" {} {times:?}", meta.ino());
+        }
+        found.push(text);
+    }
+    found.sort();
+    found
+}
+
+fn reviews(world: &World) -> usize {
+    let reviews = fs::read_dir(world.outside().join("state/reviews"));
+    reviews.map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_run_changes_nothing_until_it_is_applied() {
+    let direct = worker_world(CHANGES);
+    assert_eq!(
+        direct.play(&[]).code(0).stdout.trim_end(),
+        ANSWER.trim_end()
+    );
+    for flags in [&["--review"][..], &["-c", "sandbox.review=true"]] {
+        let world = worker_world(CHANGES);
+        let before = tree(&world, true);
+        let ran = world.play(flags);
+        ran.code(0).says(&[
+            "review: changes are made in a copy of 12 files and directories",
+            "deletions",
+            "gone.txt",
+            "child.txt",
+            "the project is unchanged; forge review show main_",
+        ]);
+        // The worker sees its changes, and no path of the host.
+        assert_eq!(ran.stdout.trim_end(), ANSWER.trim_end());
+        assert_eq!(tree(&world, true), before);
+        let run = fs::read_dir(world.outside().join("state/runs"))
+            .unwrap()
+            .next();
+        let facts = fs::read(run.unwrap().unwrap().path().join("run.json")).unwrap();
+        let facts: Value = serde_json::from_slice(&facts).unwrap();
+        assert_eq!(facts["review"]["changes"], 11, "{}", facts["review"]);
+        assert_eq!(
+            facts["review"]["copy"]["objects"], 12,
+            "{}",
+            facts["review"]
+        );
+        world.forge(&["review", "apply"]).code(0);
+        assert_eq!(tree(&world, false), tree(&direct, false));
+        // Another one is discarded.
+        let before = tree(&world, true);
+        world.play(flags);
+        world.forge(&["review", "discard"]).code(0);
+        assert_eq!(tree(&world, true), before);
+        assert_eq!(reviews(&world), 0);
+    }
+}
+
+const APPENDS: &str = "
+version: 1
+workers:
+  main:
+    - calls: [{ tool: append_file, args: { path: /a.txt, content: a } }]
+    - calls: [{ tool: append_file, args: { path: /a.txt, content: b } }]
+    - calls: [{ tool: append_file, args: { path: /d.txt, content: c } }]
+    - say: done
+";
+
+#[test]
+fn a_run_goes_on_in_its_copy() {
+    let world = worker_world(APPENDS);
+    let before = tree(&world, true);
+    world.play(&["--review", "--max-turns", "2"]).code(5);
+    assert_eq!(tree(&world, true), before);
+    world.forge(&["review", "show"]).code(0);
+    let goes_on = [
+        "--trust",
+        "run",
+        "--resume",
+        "main",
+        "--yes",
+        "--max-turns",
+        "9",
+        "--accept-changes",
+    ];
+    world.forge(&goes_on).code(0).says(&["d.txt"]);
+    assert_eq!(tree(&world, true), before);
+    // The person edits one of the files meanwhile.
+    world.write("d.txt", "mine\n");
+    let refused = world.forge(&["review", "apply"]);
+    refused.code(1).says(&["changed in the project", "d.txt"]);
+    world.forge(&["review", "apply", "a.txt"]).code(0);
+    let text = |name: &str| fs::read_to_string(world.project().join(name)).unwrap();
+    assert_eq!(
+        (text("a.txt").as_str(), text("d.txt").as_str()),
+        ("1\nab", "mine\n")
+    );
+
+    // What was discarded is not gone on with in the project itself.
+    let world = worker_world(APPENDS);
+    let before = tree(&world, true);
+    world.play(&["--review", "--max-turns", "2"]).code(5);
+    world.forge(&["review", "discard"]).code(0);
+    let refused = world.forge(&goes_on);
+    refused
+        .code(2)
+        .says(&["its changes were applied or discarded"]);
+    assert_eq!(tree(&world, true), before);
+}
+
+const WAITS: &str = r#"
+version: 1
+workers:
+  main:
+    - calls: [{ tool: write_file, args: { path: /made.txt, content: "by a tool\n" } }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'rm gone.txt; echo > started; sleep 600'" } }]
+    - say: done
+"#;
+
+#[test]
+fn a_run_that_is_killed_leaves_its_changes() {
+    let world = worker_world(WAITS);
+    let before = tree(&world, true);
+    let model = format!("scripted:{}", world.outside().join("play.yaml").display());
+    let args = [
+        "--trust", "run", "--review", "--yes", "--model", &model, "main", "do it",
+    ];
+    let mut run = world
+        .command(crate::support::forge_program(), &args)
+        .spawn()
+        .unwrap();
+    let started = || {
+        let reviews = fs::read_dir(world.outside().join("state/reviews"));
+        let mut reviews = reviews.into_iter().flatten().flatten();
+        reviews.any(|review| review.path().join("mounts/project/copy/started").exists())
+    };
+    while !started() {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    world
+        .forge(&["review", "show"])
+        .code(1)
+        .says(&["another forge process uses this review"]);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(tree(&world, true), before);
+    let shown = world.forge(&["review", "show"]);
+    shown.code(0);
+    for name in ["gone.txt", "made.txt", "started"] {
+        assert!(shown.stdout.contains(name), "{}", shown.stdout);
+    }
+    world.forge(&["review", "apply"]).code(0);
+    assert!(!world.project().join("gone.txt").exists());
+    assert!(world.project().join("made.txt").exists());
+}
+
+/// Without an overlay a command works in a copy if it is told to.
+#[test]
+fn a_command_works_in_a_copy() {
+    let world = world(PROJECT);
+    let here = world.project();
+    let command = format!("{CHANGE}; pwd");
+    let ran = world.forge(&["exec", "--review=copy", "--", "sh", "-c", &command]);
+    ran.code(0).says(&["in a copy of", "made.txt"]);
+    assert_eq!(ran.stdout.trim_end(), here.to_str().unwrap());
+    untouched(&world);
+    assert!(world.audit().contains("changes are made in a copy of"));
+    world.forge(&["review", "apply"]).code(0);
+    let text = |name: &str| fs::read_to_string(world.project().join(name)).ok();
+    assert_eq!(text("made.txt").as_deref(), Some("made\n"));
+    assert_eq!((text("b.txt"), text("old/c.txt")), (None, None));
+    assert!(
+        !world.project().join(".vscode").exists(),
+        "quarantined, as without a review"
+    );
+    let args = [
+        "exec",
+        "--review=copy",
+        "--mechanism",
+        "landlock",
+        "--",
+        "true",
+    ];
+    let told = "cannot show a copy at the path of the project";
+    world.forge(&args).code(125).says(&[told]);
+    // The refusal of an overlay names it.
+    let args = ["exec", "--review", "--mechanism", "landlock", "--", "true"];
+    world.forge(&args).code(125).says(&["--review=copy"]);
+}
