@@ -431,7 +431,7 @@ pub(crate) fn modified_at(stat: &Stat) -> FileTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::changed_at;
+    use crate::state::changed_at;
 
     #[test]
     fn a_written_file_has_another_identity() {
