@@ -93,10 +93,6 @@ impl ExecLog {
     }
 
     /// Returns the command, without secrets.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "only a review, which needs overlayfs, keeps it")
-    )]
     pub(super) fn words(&self) -> Vec<String> {
         let words = self.record.arguments["command"].as_array();
         let words = words.into_iter().flatten();

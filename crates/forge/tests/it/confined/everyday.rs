@@ -171,7 +171,6 @@ fn is_root() -> bool {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn they_run_as_they_do_outside() {
     let person = Person::new();
     let is_there = MECHANISMS.map(|mechanism| {
