@@ -1,5 +1,6 @@
-//! `--review`: changes of a command or of a run wait until a person applies or discards them. A command works in overlays or in copies; a run works in copies, because its file tools are
-//! in this process, which sees no overlay of a command.
+//! `--review`: changes of a command or of a run wait until a person applies or discards them. A command
+//! works in overlays or in copies. A run works in copies: its file tools are in this process, which sees
+//! no overlay of a command.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
