@@ -57,7 +57,7 @@ pub(crate) struct Budget {
     limits: ReviewLimits,
     entries: u64,
     hashed_bytes: u64,
-    /// What the bytes are, for errors.
+    /// The kind of bytes, for errors.
     of_bytes: &'static str,
 }
 

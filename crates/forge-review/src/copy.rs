@@ -44,41 +44,48 @@ pub(crate) struct CopyManifest {
     objects: Vec<(TreePath, CopiedObject)>,
 }
 
-/// An object of a copy before the run. Any change of it changes the time of its status.
+/// An object of a copy before the run.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CopiedObject {
-    pub(crate) kind: PathKind,
-    inode: u64,
-    size: i64,
-    changed: FileTime,
-    /// Compared for directories only, whose times change with the names in them.
-    mode: u32,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    attributes: BTreeMap<String, String>,
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CopiedObject {
+    /// Without inode and times: one that was removed and made again has its names compared all the
+    /// same, and its times change with the names in it.
+    Directory {
+        mode: u32,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        attributes: BTreeMap<String, String>,
+    },
+    /// A file or link. Any change of it changes the time of its status.
+    Other {
+        kind: PathKind,
+        inode: u64,
+        size: i64,
+        changed: FileTime,
+    },
 }
 
 impl CopiedObject {
-    /// Describes a file, link or special object.
-    pub(crate) fn single(stat: &Stat) -> CopiedObject {
-        CopiedObject {
+    /// Describes an object that is not a directory.
+    pub(crate) fn other(stat: &Stat) -> CopiedObject {
+        CopiedObject::Other {
             kind: PathKind::of(stat),
             inode: stat.st_ino,
             size: stat.st_size,
             changed: changed_at(stat),
-            mode: stat.st_mode & 0o7777,
-            attributes: BTreeMap::new(),
         }
     }
 
     pub(crate) fn directory(stat: &Stat, attributes: BTreeMap<String, String>) -> CopiedObject {
-        CopiedObject {
-            kind: PathKind::Directory,
-            // One that was removed and made again has its names compared all the same.
-            inode: 0,
-            size: 0,
-            changed: FileTime::default(),
+        CopiedObject::Directory {
             mode: stat.st_mode & 0o7777,
             attributes,
+        }
+    }
+
+    fn changed(&self) -> Option<FileTime> {
+        match self {
+            CopiedObject::Directory { .. } => None,
+            CopiedObject::Other { changed, .. } => Some(*changed),
         }
     }
 }
@@ -149,7 +156,10 @@ pub(crate) fn make(
     syncfs(&to).map_err(failed_own("write", "the copy"))?;
     let mut objects = Vec::new();
     note(mount, COPY.as_ref(), &root, &mut objects)?;
-    let last = objects.iter().map(|(_, object)| object.changed).max();
+    let last = objects
+        .iter()
+        .filter_map(|(_, object)| object.changed())
+        .max();
     write_json(mount, MANIFEST, &CopyManifest { objects })?;
     wait_for_later(mount, last.unwrap_or_default())?;
     Ok(copier.copied)
@@ -394,7 +404,7 @@ fn note(
     let stat = tree::lstat(dir, name).map_err(failed(EXAMINE, path))?;
     let stat = stat.ok_or_else(|| failed(EXAMINE, path)(Errno::NOENT))?;
     if PathKind::of(&stat) != PathKind::Directory {
-        objects.push((path.clone(), CopiedObject::single(&stat)));
+        objects.push((path.clone(), CopiedObject::other(&stat)));
         return Ok(());
     }
     let inner = tree::open_own(dir, name, true).map_err(failed("open", path))?;

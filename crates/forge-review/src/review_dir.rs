@@ -35,6 +35,8 @@ const NEW: &str = ".new-";
 /// How often a lock is tried, and the time between two attempts.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// How often a removal begins again. Each time another process has removed something.
+const REMOVAL_ATTEMPTS: u32 = 10_000;
 
 /// The facts of a run, as they are listed.
 #[derive(Clone, Debug)]
@@ -91,27 +93,31 @@ impl ReviewDir {
             return Err(failed_own("create", "the review")(Errno::EXIST));
         }
         let new = OsString::from(format!("{NEW}{}", about.run));
-        mkdirat(reviews, &new, Mode::RWXU).map_err(failed_own("create", "the review"))?;
-        let made = Self::make(reviews, &new, about, mounts).and_then(|this| {
+        let (dir, own_lock) = {
+            let _all = lock_all(reviews)?;
+            mkdirat(reviews, &new, Mode::RWXU).map_err(failed_own("create", "the review"))?;
+            let dir = tree::open_dir(reviews, &new).map_err(failed_own("open", "the review"))?;
+            let own_lock = lock(&dir)?;
+            (dir, own_lock)
+        };
+        let made = Self::make(reviews, (dir, own_lock), about, mounts).and_then(|this| {
             renameat_with(reviews, &new, reviews, &name, RenameFlags::NOREPLACE)
                 .map_err(failed_own("create", "the review"))?;
             Ok(this)
         });
         if made.is_err() {
-            tree::remove_tree(reviews, &new).map_err(failed_own("remove", "the review"))?;
+            remove_review(reviews, &new)?;
         }
         made
     }
 
-    /// Makes everything of a review in its directory `new`.
+    /// Makes everything of a review in its new directory.
     fn make(
         reviews: BorrowedFd<'_>,
-        new: &OsStr,
+        (dir, lock): (OwnedFd, OwnedFd),
         about: &RunInfo,
         mounts: &[NewMount<'_>],
     ) -> Result<ReviewDir, ReviewError> {
-        let dir = tree::open_dir(reviews, new).map_err(failed_own("open", "the review"))?;
-        let lock = lock(&dir)?;
         let of_reviews = fstat(reviews).map_err(failed_own("examine", "the reviews"))?;
         let all = make_dir(&dir, MOUNTS, Mode::RWXU)?;
         let mut listed = Vec::new();
@@ -199,13 +205,17 @@ impl ReviewDir {
         let (new, all): (Vec<_>, Vec<_>) = all
             .into_iter()
             .partition(|name| name.to_string_lossy().starts_with(NEW));
-        // The process that makes one holds its lock.
+        // The process that makes one holds its lock, from the time when it holds that of all.
+        let _all = match new.is_empty() {
+            true => None,
+            false => Some(lock_all(reviews)?),
+        };
         let is_free = |name: &OsString| {
             let dir = tree::open_dir(reviews, name);
             dir.is_ok_and(|dir| lock(&dir).is_ok())
         };
         for name in gone.into_iter().chain(new.into_iter().filter(is_free)) {
-            tree::remove_tree(reviews, &name).map_err(failed_own("remove", "a review"))?;
+            remove_review(reviews, &name)?;
         }
         Ok(all)
     }
@@ -349,7 +359,7 @@ impl ReviewDir {
         gone.push(&self.name);
         renameat_with(reviews, &self.name, reviews, &gone, RenameFlags::NOREPLACE)
             .map_err(failed_own("remove", "the review"))?;
-        tree::remove_tree(reviews, &gone).map_err(failed_own("remove", "the review"))
+        remove_review(reviews, &gone)
     }
 
     pub(crate) fn save(&self) -> Result<(), ReviewError> {
@@ -387,6 +397,24 @@ fn check_name(name: &str) -> Result<(), ReviewError> {
         path: name.to_owned(),
         reason: "invalid name of a run or mount: expected letters, digits, `-`, `_` and `.`".into(),
     })
+}
+
+/// Removes a review, also while another process removes the same one: each removes a part then.
+fn remove_review(reviews: BorrowedFd<'_>, name: &OsStr) -> Result<(), ReviewError> {
+    for _ in 0..REMOVAL_ATTEMPTS {
+        match tree::remove_tree(reviews, name) {
+            Err(Errno::NOENT | Errno::NOTEMPTY) => {}
+            removed => return removed.map_err(failed_own("remove", "a review")),
+        }
+    }
+    Err(ReviewError::Busy)
+}
+
+/// Locks the directory of all reviews, for a moment.
+fn lock_all(reviews: BorrowedFd<'_>) -> Result<OwnedFd, ReviewError> {
+    let all = tree::open_dir(reviews, ".".as_ref()).map_err(failed_own("open", "the reviews"))?;
+    take_lock(&all)?;
+    Ok(all)
 }
 
 fn lock(dir: &OwnedFd) -> Result<OwnedFd, ReviewError> {

@@ -1,12 +1,11 @@
 //! Turns a copy that a run has changed into an upper layer, so that a review has one format.
 //!
 //! An object that differs from the manifest is linked into a new layer, and a missing one becomes a
-//! whiteout.
-//! Nothing of the copy is changed, and the layer gets its name when it is complete: a kill at any
-//! moment leaves a copy that is settled again.
+//! whiteout. Nothing of the copy is changed, and the layer gets its name when it is complete: a kill at
+//! any moment leaves a copy that is settled again.
 //!
-//! No directory becomes opaque. One that was removed and made again is compared name by name, so
-//! that names which the run never saw are no deletions.
+//! No directory becomes opaque. One that was removed and made again is compared name by name: a name
+//! that the run never saw is not listed as deleted.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -108,7 +107,7 @@ impl CopySettler<'_> {
         self.budget.entry(path)?;
         let before = self.index.get(path);
         if PathKind::of(&stat) != PathKind::Directory {
-            if before == Some(&CopiedObject::single(&stat)) {
+            if before == Some(&CopiedObject::other(&stat)) {
                 return Ok(false);
             }
             linkat(copy, name, upper, name, AtFlags::empty()).map_err(failed("keep", path))?;

@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_review::{LeftOutReason, ProjectCopyLimits, ReviewDir, ReviewError, ReviewStage};
 
@@ -34,7 +35,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// What a tree has in common with its copy: everything but inodes and times of status.
+/// The facts that a tree and its copy share: all but inodes and times of status.
 fn shape(dir: &Path) -> Vec<String> {
     let mut found: Vec<String> = snapshot(dir, false)
         .into_iter()
@@ -85,7 +86,7 @@ fn a_large_file_keeps_its_holes() {
     assert_eq!(&data, b"data");
 }
 
-/// What a run does in its copy, and the changes that its review lists.
+/// The changes that a run makes in its copy, and the lines of its review.
 type Case = (&'static str, fn(&Path), &'static [&'static str]);
 
 const CASES: [Case; 10] = [
@@ -178,7 +179,7 @@ fn changes_are_what_the_run_did() {
     }
 }
 
-/// A tree without its times, and without marks of overlayfs, which are no attributes of a project.
+/// A tree without its times and without the marks of overlayfs, which a project does not have.
 fn shape_without_times(dir: &Path) -> Vec<String> {
     let is_own = |word: &&str| !word.starts_with("\"user.overlay.");
     let found = snapshot(dir, false).into_iter();
@@ -270,7 +271,7 @@ fn what_cannot_be_copied_is_left_out_and_told() {
     }
     assert_eq!(told, wanted);
     drop(dir);
-    // What was left out is not deleted.
+    // An object that was left out does not count as deleted.
     let mut dir = ReviewDir::open(reviews.as_fd(), OsStr::new(RUN)).unwrap();
     assert_eq!(lines(&scene.try_record(&mut dir).unwrap()), [""; 0]);
 }
@@ -381,4 +382,28 @@ fn a_kill_leaves_all_or_nothing() {
     let (written, others) = (FILES - FILES / 20, ["deleted dir-3", "added run"].len());
     assert_eq!(changed.len(), written + others);
     assert!(changed.contains(&"deleted dir-3".to_owned()), "{changed:?}");
+}
+
+/// The list removes reviews that a killed process has left, and none that another one makes or
+/// discards.
+#[test]
+fn reviews_are_made_and_discarded_while_others_list_them() {
+    let scene = Scene::new();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let lists = || {
+            while !is_done.load(Ordering::Relaxed) {
+                ReviewDir::list(scene.reviews_fd().as_fd())?;
+            }
+            Ok::<(), ReviewError>(())
+        };
+        let listing = [scope.spawn(lists), scope.spawn(lists)];
+        let makes = || scene.try_create(None)?.discard(scene.reviews_fd().as_fd());
+        let failed: Vec<_> = (0..300).filter_map(|_| makes().err()).collect();
+        is_done.store(true, Ordering::Relaxed);
+        assert!(failed.is_empty(), "{} of 300: {failed:?}", failed.len());
+        for listed in listing {
+            listed.join().unwrap().unwrap();
+        }
+    });
 }
