@@ -99,7 +99,7 @@ pub(crate) struct ExecArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Where the changes of a command are made instead of the project.
+/// The place for the changes of a command under review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReviewLayer {
     /// In the upper directory of an overlay.

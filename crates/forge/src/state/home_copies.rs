@@ -1,6 +1,6 @@
 //! Copies of a person's files in a kept home directory. While no command shares them they are outside
-//! of it, and the files of commands are back in their places. So a command that shares nothing finds
-//! nothing that an earlier one shared.
+//! of it, and the files of commands are back in their places. So a command that shares nothing finds no
+//! copy of an earlier one. Other files, into which a command has written a content of a copy, stay.
 //!
 //! A list has the places of copies. A copy that is stored outside counts more than the list: a kill
 //! between two steps leaves each file in one place or the other, and the next command goes on from there.
@@ -18,9 +18,9 @@ use crate::state::kept_home::make_parents;
 /// Bound on the size of a file that is copied, in bytes.
 const MAX_COPY: u64 = 16 << 20;
 
-/// Where copies are while they are not shared.
+/// Directory of copies that are not shared at the moment.
 const OF_PERSON: &str = "of-person";
-/// Where the files of commands are while a copy is in their place.
+/// Directory of files of commands, while a copy is in their place.
 const OF_COMMANDS: &str = "of-commands";
 
 /// The list of places.
@@ -172,5 +172,43 @@ mod tests {
     fn what_was_shared_is_not_there_for_those_that_share_nothing() {
         let seen = after(&[false, true, true, false, false, true], "+");
         assert_eq!(seen, ["", "person", "person+", "+", "++", "person++"]);
+    }
+
+    /// The states that a kill between two steps leaves: with the place in the list or not, the copy
+    /// outside, and the file of commands in the home directory or outside.
+    #[test]
+    fn a_command_after_a_kill_finds_its_own_file_or_the_copy() {
+        let place = Path::new("tool.json");
+        for (is_listed, is_outside) in [(false, false), (true, false), (true, true)] {
+            for all_shares in [[true, false], [false, true]] {
+                let state = tempfile::tempdir().unwrap();
+                let (home, store) = (state.path().join("home"), state.path().join("store"));
+                for directory in [&home, &store.join(OF_PERSON), &store.join(OF_COMMANDS)] {
+                    fs::create_dir_all(directory).unwrap();
+                }
+                let own = state.path().join("own");
+                fs::write(&own, "another time").unwrap();
+                fs::write(store.join(OF_PERSON).join(place), "person").unwrap();
+                // Half of it, from a kill while it was written.
+                fs::write(store.join(OF_PERSON).join("tool.json.new"), "per").unwrap();
+                let of_commands = match is_outside {
+                    true => store.join(OF_COMMANDS),
+                    false => home.clone(),
+                };
+                fs::write(of_commands.join(place), "command").unwrap();
+                if is_listed {
+                    fs::write(store.join(LIST), r#"["tool.json"]"#).unwrap();
+                }
+                for shares in all_shares {
+                    let mut copies = HomeCopies::open(&store).unwrap();
+                    let directory = Dir::open_ambient_dir(&home, ambient_authority()).unwrap();
+                    let wanted = Vec::from_iter(shares.then(|| (place, own.clone())));
+                    copies.change(&directory, &wanted).unwrap();
+                    let there = fs::read_to_string(home.join(place)).unwrap();
+                    let expected = if shares { "person" } else { "command" };
+                    assert_eq!(there, expected, "{is_listed} {is_outside} {all_shares:?}");
+                }
+            }
+        }
     }
 }
