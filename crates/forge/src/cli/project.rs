@@ -23,8 +23,8 @@ pub(crate) struct InitArgs {
     /// These directories: NAME:PATH or NAME:PATH:MODE, with ro or rw.
     #[arg(long, value_name = "ZONE", value_delimiter = ',')]
     pub(crate) zones: Vec<String>,
-    /// Write what is proposed, without asking.
-    #[arg(long, conflicts_with_all = ["minimal", "zones"])]
+    /// Write what is proposed, without asking; `--minimal` and `--zones` never ask.
+    #[arg(long)]
     pub(crate) yes: bool,
 }
 

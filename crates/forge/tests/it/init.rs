@@ -5,7 +5,7 @@ use crate::support::World;
 const FILE: &str = "forge.yaml";
 
 /// What a directory holds, and what the proposal must say.
-const KINDS: [(&[&str], &[&str]); 13] = [
+const KINDS: [(&[&str], &[&str]); 19] = [
     (&[], &["workspace: { path: ./workspace }"]),
     (&["Cargo.toml"], &["root: .", "cargo (build"]),
     (&["package.json"], &["root: .", "npm (run"]),
@@ -25,6 +25,16 @@ const KINDS: [(&[&str], &[&str]); 13] = [
         &["data/a.csv", "reports/b.md"],
         &["\"data\": { path: \"./data\", mode: ro }", "workspace"],
     ),
+    (
+        &["data/a.csv", ".gitignore"],
+        &["\"data\": { path: \"./data\", mode: ro }"],
+    ),
+    // Of no kind that forge knows: the files are shown all the same.
+    (&["Gemfile"], &["root: ."]),
+    (&["CMakeLists.txt", "src/a.c"], &["root: ."]),
+    (&["README.md", "docs/a.md"], &["root: ."]),
+    (&[".gitignore"], &["root: ."]),
+    (&[".sandbox/a"], &["workspace: { path: ./workspace }"]),
 ];
 
 #[test]
@@ -141,16 +151,52 @@ fn mistakes_write_nothing() {
         ("data:./data:rx", "expected NAME:PATH"),
         ("etc:./etc", "`etc` is a reserved name"),
         ("a:./a,b:./a/b", "zone `b` lies inside zone `a`"),
+        ("a:./a,a:./b", "`a`"),
+        ("A B:./a", "`A B`"),
     ] {
         let world = World::new(&[]);
-        let ran = world.forge(&["init", "--zones", zones]);
-        ran.code(2);
-        assert!(ran.stderr.contains(expected), "{zones}: {}", ran.stderr);
-        assert_eq!(
-            std::fs::read_dir(world.project()).unwrap().count(),
-            0,
-            "{zones}"
-        );
+        for dir in [".", "new/one"] {
+            let ran = world.forge(&["init", "--zones", zones, dir]);
+            ran.code(2);
+            assert!(ran.stderr.contains(expected), "{zones}: {}", ran.stderr);
+            // The name of a temporary file is not one that a person can open.
+            assert!(!ran.stderr.contains(".forge.yaml."), "{}", ran.stderr);
+            assert_eq!(
+                std::fs::read_dir(world.project()).unwrap().count(),
+                0,
+                "{zones}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_yes_goes_with_each_choice() {
+    for (args, expected) in [
+        (&["--minimal"][..], "./workspace"),
+        (&["--zones", "a:./a"], "./a"),
+    ] {
+        let world = World::new(&[]);
+        let args = [&["init", "--yes"], args].concat();
+        world.forge(&args).code(0);
+        let config = std::fs::read_to_string(world.project().join(FILE)).unwrap();
+        assert!(config.contains(expected), "{config}");
+    }
+}
+
+#[test]
+fn a_project_above_is_named() {
+    let said = "belongs to the project of";
+    for (dir, is_said) in [("sub", true), ("new/one", true), (".git/../repo", false)] {
+        let world = World::new(&[
+            (FILE, "name: above\n"),
+            ("sub/a", ""),
+            ("repo/.git/HEAD", ""),
+        ]);
+        std::fs::create_dir_all(world.project().join(".git")).unwrap();
+        let ran = world.forge(&["init", "--yes", dir]);
+        ran.code(0);
+        assert_eq!(ran.stderr.contains(said), is_said, "{dir}: {}", ran.stderr);
     }
 }
 

@@ -24,6 +24,14 @@ pub const PROJECT_FILES: [&str; 6] = [
 /// More directories than any path has.
 const MAX_DEPTH: usize = 4096;
 
+/// Returns the project file that governs `start` (canonical), if exactly one does: in it, or above
+/// it up to the home directory, a git repository, or another file system.
+pub fn find_project_file(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let show = |path: &Path| path.display().to_string();
+    discover(start, home.as_deref(), show).ok().flatten()
+}
+
 /// Returns the project file above `start` (canonical), if one exists.
 pub(crate) fn discover(
     start: &Path,

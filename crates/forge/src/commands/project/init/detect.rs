@@ -1,5 +1,7 @@
 //! Detects the kind of project in a directory by the names of its files; no file is opened.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::setup::program_dirs::PathDirs;
@@ -169,6 +171,9 @@ pub(super) static LANGUAGES: [Toolchain; 9] = [
     },
 ];
 
+/// The default of `sandbox.root`.
+const OWN_ROOT: &str = ".sandbox";
+
 /// Directories that hold material or results rather than sources, and whether they are only read.
 const DIRECTORIES: [(&str, bool); 8] = [
     ("data", true),
@@ -189,6 +194,8 @@ pub(super) struct DetectedProject {
     pub(super) languages: Vec<&'static Toolchain>,
     /// Name, and whether it is only read.
     pub(super) directories: Vec<(&'static str, bool)>,
+    /// The directory has files or directories beside `directories`.
+    pub(super) others: bool,
     /// Programs of the person's.
     pub(super) programs: PathDirs,
 }
@@ -205,19 +212,34 @@ impl DetectedProject {
         {
             languages.retain(|kind| kind.name != "npm");
         }
+        let directories: Vec<(&str, bool)> = DIRECTORIES
+            .into_iter()
+            // A link would need a yes.
+            .filter(|(name, _)| {
+                std::fs::symlink_metadata(dir.join(name)).is_ok_and(|found| found.is_dir())
+            })
+            .collect();
+        let is_other = |name: &OsStr| match directories.is_empty() {
+            true => name != ".git" && name != OWN_ROOT,
+            // Files such as `.gitignore` do not make a directory of data a project with sources.
+            false => {
+                !name.as_bytes().starts_with(b".")
+                    && directories.iter().all(|(one, _)| name != *one)
+            }
+        };
+        let others = std::fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| is_other(&entry.file_name()));
         let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
         DetectedProject {
             git: absolute
                 .ancestors()
                 .any(|above| above.join(".git").exists()),
             languages,
-            directories: DIRECTORIES
-                .into_iter()
-                // A link would need a yes.
-                .filter(|(name, _)| {
-                    std::fs::symlink_metadata(dir.join(name)).is_ok_and(|found| found.is_dir())
-                })
-                .collect(),
+            directories,
+            others,
             programs,
         }
     }
@@ -230,8 +252,11 @@ impl DetectedProject {
         }
         words.extend(self.languages.iter().map(|kind| kind.name));
         words.extend(self.directories.iter().map(|(name, _)| *name));
+        if self.others && self.languages.is_empty() {
+            words.push("files of no known kind of project");
+        }
         if words.is_empty() {
-            "an empty or unknown kind of project".to_owned()
+            "an empty directory".to_owned()
         } else {
             words.join(", ")
         }

@@ -8,7 +8,7 @@ mod write;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutFile};
+use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutFile, find_project_file};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -16,6 +16,7 @@ use crate::cli::{Global, InitArgs};
 use crate::commands::project::init::detect::DetectedProject;
 use crate::commands::project::init::plan::{InitPlan, InitZone};
 use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape_path;
 use crate::output::stderr;
 use crate::setup;
 use crate::setup::program_dirs::PathDirs;
@@ -32,6 +33,7 @@ pub(crate) fn run(
     write::nothing_there(&dir)?;
     let zones = zones(&args.zones)?;
     refuse_home(&dir, ambient)?;
+    tell_of_project_above(global, &dir, ambient);
     let programs = match (ambient.var("PATH"), &ambient.home) {
         (Some(path), Some(home)) => PathDirs::of_path(path, home),
         _ => PathDirs::default(),
@@ -71,6 +73,24 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
         format!("{} is {what}: a project cannot be there", dir.display()),
     )
     .hint("go to the project, or name it: forge init DIR"))
+}
+
+/// Says that the directory is in a project, which its new project file replaces there.
+fn tell_of_project_above(global: &Global, dir: &Path, ambient: &Ambient) {
+    let existing = dir
+        .ancestors()
+        .find_map(|dir| match dir.as_os_str().is_empty() {
+            true => Path::new(".").canonicalize().ok(),
+            false => dir.canonicalize().ok(),
+        });
+    let above = existing.and_then(|dir| find_project_file(&dir, ambient.home.as_deref()));
+    if let Some(above) = above.filter(|_| !global.quiet) {
+        stderr::print(format_args!(
+            "note: this directory belongs to the project of {}; a project file here takes its \
+             place for this directory and those below",
+            escape_path(&above)
+        ));
+    }
 }
 
 /// Trusts the project: agreement to a shown file is agreement to its content.

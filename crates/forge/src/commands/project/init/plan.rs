@@ -26,10 +26,10 @@ const HEAD: &str = "\
 ";
 
 impl InitPlan {
-    /// A project with sources is worked on as a whole, so that its tools find their files; others
-    /// get a directory for each purpose.
+    /// Existing files are worked on as a whole, so that their tools find them, whatever kind they
+    /// are of. Directories of material alone are zones.
     pub(super) fn proposed(found: &DetectedProject) -> InitPlan {
-        if found.languages.is_empty() {
+        if found.languages.is_empty() && !found.others {
             let mut zones: Vec<InitZone> = found
                 .directories
                 .iter()
@@ -161,8 +161,9 @@ fn worker(with_shell: bool) -> String {
 ---
 name: main
 description: Works on what the project gives it
-# All that the project gives. A worker that others call lists what it needs.
+# All directories of the project. A worker that others call lists what it needs.
 sandbox: inherit
+# Hosts are named apart: `network: true` for all that the project gives, or those of a list.
 {shell}---
 Look at what is there before you change anything. Say what you did, and what is left to do.
 "

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{ConfigChoice, PROJECT_FILES, Sources, TrustedSettings, load};
+use sandbox_config::{ConfigChoice, Diagnostic, PROJECT_FILES, Sources, TrustedSettings, load};
 
 use crate::ambient::Ambient;
 use crate::commands::project::init::plan::InitPlan;
@@ -39,8 +39,14 @@ pub(super) fn all(
         let message = format!("cannot write {}: {error}", path.display());
         CliError::new(ExitKind::Negative, "init", message)
     };
+    let new: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
-    check(dir, plan, ambient)?;
+    if let Err(failure) = check(dir, plan, ambient) {
+        for made in new {
+            let _ = std::fs::remove_dir(made);
+        }
+        return Err(failure);
+    }
     let files = [(CONFIG, plan.config.clone()), (WORKER, plan.worker.clone())];
     let mut written: Vec<PathBuf> = Vec::new();
     for (name, text) in files {
@@ -73,8 +79,24 @@ fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), CliError>
     };
     let loaded = load(&sources);
     let _ = std::fs::remove_file(&trial);
-    loaded?;
-    Ok(())
+    let Err(mistakes) = loaded else {
+        return Ok(());
+    };
+    // A place in the trial means nothing to a person; one in another file does.
+    let is_trial = |one: &Diagnostic| one.path().and_then(Path::file_name) == trial.file_name();
+    if !mistakes.iter().all(is_trial) {
+        return Err(mistakes.into());
+    }
+    let told: Vec<&str> = mistakes.iter().map(Diagnostic::message).collect();
+    let failure = CliError::usage(format!(
+        "the project file would be invalid: {}",
+        told.join("; ")
+    ));
+    let help = mistakes.iter().find_map(Diagnostic::help_text);
+    Err(match help {
+        Some(help) => failure.hint(help),
+        None => failure,
+    })
 }
 
 /// A file that was not there, whole or not at all: the link fails if the name is taken.
