@@ -150,7 +150,8 @@ key_table! {
     foreign {
         "enabled" => "the sandbox is always on; `require_os_sandbox: true` refuses to run commands without one",
         "restrict" => "`restrict` narrows a worker: it stands in the worker's file",
-        "path" => "use `programs:`, a list of directories",
+        "path" => "did you mean `paths:` or `root:`? Directories of programs are `programs:`",
+        "roots" => "did you mean `root:`? Several directories are `zones:`, `paths:` or `mounts:`",
         "preset" => "did you mean `presets:`, a list of names?",
         "sockets" => "did you mean `unix_sockets:`?",
         "allow" => "name directories under `zones:`",

@@ -1,4 +1,5 @@
-//! `${VAR}`, `${VAR:-default}` and a leading `~` in host paths; nothing else is expanded.
+//! `${VAR}`, `${VAR:-default}` and a leading `~` in host paths; nothing else is expanded, and
+//! `$VAR` is a mistake.
 //! Variables first, then `~` (decisions 20).
 
 use std::path::Path;
@@ -20,7 +21,21 @@ pub(crate) fn expand(
     Ok(format!("{home}{rest}"))
 }
 
+/// Returns the refusal of a component `$NAME`: a directory of that name is hardly meant.
+fn refuse_shell_variable(text: &str) -> Result<(), String> {
+    let is_word = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+    };
+    let mut names = text.split('/').filter_map(|part| part.strip_prefix('$'));
+    match names.find(|name| is_word(name)) {
+        Some("HOME") => Err("`$HOME` is not expanded; write `~`".into()),
+        Some(name) => Err(format!("`${name}` is not expanded; write `${{{name}}}`")),
+        None => Ok(()),
+    }
+}
+
 fn variables(text: &str, env: &[(String, String)]) -> Result<String, String> {
+    refuse_shell_variable(text)?;
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find("${") {
@@ -70,7 +85,12 @@ mod tests {
             ("${TILDE}", Ok("/home/u/t")),
             ("~", Ok("/home/u")),
             ("x/~", Ok("x/~")),
-            ("$A", Ok("$A")),
+            ("x$A", Ok("x$A")),
+            ("$RECYCLE.BIN", Ok("$RECYCLE.BIN")),
+            ("${NONE:-$A}", Ok("$A")),
+            ("$A", Err("`$A` is not expanded; write `${A}`")),
+            ("./x/$A/y", Err("`$A` is not expanded; write `${A}`")),
+            ("$HOME/x", Err("`$HOME` is not expanded; write `~`")),
             ("${B}", Err("the variable `B` is not set")),
             ("${A", Err("`${` without `}`")),
             ("${}", Err("`${}` is not a variable's name")),

@@ -12,8 +12,8 @@ use crate::grant::verdict::Verdict;
 use crate::project::Project;
 use crate::project::personal_rules::PersonalRules;
 use crate::review::tree::DelegationNode;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::text::ConfigOrigin;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
+use crate::syntax::text::{ConfigOrigin, Layer};
 use crate::worker::Worker;
 
 pub(crate) fn rules(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
@@ -197,6 +197,34 @@ pub(crate) fn workers(
                     )),
             );
         }
+    }
+}
+
+/// An entry worker that the project names and that does not exist. The person's own file names one
+/// for all projects, and a project does not need the default one.
+pub(crate) fn entry(project: &Project, workers: &[Worker], findings: &mut Vec<Diagnostic>) {
+    let name = project.entry();
+    let named = project
+        .origin("entry")
+        .filter(|origin| match origin.layer() {
+            Layer::Default | Layer::User => false,
+            Layer::Project | Layer::Environment | Layer::CommandLine => true,
+        });
+    if let Some(origin) = named.filter(|_| workers.iter().all(|worker| worker.name() != name)) {
+        let help = match nearest(name, workers.iter().map(Worker::name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if workers.is_empty() => format!("`forge worker new {name}` writes one"),
+            None => {
+                let names: Vec<&str> = workers.iter().map(Worker::name).take(20).collect();
+                format!("workers are: {}", names.join(", "))
+            }
+        };
+        let message = format!("`entry` names the unknown worker `{name}`");
+        findings.push(
+            Diagnostic::error(DiagnosticCode::UnknownWorker, message)
+                .at_origin(origin)
+                .help(help),
+        );
     }
 }
 

@@ -111,6 +111,7 @@ impl Project {
             lints::worker_rules(worker, findings);
             models::worker(self, worker, findings);
         }
+        lints::entry(self, workers, findings);
         let Forest { tree, reached } = tree::build_tree(self, workers, findings);
         lints::workers(self, workers, &reached, findings);
         // A refused worker uses nothing, and that is not its mistake.

@@ -73,6 +73,16 @@ fn a_project_in_order_has_no_findings() {
 }
 
 #[test]
+fn a_named_entry_worker_exists() {
+    let config = format!("entry: mian\n{ZONES}");
+    let found =
+        "error worker.unknown golem-forge.config.yaml:1:8 `entry` names the unknown worker `mian`";
+    check(&config, &[], &[found]);
+    check(&config, &[("main", "sandbox: inherit\n")], &[found]);
+    check(ZONES, &[("other", "sandbox: inherit\n")], &[]);
+}
+
+#[test]
 fn calls_that_cannot_work_are_errors_where_they_are_listed() {
     check(
         ZONES,
