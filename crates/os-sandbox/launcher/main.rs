@@ -18,6 +18,7 @@
 //!   become it, if nobody is to end what it leaves behind;
 //! - sockets: enter the network namespace of a command, or be in it already, and make sockets there
 //!   for the broker (`namespace_sockets.rs`);
+//! - terminal: give the broker's terminal its modes back after the broker (`terminal.rs`);
 //! - report: say what the kernel has.
 
 #![no_std]
@@ -148,11 +149,11 @@ fn one() -> Result<Next, Failure> {
         let first = sys::read(CONTROL, body).map_err(&protocol)?;
         sys::read_rest(CONTROL, body, first).map_err(&protocol)?;
     }
+    let first = || fds[..count].first().copied().ok_or(protocol(EPROTO));
     match word(1) {
         wire::KIND_CONNECT => {
             let connect = Connect::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
-            let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
-            connect::split(connect, *channel)?;
+            connect::split(connect, first()?)?;
             return Ok(Next::Another);
         }
         wire::KIND_NAMESPACES => {
@@ -170,10 +171,8 @@ fn one() -> Result<Next, Failure> {
             }
             supervise::run(&run)?;
         }
-        wire::KIND_SOCKETS => {
-            let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
-            namespace_sockets::serve(body, *channel)?;
-        }
+        wire::KIND_SOCKETS => namespace_sockets::serve(body, first()?)?,
+        wire::KIND_TERMINAL => terminal::guard(first()?)?,
         wire::KIND_OWN_SOCKETS => namespace_sockets::serve_own(body)?,
         wire::KIND_REPORT => {
             tell(

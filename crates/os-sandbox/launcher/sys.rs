@@ -79,7 +79,6 @@ pub const ESTALE: Errno = 116;
 
 pub const SIGKILL: i32 = 9;
 pub const SIGCHLD: i32 = 17;
-pub const SIGCONT: i32 = 18;
 pub const SIGHUP: i32 = 1;
 pub const LAST_SIGNAL: i32 = 64;
 

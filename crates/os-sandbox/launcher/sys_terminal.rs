@@ -14,6 +14,8 @@ const TIOCSPTLCK: usize = 0x4004_5431;
 
 /// The kernel's struct termios: four words of flags, line discipline, 19 characters.
 pub type TerminalModes = [u32; 9];
+/// Index of the local modes.
+const LOCAL: usize = 3;
 
 fn request(number: i32, what: usize, argument: usize) -> Result<usize> {
     raw(nr::IOCTL, [fd(number), what, argument, 0, 0, 0])
@@ -29,8 +31,16 @@ pub fn modes(number: i32) -> Result<TerminalModes> {
 /// Returns `true` if the input is handed over by lines (`ICANON`).
 pub fn collects_lines(modes: &TerminalModes) -> bool {
     const ICANON: u32 = 2;
-    const LOCAL: usize = 3;
     modes[LOCAL] & ICANON != 0
+}
+
+/// Returns `true` as after cfmakeraw(3): no key is a line's, a signal's, and output is not changed. A
+/// line editor or an editor on the screen keeps one of these.
+pub fn is_raw(modes: &TerminalModes) -> bool {
+    const ISIG: u32 = 1;
+    const OPOST: u32 = 1;
+    const OUTPUT: usize = 1;
+    !collects_lines(modes) && modes[LOCAL] & ISIG == 0 && modes[OUTPUT] & OPOST == 0
 }
 
 pub fn set_modes(number: i32, modes: &TerminalModes) -> Result<()> {

@@ -9,7 +9,7 @@
 use crate::job::Run;
 use crate::sys::{self, CStr, Errno, network, terminal};
 use crate::wire;
-use crate::{CONTROL, Failure, at, record};
+use crate::{CONTROL, Failure, at, record, tell};
 
 const SOCK_STREAM: i32 = 1;
 
@@ -86,14 +86,30 @@ pub fn tell_stop(jobs: i32, signal: i32) {
     let _ = sys::write(jobs, &[signal as u8]);
 }
 
-/// Lets the command go on if the broker says so. Returns `false` if the broker never will.
+/// Waits for the end of the broker, and gives its terminal the modes of now if it is raw then. In a
+/// session of its own, signals for the broker's process group are not ours.
+pub fn guard(side: i32) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_TERMINAL);
+    sys::setsid().map_err(&failed)?;
+    let before = terminal::modes(side).map_err(&failed)?;
+    tell(wire::RECORD_STARTED, 0, 0, 0);
+    // The broker sends nothing.
+    let _ = sys::read(CONTROL, &mut [0u8; 1]);
+    if terminal::collects_lines(&before) && terminal::modes(side).is_ok_and(|now| terminal::is_raw(&now)) {
+        terminal::set_modes(side, &before).map_err(&failed)?;
+    }
+    Ok(())
+}
+
+/// Sends the command the signal, SIGCONT or SIGTSTP, that the broker says. Returns `false` if the broker
+/// never will.
 pub fn answer(jobs: i32, target: i32) -> bool {
     let mut byte = [0u8; 1];
     match sys::read(jobs, &mut byte) {
         Ok(0) => false,
         Ok(_) => {
             // It may have ended meanwhile.
-            let _ = sys::kill(-target, sys::SIGCONT);
+            let _ = sys::kill(-target, i32::from(byte[0]));
             true
         }
         Err(errno) => errno == sys::EAGAIN,

@@ -84,6 +84,11 @@ pub const SOCKET_V6: u8 = 6;
 /// Flag of a step: the address is IPv6. Without IPv6 in the kernel, the step does nothing.
 pub const NETWORK_V6: u8 = 16;
 
+/// Message that makes the launcher give a terminal, its one descriptor, the modes that it has now, if
+/// it is raw when the broker closes the control socket or ends. After a look at the modes it sends
+/// [`RECORD_STARTED`].
+pub const KIND_TERMINAL: u32 = 8;
+
 /// Message that makes the launcher a supervisor in namespaces of its own, with a root directory that
 /// it builds (`root.rs`): a child in the namespaces takes the next message, and the launcher waits
 /// for its end. Body: the flags (u32), then the steps, one after the other: one of `ROOT_…` (u8),

@@ -69,7 +69,8 @@ pub enum Session {
     /// collect lines (`ICANON` of termios(3)), and those of a new terminal otherwise: a shell that starts
     /// a job in the background has modes of its own. At least one stream must be a terminal, and
     /// [`Plan::makes_terminals`] must be `true`. The broker relays between both terminals by
-    /// [`Child::terminal`](crate::Child#structfield.terminal).
+    /// [`Child::terminal`](crate::Child#structfield.terminal). If it is killed, a process outside gives
+    /// its terminal the modes from before the command, if they are raw.
     ///
     /// With a mount layer the terminal is of the command's own devpts and has its name there
     /// (`/dev/pts/0`). Under Landlock alone it is of the host's, and the command can open no other.

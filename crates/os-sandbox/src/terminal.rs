@@ -1,5 +1,7 @@
 //! The broker's side of a command's terminal: output, keys, the window size, and job control.
 
+use nix::sys::signal::Signal;
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,6 +30,8 @@ use std::os::unix::net::UnixStream;
 pub struct Terminal {
     side: File,
     jobs: UnixStream,
+    /// Ends after the terminal.
+    guard: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Terminal {
@@ -35,7 +39,14 @@ impl Terminal {
         Terminal {
             side: side.into(),
             jobs: jobs.into(),
+            guard: None,
         }
+    }
+
+    /// Sets the process that gives the broker's terminal its modes back if the broker cannot. The
+    /// broker relays the rest of the output after the command's end.
+    pub(crate) fn guarded_by(&mut self, guard: impl Any + Send + Sync) {
+        self.guard = Some(Box::new(guard));
     }
 
     /// Returns the descriptor that is readable when the command has stopped, or has ended.
@@ -63,12 +74,26 @@ impl Terminal {
         }
     }
 
-    /// Lets a stopped command go on.
+    /// Lets a stopped command go on. One that is not stopped learns that its terminal is back
+    /// (`SIGCONT`).
     ///
     /// # Errors
     /// If the command has ended.
     pub fn resume(&self) -> io::Result<()> {
-        (&self.jobs).write_all(&[0])
+        self.signal(Signal::SIGCONT)
+    }
+
+    /// Asks the command to stop, as Ctrl-Z does (`SIGTSTP`). [`Terminal::next_stop`] tells the stop of
+    /// one that does not ignore it.
+    ///
+    /// # Errors
+    /// If the command has ended.
+    pub fn suspend(&self) -> io::Result<()> {
+        self.signal(Signal::SIGTSTP)
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        (&self.jobs).write_all(&[signal as u8])
     }
 }
 

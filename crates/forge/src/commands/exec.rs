@@ -43,7 +43,7 @@ use crate::setup;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{engine, parent_proxy, presets};
 use crate::signals::{IgnoredInterrupts, KillOnSignal};
-use crate::terminal::Relay;
+use crate::terminal::{HeldStops, Relay};
 use ask_hosts::CommandHostQuestions;
 use command_builder::{CommandBuilder, report_level, unset};
 use end_report::{describe_limit, notes, print_limit, print_quarantined, print_refusals};
@@ -67,9 +67,8 @@ pub(crate) fn run(
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) = presets::load_project(global, args, ambient).map_err(refused)?;
-    if args.ask_hosts {
-        ask_hosts::check(global, ambient)?;
-    }
+    ask_hosts::check(args, global, ambient)?;
+    let stops = HeldStops::install().map_err(|error| signals(&error))?;
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
     let prepared = caller_directory(global)
@@ -103,6 +102,7 @@ pub(crate) fn run(
                 committer: committer?,
                 review,
                 presets: presets.as_ref(),
+                stops,
             };
             let asking = || CommandHostQuestions::new(args, &project, &of.grant, ambient, &kept);
             let questions = args.ask_hosts.then(asking).transpose()?;
@@ -116,6 +116,10 @@ pub(crate) fn run(
             }
         },
     }
+}
+
+fn signals(error: &std::io::Error) -> CliError {
+    CliError::new(ExitKind::ExecRefused, "signals", error.to_string())
 }
 
 /// Refuses options that contradict each other.
@@ -181,6 +185,7 @@ struct PlannedStart<'a> {
     committer: CommitterQuestion,
     review: Option<ReviewedRun>,
     presets: Option<&'a ActivePresets>,
+    stops: HeldStops,
 }
 
 /// Returns where the changes of the command wait for a person, if they do.
@@ -532,6 +537,7 @@ fn run_it(
         committer,
         mut review,
         presets,
+        stops: held,
     } = start;
     let Some((program, rest)) = args.command.split_first() else {
         return Err(CliError::usage("missing command"));
@@ -548,14 +554,11 @@ fn run_it(
         presets,
     };
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
-    let _left = ambient
-        .any_terminal
-        .then(IgnoredInterrupts::install)
-        .transpose()
-        .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
+    let left = ambient.any_terminal.then(IgnoredInterrupts::install);
+    let _left = left.transpose().map_err(|error| signals(&error))?;
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
-    let stops = KillOnSignal::listen(!ambient.any_terminal)
-        .map_err(|error| CliError::new(ExitKind::ExecRefused, "signals", error.to_string()))?;
+    let stops = KillOnSignal::listen(!ambient.any_terminal);
+    let stops = stops.map_err(|error| signals(&error))?;
     if let Some(presets) = presets.filter(|_| !(global.quiet || global.json)) {
         presets.print(&plan);
     }
@@ -612,7 +615,10 @@ fn run_it(
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(plan.policy().limits());
-    let relay = child.terminal.take().map(Relay::start).transpose();
+    let relay = child.terminal.take();
+    let relay = relay
+        .map(|terminal| Relay::start(terminal, held))
+        .transpose();
     let relay = relay
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "terminal", error.to_string()))?;
     let ended = match global.json {

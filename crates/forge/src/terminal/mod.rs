@@ -5,6 +5,7 @@
 mod filter;
 mod modes;
 mod relay;
+mod stop_signal;
 
 use std::io::{IsTerminal as _, PipeWriter, Write as _};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,6 +16,7 @@ use os_sandbox::{Plan, Session, Terminal};
 
 use filter::Withheld;
 use relay::{RelayLoop, RelayMessage};
+pub(crate) use stop_signal::HeldStops;
 
 /// The relay that runs, if one does.
 static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
@@ -33,6 +35,7 @@ pub(crate) fn session(plan: &Plan) -> Session {
 pub(crate) struct Relay {
     handle: Arc<RelayHandle>,
     thread: Option<JoinHandle<Withheld>>,
+    _stops: HeldStops,
 }
 
 struct RelayHandle {
@@ -46,11 +49,12 @@ struct RelayHandle {
 pub(crate) struct RelayPause(Option<Arc<RelayHandle>>);
 
 impl Relay {
-    /// Starts to relay: the person's terminal sends each key at once, until the end.
+    /// Starts to relay: the person's terminal sends each key at once, until the end. `stops` is from
+    /// before the first thread that stays, and after the last question.
     ///
     /// # Errors
     /// If the system is out of descriptors or threads, or standard input is not a terminal.
-    pub(crate) fn start(terminal: Terminal) -> std::io::Result<Relay> {
+    pub(crate) fn start(terminal: Terminal, stops: HeldStops) -> std::io::Result<Relay> {
         let (inbox, messages) = std::io::pipe()?;
         // At most one pause is not acknowledged yet.
         let (acknowledge, paused) = sync_channel(1);
@@ -66,6 +70,7 @@ impl Relay {
         Ok(Relay {
             handle,
             thread: Some(thread),
+            _stops: stops,
         })
     }
 

@@ -37,10 +37,11 @@ impl PersonTerminal {
         self.before.is_some()
     }
 
-    /// Makes the terminal raw, unless another process group has it. One that is not our controlling
-    /// terminal has no such group.
+    /// Makes the terminal raw, unless another process group has it, which has set its own modes. A
+    /// terminal that is not our controlling one has no such group.
     pub(super) fn make_raw(&mut self) -> io::Result<()> {
         if tcgetpgrp(&self.input).is_ok_and(|group| group != getpgrp()) {
+            self.before = None;
             return Ok(());
         }
         let now = tcgetattr(&self.input)?;

@@ -2,31 +2,30 @@
 //! Nothing is queued beyond one read in each direction, so that a slow side holds the other.
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
 use os_sandbox::Terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, getpgrp, kill_process_group};
+use rustix::process::Signal;
 use rustix::termios::{tcgetwinsize, tcsetwinsize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::filter::{OutputFilter, Withheld};
 use super::modes::PersonTerminal;
+use super::stop_signal::{pending_stops, stop_group};
 
 const MAX_INPUT_BYTES: usize = 4 << 10;
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 /// Time between two looks for the terminal while another process group has it: the shell's `fg` tells a
 /// job that runs nothing.
 const FOREGROUND_CHECK_MS: i64 = 200;
-
-/// Time between two looks for the signal that stops forge, and their number.
-const STOP_CHECK_MS: i64 = 2;
-const MAX_STOP_CHECKS: u32 = 1000;
-/// Time between a thread's taking the signal and the stop of all.
-const STOP_TAKES_MS: i64 = 20;
+/// Time for the command to stop before forge does. It can ignore the signal.
+const COMMAND_STOPS_WITHIN_MS: i64 = 200;
+/// Bound on the reads before forge stops: another process of the command can write without end.
+const MAX_LAST_READS: usize = 256;
 
 /// A message to the loop, one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +35,10 @@ pub(super) enum RelayMessage {
     End = b'e',
     Pause = b'p',
     Resume = b'r',
-    /// The window has another size, or forge goes on after a stop.
-    Changed = b'c',
+    /// The window has another size.
+    Resized = b'w',
+    /// Forge goes on after a stop.
+    Continued = b'c',
 }
 
 /// The loop. It ends with the command, or with the person's terminal.
@@ -51,6 +52,8 @@ pub(super) struct RelayLoop {
     /// `false` once the command's side is closed by all of its processes, or its stops are.
     is_open: bool,
     tells_stops: bool,
+    /// Readable if forge is to stop.
+    pending_stops: OwnedFd,
     input: Vec<u8>,
     output: Vec<u8>,
     filter: OutputFilter,
@@ -73,6 +76,7 @@ impl RelayLoop {
             has_ended: false,
             is_open: true,
             tells_stops: true,
+            pending_stops: pending_stops()?,
             input: Vec::new(),
             output: Vec::new(),
             filter: OutputFilter::default(),
@@ -130,6 +134,7 @@ impl RelayLoop {
             );
         let wanted = [
             PollFlags::IN,
+            PollFlags::IN,
             when(self.tells_stops, PollFlags::IN),
             when(keys, PollFlags::IN),
             of_command,
@@ -137,9 +142,12 @@ impl RelayLoop {
         ];
         let looks = relays && !self.person.is_raw();
         let events = self.wait(wanted, looks.then_some(FOREGROUND_CHECK_MS))?;
-        let [told, stopped, typed, command, writable] = events;
+        let [told, suspended, stopped, typed, command, writable] = events;
         if !told.is_empty() {
             self.take_messages()?;
+        }
+        if !suspended.is_empty() {
+            return self.suspend();
         }
         if !stopped.is_empty() {
             // The events are from before the stop.
@@ -166,11 +174,12 @@ impl RelayLoop {
         Ok(())
     }
 
-    /// Waits for events at the inbox, the stops, the person's input, the command and the person's
+    /// Waits for events at the inbox, the stops of forge, those of the command, the person's input, the command and the person's
     /// output. A descriptor without wanted events is left out.
-    fn wait(&self, wanted: [PollFlags; 5], limit_ms: Option<i64>) -> io::Result<[PollFlags; 5]> {
+    fn wait(&self, wanted: [PollFlags; 6], limit_ms: Option<i64>) -> io::Result<[PollFlags; 6]> {
         let files = [
             self.inbox.as_fd(),
+            self.pending_stops.as_fd(),
             self.command.stops(),
             self.person.input.as_fd(),
             self.command.as_fd(),
@@ -186,7 +195,7 @@ impl RelayLoop {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut events = [PollFlags::empty(); 5];
+        let mut events = [PollFlags::empty(); 6];
         for (index, fd) in (0..files.len()).filter(used).zip(&fds) {
             events[index] = fd.revents();
         }
@@ -208,6 +217,10 @@ impl RelayLoop {
                 self.pauses = self.pauses.saturating_sub(1);
             } else {
                 self.take_terminal()?;
+                if *message == RelayMessage::Continued as u8 {
+                    // The shell may have used the screen. It has ended if this fails.
+                    let _ended = self.command.resume();
+                }
             }
         }
         Ok(())
@@ -216,29 +229,41 @@ impl RelayLoop {
     /// Stops forge with the command, and goes on with it: the shell takes the terminal meanwhile.
     fn take_stop(&mut self) -> io::Result<()> {
         match self.command.next_stop() {
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(()),
+            Ok(Some(_)) => self.stop(),
+            Ok(None) => Ok(()),
             Err(_) => {
                 self.tells_stops = false;
-                return Ok(());
+                Ok(())
             }
         }
-        while self.pauses == 0 && self.read_output()? {
+    }
+
+    /// Stops the command and forge, because another process wants forge to stop.
+    fn suspend(&mut self) -> io::Result<()> {
+        if self.command.suspend().is_ok() {
+            let mut fds = [PollFd::from_borrowed_fd(
+                self.command.stops(),
+                PollFlags::IN,
+            )];
+            // A signal ends it early, which costs the command's last output.
+            let _stopped = poll(&mut fds, Some(&milliseconds(COMMAND_STOPS_WITHIN_MS)));
+        }
+        self.stop()
+    }
+
+    /// Gives the terminal back, stops forge, and goes on with the command.
+    fn stop(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_LAST_READS {
+            if self.pauses > 0 || !self.read_output()? {
+                break;
+            }
             self.write_output_whole()?;
         }
         self.person.restore()?;
-        // The others of a pipeline too, as the terminal would have done.
-        let _alone = kill_process_group(getpgrp(), Signal::TSTP);
-        // Why: another thread takes the signal, when it comes to it. In an orphaned process group the
-        // signal does nothing, so that the stop itself cannot be waited for.
-        for _ in 0..MAX_STOP_CHECKS {
-            if !is_stop_pending() {
-                break;
-            }
-            wait_ms(STOP_CHECK_MS);
-        }
-        wait_ms(STOP_TAKES_MS);
+        stop_group()?;
         self.take_terminal()?;
+        // The command goes on from all of them.
+        while matches!(self.command.next_stop(), Ok(Some(_))) {}
         // It has ended meanwhile if this fails.
         let _ended = self.command.resume();
         Ok(())
@@ -316,19 +341,6 @@ impl RelayLoop {
     }
 }
 
-/// Returns `true` if no thread of this process has taken its SIGTSTP yet.
-fn is_stop_pending() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    let mask = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & (1 << (Signal::TSTP.as_raw() - 1)) != 0)
-}
-
-fn wait_ms(count: i64) {
-    // A signal ends it early, which is as good.
-    let _signal = poll(&mut [], Some(&milliseconds(count)));
-}
-
 /// Returns `true` if a later attempt can succeed.
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
@@ -355,16 +367,16 @@ impl SignalThread {
         let (over, mut is_over) = oneshot::channel();
         let inside = runtime.enter();
         let mut resized = signal(SignalKind::window_change())?;
-        let mut resumed = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+        let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         drop(inside);
         let listen = async move {
             loop {
-                tokio::select! {
+                let message = tokio::select! {
                     _ = &mut is_over => return,
-                    _ = resized.recv() => {}
-                    _ = resumed.recv() => {}
-                }
-                if messages.write_all(&[RelayMessage::Changed as u8]).is_err() {
+                    _ = resized.recv() => RelayMessage::Resized,
+                    _ = continued.recv() => RelayMessage::Continued,
+                };
+                if messages.write_all(&[message as u8]).is_err() {
                     return;
                 }
             }

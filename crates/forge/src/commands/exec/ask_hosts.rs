@@ -25,7 +25,10 @@ use crate::setup::repositories;
 const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
 
 /// Checks that a person can be asked.
-pub(super) fn check(global: &Global, ambient: &Ambient) -> Result<(), CliError> {
+pub(super) fn check(args: &ExecArgs, global: &Global, ambient: &Ambient) -> Result<(), CliError> {
+    if !args.ask_hosts {
+        return Ok(());
+    }
     let reason = if ambient.no_questions(global.no_input) {
         "questions are turned off"
     } else {

@@ -290,6 +290,85 @@ fn the_terminal_is_given_back() {
     });
 }
 
+/// A shell that never sets modes starts forge, and goes on once forge is stopped or ended by a signal
+/// to forge itself.
+#[test]
+fn a_signal_to_forge_gives_the_terminal_back() {
+    const SCRIPT: &str = "trap 'echo repaint' CONT; trap 'stty size' WINCH; trap '' TSTP; echo started; \
+                          while :; do read -r line && echo \"got $line\"; sleep 0.05; done";
+    // SIGSTOP cannot be held back: it leaves the modes until `fg`.
+    for (signal, group, goes_on, is_given_back) in [
+        (Signal::TSTP, false, true, true),
+        (Signal::STOP, false, true, false),
+        (Signal::KILL, false, false, true),
+        (Signal::KILL, true, false, true),
+        (Signal::ABORT, false, false, true),
+    ] {
+        each(|case| {
+            let name = format!("{}, {signal:?} of the group: {group}", case.name());
+            let words = case.words(SCRIPT);
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            let job = case.world.outside().join("job");
+            let pid = job.with_extension("pid");
+            let text = format!("echo $$ >{}; exec {}\n", pid.display(), words.join(" "));
+            std::fs::write(&job, text).unwrap();
+            let shell = format!(
+                "set -m; sh {}; echo shell has it; read -r line; {}",
+                job.display(),
+                if goes_on { "fg" } else { "" }
+            );
+            let args = ["--ctty", "--wait", "sh", "-c", &shell];
+            let terminal =
+                Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
+            terminal.until("started");
+            let wait_raw = || {
+                while !is_raw(&terminal) {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            };
+            wait_raw();
+            let forge = std::fs::read_to_string(&pid).unwrap();
+            let forge = rustix::process::Pid::from_raw(forge.trim().parse().unwrap()).unwrap();
+            match group {
+                true => rustix::process::kill_process_group(forge, signal).unwrap(),
+                false => rustix::process::kill_process(forge, signal).unwrap(),
+            }
+            terminal.until("shell has it");
+            let before = &terminal.before;
+            let begun = std::time::Instant::now();
+            while is_given_back && terminal.modes().local_modes != before.local_modes {
+                assert!(
+                    begun.elapsed().as_secs() < 10,
+                    "{name}: the terminal is raw"
+                );
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let now = terminal.modes();
+            assert_eq!(is_raw(&terminal), !is_given_back, "{name}");
+            if is_given_back {
+                assert_eq!(now.input_modes, before.input_modes, "{name}");
+                assert_eq!(now.output_modes, before.output_modes, "{name}");
+            }
+            terminal.resize(100, 30);
+            terminal.type_text("\n");
+            if goes_on {
+                terminal.until("30 100");
+                terminal.until("repaint");
+                wait_raw();
+                terminal.type_text("typed\r");
+                terminal.until("got typed");
+                rustix::process::kill_process(forge, Signal::TERM).unwrap();
+            }
+            let modes = before.local_modes;
+            assert_eq!(
+                terminal.end_with_command().modes.local_modes,
+                modes,
+                "{name}"
+            );
+        });
+    }
+}
+
 /// As in a pipe: nothing is relayed.
 #[test]
 fn without_a_terminal_at_both_ends_nothing_is_relayed() {

@@ -13,6 +13,7 @@ pub(super) mod observe;
 mod published_ports;
 pub(super) mod running;
 pub(super) mod sockets;
+mod terminal_guard;
 mod view;
 
 use super::cgroup::CommandCgroup;
@@ -65,6 +66,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use terminal_guard::TerminalGuard;
 use view::{MountView, writable_places};
 
 /// Time limit of a start: bubblewrap on a loaded machine, a program on a slow disk.
@@ -99,9 +101,8 @@ pub(crate) fn begin(
         starter(command.plan()),
     )?;
     let (streams, pipes) = streams(&command.stdio)?;
-    if command.plan().backend() != Backend::None {
-        refuse_streams(command.plan(), &streams)?;
-    }
+    refuse_streams(command.plan(), &streams)?;
+    let terminal_guard = TerminalGuard::start(command.session, &streams)?;
     let hosts = HostSockets::start(&command, probe.is_some())?;
     let (hosts, namespace_channel) = hosts.unzip();
     let proxy = hosts.as_ref().and_then(HostSockets::loopback);
@@ -143,6 +144,7 @@ pub(crate) fn begin(
     if first.kind == wire::RECORD_FAILED {
         return Err(failed_start(&command, prepared.root(), first, hosts));
     }
+    running.terminal_guarded_by(terminal_guard);
     if let Some(hosts) = hosts {
         running.proxied(hosts.serve()?);
     }
@@ -693,6 +695,9 @@ fn internet_rule(plan: &Plan) -> InternetSocketRule {
 /// mount (`openat(0, "..")`, as in CVE-2024-21626). A local socket that still accepts connects
 /// would bypass the policy.
 fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
+    if plan.backend() == Backend::None {
+        return Ok(());
+    }
     let open = plan.policy().unix_sockets() == &UnixSockets::Open;
     for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
         let stat = fstat(stream)

@@ -9,6 +9,7 @@ use super::super::wire;
 use super::alone::{self, Unsupervised};
 use super::launch::Launched;
 use super::observe::DenialReports;
+use super::terminal_guard::TerminalGuard;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
@@ -103,6 +104,13 @@ impl Running {
     pub(crate) fn then(mut self, after: Option<Cleanup>) -> Self {
         self.after = after.map(Box::new);
         self
+    }
+
+    /// Sets the guard of the broker's terminal.
+    pub(crate) fn terminal_guarded_by(&mut self, guard: Option<TerminalGuard>) {
+        if let (Some(terminal), Some(guard)) = (&mut self.terminal, guard) {
+            terminal.guarded_by(guard);
+        }
     }
 
     /// Sets the service of the proxy for named hosts, which ends with the command.
