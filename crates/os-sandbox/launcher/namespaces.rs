@@ -10,14 +10,12 @@ use crate::{CONTROL, Failure, at};
 
 const PR_SET_PDEATHSIG: usize = 1;
 
-/// The host name inside.
-const HOST_NAME: &[u8] = b"sandbox";
-
 /// Returns in the child alone. The other process waits for its end.
 pub fn enter(body: &[u8]) -> Result<(), Failure> {
-    let (flags, steps) = body
-        .split_at_checked(4)
-        .ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?;
+    let malformed = (wire::STAGE_PROTOCOL, sys::EPROTO);
+    let (flags, rest) = body.split_at_checked(4).ok_or(malformed)?;
+    let end = rest.iter().position(|byte| *byte == 0).ok_or(malformed)?;
+    let (host_name, steps) = (&rest[..end], &rest[end + 1..]);
     let has_network = flags != wire::NAMESPACES_NETWORK.to_ne_bytes();
     let failed = at(wire::STAGE_NAMESPACES);
     let (user, group) = mounts::ids();
@@ -28,7 +26,7 @@ pub fn enter(body: &[u8]) -> Result<(), Failure> {
     // Beside the end of the control socket. The launcher has one thread, which ends with it.
     sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(&failed)?;
     map_ids(user, group).map_err(&failed)?;
-    mounts::set_host_name(HOST_NAME).map_err(&failed)?;
+    mounts::set_host_name(host_name).map_err(&failed)?;
     if !has_network {
         network::enable_loopback().map_err(&failed)?;
     }

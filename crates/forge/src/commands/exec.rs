@@ -258,7 +258,7 @@ fn prepare(
         false => policy,
     };
     let policy = match presets {
-        Some(presets) => presets.with_key_services(policy)?,
+        Some(presets) => presets.complete_policy(policy)?,
         None => policy,
     };
     let is_of_presets = |host: &Path| presets.is_some_and(|presets| presets.has_dir(host));

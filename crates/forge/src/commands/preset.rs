@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use sandbox_config::{HostGroup, PresetLibrary, PresetSet, PresetState, StateMode};
+use sandbox_config::{HostGroup, PresetLibrary, PresetSet, PresetState, SeenName, StateMode};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -93,6 +93,13 @@ fn outside_keys(set: &PresetSet) -> Vec<String> {
     keys.collect()
 }
 
+/// Returns the names of the person's that commands see.
+fn seen_names(set: &PresetSet) -> Vec<String> {
+    let names = set.identity().into_iter().zip(["this host", "your user"]);
+    let names = names.filter(|(seen, _)| *seen == SeenName::Host);
+    names.map(|(_, origin)| origin.to_owned()).collect()
+}
+
 /// Describes the rights of presets, with the file of each one of the person's.
 pub(crate) fn describe_contents(set: &PresetSet) -> String {
     let mut lines = Vec::new();
@@ -115,10 +122,8 @@ pub(crate) fn describe_contents(set: &PresetSet) -> String {
         } else {
             " (off: --host-group)"
         };
-        say(
-            &format!("hosts, {key}{suffix}"),
-            set.hosts(|one| one == group).collect(),
-        );
+        let hosts = set.hosts(|one| one == group).collect();
+        say(&format!("hosts, {key}{suffix}"), hosts);
     }
     let registries = set.registries();
     let registries = registries.flat_map(|one| one.env.iter().chain(&one.files).cloned());
@@ -144,6 +149,7 @@ pub(crate) fn describe_contents(set: &PresetSet) -> String {
     say("keys that stay outside, for one server", outside_keys(set));
     say("gets variables of yours", texts(&mut set.passed()));
     say("sets variables", set.variables().collect());
+    say("sees the names of", seen_names(set));
     say("may write in the project", texts(&mut set.unprotected()));
     say("but not", texts(&mut set.protected()));
     say("turns off the sandbox of", set.without_inner_sandbox());

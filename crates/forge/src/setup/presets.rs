@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{User, geteuid};
 use os_sandbox::{Backend, Plan, Policy};
+use rustix::system::uname;
 use sandbox_config::{
     ExtraDirs, FoundRegistry, HostGroup, PresetChoice, PresetLibrary, PresetRights, PresetSet,
-    PresetState, Project, StateMode, WithoutFile,
+    PresetState, Project, SeenName, StateMode, WithoutFile,
 };
 use sandbox_names::hex;
 use serde_json::{Value, json};
@@ -294,10 +296,27 @@ impl ActivePresets {
         &self.home.dirs
     }
 
-    /// Returns a policy with the services of the keys that stay outside.
-    pub(crate) fn with_key_services(&self, policy: Policy) -> Result<Policy, CliError> {
+    /// Returns a policy with the services of the keys that stay outside, and with the names of the host
+    /// and of the user that the presets show.
+    pub(crate) fn complete_policy(&self, policy: Policy) -> Result<Policy, CliError> {
+        let [host, user] = self.set.identity();
+        let names = uname();
+        let host = (host == SeenName::Host).then(|| names.nodename().to_str().ok());
+        // A user without an entry has no name outside either.
+        let user = (user == SeenName::Host).then(|| User::from_uid(geteuid()).ok().flatten());
+        let user = user.flatten().map(|user| user.name);
         let with = self.outside.with_services(policy);
+        let with = with.and_then(|policy| policy.with_names(host.flatten(), user.as_deref()));
         with.map_err(|error| refused(error.to_string()))
+    }
+
+    /// Returns the origin of the names of the host and of the user that commands see under a plan.
+    fn seen_names(&self, plan: &Plan) -> [SeenName; 2] {
+        // The other mechanisms make no names.
+        match plan.backend() {
+            Backend::Namespaces | Backend::Bubblewrap => self.set.identity(),
+            _ => [SeenName::Host; 2],
+        }
     }
 
     /// Returns the services that a plan has for the keys that stay outside.
@@ -354,8 +373,10 @@ impl ActivePresets {
         };
         let copies = texts(&self.home.copies).into_iter();
         let copies = copies.map(|path| json!({ "path": path, "writable": false, "copy": true }));
+        let [hostname, user] = self.seen_names(plan).map(|seen| seen.to_string());
         json!({
             "presets": self.set.hashes(),
+            "identity": { "hostname": hostname, "user": user },
             "named_by": match self.named_by {
                 PresetsNamedBy::CommandLine => "command line",
                 PresetsNamedBy::Project => "project",

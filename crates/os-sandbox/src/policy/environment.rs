@@ -74,6 +74,10 @@ impl Environment {
         self
     }
 
+    pub(crate) fn set_default(&mut self, name: &str, value: &str) {
+        self.set.entry(name.into()).or_insert(value.into());
+    }
+
     fn default_path(&self) -> OsString {
         let default = OsString::from(DEFAULT_PATH);
         let mut all = self.search.clone();

@@ -39,6 +39,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Bound on the guard patterns of one policy.
 const MAX_PATTERNS: usize = 256;
+/// Bound of the kernel on a host name, and more than systems give a user.
+const MAX_NAME_BYTES: usize = 64;
 
 /// The access of one command. [`Policy::builder`] creates it; afterwards it cannot change.
 ///
@@ -78,6 +80,8 @@ pub struct Policy {
     unguarded: BTreeSet<String>,
     hold_absent: bool,
     check_git_config: bool,
+    host_name: Option<String>,
+    user_name: Option<String>,
 }
 
 impl Policy {
@@ -236,6 +240,54 @@ impl Policy {
         let programs: Vec<_> = self.programs.iter().map(ProgramDir::wanted).collect();
         self.programs = programs::resolve(&programs, &self.mounts, self.system)?;
         Ok(self)
+    }
+
+    /// Returns this policy with the names of the host and of the user that commands see. A name that is
+    /// not given stays neutral where the sandbox has its own: `sandbox` in namespaces and under
+    /// bubblewrap, and `root` for uid 0. The other mechanisms show the names of the host in any case.
+    /// The user's name is in `/etc/passwd` and in `USER` and `LOGNAME`, unless those are set.
+    ///
+    /// ```
+    /// use os_sandbox::Policy;
+    /// let policy = Policy::builder().build()?.with_names(Some("laptop"), None)?;
+    /// assert_eq!((policy.host_name(), policy.user_name()), ("laptop", None));
+    /// assert!(policy.with_names(None, Some("a:b")).is_err());
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A name is not one of a host (sethostname(2)) or of a user (passwd(5)).
+    pub fn with_names(mut self, host: Option<&str>, user: Option<&str>) -> Result<Policy, Error> {
+        for (what, name) in [("host", host), ("user", user)] {
+            let fits = |c: char| c.is_alphanumeric() || "-_.@\\+$".contains(c);
+            if let Some(name) = name
+                && (name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(fits))
+            {
+                return Err(Error::invalid(format!(
+                    "not the name of a {what}: {name:?}"
+                )));
+            }
+        }
+        if let Some(name) = user {
+            for variable in ["USER", "LOGNAME"] {
+                self.environment.set_default(variable, name);
+            }
+        }
+        self.host_name = host.map(str::to_owned);
+        self.user_name = user.map(str::to_owned);
+        Ok(self)
+    }
+
+    /// Returns the host name inside, where the sandbox has its own.
+    #[must_use]
+    pub fn host_name(&self) -> &str {
+        self.host_name.as_deref().unwrap_or("sandbox")
+    }
+
+    /// Returns the name of the user inside, where the sandbox has its own. `None` for a neutral one.
+    #[must_use]
+    pub fn user_name(&self) -> Option<&str> {
+        self.user_name.as_deref()
     }
 
     /// Returns this policy with another network.
@@ -434,6 +486,14 @@ impl Policy {
         }
         for at in &self.unguarded {
             text.extend_from_slice(format!("unguarded\0{at}\n").as_bytes());
+        }
+        for (what, name) in [
+            ("host name", &self.host_name),
+            ("user name", &self.user_name),
+        ] {
+            if let Some(name) = name {
+                text.extend_from_slice(format!("{what}\0{name}\n").as_bytes());
+            }
         }
         self.environment.describe(&mut text);
         text.extend_from_slice(
@@ -1029,6 +1089,8 @@ impl PolicyBuilder {
             hide,
             hold_absent: self.hold_absent,
             check_git_config: self.check_git_config,
+            host_name: None,
+            user_name: None,
             limits: self.limits,
         };
         if let UnixSockets::Named(paths) = &policy.unix_sockets

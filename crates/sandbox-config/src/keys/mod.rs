@@ -15,11 +15,11 @@ mod worker;
 pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, WORKER_GIT};
 pub(crate) use network::NETWORK;
 pub(crate) use preset::HOLDS;
-pub use preset::StateMode;
 pub(crate) use preset::{
-    INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_STATE, REGISTRY,
-    VERIFIED,
+    INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_IDENTITY,
+    PRESET_STATE, REGISTRY, VERIFIED,
 };
+pub use preset::{SeenName, StateMode};
 pub(crate) use project::{APPROVAL, DELEGATION, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{EXECUTION, LOG};

@@ -30,6 +30,21 @@ words! {
     }
 }
 
+words! {
+    /// The name of the host or of the user that commands see.
+    ///
+    /// ```
+    /// assert_eq!(sandbox_config::SeenName::Host.to_string(), "host");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SeenName {
+        /// A neutral one.
+        Sandbox = "sandbox",
+        /// The one outside.
+        Host = "host",
+    }
+}
+
 key_table! {
     pub(crate) static PRESET = "preset", "presets have";
     keys {
@@ -61,6 +76,8 @@ key_table! {
         /// Arguments and variables that turn off the program's own sandbox, which cannot work inside
         /// another one. They are left out if forge confines nothing.
         inner_sandbox: Section(&INNER_SANDBOX);
+        /// Names that commands see as outside, because the program encrypts or keys files by them.
+        identity: Section(&PRESET_IDENTITY);
         /// Names that are added to `sandbox.protect`.
         protect: LINES, default("[]");
         /// Names that are added to `sandbox.unprotect`.
@@ -165,6 +182,17 @@ key_table! {
         /// Arguments for a program of `commands` that does not read the variable. They are put before
         /// those of the command line, with the base URL in place of `{base_url}`.
         args: List(&Text), default("[]");
+    }
+}
+
+key_table! {
+    pub(crate) static PRESET_IDENTITY = "preset_identity", "`identity` has";
+    keys {
+        /// Name of the host: with `host` that of this machine. Landlock alone always shows that.
+        hostname: SeenName::SHAPE, default("sandbox");
+        /// Name of the user, in `/etc/passwd`, `USER` and `LOGNAME`: with `host` yours. Landlock alone
+        /// always shows that of `/etc/passwd`.
+        user: SeenName::SHAPE, default("sandbox");
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod set;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::keys::StateMode;
+use crate::keys::{SeenName, StateMode};
 use crate::syntax::text::ConfigOrigin;
 use sandbox_network::HostPattern;
 use server_url::ServerUrl;
@@ -42,6 +42,8 @@ pub struct Preset {
     set: Vec<(String, String)>,
     inner_args: Vec<String>,
     inner_env: Vec<(String, String)>,
+    /// The names of the host and of the user.
+    identity: [SeenName; 2],
     protect: Vec<String>,
     unprotect: Vec<String>,
     notes: Vec<String>,

@@ -8,8 +8,8 @@ use sandbox_network::HostPattern;
 use sha2::{Digest as _, Sha256};
 
 use crate::keys::{
-    HOLDS, INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_STATE,
-    REGISTRY, StateMode, UNPROTECTABLE, VERIFIED,
+    HOLDS, INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_IDENTITY,
+    PRESET_STATE, REGISTRY, SeenName, StateMode, UNPROTECTABLE, VERIFIED,
 };
 use crate::preset::server_url::ServerUrl;
 use crate::preset::{
@@ -93,6 +93,7 @@ fn read(
         set: pairs(reports, &env, "set"),
         inner_args: of(reports, &inner, "args"),
         inner_env: pairs(reports, &inner, "env"),
+        identity: identity(reports, &top),
         protect: lines(reports, &top, "protect"),
         unprotect: unprotect(reports, &top),
         notes: lines(reports, &top, "notes"),
@@ -332,6 +333,16 @@ fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
         env: section
             .get("env")
             .and_then(|env| line(reports, &env.node, "registries.env")),
+    })
+}
+
+/// Reads the names of the host and of the user.
+fn identity(reports: &mut Reports, top: &MappingFields<'_>) -> [SeenName; 2] {
+    let section = top.section(reports, "identity", &PRESET_IDENTITY);
+    ["hostname", "user"].map(|key| {
+        let section = section.as_ref();
+        let word = section.and_then(|section| section.word(reports, key, SeenName::WORDS));
+        word.unwrap_or(SeenName::Sandbox)
     })
 }
 

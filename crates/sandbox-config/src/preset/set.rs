@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::grant::network::HostLine;
 use crate::grant::preset::PresetRights;
+use crate::keys::SeenName;
 use crate::preset::{HostGroup, Preset, PresetCredential, PresetState, RegistrySetting};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{Layer, SourceText, Span};
@@ -182,6 +183,24 @@ impl PresetSet {
         set.map(|(name, value)| format!("{name}={value}"))
     }
 
+    /// Returns the names of the host and of the user that commands see.
+    ///
+    /// ```
+    /// use sandbox_config::{PresetLibrary, SeenName};
+    /// let set = PresetLibrary::built_in().compose(&["gemini".into()]).unwrap();
+    /// assert_eq!(set.identity(), [SeenName::Host, SeenName::Host]);
+    /// ```
+    #[must_use]
+    pub fn identity(&self) -> [SeenName; 2] {
+        [0, 1].map(|which| {
+            let is_host = |preset: &Preset| preset.identity[which] == SeenName::Host;
+            match self.presets.iter().any(is_host) {
+                true => SeenName::Host,
+                false => SeenName::Sandbox,
+            }
+        })
+    }
+
     /// Returns the built-in protected names that commands may write.
     pub fn unprotected(&self) -> impl Iterator<Item = &str> {
         let names = self.presets.iter().flat_map(|preset| &preset.unprotect);
@@ -322,6 +341,7 @@ impl PresetSet {
                 "args": one.args,
             })
         });
+        let [hostname, user] = self.identity();
         json!({
             "presets": self.hashes(),
             "programs": texts(&mut self.programs()),
@@ -335,6 +355,7 @@ impl PresetSet {
             },
             "credentials": credentials.collect::<Vec<_>>(),
             "inner_sandbox": inner.collect::<Vec<_>>(),
+            "identity": { "hostname": hostname.to_string(), "user": user.to_string() },
             "protect": texts(&mut self.protected()),
             "unprotect": texts(&mut self.unprotected()),
             "notes": texts(&mut self.notes()),

@@ -1,6 +1,7 @@
 //! `sandbox.presets`: a project names presets, and a person agrees to what they contain.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -261,5 +262,63 @@ fn presets_are_explained_as_typed_commands_have_them() {
         check(&[host], "block");
         let unknown = user.forge(&["explain", "--preset", "none-such", host]);
         unknown.code(2).says(&["none-such"]);
+    });
+}
+
+/// A preset that shows the names outside.
+const NAMES: &str = "\
+preset: names
+about: a program of a test
+identity: { hostname: host, user: host }
+";
+
+/// Prints the name of the host and the name of the user, as programs find them.
+const SHOW_NAMES: &str = "uname -n; id -un; whoami; \
+    [ ! -x /usr/bin/python3 ] || /usr/bin/python3 -c \
+    'import getpass, socket; print(socket.gethostname()); print(getpass.getuser())'; \
+    [ ! -x /usr/bin/node ] || /usr/bin/node -e \
+    'console.log(os.hostname()); console.log(os.userInfo().username)'";
+
+#[test]
+fn the_names_outside_are_seen_where_a_preset_shows_them() {
+    let prepare_both = |world: &World| {
+        prepare(world);
+        fs::write(world.outside().join(OWN_PRESETS).join("names.yaml"), NAMES).unwrap();
+    };
+    UserWorld::each(prepare_both, |user| {
+        let mut outside = user.program(Path::new("sh"), &["-c", SHOW_NAMES]);
+        let outside = ran(outside.output().unwrap()).stdout;
+        let name = outside.lines().nth(1).unwrap();
+        let mut ran_with = 0;
+        for mechanism in ["namespaces", "bubblewrap", "landlock"] {
+            let flags = ["--mechanism", mechanism];
+            if user.exec(&flags, "true").code != 0 {
+                continue;
+            }
+            ran_with += 1;
+            let has_own = mechanism != "landlock";
+            for (preset, is_shown) in [("names", true), ("tool", false)] {
+                let flags = [&flags[..], &["--preset", preset, "--no-share"]].concat();
+                let case = format!("{mechanism}, {preset}, {name}");
+                let seen = user.exec(&flags, SHOW_NAMES).code(0).stdout.clone();
+                assert_eq!(seen == outside, is_shown || !has_own, "{case}: {seen}");
+                let variables = user.exec(&flags, "echo $USER $LOGNAME").stdout;
+                let expected = if is_shown {
+                    format!("{name} {name}\n")
+                } else {
+                    "\n".to_owned()
+                };
+                assert_eq!(variables, expected, "{case}");
+                let identity = &user.receipt(&flags)["presets"]["identity"];
+                let origin = if is_shown || !has_own {
+                    "host"
+                } else {
+                    "sandbox"
+                };
+                let expected = serde_json::json!({ "hostname": origin, "user": origin });
+                assert_eq!(*identity, expected, "{case}");
+            }
+        }
+        assert!(ran_with > 0, "this host confines nothing");
     });
 }

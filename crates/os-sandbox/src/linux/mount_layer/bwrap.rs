@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 const MAX_ARGS: usize = 8000;
 
 /// Namespaces, and a process that keeps nothing of the caller's.
-const BEFORE_ROOT: [&str; 14] = [
+const BEFORE_ROOT: [&str; 10] = [
     "--unshare-user",
     "--unshare-pid",
     "--unshare-ipc",
@@ -27,10 +27,6 @@ const BEFORE_ROOT: [&str; 14] = [
     "--clearenv",
     "--cap-drop",
     "ALL",
-    "--hostname",
-    "sandbox",
-    "--chdir",
-    "/",
 ];
 
 /// Composed arguments, and the descriptors that they name.
@@ -57,6 +53,7 @@ pub(crate) fn arguments(
     }
     let mut args = Args(Vec::new());
     args.all(BEFORE_ROOT);
+    args.all(["--hostname", policy.host_name(), "--chdir", "/"]);
     match policy.network() {
         Network::Unrestricted => {}
         Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(["--unshare-net"]),

@@ -1,12 +1,16 @@
-//! Our own passwd and group, so that names inside say nothing about the host's users.
+//! Our own passwd and group, so that names inside say nothing about the host's users unless the
+//! policy names one.
 
 use super::inside_paths;
+use crate::policy::Policy;
 use nix::unistd::{getegid, geteuid};
 
-/// Returns the texts of passwd and group: the caller, by a neutral name, and `nobody`.
-pub(crate) fn users() -> (String, String) {
+/// Returns the texts of passwd and group: the caller, by the name of the policy or a neutral one, and
+/// `nobody`.
+pub(crate) fn users(policy: &Policy) -> (String, String) {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let user = if uid == 0 { "root" } else { "sandbox" };
+    let neutral = if uid == 0 { "root" } else { "sandbox" };
+    let user = policy.user_name().unwrap_or(neutral);
     let group = if gid == 0 { "root" } else { "sandbox" };
     let mut passwd = format!("{user}:x:{uid}:{gid}::{}:/bin/sh\n", inside_paths::HOME);
     let mut groups = format!("{group}:x:{gid}:\n");

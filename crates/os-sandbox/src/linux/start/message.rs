@@ -148,14 +148,19 @@ pub(crate) fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDR
     bytes
 }
 
-/// Makes the launcher start a child in namespaces with this root directory, which takes the next
-/// message.
-pub(crate) fn namespaces(own_network: bool, steps: &[RootStep]) -> LauncherMessage<'static> {
+/// Makes the launcher start a child in namespaces with this host name and root directory, which takes
+/// the next message.
+pub(crate) fn namespaces(
+    own_network: bool,
+    host_name: &str,
+    steps: &[RootStep],
+) -> LauncherMessage<'static> {
     let flags = match own_network {
         true => wire::NAMESPACES_NETWORK,
         false => 0,
     };
     let mut body = flags.to_ne_bytes().to_vec();
+    string(&mut body, host_name.as_bytes());
     for step in steps {
         root_step(&mut body, step);
     }

@@ -496,7 +496,7 @@ impl Prepared {
         names: &[ScanResult],
     ) -> Result<Outer, Error> {
         let policy = plan.policy();
-        let (passwd, group) = users();
+        let (passwd, group) = users(policy);
         let own = |at, text: &str| OwnFile {
             at,
             text: text.to_owned(),
@@ -552,7 +552,10 @@ impl Prepared {
             }
             (Some(Outer::Namespaces(steps)), _) => {
                 let own_network = plan.policy().network() != &Network::Unrestricted;
-                messages.extend([message::namespaces(own_network, steps), run]);
+                messages.extend([
+                    message::namespaces(own_network, plan.policy().host_name(), steps),
+                    run,
+                ]);
             }
             (Some(Outer::Bwrap { program, args }), _) => {
                 let number = format!("{FD_ARGS}");
