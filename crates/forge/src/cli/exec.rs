@@ -24,41 +24,16 @@ Files that git, shells or editors obey are moved to a quarantine if the command 
 see `forge quarantine list`.")]
 pub(crate) struct ExecArgs {
     /// Run under what this worker holds instead of what the project holds.
-    #[arg(long, value_name = "WORKER")]
+    #[arg(long, value_name = "WORKER", conflicts_with = "presets")]
     pub(crate) worker: Option<String>,
-    /// Nothing may be written.
-    #[arg(long)]
-    pub(crate) read_only: bool,
+    #[command(flatten)]
+    pub(crate) rights: CommandRights,
     /// Keep its changes apart: the project is not touched, and what the command changed is listed at
     /// the end, for you to apply or discard (`forge review`). `sandbox.review: true` makes this the
     /// default. `copy` makes the changes in a bounded copy of the project, where no overlay can be
     /// mounted.
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "overlay", conflicts_with = "no_os_sandbox")]
     pub(crate) review: Option<ReviewLayer>,
-    /// Give it the needs of this program: hosts, programs, a home directory that is kept for the project,
-    /// variables. `forge preset list` shows the presets. Several are separated by commas. They replace
-    /// those of the project (`sandbox.presets`).
-    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["no_os_sandbox", "worker"])]
-    pub(crate) presets: Vec<String>,
-    /// Let it reach this group of hosts of its presets, too.
-    #[arg(
-        long = "host-group",
-        value_name = "GROUP",
-        value_delimiter = ',',
-        value_parser = host_group()
-    )]
-    pub(crate) host_groups: Vec<HostGroup>,
-    /// Share the login, the history and the keys of yours that its presets name, without a question.
-    #[arg(long, conflicts_with = "no_share")]
-    pub(crate) share: bool,
-    /// Share nothing of yours with its presets: it starts with a home directory of its own.
-    #[arg(long)]
-    pub(crate) no_share: bool,
-    /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
-    /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
-    /// May be repeated.
-    #[arg(long = "host", value_name = "HOST")]
-    pub(crate) hosts: Vec<String>,
     /// Ask on the terminal about each host that no rule names, while the command waits: for this
     /// command, or always, by a rule of yours for this project. Denied hosts are not asked about.
     #[arg(long, conflicts_with = "no_os_sandbox")]
@@ -89,7 +64,7 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) fail_on_quarantine: bool,
     /// Run without any OS sandbox: the command can do whatever you can.
-    #[arg(long, conflicts_with = "mechanism")]
+    #[arg(long, conflicts_with_all = ["mechanism", "presets"])]
     pub(crate) no_os_sandbox: bool,
     /// Run it in a container, or here, whatever the project prefers.
     #[arg(long, value_name = "WHERE")]
@@ -97,6 +72,48 @@ pub(crate) struct ExecArgs {
     /// The command and its arguments. Options of forge stand before it; `--` in between is optional.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Rights of a typed command beside those of the project: for `forge exec` and `forge explain`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CommandRights {
+    /// Nothing may be written.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Give it the needs of this program: hosts, programs, a home directory that is kept for the project,
+    /// variables. `forge preset list` shows the presets. Several are separated by commas. They replace
+    /// those of the project (`sandbox.presets`).
+    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) presets: Vec<String>,
+    /// Let it reach this group of hosts of its presets, too.
+    #[arg(
+        long = "host-group",
+        value_name = "GROUP",
+        value_delimiter = ',',
+        value_parser = host_group()
+    )]
+    pub(crate) host_groups: Vec<HostGroup>,
+    /// Share the login, the history and the keys of yours that its presets name, without a question.
+    #[arg(long, conflicts_with = "no_share")]
+    pub(crate) share: bool,
+    /// Share nothing of yours with its presets: it starts with a home directory of its own.
+    #[arg(long)]
+    pub(crate) no_share: bool,
+    /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
+    /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
+    /// May be repeated.
+    #[arg(long = "host", value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+}
+
+impl CommandRights {
+    /// Returns `true` if a right is given or taken.
+    pub(crate) fn is_given(&self) -> bool {
+        self.read_only
+            || self.share
+            || self.no_share
+            || !(self.presets.is_empty() && self.host_groups.is_empty() && self.hosts.is_empty())
+    }
 }
 
 /// The place for the changes of a command under review.

@@ -26,7 +26,9 @@ use crate::exit::{self, CliError};
 
 pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
 pub(crate) use doctor::DoctorArgs;
-pub(crate) use exec::{ExecArgs, MechanismName, ReviewLayer, RunnerName, TraceReport};
+pub(crate) use exec::{
+    CommandRights, ExecArgs, MechanismName, ReviewLayer, RunnerName, TraceReport,
+};
 pub(crate) use image::{BuildArgs, ImageAction, ImageArgs};
 pub(crate) use log::{LogAction, LogArgs, LogFormat, Selection};
 pub(crate) use mcp::{InstallArgs, McpAction, McpArgs};
@@ -119,11 +121,18 @@ impl Cli {
             runner = run.runner;
         } else if let ForgeCommand::Exec(exec) = &self.command {
             runner = exec.runner;
-            let hosts = serde_json::Value::from(exec.hosts.clone());
-            if !exec.hosts.is_empty() {
-                // The other keys of `network` stay, above all `deny`.
-                self.global.set.push(format!("network.allow={hosts}"));
-            }
+        }
+        let rights = if let ForgeCommand::Exec(exec) = &self.command {
+            Some(&exec.rights)
+        } else if let ForgeCommand::Explain(explain) = &self.command {
+            Some(&explain.rights)
+        } else {
+            None
+        };
+        if let Some(rights) = rights.filter(|rights| !rights.hosts.is_empty()) {
+            // The other keys of `network` stay, above all `deny`.
+            let hosts = serde_json::Value::from(rights.hosts.clone());
+            self.global.set.push(format!("network.allow={hosts}"));
         }
         let settings = runner.map_or(&[][..], RunnerName::settings);
         let settings = settings.iter().map(|setting| (*setting).to_owned());

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::cli::CommandRights;
+
 /// `forge init`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -73,6 +75,7 @@ Examples:
   forge explain shell
   forge explain host:example.com:443
   forge explain --preset node host:example.com
+  forge explain --preset claude --host-group update host:downloads.claude.ai
   forge explain repo:octo/reports --write
   forge explain --as 'main > formatter' /data/a.csv
   forge explain --worker main -- git log -1
@@ -87,15 +90,13 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
     /// For this worker, started by a person; without it for the entry worker.
-    #[arg(long, value_name = "WORKER", conflicts_with = "chain")]
+    #[arg(long, value_name = "WORKER", conflicts_with_all = ["chain", "presets"])]
     pub(crate) worker: Option<String>,
     /// For the last of these workers, each called by the one before it.
-    #[arg(long = "as", value_name = "A>B>C")]
+    #[arg(long = "as", value_name = "A>B>C", conflicts_with_all = ["read_only", "presets", "hosts"])]
     pub(crate) chain: Option<String>,
-    /// For a command typed with these presets, as `forge exec --preset` takes them. Without it, those
-    /// of the project count where no worker is meant.
-    #[arg(long = "preset", value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["worker", "chain", "from_run"])]
-    pub(crate) presets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) rights: CommandRights,
     /// Whether the path may be written (else: read), or the repository staged for (else: pulled from).
     #[arg(long, conflicts_with_all = ["delete", "command"])]
     pub(crate) write: bool,
@@ -104,7 +105,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) delete: bool,
     /// The refusals of a recorded run, and the smallest grants that would let them pass: `last`, or
     /// the beginning of its id.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "chain", "write", "delete"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "chain", "write", "delete", "read_only", "presets", "hosts"])]
     pub(crate) from_run: Option<String>,
     /// A command and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]

@@ -368,7 +368,7 @@ fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets
         let is_known = dirs.state.iter().any(|state| state.host == one.host);
         if !is_known {
             dirs.state.push(SharedState {
-                writable: one.writable && !args.read_only,
+                writable: one.writable && !args.rights.read_only,
                 ..one.clone()
             });
         }
@@ -383,7 +383,7 @@ fn command_grant(args: &ExecArgs, project: &Project) -> Result<Grant, CliError> 
         None => project.ceiling().clone(),
         Some(name) => setup::entry_grant(project, &project.worker(name)?)?,
     };
-    Ok(match args.read_only {
+    Ok(match args.rights.read_only {
         true => grant.read_only(),
         false => grant,
     })

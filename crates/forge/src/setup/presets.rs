@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
-use crate::cli::{ExecArgs, Global};
+use crate::cli::{CommandRights, ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
@@ -96,8 +96,8 @@ pub(crate) fn load_project(
     ambient: &Ambient,
 ) -> Result<(Project, Option<ActivePresets>), CliError> {
     let without_file = WithoutFile::RootAtStart;
-    if !args.presets.is_empty() {
-        let set = library(ambient).compose(&args.presets)?;
+    if !args.rights.presets.is_empty() {
+        let set = library(ambient).compose(&args.rights.presets)?;
         let active = activate(global, args, ambient, set, PresetsNamedBy::CommandLine)?;
         let rights = active.rights();
         let project = setup::project_with_presets(global, ambient, None, without_file, rights)?;
@@ -118,7 +118,7 @@ pub(crate) fn load_project(
         Some(_) | None => {}
     }
     if set.is_empty() || unused.is_some() {
-        check_preset_flags(args, &project)?;
+        check_preset_flags(&args.rights, &project)?;
         return Ok((project, None));
     }
     // The set that the person has agreed to, and not the files as they are by now.
@@ -129,11 +129,11 @@ pub(crate) fn load_project(
 }
 
 /// Refuses options about presets without a preset.
-fn check_preset_flags(args: &ExecArgs, project: &Project) -> Result<(), CliError> {
+fn check_preset_flags(rights: &CommandRights, project: &Project) -> Result<(), CliError> {
     let flags = [
-        (args.share, "--share"),
-        (args.no_share, "--no-share"),
-        (!args.host_groups.is_empty(), "--host-group"),
+        (rights.share, "--share"),
+        (rights.no_share, "--no-share"),
+        (!rights.host_groups.is_empty(), "--host-group"),
     ];
     let Some((_, flag)) = flags.iter().find(|(is_given, _)| *is_given) else {
         return Ok(());
@@ -160,18 +160,18 @@ fn activate(
     let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
     let project = setup::project_dir(global, ambient)?;
     let wishes = ShareRequest::of(&set, home, ambient);
-    let shares = match (args.share, args.no_share) {
+    let shares = match (args.rights.share, args.rights.no_share) {
         (true, _) => true,
         (_, true) => false,
         (false, false) => wishes.ask(global, ambient, named_by.project(&project))?,
     };
     let choice = SharingChoice {
         shares,
-        hands_in: args.share,
-        groups: &args.host_groups,
+        hands_in: args.rights.share,
+        groups: &args.rights.host_groups,
     };
     let found = choice.rights(&wishes, &project, home, ambient)?;
-    let home = HomePlan::new(&set, home, shares, args.read_only);
+    let home = HomePlan::new(&set, home, shares, args.rights.read_only);
     let home = home.lease(&project, ambient)?;
     Ok(ActivePresets {
         named_by,
@@ -181,14 +181,14 @@ fn activate(
         } else {
             OutsideKeys::default()
         },
-        hands_in: args.share,
+        hands_in: args.rights.share,
         of_project: found.of_project,
         set,
         rights: found.rights,
         home,
         programs: found.programs,
         shares,
-        groups: args.host_groups.clone(),
+        groups: args.rights.host_groups.clone(),
     })
 }
 
@@ -196,10 +196,10 @@ fn activate(
 /// and the person has agreed to. It asks and makes nothing: without a recorded answer nothing is shared.
 pub(crate) fn rights_to_explain(
     project: &Project,
-    names: &[String],
+    typed: &CommandRights,
     ambient: &Ambient,
 ) -> Result<PresetRights, CliError> {
-    let (set, named_by) = match names {
+    let (set, named_by) = match typed.presets.as_slice() {
         [] => (project.presets().clone(), PresetsNamedBy::Project),
         names => (
             library(ambient).compose(names)?,
@@ -207,6 +207,7 @@ pub(crate) fn rights_to_explain(
         ),
     };
     if set.is_empty() {
+        check_preset_flags(typed, project)?;
         return Ok(PresetRights::default());
     }
     let home = ambient.home.as_deref();
@@ -214,9 +215,13 @@ pub(crate) fn rights_to_explain(
     let wishes = ShareRequest::of(&set, home, ambient);
     let of_project = named_by.project(project.dir());
     let choice = SharingChoice {
-        shares: wishes.recorded(ambient, of_project)?.unwrap_or(false),
-        hands_in: false,
-        groups: &[],
+        shares: match (typed.share, typed.no_share) {
+            (true, _) => true,
+            (_, true) => false,
+            (false, false) => wishes.recorded(ambient, of_project)?.unwrap_or(false),
+        },
+        hands_in: typed.share,
+        groups: &typed.host_groups,
     };
     Ok(choice.rights(&wishes, project.dir(), home, ambient)?.rights)
 }

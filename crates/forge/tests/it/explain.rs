@@ -1,5 +1,7 @@
 //! `forge explain`: as rows of subject, decision and the rule that decides.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::support::World;
@@ -592,4 +594,54 @@ approval:
         said.starts_with("ask at ") && said.ends_with("config.yaml:2:9"),
         "{said}"
     );
+}
+
+/// Each option of `forge exec` about rights is one of `forge explain` too.
+#[test]
+fn options_about_rights_are_those_of_exec() {
+    // The place and the way of the run, and reports. A host that `--ask-hosts` asks about is told by
+    // a note, and `--parent-proxy` changes the way to named hosts.
+    const NO_RIGHTS: [&str; 11] = [
+        "--ask-hosts",
+        "--fail-on-quarantine",
+        "--full",
+        "--mechanism",
+        "--no-os-sandbox",
+        "--parent-proxy",
+        "--receipt",
+        "--review",
+        "--runner",
+        "--timeout",
+        "--trace",
+    ];
+    let world = World::new(&[]);
+    let options = |command: &str| -> Vec<String> {
+        let help = world.forge(&[command, "--help"]).code(0).stdout.clone();
+        let lines = help.lines().map(str::trim_start);
+        let lines = lines.filter(|line| line.starts_with('-'));
+        let words = lines.filter_map(|line| line.split(' ').find(|word| word.starts_with("--")));
+        let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+        words
+            .map(|word| word.split(is_end).next().unwrap().to_owned())
+            .collect()
+    };
+    let explained = options("explain");
+    let (known, unknown): (Vec<_>, Vec<_>) = options("exec")
+        .into_iter()
+        .partition(|option| explained.contains(option));
+    assert!(
+        known.iter().any(|option| option == "--host-group"),
+        "{known:?}"
+    );
+    assert_eq!(
+        unknown.iter().collect::<BTreeSet<_>>().len(),
+        NO_RIGHTS.len(),
+        "{unknown:?}"
+    );
+    for option in unknown {
+        assert!(
+            NO_RIGHTS.contains(&option.as_str()),
+            "{option} is not one of `forge explain`"
+        );
+    }
 }

@@ -182,6 +182,29 @@ impl GrantChain {
         Ok(chain)
     }
 
+    /// Returns the chain with a last link that holds the same without writing ([`Grant::read_only`]).
+    /// `name`: that of the link in answers.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// use sandbox_config::{AccessQuery, GrantChain, Operation, Verdict};
+    /// let chain = GrantChain::from_project(&project).read_only("--read-only");
+    /// let write = AccessQuery::path("/workspace/a.md", Operation::Write);
+    /// assert_eq!(chain.decisive(&write).verdict, Verdict::Block);
+    /// ```
+    #[must_use]
+    pub fn read_only(mut self, name: &str) -> GrantChain {
+        let last = self.last();
+        let link = ChainLink {
+            who: name.to_owned(),
+            grant: last.grant.read_only(),
+            ..last.clone()
+        };
+        self.workers.push(link);
+        self
+    }
+
     /// Returns the grant of the last link.
     #[must_use]
     pub fn grant(&self) -> &Grant {

@@ -106,21 +106,26 @@ impl Situation {
     fn of(global: &Global, args: &ExplainArgs, ambient: &Ambient) -> Result<Situation, CliError> {
         let without_file = WithoutFile::DefaultZones;
         let project = setup::project(global, ambient, None, without_file)?;
-        if args.presets.is_empty() {
+        let read_only = |chain: GrantChain| match args.rights.read_only {
+            true => chain.read_only("--read-only"),
+            false => chain,
+        };
+        // Options for a typed command are not about the entry worker.
+        if args.worker.is_some() || !args.rights.is_given() {
             let (chain, last) = lineage(&project, args)?;
             if last.is_some() {
                 return Ok(Situation {
                     project,
                     presets: PresetRights::default(),
-                    chain,
+                    chain: read_only(chain),
                     last,
                 });
             }
         }
-        let presets = presets::rights_to_explain(&project, &args.presets, ambient)?;
+        let presets = presets::rights_to_explain(&project, &args.rights, ambient)?;
         let project = setup::silently(global, ambient, None, without_file, &presets)?;
         Ok(Situation {
-            chain: GrantChain::from_project(&project),
+            chain: read_only(GrantChain::from_project(&project)),
             last: None,
             project,
             presets,

@@ -15,7 +15,7 @@ const TOOL: &str = "\
 preset: tool
 about: a program of a test
 state: [{ path: ~/.tool, mode: share, holds: [tokens] }]
-hosts: { api: [api.tool.example] }
+hosts: { api: [api.tool.example], update: [new.tool.example] }
 env: { keys: [TOOL_KEY], set: { TOOL_MODE: inside } }
 notes: [it needs an account]
 ";
@@ -254,6 +254,21 @@ fn presets_are_explained_as_typed_commands_have_them() {
         check(&[host], "allow");
         check(&["--preset", "rust", host], "block");
         check(&["-c", "sandbox.presets=[]", host], "block");
+        // The other options about rights, as `forge exec` takes them.
+        let update = "host:new.tool.example";
+        let group = ["--host-group", "update"];
+        check(&[update], "block");
+        check(&[&group[..], &[update]].concat(), "allow");
+        check(
+            &[&["--preset", "tool"][..], &group, &[update]].concat(),
+            "allow",
+        );
+        check(&["--host", "other.example", "host:other.example"], "allow");
+        let own = user.world.project().join("a.txt").display().to_string();
+        check(&["--write", &own], "allow");
+        check(&["--write", "--read-only", &own], "block");
+        let bare = ["-c", "sandbox.presets=[]", "explain", "--share", host];
+        user.forge(&bare).code(2).says(&["--share needs a preset"]);
         // The person's own file limits presets, too.
         user.write(
             "home/.config/forge/config.yaml",
