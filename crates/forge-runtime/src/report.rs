@@ -348,13 +348,19 @@ impl std::fmt::Display for RunOutcome {
             RunOutcome::Answered { .. } => f.write_str("done"),
             RunOutcome::Refused { text } => write!(f, "the model refused: {text}"),
             RunOutcome::MaxTokens => f.write_str("the model ran out of output tokens"),
-            RunOutcome::TurnLimit { turns } => write!(f, "the limit of {turns} turns was reached"),
-            RunOutcome::CallLimit { calls } => {
-                write!(f, "the limit of {calls} tool calls was reached")
+            RunOutcome::TurnLimit { turns } => {
+                write!(f, "the limit of {turns} turn{} was reached", plural(*turns))
             }
-            RunOutcome::TokenLimit { tokens } => {
-                write!(f, "the limit of {tokens} tokens was reached")
-            }
+            RunOutcome::CallLimit { calls } => write!(
+                f,
+                "the limit of {calls} tool call{} was reached",
+                plural(*calls)
+            ),
+            RunOutcome::TokenLimit { tokens } => write!(
+                f,
+                "the limit of {tokens} token{} was reached",
+                plural(*tokens)
+            ),
             RunOutcome::WallLimit { seconds } => write!(f, "the limit of {seconds} s was reached"),
             RunOutcome::WorkingLimit { seconds } => {
                 write!(f, "the limit of {seconds} s of work was reached")
@@ -385,6 +391,10 @@ impl std::fmt::Display for RunOutcome {
             RunOutcome::SetupFailed { reason, .. } => f.write_str(reason),
         }
     }
+}
+
+fn plural(number: u64) -> &'static str {
+    if number == 1 { "" } else { "s" }
 }
 
 /// Money, as people read it.

@@ -144,6 +144,25 @@ pub(crate) fn render_text(
         bounded(template)?;
     }
     env.render_str(template, context)
+        .map_err(|error| with_name(error, template))
+}
+
+/// Puts the undefined name into the error: the language itself tells only the line of the template.
+fn with_name(error: Error, source: &str) -> Error {
+    if error.kind() != ErrorKind::UndefinedError || error.detail().is_some() {
+        return error;
+    }
+    match error.range().and_then(|range| source.get(range)) {
+        Some(name) => undefined(name.trim()),
+        None => error,
+    }
+}
+
+fn undefined(name: &str) -> Error {
+    Error::new(
+        ErrorKind::UndefinedError,
+        format!("`{name}` is not defined"),
+    )
 }
 
 /// Checks that the source compiles. An overlong one is only reported when it is used.
@@ -176,12 +195,10 @@ pub(crate) fn evaluate(
     context: &Value,
 ) -> Result<Value, Error> {
     bounded(expression)?;
-    let value = env.compile_expression(expression)?.eval(context)?;
+    let value = env.compile_expression(expression)?.eval(context);
+    let value = value.map_err(|error| with_name(error, expression))?;
     if value.kind() == ValueKind::Undefined {
-        return Err(Error::new(
-            ErrorKind::UndefinedError,
-            format!("`{expression}` is not defined"),
-        ));
+        return Err(undefined(expression));
     }
     Ok(value)
 }
@@ -257,8 +274,17 @@ mod tests {
     fn what_is_not_there_is_an_error_and_not_an_empty_text() {
         let env = environment();
         let context = Value::from(Serde(json!({})));
-        assert!(render(&env, &json!("{{ absent }}"), &context).is_err());
-        assert!(render(&env, &json!("x {{ absent }}"), &context).is_err());
+        for text in [
+            "{{ absent }}",
+            "x {{ absent }}",
+            "x {{ absent.deep }}",
+            "{{ absent | length }}",
+            "{{ absent.deep }}",
+        ] {
+            let error = render(&env, &json!(text), &context).unwrap_err();
+            let told = explain(&error);
+            assert!(told.contains("`absent"), "{text}: {told}");
+        }
         assert!(evaluate(&env, "absent", &context).is_err());
     }
 }

@@ -208,7 +208,7 @@ workers:
     assert!(
         world
             .results()
-            .ends_with("✗ child: Worker 'child' did not finish: the limit of 1 turns was reached"),
+            .ends_with("✗ child: Worker 'child' did not finish: the limit of 1 turn was reached"),
         "{}",
         world.results()
     );
