@@ -261,6 +261,72 @@ fn the_tools_decide_as_explained() {
     }
 }
 
+fn explained_json(world: &World, args: &[&str]) -> Value {
+    let ran = world.forge(args);
+    serde_json::from_str(&ran.code(0).stdout).unwrap()
+}
+
+#[test]
+fn a_file_that_exists_is_no_host() {
+    let world = World::new(&[
+        ("forge.yaml", "sandbox: { root: . }\n"),
+        ("package.json", ""),
+        ("sub/a.txt", ""),
+    ]);
+    for (args, expected) in [
+        (&["explain", "package.json"][..], "read /package.json"),
+        (&["explain", "./sub/a.txt"], "read /sub/a.txt"),
+        (&["-C", "sub", "explain", "a.txt"], "read /sub/a.txt"),
+        (
+            &["explain", "host:package.json"],
+            "connect to package.json:443",
+        ),
+        (&["explain", "other.json"], "connect to other.json:443"),
+    ] {
+        let all = [&["--trust", "--json"], args].concat();
+        let object = explained_json(&world, &all);
+        assert_eq!(object["subject"]["text"], expected, "{args:?}");
+    }
+}
+
+#[test]
+fn the_name_that_fits_best_is_named() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    for name in [".git/config", ".git/hooks", ".gitmodules", ".mcp.json"] {
+        let path = format!("/{name}");
+        let args = ["--trust", "--json", "explain", &path, "--write"];
+        let why = explained_json(&world, &args)["rule"]["why"].to_string();
+        assert!(why.contains(&format!("`{name}`")), "{name}: {why}");
+    }
+}
+
+/// Workers and typed commands hold different directories there.
+#[test]
+fn without_a_project_file_both_answers_are_given() {
+    let world = World::new(&[("e.txt", "")]);
+    let object = explained_json(&world, &["--trust", "--json", "explain", "./e.txt"]);
+    assert_eq!(object["decision"], "outside");
+    assert_eq!(object["exec"]["decision"], "allow");
+    let ran = world.forge(&["--trust", "explain", "e.txt"]);
+    assert!(
+        ran.stdout.contains("for commands of `forge exec`"),
+        "{}",
+        ran.stdout
+    );
+    let ran = world.forge(&["--trust", "explain", "--", "ls"]);
+    assert!(
+        ran.stdout.contains("`forge exec` needs no rule"),
+        "{}",
+        ran.stdout
+    );
+    let ran = world.forge(&["--trust", "check"]);
+    assert!(
+        ran.stdout.contains("`forge exec` has the"),
+        "{}",
+        ran.stdout
+    );
+}
+
 /// The person's own file is a ceiling of its own, between the project and the workers.
 #[test]
 fn the_own_file_is_a_ceiling_of_its_own() {

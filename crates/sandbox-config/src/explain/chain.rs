@@ -239,7 +239,7 @@ impl GrantChain {
                 path: self
                     .grant()
                     .host_of(path)
-                    .and_then(|host| link.grant.place_of(&host))
+                    .and_then(|host| link.grant.sandbox_path(&host))
                     .unwrap_or_else(|| path.clone()),
                 operation: *operation,
             },
@@ -374,7 +374,7 @@ impl ChainLink {
             NetworkAccess::Denied if self.declaration.is_some() && declared.is_none() => self
                 .answer_with(
                     Verdict::Block,
-                    "`network` is not declared",
+                    "`network` is not declared; a worker gets it by `network:` in its file",
                     self.file.clone(),
                 ),
             NetworkAccess::Denied if !self.grant.published_ports().is_empty() => {

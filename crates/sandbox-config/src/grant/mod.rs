@@ -142,21 +142,6 @@ impl Grant {
         let names = below.split('/').filter(|name| !name.is_empty());
         Some(names.fold(mount.host().to_path_buf(), |host, name| host.join(name)))
     }
-
-    /// The sandbox path of a host path, by text.
-    pub(crate) fn place_of(&self, host: &Path) -> Option<String> {
-        let mount = self
-            .mounts()
-            .filter(|mount| host.starts_with(mount.host()))
-            .max_by_key(|mount| mount.host().components().count())?;
-        let below = host.strip_prefix(mount.host()).ok()?.to_str()?;
-        let target = mount.target().trim_end_matches('/');
-        Some(match (target, below) {
-            ("", "") => "/".to_owned(),
-            (target, "") => target.to_owned(),
-            (target, below) => format!("{target}/{below}"),
-        })
-    }
 }
 
 /// The rights of a child whose declaration leaves them out.
@@ -759,6 +744,22 @@ impl Grant {
         let mut written = self.protect.iter().chain(self.hide.iter());
         let written = written.find(|written| mount.paths_of(written).contains(&pattern));
         written.map_or(pattern, String::as_str)
+    }
+
+    /// Returns the sandbox path of a host path, by text.
+    #[must_use]
+    pub fn sandbox_path(&self, host: &Path) -> Option<String> {
+        let mount = self
+            .mounts()
+            .filter(|mount| host.starts_with(mount.host()))
+            .max_by_key(|mount| mount.host().components().count())?;
+        let below = host.strip_prefix(mount.host()).ok()?.to_str()?;
+        let target = mount.target().trim_end_matches('/');
+        Some(match (target, below) {
+            ("", "") => "/".to_owned(),
+            (target, "") => target.to_owned(),
+            (target, below) => format!("{target}/{below}"),
+        })
     }
 
     /// Returns this grant with every mount read-only: `exec --read-only`.

@@ -74,7 +74,7 @@ fn places(table: &[Mount], ceiling: &Grant) -> (Vec<NarrowedDirectory>, Vec<Stri
     let mut places = Vec::new();
     let mut dropped = Vec::new();
     for mount in table {
-        let place = ceiling.place_of(mount.host());
+        let place = ceiling.sandbox_path(mount.host());
         match place.and_then(|place| Restrict::to(&place).ok()) {
             Some(restrict) => places.push(NarrowedDirectory {
                 restrict: match mount.mode() {

@@ -99,7 +99,7 @@ fn every_ceiling_answers_with_its_place() {
     insta::assert_snapshot!(table(&reader, &AccessQuery::Network), @r#"
     the project: preApproved (network: true) golem-forge.config.yaml:1:10
     boss: preApproved (network: true) workers/boss.worker:6:10
-    reader: blocked (`network` is not declared) workers/reader.worker:1:1
+    reader: blocked (`network` is not declared; a worker gets it by `network:` in its file) workers/reader.worker:1:1
     "#);
     insta::assert_snapshot!(table(&reader, &AccessQuery::Tool("shell".into())), @r#"
     the project: preApproved (every tool) 

@@ -221,6 +221,9 @@ fn belongs(project: &Project, path: &Path) -> bool {
     is_project_file || is_worker
 }
 
+const WITHOUT_FILE: &str = "workers, tools and MCP clients have these; `forge exec` has the \
+                            working directory instead; `forge init` writes a project file";
+
 /// Describes the result in a few words.
 fn verdict(shown: &[Diagnostic], layout: TextLayout) -> String {
     let errors = shown.iter().filter(|one| one.is_error()).count();
@@ -269,6 +272,10 @@ fn as_text(
         let line = format!("no files of the project; `{name}` has its own, by the old form:");
         text.push_str(&layout.wrap(&line, "  "));
         text.push_str(&table(node.grant()));
+    }
+    if project.file().is_none() {
+        text.push('\n');
+        text.push_str(&layout.wrap(WITHOUT_FILE, "  "));
     }
     let line = format!(
         "network {} · shell {} · approval mode {} · delegation up to {} deep",

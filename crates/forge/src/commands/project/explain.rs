@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 use std::net::Ipv6Addr;
+use std::path::Path;
 
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_git::tools::NAMES;
@@ -40,25 +41,56 @@ pub(crate) fn run(
         chain,
         last,
     } = Situation::of(global, args, ambient)?;
-    let subject = subject(&project, last, args)?;
+    let is_worker = last.is_some();
+    let subject = subject(global, &project, last, args)?;
     let mut explained = Explanation::of(&project, &chain, subject)?;
     if let Some(alone) = setup::project_alone(global, ambient, presets)? {
         explained.under_own_file(&GrantChain::from_project(&alone), &project);
     }
+    let typed = match project.file().is_none() && !is_worker && explained.kind == "path" {
+        true => Some(explain_typed(global, args, ambient)?),
+        false => None,
+    };
     let mut out = std::io::stdout().lock();
     let written = if global.json {
-        writeln!(out, "{}", explained.as_json())
+        let mut object = explained.as_json();
+        if let Some(typed) = &typed {
+            object["exec"] = typed.as_json();
+        }
+        writeln!(out, "{object}")
     } else {
-        writeln!(
-            out,
-            "{}",
-            explained
-                .as_text(global.verbose > 0, ambient.layout())
-                .trim_end()
-        )
+        let as_text = |one: &Explanation| one.as_text(global.verbose > 0, ambient.layout());
+        let text = match &typed {
+            None => as_text(&explained),
+            Some(typed) => format!(
+                "for workers, tools and MCP clients, without a project file:\n{}\n\
+                 for commands of `forge exec`, which have the working directory:\n{}",
+                as_text(&explained),
+                as_text(typed)
+            ),
+        };
+        writeln!(out, "{}", text.trim_end())
     };
     written.map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
+}
+
+/// Explains a path for commands that a person types in a directory without a project file.
+fn explain_typed(
+    global: &Global,
+    args: &ExplainArgs,
+    ambient: &Ambient,
+) -> Result<Explanation, CliError> {
+    let without_file = WithoutFile::RootAtStart;
+    let project = setup::silently(
+        global,
+        ambient,
+        None,
+        without_file,
+        &PresetRights::default(),
+    )?;
+    let subject = subject(global, &project, None, args)?;
+    Explanation::of(&project, &GrantChain::from_project(&project), subject)
 }
 
 /// Prints the refusals of a recorded run, and the grants that would let them pass.
@@ -215,6 +247,9 @@ fn allowed(
     Ok(())
 }
 
+const TYPED_COMMANDS: &str = "this is about calls of workers; a command that you type after \
+                              `forge exec` needs no rule";
+
 const NO_FILES: &str = "it needs files, and this worker holds none that it may use";
 
 /// The subject of the question.
@@ -243,6 +278,7 @@ enum ExplainTarget {
 }
 
 fn subject(
+    global: &Global,
     project: &Project,
     last: Option<Worker>,
     args: &ExplainArgs,
@@ -278,6 +314,9 @@ fn subject(
             caller: last.map(Box::new),
         });
     }
+    if let Some(path) = existing_path(global, project, word) {
+        return Ok(ExplainTarget::Path { path, operation });
+    }
     if word.contains('/') {
         let path = SandboxPath::parse(word)
             .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
@@ -293,6 +332,28 @@ fn subject(
         "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
         names.join(", ")
     )))
+}
+
+/// Returns the sandbox path of a file in the working directory, whose name can look like a host.
+fn existing_path(global: &Global, project: &Project, word: &str) -> Option<SandboxPath> {
+    if word.starts_with('/') {
+        return None;
+    }
+    let here = global.directory.as_deref().unwrap_or(Path::new("."));
+    let file = here.join(word);
+    let name = file.file_name()?;
+    std::fs::symlink_metadata(&file).ok()?;
+    // The parent alone: a link is answered about by its own name.
+    let host = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let host = host
+        .unwrap_or(Path::new("."))
+        .canonicalize()
+        .ok()?
+        .join(name);
+    // A file outside of every mount keeps its name, which is then not a host's.
+    let inside = project.ceiling().sandbox_path(&host);
+    let inside = inside.or_else(|| Some(format!("/{}", word.trim_start_matches("./"))));
+    SandboxPath::parse(&inside?).ok()
 }
 
 fn host_of(text: &str) -> Option<ExplainTarget> {
@@ -450,6 +511,9 @@ impl Explanation {
             ExplainTarget::Command(line) => {
                 explained.note = setup::host_list_remark(grant);
                 explained.command(lineage, &line, grant);
+                if explained.note.is_none() && grant.shell().is_none() {
+                    explained.note = Some(TYPED_COMMANDS.to_owned());
+                }
             }
         }
         Ok(explained)
@@ -956,7 +1020,7 @@ fn guarded(
         outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
     if hidden(&files) {
-        let name = grant.hidden_in(mount).find(|name| {
+        let name = most_exact(path, grant.hidden_in(mount)).find(|name| {
             let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
@@ -982,13 +1046,25 @@ fn guarded(
         // Not a matter of the name.
         return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
     }
-    let name = grant.protected_in(mount).find(|name| {
+    let name = most_exact(path, grant.protected_in(mount)).find(|name| {
         let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
         only.ok()
             .flatten()
             .is_some_and(|only| refused(&only).is_some())
     });
     guard(&error.to_string(), "sandbox.protect", name)
+}
+
+/// Returns the names with those that end the path first: one name of a git directory protects
+/// others in it too.
+fn most_exact<'n>(
+    path: &SandboxPath,
+    names: impl Iterator<Item = &'n String>,
+) -> impl Iterator<Item = &'n String> {
+    let path = format!("/{}", path.as_str().trim_start_matches('/'));
+    let is_exact = |name: &String| path.ends_with(&format!("/{}", name.trim_start_matches('/')));
+    let (exact, others): (Vec<_>, Vec<_>) = names.partition(|name| is_exact(name));
+    exact.into_iter().chain(others)
 }
 
 /// Returns this host's enforcement of the grant. Detected, not tried with this command.
