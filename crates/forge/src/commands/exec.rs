@@ -46,7 +46,9 @@ use crate::signals::{IgnoredInterrupts, KillOnSignal};
 use crate::terminal::{HeldStops, Relay};
 use ask_hosts::CommandHostQuestions;
 use command_builder::{CommandBuilder, report_level, unset};
-use end_report::{describe_limit, notes, print_limit, print_quarantined, print_refusals};
+use end_report::{
+    describe_limit, notes, print_empty_start, print_limit, print_quarantined, print_refusals,
+};
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
 use json_report::{CapturedOutput, as_json, as_text, report};
@@ -663,6 +665,9 @@ fn run_it(
         }
         if !quiet && (is_session || !exit.success()) {
             print_refusals(child.enforcement(), plan.policy(), args.trace, home);
+        }
+        if !quiet && !exit.success() {
+            print_empty_start(plan.policy(), &here);
         }
         if report_level(args) == ReportLevel::Full {
             denials::print_grants(child.enforcement(), home);

@@ -60,6 +60,17 @@ pub(super) fn print_refusals(
     }
 }
 
+/// Prints that the command saw an empty directory, if it started beside the project's directories.
+pub(super) fn print_empty_start(policy: &Policy, here: &Path) {
+    let mounts = policy.mounts();
+    if mounts.iter().all(|mount| !here.starts_with(mount.host())) {
+        stderr::print(
+            "note: the project shows commands some directories below this one, and not its own \
+             files: go to one of them, or show all by `sandbox: { root: . }`",
+        );
+    }
+}
+
 /// Prints the hosts that the command was refused, and how to allow them.
 pub(super) fn print_refused_hosts(contacts: &[Contact]) {
     for line in describe_refused_hosts(contacts) {

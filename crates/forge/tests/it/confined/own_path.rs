@@ -215,3 +215,15 @@ fn commits_are_by_the_person() {
         std::fs::write(&own, was).unwrap();
     }
 }
+
+/// The root of a project of zones is empty for a command.
+#[test]
+fn a_start_beside_the_directories_is_explained() {
+    let zones = "sandbox: { mode: direct, zones: { data: { path: ./data, mode: ro } } }\n";
+    let world = World::new(&[("forge.yaml", zones), ("README.md", ""), ("data/a", "")]);
+    for (start, is_said) in [(".", true), ("data", false)] {
+        let ran = world.forge(&["--trust", "-C", start, "exec", "cat", "README.md"]);
+        let said = ran.code(1).stderr.contains("and not its own files");
+        assert_eq!(said, is_said, "{start}: {}", ran.stderr);
+    }
+}
