@@ -226,6 +226,16 @@ pub(crate) fn project_alone(
     Ok(Some(load(&sources)?))
 }
 
+/// Describes the tools of a directory without a project file, for those who expect its files there.
+pub(crate) fn describe_missing_project(global: &Global, ambient: &Ambient) -> Option<String> {
+    let project = project_silently(global, ambient, WithoutFile::DefaultZones).ok()?;
+    project.file().is_none().then(|| {
+        "there is no project file here: tools see two empty directories below .sandbox, and none of \
+         the files here; `forge init` writes one"
+            .to_owned()
+    })
+}
+
 /// Returns the directory of the project, even if it cannot be loaded.
 pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
     let trust = TrustedSettings::Store(BTreeSet::new());

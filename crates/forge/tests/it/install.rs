@@ -275,7 +275,7 @@ fn a_file_of_the_project_holds_no_path_of_this_machine() {
             continue;
         }
         project_files += 1;
-        let world = World::new(&[]);
+        let world = World::new(&[("forge.yaml", "name: p\n")]);
         let written = world.install(&[client, "--write"]);
         written.code(0).says(&["PATH leads to no or another one"]);
         let text = std::fs::read_to_string(world.settings(client)).unwrap();
@@ -306,8 +306,18 @@ fn a_file_of_the_project_holds_no_path_of_this_machine() {
 }
 
 #[test]
+fn a_missing_project_is_mentioned() {
+    for (files, is_said) in [(&[][..], true), (&[("forge.yaml", "name: p\n")], false)] {
+        let world = World::new(files);
+        let ran = world.install(&["claude", "--scope", "user"]);
+        let said = ran.code(0).stderr.contains("`forge init` writes one");
+        assert_eq!(said, is_said, "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_forge_in_path_is_not_mentioned() {
-    let world = World::new(&[]);
+    let world = World::new(&[("forge.yaml", "name: p\n")]);
     let program = forge_program();
     for (dir, expected) in [(program.parent().unwrap(), 0), (world.outside(), 1)] {
         let mut command = world.command(program, &["mcp", "install", ".mcp.json", "--json"]);
@@ -330,7 +340,7 @@ fn the_trust_of_a_folder_is_mentioned() {
         ("gemini", Some("folders that it does not trust")),
         ("opencode", None),
     ] {
-        let world = World::new(&[]);
+        let world = World::new(&[("forge.yaml", "name: p\n")]);
         let project = world.install(&[client, "--scope", "project"]);
         let notes = &project.code(0).stderr;
         assert_eq!(

@@ -15,6 +15,7 @@ use crate::install::{
 use crate::output::escape::{escape, escape_lines, escape_path, shell_word};
 use crate::output::stderr;
 use crate::output::stdout::print_result;
+use crate::setup;
 
 pub(crate) fn run(
     global: &Global,
@@ -39,10 +40,11 @@ pub(crate) fn run(
     let target = target(args, scope, &start, ambient)?;
     let path = target.path();
     let alone = entry_as_file(args.client, &entry)?;
-    let notes = match audience {
+    let mut notes = match audience {
         Audience::Team(client) => team_notes(client, &server, ambient)?,
         Audience::ThisUser => Vec::new(),
     };
+    notes.extend(setup::describe_missing_project(global, ambient));
     let mut facts = json!({
         "client": args.client.word(),
         "name": server.name,

@@ -42,6 +42,17 @@ fn a_project_that_works() {
 }
 
 #[test]
+fn a_missing_project_is_told() {
+    let world = World::new(&[]);
+    let ran = world.forge(&["doctor", "--mcp"]);
+    assert!(
+        ran.code(0).stdout.contains("`forge init` writes one"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
 fn a_mistake_in_the_configuration_is_found_and_told() {
     let world = World::new(&[(FILE, &PROJECT.replace("zones:", "zonse:"))]);
     let ran = world.forge(&["doctor", "--mcp"]);

@@ -95,6 +95,9 @@ pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliErr
     }
     environment(global, ambient, &mut findings);
     project(&server, &mut findings);
+    if let Some(told) = setup::describe_missing_project(global, ambient) {
+        findings.add("project", CheckState::Warning, told);
+    }
     questions(global, ambient, &mut findings);
     settings(global, ambient, &server, &mut findings)?;
     let failed = findings
