@@ -217,8 +217,8 @@ impl Ambient {
                     format!("a directory that forge keeps files in cannot be used: {error}"),
                 )
                 .hint(format!(
-                    "look at what is there; give it to yourself alone (chmod go-w), or move it \
-                     with {moved_by}"
+                    "look at what is there; give it to yourself alone (chmod u+rwx,go-w), or move \
+                     it with {moved_by}"
                 ))
             })?;
         }

@@ -281,6 +281,7 @@ impl CliError {
             (_, true) => stderr::print(self.to_json()),
             (Some(diagnostics), false) => {
                 stderr::print_diagnostic(&escape_lines(&diagnostics.to_string()));
+                self.print_hint();
             }
             (None, false) => {
                 // A mistake in a file describes itself.
@@ -290,12 +291,16 @@ impl CliError {
                 } else {
                     stderr::print_diagnostic(&format!("error: {message}"));
                 }
-                if let Some(hint) = &self.hint {
-                    stderr::print_diagnostic(&format!("\nhint: {}", escape_lines(hint)));
-                }
+                self.print_hint();
             }
         }
         self.exit
+    }
+
+    fn print_hint(&self) {
+        if let Some(hint) = &self.hint {
+            stderr::print_diagnostic(&format!("\nhint: {}", escape_lines(hint)));
+        }
     }
 }
 

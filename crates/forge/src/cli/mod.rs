@@ -43,7 +43,7 @@ pub(crate) use quarantine::{QuarantineAction, QuarantineArgs};
 pub(crate) use review::ReviewArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use review::{ApplyArgs, ReviewAction};
-pub(crate) use run::{FailOn, RunArgs};
+pub(crate) use run::{FailOn, LimitFlags, RunArgs};
 pub(crate) use stage::{PushArgs, StageAction, StageArgs};
 pub(crate) use tools::{ToolsAction, ToolsArgs};
 

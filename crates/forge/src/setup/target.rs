@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Grant, Project, WithoutFile, Worker};
+use sandbox_config::{
+    Diagnostic, DiagnosticCode, Diagnostics, Grant, Project, WithoutFile, Worker,
+};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::run::choose_worker;
 use crate::exit::{CliError, ExitKind};
+use crate::output::escape::{escape, shell_word};
 use crate::setup;
 
 /// The worker to run, its grant, and the workers that it may find.
@@ -47,7 +50,7 @@ pub(crate) fn run_target(
                 return CliError::new(
                     ExitKind::Usage,
                     "run.subject",
-                    format!("cannot find the worker file `{}`", crate::output::escape::escape(name)),
+                    format!("cannot find the worker file `{}`", escape(name)),
                 )
                 .hint("`forge worker list` shows the workers here");
             }
@@ -58,7 +61,7 @@ pub(crate) fn run_target(
                     format!("there is neither a directory `{name}` nor a worker of that name"),
                 )
                 .hint("a directory runs the entry worker of the project in it; `forge worker list` shows the workers here"),
-                false => mistakes.into(),
+                false => meant_as_input(&project, args, name, mistakes),
             }
         })?,
     };
@@ -69,6 +72,27 @@ pub(crate) fn run_target(
         project,
         alone: None,
     })
+}
+
+/// Returns the mistakes of a name that no worker has, with the command for words that are input.
+fn meant_as_input(
+    project: &Project,
+    args: &RunArgs,
+    name: &str,
+    mistakes: Diagnostics,
+) -> CliError {
+    let is_unknown = |one: &Diagnostic| one.code() == DiagnosticCode::UnknownWorker;
+    let failure = |mistakes: Diagnostics| CliError::from(mistakes);
+    if !mistakes.iter().all(is_unknown) || project.worker(project.entry()).is_err() {
+        return failure(mistakes);
+    }
+    let words = [&[name.to_owned()], args.input.as_slice()]
+        .concat()
+        .join(" ");
+    let (entry, words) = (escape(project.entry()), escape(&shell_word(&words)));
+    failure(mistakes).hint(format!(
+        "the first word names the worker; to give these words to `{entry}`: forge run {entry} {words}"
+    ))
 }
 
 /// Without a project the worker has no mounts.

@@ -73,7 +73,17 @@ fn each(base: &Path, below: &Path, look: impl Fn(&Path) -> Result<()>) -> Result
 pub(crate) fn check_own(dir: &Path) -> Result<()> {
     let meta = match std::fs::symlink_metadata(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        meta => meta?,
+        Err(error) => {
+            // The closed directory is the nearest one above that can be looked up itself.
+            let mut above = dir.ancestors().skip(1);
+            let closed = above.find(|above| std::fs::symlink_metadata(above).is_ok());
+            let closed = closed.unwrap_or(dir).display();
+            return Err(Error::new(
+                error.kind(),
+                format!("cannot look into {closed}: {error}"),
+            ));
+        }
+        Ok(meta) => meta,
     };
     let why = if meta.file_type().is_symlink() {
         "is a link"

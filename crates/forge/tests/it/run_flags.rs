@@ -283,6 +283,7 @@ fn limits_of_the_command_line_hold_below_ones_own_file() {
         assert_eq!((exit, error.as_deref()), (5, Some("limit")), "{args:?}");
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(report["report"]["end"], limit, "{args:?}");
+        ran.says(&[&format!("`{}` set it for this run", args[0])]);
     }
     // Above the project's own is fine, above one's own file is not.
     world.write(
@@ -482,6 +483,17 @@ fn without_a_terminal_a_missing_entry_is_a_mistake() {
     ]);
     let (exit, error, _) = run(&world, &[]);
     assert_eq!((exit, error.as_deref()), (2, Some("worker.unknown")));
+}
+
+#[test]
+fn words_that_name_no_worker_may_be_input() {
+    let world = world(ECHO);
+    for (args, hint) in [
+        (&["run", "fix"][..], "forge run main fix\n"),
+        (&["run", "hello", "there"], "forge run main 'hello there'\n"),
+    ] {
+        world.forge(args).code(2).says(&["unknown worker", hint]);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use forge_runtime::{AttackAttempts, Dollars, ModelFailure, RunOutcome, RunReport};
 use serde_json::{Value, json};
 
-use crate::cli::{FailOn, Global};
+use crate::cli::{FailOn, Global, LimitFlags};
 use crate::commands::run::answer_file;
 use crate::commands::run::refusal_counts::Refusals;
 use crate::exit::{CliError, ExitKind};
@@ -97,6 +97,7 @@ pub(crate) fn exit(
     report: &RunReport,
     refusals: &Refusals,
     fail_on: &[FailOn],
+    limits: &LimitFlags,
     can_ask: bool,
 ) -> Result<ExitKind, CliError> {
     let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
@@ -123,9 +124,10 @@ pub(crate) fn exit(
         | RunOutcome::Repeated { .. } => {
             let failure = failed(ExitKind::Limit, "limit");
             match report.end.limit_key() {
-                Some(key) => {
-                    failure.hint(format!("`{key}` sets it, in the project and the worker"))
-                }
+                Some(key) => failure.hint(match option(limits, key) {
+                    Some(option) => format!("`{option}` set it for this run"),
+                    None => format!("`{key}` sets it, in the project and the worker"),
+                }),
                 None => failure,
             }
         }
@@ -149,6 +151,37 @@ pub(crate) fn exit(
             ModelFailure::Unreachable => failed(ExitKind::Unreachable, "model.unreachable"),
         },
     })
+}
+
+/// Returns the option that set a limit for this run.
+fn option(limits: &LimitFlags, key: &str) -> Option<&'static str> {
+    let options = [
+        (
+            "limits.max_turns",
+            "--max-turns",
+            limits.max_turns.is_some(),
+        ),
+        (
+            "limits.max_tool_calls",
+            "--max-tool-calls",
+            limits.max_tool_calls.is_some(),
+        ),
+        (
+            "limits.max_tokens",
+            "--max-tokens",
+            limits.max_tokens.is_some(),
+        ),
+        (
+            "limits.max_cost_usd",
+            "--max-cost",
+            limits.max_cost.is_some(),
+        ),
+        ("limits.max_wall_s", "--max-wall", limits.max_wall.is_some()),
+    ];
+    let mut given = options.into_iter().filter(|(_, _, is_given)| *is_given);
+    given
+        .find(|(known, _, _)| *known == key)
+        .map(|(_, option, _)| option)
 }
 
 /// Converts an answer: a success unless calls had a result of `--fail-on`.

@@ -158,7 +158,13 @@ fn run_worker(
     match (stopped, &told.report) {
         (None, Some(report)) => {
             let can_ask = ambient.reason_not_to_ask(global.no_input).is_none();
-            exit_status::exit(report, &counted(&refusals), &args.answer.fail_on, can_ask)
+            exit_status::exit(
+                report,
+                &counted(&refusals),
+                &args.answer.fail_on,
+                &args.limits,
+                can_ask,
+            )
         }
         (Some(failure), _) => Err(failure),
         (None, None) => Ok(ExitKind::Negative),

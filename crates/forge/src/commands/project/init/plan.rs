@@ -163,7 +163,7 @@ name: main
 description: Works on what the project gives it
 # All directories of the project. A worker that others call lists what it needs.
 sandbox: inherit
-# Hosts are named apart: `network: true` for all that the project gives, or those of a list.
+# Hosts are named apart: `network: {{ allow: [example.com] }}`, of those that the project names.
 {shell}---
 Look at what is there before you change anything. Say what you did, and what is left to do.
 "
