@@ -20,7 +20,7 @@ use crate::review::{
     ApplyRecord, ChangeClass, ChangeKind, ReviewMount, ReviewStage, ReviewedChange, RunReview,
     VERSION,
 };
-use crate::review_dir::{ReviewDir, take_lock};
+use crate::review_dir::{LOCK_ATTEMPTS, ReviewDir, take_lock};
 use crate::staging::{AREA, Blueprint, StagingArea};
 use crate::state::{ObjectIdentity, PathKind, Place};
 use crate::tree::{self, OpenObject};
@@ -215,7 +215,7 @@ impl OpenReview {
         };
         for mount in &journal.mounts {
             // No two applies of forge work on one directory at once.
-            take_lock(self.dir.lower(&self.lowers, *mount)?)?;
+            take_lock(self.dir.lower(&self.lowers, *mount)?, LOCK_ATTEMPTS)?;
         }
         let mut plans = self.plan(&chosen, selection, &mut budget)?;
         // From now on the project differs from the copy: the run cannot go on.

@@ -33,7 +33,9 @@ const DISCARDED: &str = ".discarded-";
 /// Beginning of the name of a review that is being made.
 const NEW: &str = ".new-";
 /// How often a lock is tried, and the time between two attempts.
-const LOCK_ATTEMPTS: u32 = 20;
+pub(crate) const LOCK_ATTEMPTS: u32 = 20;
+/// The same for the lock of all reviews, which others hold for a removal at most.
+const LOCK_ALL_ATTEMPTS: u32 = 3_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// How often a removal begins again. Each time another process has removed something.
 const REMOVAL_ATTEMPTS: u32 = 10_000;
@@ -413,7 +415,7 @@ fn remove_review(reviews: BorrowedFd<'_>, name: &OsStr) -> Result<(), ReviewErro
 /// Locks the directory of all reviews, for a moment.
 fn lock_all(reviews: BorrowedFd<'_>) -> Result<OwnedFd, ReviewError> {
     let all = tree::open_dir(reviews, ".".as_ref()).map_err(failed_own("open", "the reviews"))?;
-    take_lock(&all)?;
+    take_lock(&all, LOCK_ALL_ATTEMPTS)?;
     Ok(all)
 }
 
@@ -421,14 +423,14 @@ fn lock(dir: &OwnedFd) -> Result<OwnedFd, ReviewError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let lock = openat(dir, LOCK, flags, Mode::RUSR | Mode::WUSR)
         .map_err(failed_own("open", "the review's lock"))?;
-    take_lock(&lock)?;
+    take_lock(&lock, LOCK_ATTEMPTS)?;
     Ok(lock)
 }
 
 /// Takes a lock that another process may hold for a moment: the handle of a process that this one
 /// is starting is closed only when that program runs.
-pub(crate) fn take_lock(object: &OwnedFd) -> Result<(), ReviewError> {
-    for _ in 0..LOCK_ATTEMPTS {
+pub(crate) fn take_lock(object: &OwnedFd, attempts: u32) -> Result<(), ReviewError> {
+    for _ in 0..attempts {
         match flock(object, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(LOCK_PAUSE),
