@@ -29,28 +29,31 @@ impl Default for ReviewLimits {
     }
 }
 
-/// The most that a copy holds.
+/// The most that the upper layers or copies of a run hold together.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")]
-/// assert!(forge_review::ProjectCopyLimits::default().entries >= 100_000);
+/// assert!(forge_review::LayerLimits::default().entries >= 100_000);
 /// ```
-#[derive(Clone, Copy, Debug)]
-pub struct ProjectCopyLimits {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerLimits {
     /// Objects of all kinds.
     pub entries: u64,
     /// Bytes of files; holes do not count.
     pub bytes: u64,
 }
 
-impl Default for ProjectCopyLimits {
+impl Default for LayerLimits {
     fn default() -> Self {
-        ProjectCopyLimits {
+        LayerLimits {
             entries: 200_000,
             bytes: 8 << 30,
         }
     }
 }
+
+/// The unit of the limit on depth.
+pub(crate) const DEPTH: &str = "nested directories";
 
 /// The rest of the limits of an operation.
 pub(crate) struct Budget {
@@ -71,10 +74,10 @@ impl Budget {
         }
     }
 
-    /// The limits of a copy: its bytes are copied, not hashed.
-    pub(crate) fn of_copy(limits: &ProjectCopyLimits) -> Budget {
+    /// The limits of layers and copies: their bytes are copied or counted, not hashed.
+    pub(crate) fn of_layers(limits: &LayerLimits) -> Budget {
         Budget {
-            of_bytes: "bytes to copy",
+            of_bytes: "bytes",
             ..Budget::new(&ReviewLimits {
                 entries: limits.entries,
                 hashed_bytes: limits.bytes,
@@ -94,9 +97,17 @@ impl Budget {
         check(self.hashed_bytes, limit, self.of_bytes, path)
     }
 
+    /// Returns the rest of the limits of layers.
+    pub(crate) fn left(&self) -> LayerLimits {
+        LayerLimits {
+            entries: self.limits.entries.saturating_sub(self.entries),
+            bytes: self.limits.hashed_bytes.saturating_sub(self.hashed_bytes),
+        }
+    }
+
     pub(crate) fn depth(&self, path: &TreePath) -> Result<(), ReviewError> {
         let depth = u64::try_from(path.names().len()).unwrap_or(u64::MAX);
-        check(depth, self.limits.depth, "nested directories", path)
+        check(depth, self.limits.depth, DEPTH, path)
     }
 }
 

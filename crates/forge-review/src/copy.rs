@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, ProjectCopyLimits};
+use crate::budget::Budget;
 use crate::error::{ReviewError, failed, failed_own};
 use crate::own_files::{read_json, write_json};
 use crate::path::TreePath;
@@ -130,7 +130,7 @@ pub(crate) fn make(
     lower: &OwnedFd,
     mount: &OwnedFd,
     reviews: &Stat,
-    limits: &ProjectCopyLimits,
+    budget: &mut Budget,
 ) -> Result<CopiedTree, ReviewError> {
     let root = TreePath::default();
     mkdirat(mount, COPY, Mode::RWXU).map_err(failed_own("create", "the copy"))?;
@@ -147,7 +147,7 @@ pub(crate) fn make(
         reviews: (reviews.st_dev, reviews.st_ino),
         can_clone: true,
         links: HashMap::new(),
-        budget: Budget::of_copy(limits),
+        budget,
         copied: CopiedTree::default(),
     };
     copier.directory(lower, &to, &root)?;
@@ -174,7 +174,7 @@ fn mount_id(dir: &OwnedFd, name: &OsStr) -> Option<u64> {
         .then_some(found.stx_mnt_id)
 }
 
-struct TreeCopier {
+struct TreeCopier<'a> {
     /// The directory of the copy.
     root: OwnedFd,
     device: u64,
@@ -184,11 +184,11 @@ struct TreeCopier {
     can_clone: bool,
     /// Copied files with several names, by device and inode.
     links: HashMap<(u64, u64), TreePath>,
-    budget: Budget,
+    budget: &'a mut Budget,
     copied: CopiedTree,
 }
 
-impl TreeCopier {
+impl TreeCopier<'_> {
     fn directory(
         &mut self,
         from: &OwnedFd,

@@ -33,10 +33,20 @@ pub enum ReviewError {
     Limit {
         /// The limit.
         limit: u64,
-        /// The unit that it counts.
+        /// The unit that it counts: `files`, `bytes`, `bytes to compare` or `nested directories`.
         unit: &'static str,
         /// The path at which it was met.
         path: String,
+    },
+    /// The reviews that wait for a person leave no room for another one.
+    #[error("the reviews that wait hold {limit} {unit} together, the largest of them `{largest}`")]
+    Full {
+        /// The limit on all of them.
+        limit: u64,
+        /// The unit that it counts, `files` or `bytes`.
+        unit: &'static str,
+        /// The run with the most of it.
+        largest: String,
     },
     /// Chosen paths changed in the project since the run started. Nothing was changed.
     #[error("{} chosen paths changed in the project since the run started, `{}` among them", .0.len(), .0.first().map(ToString::to_string).unwrap_or_default())]

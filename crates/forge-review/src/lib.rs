@@ -34,9 +34,10 @@ mod settle;
 mod staging;
 mod state;
 mod tree;
+mod usage;
 
 pub use apply::{ApplyReport, ChangeSelection, ChosenChanges, MountedPath, OpenReview};
-pub use budget::{ProjectCopyLimits, ReviewLimits};
+pub use budget::{LayerLimits, ReviewLimits};
 pub use classify::{JudgeName, ProtectedName};
 pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
@@ -48,3 +49,4 @@ pub use review::{
 };
 pub use review_dir::{NewMount, ReviewDir, RunInfo, open_host_dir};
 pub use state::{LinkTarget, ObjectState, PathKind, TreeSum};
+pub use usage::LayerUsage;

@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::budget::{ProjectCopyLimits, ReviewLimits};
+use crate::budget::{Budget, LayerLimits, ReviewLimits};
 use crate::classify::JudgeName;
 use crate::copy::{self, CopyIndex};
 use crate::error::{ReviewError, failed_own};
@@ -23,18 +23,19 @@ use crate::settle::settle;
 use crate::staging::set_attributes;
 use crate::state::{FileTime, attributes, changed_at};
 use crate::tree::{self, DIRECTORY, OpenObject};
+use crate::usage::{self, LayerUsage};
 
 const LIST: &str = "review.json";
 const LOCK: &str = "lock";
 const STARTED: &str = "started";
-const MOUNTS: &str = "mounts";
+pub(crate) const MOUNTS: &str = "mounts";
 /// Beginning of the name of a review that is being removed.
-const DISCARDED: &str = ".discarded-";
+pub(crate) const DISCARDED: &str = ".discarded-";
 /// Beginning of the name of a review that is being made.
 const NEW: &str = ".new-";
 /// How often a lock is tried, and the time between two attempts.
 pub(crate) const LOCK_ATTEMPTS: u32 = 20;
-/// The same for the lock of all reviews, which others hold for a removal at most.
+/// How often the lock of all reviews is tried. Others hold it for a removal at most.
 const LOCK_ALL_ATTEMPTS: u32 = 3_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// How often a removal begins again. Each time another process has removed something.
@@ -64,8 +65,8 @@ pub struct NewMount<'a> {
     pub host: &'a Path,
     /// Patterns of protected names, kept for the list.
     pub protected: &'a [String],
-    /// The run works in a copy of at most this size; `None`: in an overlay.
-    pub copy: Option<ProjectCopyLimits>,
+    /// `true` if the run works in a copy, and not in an overlay.
+    pub copy: bool,
 }
 
 /// The directory of one review, locked against other processes until this is dropped.
@@ -83,14 +84,17 @@ impl ReviewDir {
     /// nothing is left.
     ///
     /// # Errors
-    /// If a name is invalid or exists, if the directory cannot be written, or at a limit of a copy.
+    /// If a name is invalid or exists, if the directory cannot be written, or at a limit of copies
+    /// or of all reviews.
     pub fn create(
         reviews: BorrowedFd<'_>,
         about: &RunInfo,
         mounts: &[NewMount<'_>],
+        limits: &LayerLimits,
     ) -> Result<ReviewDir, ReviewError> {
         check_name(&about.run)?;
         let name = OsString::from(&about.run);
+        let limits = usage::limits_beside(reviews, &name, limits)?;
         if tree::lstat(reviews, &name).is_ok_and(|found| found.is_some()) {
             return Err(failed_own("create", "the review")(Errno::EXIST));
         }
@@ -102,7 +106,7 @@ impl ReviewDir {
             let own_lock = lock(&dir)?;
             (dir, own_lock)
         };
-        let made = Self::make(reviews, (dir, own_lock), about, mounts).and_then(|this| {
+        let made = Self::make(reviews, (dir, own_lock), about, mounts, &limits).and_then(|this| {
             renameat_with(reviews, &new, reviews, &name, RenameFlags::NOREPLACE)
                 .map_err(failed_own("create", "the review"))?;
             Ok(this)
@@ -119,7 +123,9 @@ impl ReviewDir {
         (dir, lock): (OwnedFd, OwnedFd),
         about: &RunInfo,
         mounts: &[NewMount<'_>],
+        limits: &LayerLimits,
     ) -> Result<ReviewDir, ReviewError> {
+        let mut budget = Budget::of_layers(limits);
         let of_reviews = fstat(reviews).map_err(failed_own("examine", "the reviews"))?;
         let all = make_dir(&dir, MOUNTS, Mode::RWXU)?;
         let mut listed = Vec::new();
@@ -129,9 +135,9 @@ impl ReviewDir {
             let stat = fstat(mount.lower).map_err(failed_own("examine", "the mount"))?;
             let own = make_dir(&all, mount.name, Mode::RWXU)?;
             let lower = mount.lower.try_clone_to_owned().map_err(own_io)?;
-            let copied = match &mount.copy {
-                Some(limits) => Some(copy::make(&lower, &own, &of_reviews, limits)?),
-                None => make_layers(&lower, &own).map(|()| None)?,
+            let copied = match mount.copy {
+                true => Some(copy::make(&lower, &own, &of_reviews, &mut budget)?),
+                false => make_layers(&lower, &own).map(|()| None)?,
             };
             listed.push(ReviewMount {
                 name: mount.name.to_owned(),
@@ -143,7 +149,7 @@ impl ReviewDir {
                 changes: Vec::new(),
             });
         }
-        if mounts.iter().all(|mount| mount.copy.is_none()) {
+        if mounts.iter().all(|mount| !mount.copy) {
             // Last: everything of the project that is older is as the run sees it. A copy sees an
             // object at any moment since it was begun.
             started = mark_start(&dir)?;
@@ -253,6 +259,30 @@ impl ReviewDir {
         let all = tree::open_dir(&self.dir, MOUNTS.as_ref());
         all.and_then(|all| tree::open_dir(&all, mount.as_ref()))
             .map_err(failed_own("open", "a layer of the review"))
+    }
+
+    /// Counts the layers or copies of the run against these limits, or against the part of them that
+    /// the other reviews leave.
+    ///
+    /// # Errors
+    /// If a layer cannot be opened, or the other reviews leave nothing.
+    pub fn usage(
+        &self,
+        reviews: BorrowedFd<'_>,
+        limits: &LayerLimits,
+    ) -> Result<LayerUsage, ReviewError> {
+        let layers = self.review.mounts.iter().map(|mount| {
+            let layer = if mount.copied.is_some() {
+                copy::COPY
+            } else {
+                "upper"
+            };
+            self.layer(&mount.name, layer)
+        });
+        LayerUsage::new(
+            layers.collect::<Result<_, _>>()?,
+            usage::limits_beside(reviews, &self.name, limits)?,
+        )
     }
 
     /// Lets the run go on in its copies, so that its changes are listed once more.

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use forge_review::{
-    FileDiff, NewMount, OpenReview, ReviewDir, ReviewLimits, RunInfo, open_host_dir,
+    FileDiff, LayerLimits, NewMount, OpenReview, ReviewDir, ReviewLimits, RunInfo, open_host_dir,
 };
 
 const DIRECTORIES: usize = 1_000;
@@ -38,10 +38,10 @@ pub(super) fn run() -> Result<(), Box<dyn Error>> {
         name: "project",
         lower: handle.as_fd(),
         host: &lower,
-        copy: None,
+        copy: false,
         protected: &[],
     };
-    let mut dir = ReviewDir::create(reviews.as_fd(), &about, &[mount])?;
+    let mut dir = ReviewDir::create(reviews.as_fd(), &about, &[mount], &LayerLimits::default())?;
     let upper = scratch.path().join("reviews/run-1/mounts/project/upper");
     for n in 0..CHANGED {
         let directory = upper.join(format!("d{n}"));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forge_review::{LeftOutReason, ProjectCopyLimits, ReviewDir, ReviewError, ReviewStage};
+use forge_review::{LayerLimits, LeftOutReason, ReviewDir, ReviewError, ReviewStage};
 
 use crate::scene::{
     DIR, RUN, Scene, all, apply, lay, lines, paths, set_xattr, snapshot, tree_path,
@@ -72,11 +72,11 @@ fn a_large_file_keeps_its_holes() {
     file.set_len(10 << 30).unwrap();
     file.write_all_at(b"data", 5 << 30).unwrap();
     drop(file);
-    let limits = ProjectCopyLimits {
+    let limits = LayerLimits {
         bytes: 1 << 20,
-        ..ProjectCopyLimits::default()
+        ..LayerLimits::default()
     };
-    drop(scene.try_create(Some(limits)).unwrap());
+    drop(scene.try_create(true, limits).unwrap());
     let copy = fs::File::open(scene.copy().join("sparse")).unwrap();
     let meta = copy.metadata().unwrap();
     assert_eq!(meta.len(), 10 << 30);
@@ -255,7 +255,7 @@ fn what_cannot_be_copied_is_left_out_and_told() {
     std::os::unix::fs::symlink(&inner, scene.reviews()).unwrap();
     let reviews = forge_review::open_host_dir(&inner).unwrap();
     let dir = scene
-        .create_in(&reviews, Some(ProjectCopyLimits::default()))
+        .create_in(&reviews, true, LayerLimits::default())
         .unwrap();
     let copied = dir.review().mounts[0].copied.clone().unwrap();
     let told = copied.left_out_paths.into_iter();
@@ -278,18 +278,85 @@ fn what_cannot_be_copied_is_left_out_and_told() {
 
 #[test]
 fn a_limit_leaves_nothing() {
-    let limits = |entries, bytes| ProjectCopyLimits { entries, bytes };
+    let limits = |entries, bytes| LayerLimits { entries, bytes };
     let cases = [
         (limits(5, 100), "the review has more than 5 files"),
-        (limits(100, 8), "the review has more than 8 bytes to copy"),
+        (limits(100, 8), "the review has more than 8 bytes"),
     ];
     for (limits, wanted) in cases {
         let scene = scene();
         let before = snapshot(&scene.lower(), true);
-        let error = scene.try_create(Some(limits)).unwrap_err().to_string();
+        let error = scene.try_create(true, limits).unwrap_err().to_string();
         assert!(error.starts_with(wanted), "{error}");
         assert_eq!(fs::read_dir(scene.reviews()).unwrap().count(), 0);
         assert_eq!(snapshot(&scene.lower(), true), before);
+    }
+}
+
+/// The content of a layer while a run is at work, and whether it is over 1 MiB in 3 files.
+type Usage = (&'static str, fn(&Path), bool);
+
+const USAGES: [Usage; 6] = [
+    ("nothing", |_| (), false),
+    (
+        "a hole",
+        |layer| file(layer, "a").set_len(10 << 30).unwrap(),
+        false,
+    ),
+    (
+        "two names of one file",
+        |layer| {
+            file(layer, "a").write_all_at(&[1; 600 << 10], 0).unwrap();
+            fs::hard_link(layer.join("a"), layer.join("b")).unwrap();
+        },
+        false,
+    ),
+    (
+        "two files",
+        |layer| {
+            file(layer, "a").write_all_at(&[1; 600 << 10], 0).unwrap();
+            file(layer, "b").write_all_at(&[1; 600 << 10], 0).unwrap();
+        },
+        true,
+    ),
+    (
+        "room beyond the end",
+        |layer| {
+            let room = rustix::fs::FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(file(layer, "a"), room, 0, 4 << 20).unwrap();
+        },
+        true,
+    ),
+    (
+        "many names",
+        |layer| {
+            fs::create_dir_all(layer.join("a/b")).unwrap();
+            std::os::unix::fs::symlink("x", layer.join("a/c")).unwrap();
+            file(layer, "a/d");
+        },
+        true,
+    ),
+];
+
+fn file(dir: &Path, name: &str) -> fs::File {
+    fs::File::create_new(dir.join(name)).unwrap()
+}
+
+#[test]
+fn content_is_counted_while_a_run_is_at_work() {
+    for (name, write, is_over) in USAGES {
+        let scene = Scene::new();
+        let limits = LayerLimits {
+            entries: 3,
+            bytes: 1 << 20,
+        };
+        let dir = scene.try_create(false, limits).unwrap();
+        let usage = dir.usage(scene.reviews_fd().as_fd(), &limits).unwrap();
+        write(&scene.upper());
+        for is_running in [true, false] {
+            let found = usage.check(is_running);
+            assert_eq!(found.is_err(), is_over, "{name}: {found:?}");
+        }
     }
 }
 
@@ -398,7 +465,11 @@ fn reviews_are_made_and_discarded_while_others_list_them() {
             Ok::<(), ReviewError>(())
         };
         let listing = [scope.spawn(lists), scope.spawn(lists)];
-        let makes = || scene.try_create(None)?.discard(scene.reviews_fd().as_fd());
+        let makes = || {
+            scene
+                .try_create(false, LayerLimits::default())?
+                .discard(scene.reviews_fd().as_fd())
+        };
         let failed: Vec<_> = (0..300).filter_map(|_| makes().err()).collect();
         is_done.store(true, Ordering::Relaxed);
         assert!(failed.is_empty(), "{} of 300: {failed:?}", failed.len());

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge_review::{
-    ApplyReport, ChangeSelection, NewMount, OpenReview, ProjectCopyLimits, ProtectedName,
-    ReviewDir, ReviewError, ReviewLimits, ReviewedChange, RunInfo, RunReview, TreePath,
-    open_host_dir,
+    ApplyReport, ChangeSelection, LayerLimits, NewMount, OpenReview, ProtectedName, ReviewDir,
+    ReviewError, ReviewLimits, ReviewedChange, RunInfo, RunReview, TreePath, open_host_dir,
 };
 use rustix::fs::{FileType, Mode, XattrFlags};
 
@@ -80,25 +79,27 @@ impl Scene {
 
     /// Starts the run in an overlay.
     pub(crate) fn create(&self) -> ReviewDir {
-        self.try_create(None).unwrap()
+        self.try_create(false, LayerLimits::default()).unwrap()
     }
 
     /// Starts the run in a copy.
     pub(crate) fn create_copy(&self) -> ReviewDir {
-        self.try_create(Some(ProjectCopyLimits::default())).unwrap()
+        self.try_create(true, LayerLimits::default()).unwrap()
     }
 
     pub(crate) fn try_create(
         &self,
-        copy: Option<ProjectCopyLimits>,
+        copy: bool,
+        limits: LayerLimits,
     ) -> Result<ReviewDir, ReviewError> {
-        self.create_in(&self.reviews_fd(), copy)
+        self.create_in(&self.reviews_fd(), copy, limits)
     }
 
     pub(crate) fn create_in(
         &self,
         reviews: &OwnedFd,
-        copy: Option<ProjectCopyLimits>,
+        copy: bool,
+        limits: LayerLimits,
     ) -> Result<ReviewDir, ReviewError> {
         let lower = open_host_dir(&self.lower()).unwrap();
         let about = RunInfo {
@@ -114,7 +115,7 @@ impl Scene {
             protected: &[],
             copy,
         }];
-        ReviewDir::create(reviews.as_fd(), &about, &mounts)
+        ReviewDir::create(reviews.as_fd(), &about, &mounts, &limits)
     }
 
     pub(crate) fn open(&self) -> OpenReview {

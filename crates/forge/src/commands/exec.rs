@@ -87,7 +87,7 @@ pub(crate) fn run(
         ExecSite::Container(_) => presets.describe(None),
     });
     let review = match &place {
-        ExecSite::Here(_, context) => context.review.as_ref().and_then(reviewed::describe),
+        ExecSite::Here(_, context) => context.review.as_ref().map(reviewed::describe),
         ExecSite::Container(_) => None,
     };
     let described = described.into_iter().chain(review);
@@ -271,6 +271,7 @@ fn prepare(
                 run: log.dir().name(),
                 project,
                 command: log.words(),
+                limits: *grant.limits(),
             };
             reviewed::prepare(policy, layer, is_of_presets, subject, ambient)?
         }
@@ -581,9 +582,8 @@ fn run_it(
             log.not_shown(missing);
         }
         let failure = start_error(&error, program, missing, ambient);
-        let is_overlay = |run| reviewed::describe(run).is_none();
         match error.kind() {
-            ErrorKind::Enforcement if review.as_ref().is_some_and(is_overlay) => {
+            ErrorKind::Enforcement if review.as_ref().is_some_and(reviewed::is_overlay) => {
                 let hint = failure
                     .hint_text()
                     .map(|hint| format!("{hint}\n{IN_A_COPY}"));
@@ -593,8 +593,10 @@ fn run_it(
         }
     })?;
     let quiet = global.quiet || global.json;
+    let of_review = review.as_ref().map(reviewed::plan_json);
     if let Some(review) = &mut review {
-        reviewed::started(review);
+        let killer = child.killer().map_err(|error| not_started(&error))?;
+        reviewed::started(review, move || killer.kill())?;
         if !quiet {
             reviewed::print_start(review);
         }
@@ -612,7 +614,12 @@ fn run_it(
     }
     if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
-        receipt.write(as_text(child.enforcement(), presets, &plan))?;
+        receipt.write(as_text(
+            child.enforcement(),
+            presets,
+            &plan,
+            of_review.as_ref(),
+        ))?;
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
@@ -631,7 +638,12 @@ fn run_it(
     let withheld = relay.and_then(Relay::finish).filter(|_| !quiet);
     withheld.into_iter().for_each(stderr::print);
     if let Some(receipt) = &mut receipt {
-        receipt.write(as_text(child.enforcement(), presets, &plan))?;
+        receipt.write(as_text(
+            child.enforcement(),
+            presets,
+            &plan,
+            of_review.as_ref(),
+        ))?;
         receipt.check()?;
     }
     if !global.json {
@@ -642,13 +654,15 @@ fn run_it(
     }
     // Listed even if the command's end is not known: it may have changed something.
     let changes = review.map(|run| reviewed::end(run, false));
-    let exit = close_log(kept.take(), ended, &child)?;
+    let of_command = child.exceeded().as_ref().map(describe_limit);
+    let of_changes = || reviewed::exceeded(changes.as_ref()?.as_ref().ok()?).map(str::to_owned);
+    let exceeded = of_command.or_else(of_changes);
+    let exit = close_log(kept.take(), ended, &child, exceeded.clone())?;
     let changes = changes.transpose()?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
     let code = stops.exit_code().unwrap_or(code);
     if global.json {
-        let exceeded = child.exceeded().as_ref().map(describe_limit);
-        let enforcement = as_json(child.enforcement(), presets, &plan);
+        let enforcement = as_json(child.enforcement(), presets, &plan, of_review.as_ref());
         let facts = changes.as_ref().map(reviewed::to_json);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
@@ -718,13 +732,14 @@ fn close_log(
     log: Option<ExecLog>,
     ended: Result<os_sandbox::Exit, CliError>,
     child: &Child,
+    exceeded: Option<String>,
 ) -> Result<os_sandbox::Exit, CliError> {
     match (ended, log) {
         (ended, None) => ended,
         (Ok(exit), Some(log)) => {
             log.ended(&ExecOutcome {
                 exit: &exit,
-                exceeded: child.exceeded(),
+                exceeded,
                 enforcement: child.enforcement(),
             })?;
             Ok(exit)

@@ -1,6 +1,6 @@
 //! The command or run under review.
 
-use sandbox_config::Project;
+use sandbox_config::{Project, RunLimits};
 
 /// The facts for the list of reviews.
 #[cfg_attr(
@@ -13,4 +13,5 @@ pub(crate) struct ReviewSubject<'a> {
     pub(crate) project: &'a Project,
     /// The command, without secrets.
     pub(crate) command: Vec<String>,
+    pub(crate) limits: RunLimits,
 }

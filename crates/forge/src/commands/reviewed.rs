@@ -4,15 +4,17 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forge_review::{
-    CopiedTree, LeftOutReason, NewMount, ProjectCopyLimits, ReviewDir, ReviewError, ReviewLimits,
-    RunInfo, RunReview, first_foreign, open_host_dir,
+    CopiedTree, LayerLimits, LayerUsage, LeftOutReason, NewMount, ReviewDir, ReviewError,
+    ReviewLimits, RunInfo, RunReview, first_foreign, open_host_dir,
 };
 use os_sandbox::mechanism::{MountPlacement, Pattern};
 use os_sandbox::{Access, Policy};
-use sandbox_config::Grant;
+use sandbox_config::{Grant, RunLimits};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -33,6 +35,11 @@ const MAX_EXAMINED: u64 = 200_000;
 /// Paths that a note about a copy names.
 const MAX_NAMED: usize = 5;
 
+/// Shortest time between two counts of a running command's changes, and the share of the time that
+/// counting may take.
+const COUNT_PAUSE: Duration = Duration::from_millis(100);
+const PAUSES_PER_COUNT: u32 = 4;
+
 const QUESTION: &str = "[a] apply all  [s] show  [k] keep for later  [d] discard: ";
 
 /// The overlays or copies of a run. Dropped before the run has started, they are gone.
@@ -42,11 +49,55 @@ pub(crate) struct ReviewedRun {
     reviews: OwnedFd,
     /// The directory with all of the above on the host.
     path: PathBuf,
-    is_started: bool,
+    /// The limits on its changes, whatever other reviews hold.
+    limits: LayerLimits,
+    usage: Arc<LayerUsage>,
+    /// `None` before the start.
+    watch: Option<UsageWatch>,
 }
 
 /// The changes of a run.
-pub(crate) struct ReviewedChanges(RunReview);
+pub(crate) struct ReviewedChanges {
+    list: RunReview,
+    /// The limit that they met.
+    exceeded: Option<String>,
+}
+
+/// The thread that counts the changes of a run, and ends it at a limit.
+struct UsageWatch {
+    is_over: mpsc::Sender<()>,
+    thread: JoinHandle<Option<ReviewError>>,
+}
+
+impl UsageWatch {
+    fn start(
+        usage: Arc<LayerUsage>,
+        stop: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (is_over, over) = mpsc::channel();
+        let watch = move || {
+            let mut pause = COUNT_PAUSE;
+            while over.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let begun = Instant::now();
+                if let Err(error) = usage.check(true) {
+                    stop();
+                    return Some(error);
+                }
+                pause = COUNT_PAUSE.max(begun.elapsed() * PAUSES_PER_COUNT);
+            }
+            None
+        };
+        let thread = std::thread::Builder::new().name("review".to_owned());
+        let thread = thread.spawn(watch)?;
+        Ok(UsageWatch { is_over, thread })
+    }
+
+    /// Ends the thread, and returns the failure for which it ended the run.
+    fn finish(self) -> Option<ReviewError> {
+        drop(self.is_over);
+        self.thread.join().ok().flatten()
+    }
+}
 
 /// A directory that can be written, and its name in the review.
 struct ReviewedMount {
@@ -103,10 +154,7 @@ pub(crate) fn prepare(
     if mounts.is_empty() {
         return Ok((policy, None));
     }
-    let copy = match layer {
-        ReviewLayer::Overlay => None,
-        ReviewLayer::Copy => Some(ProjectCopyLimits::default()),
-    };
+    let copy = layer == ReviewLayer::Copy;
     let run = ReviewedRun::begin(&mounts, copy, subject, ambient)?;
     let mut policy = policy;
     for (mount, (shown_at, host)) in mounts.iter().zip(&shown) {
@@ -160,8 +208,7 @@ pub(crate) fn prepare_worker(
         };
         mounts.push(ReviewedMount::open(name, dir, &protected)?);
     }
-    let copy = Some(ProjectCopyLimits::default());
-    let run = ReviewedRun::begin(&mounts, copy, subject, ambient)?;
+    let run = ReviewedRun::begin(&mounts, true, subject, ambient)?;
     Ok((run.relocated(&grant)?, Some(run)))
 }
 
@@ -183,11 +230,15 @@ pub(crate) fn resume_worker(
         )
         .hint("begin a new run"),
     })?;
+    let limits = layer_limits(grant.limits());
+    let usage = dir.usage(reviews.as_fd(), &limits);
     let run = ReviewedRun {
         path: own_path(run, ambient)?,
+        limits,
+        usage: Arc::new(usage.map_err(|error| failed(&error))?),
         dir: Some(dir),
         reviews,
-        is_started: true,
+        watch: None,
     };
     Ok((run.relocated(grant)?, run))
 }
@@ -204,7 +255,7 @@ fn own_path(run: &str, ambient: &Ambient) -> Result<PathBuf, CliError> {
 impl ReviewedRun {
     fn begin(
         mounts: &[ReviewedMount],
-        copy: Option<ProjectCopyLimits>,
+        copy: bool,
         subject: ReviewSubject<'_>,
         ambient: &Ambient,
     ) -> Result<Self, CliError> {
@@ -230,12 +281,17 @@ impl ReviewedRun {
             .collect();
         let reviews = review::open_reviews(ambient)?;
         let path = own_path(&about.run, ambient)?;
-        let made = ReviewDir::create(reviews.as_fd(), &about, &new);
+        let limits = layer_limits(&subject.limits);
+        let made = ReviewDir::create(reviews.as_fd(), &about, &new, &limits);
+        let dir = made.map_err(|error| failed(&error))?;
+        let usage = dir.usage(reviews.as_fd(), &limits);
         Ok(ReviewedRun {
-            dir: Some(made.map_err(|error| failed(&error))?),
+            limits,
+            usage: Arc::new(usage.map_err(|error| failed(&error))?),
+            dir: Some(dir),
             reviews,
             path,
-            is_started: false,
+            watch: None,
         })
     }
 
@@ -270,21 +326,40 @@ fn copied(review: &RunReview) -> Option<CopiedTree> {
     })
 }
 
-/// Describes the copies of a run in a few words; `None` for overlays.
-pub(crate) fn describe(run: &ReviewedRun) -> Option<String> {
-    let copied = run.copied()?;
-    Some(format!(
-        "changes are made in a copy of {} files and directories, {} bytes, and wait for a review",
-        copied.objects, copied.bytes
-    ))
+/// Returns `true` if the run works in overlays, not in copies.
+pub(crate) fn is_overlay(run: &ReviewedRun) -> bool {
+    run.copied().is_none()
+}
+
+/// Describes the review of a run in a few words.
+pub(crate) fn describe(run: &ReviewedRun) -> String {
+    match run.copied() {
+        Some(copied) => format!(
+            "changes are made in a copy of {} files and directories, {} bytes, and wait for a review",
+            copied.objects, copied.bytes
+        ),
+        None => "changes are made in an overlay, and wait for a review".to_owned(),
+    }
+}
+
+/// Returns the plan of a review: its directories, and the limits on their changes.
+pub(crate) fn plan_json(run: &ReviewedRun) -> Value {
+    let mounts = run.dir.iter().flat_map(|dir| &dir.review().mounts);
+    let limits = run.usage.limits();
+    json!({
+        "in": if is_overlay(run) { "overlay" } else { "copy" },
+        "directories": mounts.map(|mount| escape_path(&mount.host)).collect::<Vec<_>>(),
+        "max_bytes": limits.bytes,
+        "max_files": limits.entries,
+    })
 }
 
 /// Prints the size of the copies of a run, and their gaps.
 pub(crate) fn print_start(run: &ReviewedRun) {
-    let (Some(text), Some(copied)) = (describe(run), run.copied()) else {
+    let Some(copied) = run.copied() else {
         return;
     };
-    stderr::print(format!("review: {text}"));
+    stderr::print(format!("review: {}", describe(run)));
     if copied.left_out > 0 {
         let first = copied.left_out_paths.iter().take(MAX_NAMED);
         let first: Vec<String> = first
@@ -312,9 +387,15 @@ fn reason(reason: LeftOutReason) -> &'static str {
     }
 }
 
-/// From now on there can be changes.
-pub(crate) fn started(run: &mut ReviewedRun) {
-    run.is_started = true;
+/// From now on there can be changes. `stop` ends the run at a limit of them.
+pub(crate) fn started(
+    run: &mut ReviewedRun,
+    stop: impl FnOnce() + Send + 'static,
+) -> Result<(), CliError> {
+    let watch = UsageWatch::start(Arc::clone(&run.usage), stop);
+    let watch = watch.map_err(|error| refused(format!("cannot count the changes: {error}")))?;
+    run.watch = Some(watch);
+    Ok(())
 }
 
 /// Lists the changes. A run without changes leaves nothing, unless it goes on later: then its copies
@@ -324,8 +405,16 @@ pub(crate) fn end(mut run: ReviewedRun, goes_on: bool) -> Result<ReviewedChanges
         return Err(refused("the review is over".to_owned()));
     };
     let name = dir.review().run.clone();
+    let met = run.watch.take().and_then(UsageWatch::finish);
+    let exceeded = met.or_else(|| run.usage.check(false).err());
+    let is_copy = copied(dir.review()).is_some();
+    let exceeded = exceeded.map(|error| describe_limit(&run, is_copy, &error));
     review::record(&mut dir).map_err(|failure| {
-        failure.hint(format!("the changes are kept: forge review show {name}"))
+        let met = exceeded.iter().map(|limit| format!("limit: {limit}\n"));
+        let met: String = met.collect();
+        failure.hint(format!(
+            "{met}the changes are kept: forge review show {name}"
+        ))
     })?;
     let list = dir.review().clone();
     if !goes_on {
@@ -335,24 +424,65 @@ pub(crate) fn end(mut run: ReviewedRun, goes_on: bool) -> Result<ReviewedChanges
         };
         removed.map_err(|error| failed(&error))?;
     }
-    Ok(ReviewedChanges(list))
+    Ok(ReviewedChanges { list, exceeded })
+}
+
+/// Returns the limit that the changes met.
+pub(crate) fn exceeded(changes: &ReviewedChanges) -> Option<&str> {
+    changes.exceeded.as_deref()
+}
+
+/// Describes a limit on the size of changes, with its key.
+fn describe_limit(run: &ReviewedRun, is_copy: bool, error: &ReviewError) -> String {
+    let ReviewError::Limit { limit, unit, path } = error else {
+        let error = escape(&error.to_string());
+        return format!("the changes cannot be counted: {error}");
+    };
+    let subject = if is_copy {
+        "copy holds"
+    } else {
+        "changes hold"
+    };
+    let others = match run.usage.limits() == run.limits {
+        true => "",
+        false => "; other reviews hold the rest",
+    };
+    match *unit {
+        "files" => {
+            format!("the {subject} more than {limit} files (limits.review_files{others})")
+        }
+        "bytes" => {
+            let size = match limit % (1 << 20) {
+                0 => format!("{} MiB", limit >> 20),
+                _ => format!("{limit} bytes"),
+            };
+            format!("the {subject} more than {size} (limits.review_mb{others})")
+        }
+        unit => format!(
+            "the {subject} more than {limit} {unit}, at {}",
+            escape(path)
+        ),
+    }
 }
 
 /// Returns the name of the run, and the number of its changes.
 pub(crate) fn facts(changes: &ReviewedChanges) -> (&str, usize) {
-    (&changes.0.run, changes.0.changes().count())
+    (&changes.list.run, changes.list.changes().count())
 }
 
 /// Returns the facts for programs, with the size of the copies.
 pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {
     let (run, count) = facts(changes);
     let mut object = json!({ "run": run, "changes": count });
-    if let Some(copied) = copied(&changes.0) {
+    if let Some(copied) = copied(&changes.list) {
         object["copy"] = json!({
             "objects": copied.objects,
             "bytes": copied.bytes,
             "left_out": copied.left_out,
         });
+    }
+    if let Some(limit) = exceeded(changes) {
+        object["exceeded"] = json!(limit);
     }
     object
 }
@@ -371,10 +501,19 @@ pub(crate) fn show(global: &Global, ambient: &Ambient, changes: &ReviewedChanges
     }
 }
 
+/// Returns the limits on the changes of one run.
+fn layer_limits(limits: &RunLimits) -> LayerLimits {
+    let default = LayerLimits::default();
+    LayerLimits {
+        entries: limits.review_files().unwrap_or(default.entries),
+        bytes: limits.review_bytes().unwrap_or(default.bytes),
+    }
+}
+
 impl Drop for ReviewedRun {
     fn drop(&mut self) {
         if let Some(dir) = self.dir.take()
-            && !self.is_started
+            && self.watch.is_none()
             && let Err(error) = dir.discard(self.reviews.as_fd())
         {
             stderr::print(format!("warning: an empty review is left: {error}"));
@@ -397,7 +536,10 @@ fn review_name(shown_at: &str, index: usize) -> String {
 
 /// Prints what the command changed, and what a person can do with it.
 fn print(changes: &ReviewedChanges, lines: Option<u16>) {
-    let ReviewedChanges(list) = changes;
+    let ReviewedChanges { list, exceeded } = changes;
+    if let Some(limit) = exceeded {
+        stderr::print(format!("limit: {limit}"));
+    }
     let all = review::listing::summary(list);
     if list.changes().next().is_none() {
         stderr::print("review: no changes");
@@ -450,7 +592,12 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
         ..ReviewLimits::default()
     };
     // A copy belongs to this user.
-    for mount in changes.0.mounts.iter().filter(|one| one.copied.is_none()) {
+    for mount in changes
+        .list
+        .mounts
+        .iter()
+        .filter(|one| one.copied.is_none())
+    {
         let found = open_host_dir(&mount.host)
             .ok()
             .and_then(|lower| first_foreign(&lower, &limits).ok()?);
@@ -469,7 +616,7 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
 
 /// Asks the person at the terminal what to do with the changes. Without an answer they are kept.
 fn ask(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) -> Result<(), CliError> {
-    let ReviewedChanges(list) = changes;
+    let ReviewedChanges { list, .. } = changes;
     let mut terminal = PromptTerminal::Standard;
     let failed =
         |error: std::io::Error| CliError::new(ExitKind::Negative, "terminal", error.to_string());
@@ -512,7 +659,12 @@ fn failed(error: &ReviewError) -> CliError {
     match error {
         ReviewError::Limit { .. } => failure.hint(
             "the changes are made in a copy of the directory: move what can be made again out of \
-             it, such as build output, or show a smaller directory",
+             it, such as build output, show a smaller directory, or set `limits.review_mb` and \
+             `limits.review_files`",
+        ),
+        ReviewError::Full { .. } => failure.hint(
+            "apply or discard some, with `forge review` in their projects, or set \
+             `limits.review_mb` and `limits.review_files`: together they may hold four times as much",
         ),
         _ => failure,
     }

@@ -47,7 +47,15 @@ pub(crate) fn resume_worker(
     Err(unavailable())
 }
 
-pub(crate) fn describe(run: &ReviewedRun) -> Option<String> {
+pub(crate) fn describe(run: &ReviewedRun) -> String {
+    match *run {}
+}
+
+pub(crate) fn plan_json(run: &ReviewedRun) -> Value {
+    match *run {}
+}
+
+pub(crate) fn is_overlay(run: &ReviewedRun) -> bool {
     match *run {}
 }
 
@@ -55,12 +63,19 @@ pub(crate) fn print_start(run: &ReviewedRun) {
     match *run {}
 }
 
-pub(crate) fn started(run: &mut ReviewedRun) {
+pub(crate) fn started(
+    run: &mut ReviewedRun,
+    _stop: impl FnOnce() + Send + 'static,
+) -> Result<(), CliError> {
     match *run {}
 }
 
 pub(crate) fn end(run: ReviewedRun, _goes_on: bool) -> Result<ReviewedChanges, CliError> {
     match run {}
+}
+
+pub(crate) fn exceeded(changes: &ReviewedChanges) -> Option<&str> {
+    match *changes {}
 }
 
 pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use forge_review::{NewMount, ReviewDir, RunInfo, open_host_dir};
+use forge_review::{LayerLimits, NewMount, ReviewDir, RunInfo, open_host_dir};
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::Value;
 
@@ -54,14 +54,14 @@ impl Scene {
             ".git/hooks".to_owned(),
         ];
         let mounts = [NewMount {
-            copy: None,
+            copy: false,
             name: "project",
             lower: lower.as_fd(),
             host: &project,
             protected: &protected,
         }];
         let reviews = open_host_dir(&self.reviews()).unwrap();
-        ReviewDir::create(reviews.as_fd(), &about, &mounts).unwrap()
+        ReviewDir::create(reviews.as_fd(), &about, &mounts, &LayerLimits::default()).unwrap()
     }
 
     fn upper(&self) -> PathBuf {

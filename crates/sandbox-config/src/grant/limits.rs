@@ -154,6 +154,12 @@ section! {
         /// seven eighths of the machine's. Where the mechanism cannot count the sum, each process
         /// has this limit.
         memory_mb: ImpliedAmount<MIB> = 16384 => memory_bytes() -> Option<u64>;
+        /// MiB that the changes of a command or run with `--review` may hold until they are applied
+        /// or discarded; of a run in a copy, the whole copy. Holes do not count. All reviews that
+        /// wait may hold four times as much together.
+        review_mb: ImpliedAmount<MIB> = 8192 => review_bytes() -> Option<u64>;
+        /// Files and directories that they may hold, by these rules.
+        review_files: ImpliedAmount = 200000 => review_files() -> Option<u64>;
         /// Tokens that a worker and the workers that it calls may use. `null`: no limit.
         max_tokens: AmountOrNull = 500000 => max_tokens() -> Option<u64>;
         /// Tool calls that a worker and the workers that it calls may make. A turn that would
@@ -198,6 +204,8 @@ limits:
   repeat_calls: 3
   processes: 64
   memory_mb: 1024
+  review_mb: 2048
+  review_files: 50000
 ";
     also component_wise;
 }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionEntry, DecisionRecord, Recorder, Verdict, VerdictReason};
-use os_sandbox::{Backend, Enforcement, Exceeded};
+use os_sandbox::{Backend, Enforcement};
 use sandbox_config::Project;
 use sandbox_names::hex;
 use serde_json::json;
@@ -33,7 +33,7 @@ pub(super) struct ExecLog {
 /// The result of a command.
 pub(super) struct ExecOutcome<'a> {
     pub(super) exit: &'a os_sandbox::Exit,
-    pub(super) exceeded: Option<Exceeded>,
+    pub(super) exceeded: Option<String>,
     pub(super) enforcement: &'a Enforcement,
 }
 
@@ -184,12 +184,9 @@ impl ExecLog {
     }
 
     pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), CliError> {
-        self.record.events.extend(ended.exceeded.map(|limit| {
-            PolicyEvent::new(
-                EventKind::Exceeded,
-                super::end_report::describe_limit(&limit),
-            )
-        }));
+        let exceeded = ended.exceeded.iter();
+        let events = &mut self.record.events;
+        events.extend(exceeded.map(|limit| PolicyEvent::new(EventKind::Exceeded, limit)));
         self.enforced(ended.enforcement);
         let code = match ended.exit {
             os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),

@@ -12,20 +12,25 @@ pub(super) fn as_text(
     enforcement: &Enforcement,
     presets: Option<&ActivePresets>,
     plan: &Plan,
+    review: Option<&Value>,
 ) -> String {
-    serde_json::to_string_pretty(&as_json(enforcement, presets, plan)).unwrap_or_default()
+    serde_json::to_string_pretty(&as_json(enforcement, presets, plan, review)).unwrap_or_default()
 }
 
-/// Returns the receipt, with the presets that were used.
+/// Returns the receipt, with the presets that were used and the plan of the review.
 pub(super) fn as_json(
     enforcement: &Enforcement,
     presets: Option<&ActivePresets>,
     plan: &Plan,
+    review: Option<&Value>,
 ) -> Value {
     // It has no maps with keys other than strings, and no numbers outside JSON.
     let mut receipt = serde_json::to_value(enforcement).unwrap_or_default();
     if let Some(presets) = presets {
         receipt["presets"] = presets.to_json(plan);
+    }
+    if let Some(review) = review {
+        receipt["review"] = review.clone();
     }
     receipt
 }

@@ -17,7 +17,7 @@ mod run_record;
 
 use std::sync::Arc;
 
-use forge_runtime::{Model as _, RunReport, Session, SessionBuilder};
+use forge_runtime::{Model as _, RunOutcome, RunReport, Session, SessionBuilder};
 use forge_tools::Redactor;
 use sandbox_config::Worker;
 use serde_json::{Value, json};
@@ -102,7 +102,8 @@ fn run_worker(
     let session = kept.with_answer_schema(session).build();
     let mut review = kept.review.take();
     if let Some(review) = &mut review {
-        reviewed::started(review);
+        let stopper = session.clone();
+        reviewed::started(review, move || stopper.cancel())?;
         if !global.quiet {
             reviewed::print_start(review);
         }
@@ -154,8 +155,17 @@ fn run_worker(
     if let Some(changes) = changes.as_ref().filter(|_| !global.quiet) {
         reviewed::show(global, ambient, changes);
     }
+    let exceeded = changes
+        .as_ref()
+        .and_then(reviewed::exceeded)
+        .map(str::to_owned);
     told.report = report;
     match (stopped, &told.report) {
+        (None, Some(report)) if report.end == RunOutcome::Cancelled && exceeded.is_some() => {
+            let text = exceeded.unwrap_or_default();
+            let failure = CliError::new(ExitKind::Limit, "review.limit", text);
+            Err(failure.hint("apply or discard the changes, or set a larger limit"))
+        }
         (None, Some(report)) => {
             let can_ask = ambient.reason_not_to_ask(global.no_input).is_none();
             exit_status::exit(

@@ -134,6 +134,7 @@ impl RunRecord {
             run: dir.name(),
             project: &chosen.project,
             command: words.chain(input).map(str::to_owned).collect(),
+            limits: *chosen.grant.limits(),
         };
         let (grant, review) = reviewed::prepare_worker(chosen.grant.clone(), subject, ambient)?;
         chosen.grant = grant;

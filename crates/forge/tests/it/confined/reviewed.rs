@@ -575,3 +575,140 @@ fn a_command_works_in_a_copy() {
     let args = ["exec", "--review", "--mechanism", "landlock", "--", "true"];
     world.forge(&args).code(125).says(&["--review=copy"]);
 }
+
+/// A command under review, and the limit that it meets.
+struct Bound {
+    limits: &'static str,
+    command: &'static str,
+    code: i32,
+    /// `None`: it meets no limit.
+    says: Option<&'static str>,
+}
+
+const BOUNDS: [Bound; 6] = [
+    Bound {
+        limits: "review_mb: 8",
+        command: "head -c 40000000 /dev/zero > large; sleep 60",
+        code: 137,
+        says: Some("more than 8 MiB (limits.review_mb)"),
+    },
+    Bound {
+        limits: "review_files: 500",
+        command: "mkdir d; for i in $(seq 2000); do : > d/f$i; done; sleep 60",
+        code: 137,
+        says: Some("more than 500 files (limits.review_files)"),
+    },
+    Bound {
+        limits: "review_mb: 8",
+        command: "mkdir -m 300 d; head -c 40000000 /dev/zero > d/large; sleep 60",
+        code: 137,
+        says: Some("more than 8 MiB (limits.review_mb)"),
+    },
+    // Met before it is noticed: the command has ended.
+    Bound {
+        limits: "review_files: 10",
+        command: "seq 20 | while read i; do : > f$i; done",
+        code: 0,
+        says: Some("more than 10 files (limits.review_files)"),
+    },
+    Bound {
+        limits: "review_mb: 1",
+        command: "truncate -s 10G sparse; sleep 0.5",
+        code: 0,
+        says: None,
+    },
+    Bound {
+        limits: "review_mb: 8, review_files: 10",
+        command: "head -c 4000000 /dev/zero > large; sleep 0.5",
+        code: 0,
+        says: None,
+    },
+];
+
+#[test]
+fn changes_have_a_limit() {
+    let overlays = has_overlays().then_some("--review=overlay");
+    for layer in ["--review=copy"].into_iter().chain(overlays) {
+        for row in &BOUNDS {
+            let world = world(&format!("{PROJECT}limits: {{ {} }}\n", row.limits));
+            let ran = world.forge(&["exec", layer, "--", "sh", "-c", row.command]);
+            ran.code(row.code);
+            match row.says {
+                Some(says) => ran.says(&["limit: ", says]),
+                None => ran.says(&["added"]),
+            };
+            assert_eq!(
+                ran.stderr.contains("limit: "),
+                row.says.is_some(),
+                "{}",
+                ran.stderr
+            );
+            assert!(world.audit().contains(row.says.unwrap_or_default()));
+            untouched(&world);
+            // What is there stays, and can be applied.
+            world.forge(&["review", "apply"]).code(0);
+            let made = |name: &str| world.project().join(name).exists();
+            assert!(made("large") || made("d") || made("f1") || made("sparse"));
+        }
+    }
+}
+
+/// Four reviews may wait that are as large as the limit of one; nothing of a refused one is left.
+#[test]
+fn all_reviews_have_a_limit() {
+    let world = world(&format!("{PROJECT}limits: {{ review_mb: 4 }}\n"));
+    let write = |more: &str| {
+        let command = format!("head -c 4000000 /dev/zero > large{more}");
+        world.forge(&["exec", "--review=copy", "--", "sh", "-c", &command])
+    };
+    for _ in 0..4 {
+        write("").code(0);
+    }
+    let told = "bytes (limits.review_mb; other reviews hold the rest)";
+    write("; sleep 60").code(137).says(&["limit: ", told]);
+    write("").code(125).says(&[
+        "the reviews that wait hold 16777216 bytes together",
+        "exec_",
+        "limits.review_mb",
+    ]);
+    assert_eq!(reviews(&world), 5);
+}
+
+#[test]
+fn the_receipt_has_the_plan_of_a_review() {
+    let world = world(&format!("{PROJECT}limits: {{ review_mb: 8 }}\n"));
+    let ran = world.forge(&["exec", "--json", "--review=copy", "--", "sh", "-c", CHANGE]);
+    let object: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    let plan = &object["enforcement"]["review"];
+    let here = world.project();
+    assert_eq!(plan["in"], "copy", "{object}");
+    assert_eq!(plan["directories"][0], here.to_str().unwrap());
+    assert_eq!(
+        (&plan["max_bytes"], &plan["max_files"]),
+        (&(8 << 20).into(), &200_000.into())
+    );
+}
+
+const GROWS: &str = r#"
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: write_file, args: { path: /one.txt, content: "1\n" } }
+        - { tool: write_file, args: { path: /two.txt, content: "2\n" } }
+        - { tool: write_file, args: { path: /three.txt, content: "3\n" } }
+    - calls: [{ tool: shell, args: { command: "sleep 60" } }]
+    - say: done
+"#;
+
+#[test]
+fn a_run_whose_copy_grows_is_ended() {
+    let world = worker_world(GROWS);
+    let before = tree(&world, true);
+    let ran = world.play(&["--review", "-c", "limits.review_files=14"]);
+    ran.code(5)
+        .says(&["the copy holds more than 14 files (limits.review_files)"]);
+    assert_eq!(tree(&world, true), before);
+    world.forge(&["review", "apply"]).code(0);
+    assert!(world.project().join("three.txt").exists());
+}
