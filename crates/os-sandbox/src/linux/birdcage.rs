@@ -66,6 +66,7 @@ pub(crate) fn compose(
         }
     }
     for (mount, names) in mounts.iter().zip(names) {
+        let sealed = names.sealed();
         for found in &names.found {
             let host = mount.host.join(&found.below);
             let access = access_of(mounts, &host);
@@ -75,7 +76,9 @@ pub(crate) fn compose(
             let identity = mount.identity_below(&found.below)?;
             let kept = access.intersection(Access::READ.union(Access::EXECUTE));
             shown.insert(host, (kept, Some(identity)));
-            hold_way(&mut shown, mounts, mount, &found.below)?;
+            if !found.is_in(&sealed) {
+                hold_way(&mut shown, mounts, mount, &found.below)?;
+            }
         }
     }
 

@@ -161,15 +161,9 @@ impl Linked {
         }
     }
 
-    /// Returns `true` if a directory can contain protected names or links; objects configure
-    /// nothing, and they are many.
-    pub(crate) fn looks_into(&self, name: &OsStr) -> bool {
-        !["objects", "refs"].iter().any(|data| name == *data)
-    }
-
-    /// Returns `true` for a directory of logs: its entries have the names of branches.
+    /// Returns `true` for a directory whose entries have the names of branches.
     pub(crate) fn is_data(&self, below: &Path) -> bool {
-        below.starts_with("logs")
+        below.starts_with("logs") || below.starts_with("refs")
     }
 }
 
@@ -210,6 +204,42 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
         if let MountPlacement::Covers(outer) = inner.place {
             mount_point(&mounts[outer], inner, inner_policy, &policy.mounts()[outer])?;
         }
+    }
+    Ok(mounts)
+}
+
+/// Opens the directories of programs, which are apart from every mount. A missing one is not shown.
+pub(crate) fn program_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
+    let mut mounts = Vec::new();
+    for programs in policy.programs() {
+        let failed = |error| {
+            let shown = programs.shown_at().display();
+            Error::io(format!("could not open the programs at {shown}"), error)
+        };
+        let host = match std::fs::canonicalize(programs.host()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            host => host.map_err(failed)?,
+        };
+        let handle = File::options()
+            .read(true)
+            .custom_flags(OFlag::O_PATH.bits())
+            .open(&host)
+            .map_err(failed)?;
+        mounts.push(HostMount {
+            is_dir: handle.metadata().map_err(failed)?.is_dir(),
+            host,
+            inside: programs.shown_at().to_string_lossy().into_owned(),
+            access: Access::READ.union(Access::EXECUTE),
+            place: MountPlacement::Named,
+            handle,
+            guards: MountGuards::default(),
+            is_unguarded: false,
+            linked: None,
+            covered: Vec::new(),
+            led: OnceLock::new(),
+            overlay: None,
+            in_overlay: false,
+        });
     }
     Ok(mounts)
 }

@@ -57,6 +57,7 @@ mod pins;
 mod probe;
 #[cfg(target_os = "linux")]
 mod proofs;
+mod protected_dirs;
 // Plays a stricter kernel; its own main is not called here.
 #[cfg(target_os = "linux")]
 #[expect(dead_code, reason = "one file for two programs")]
@@ -245,6 +246,7 @@ fn tests() -> Vec<Test> {
             ("hosts", hosts::all),
             ("holds", holds::all),
             ("guards", guards::all),
+            ("protected_dirs", protected_dirs::all),
             ("limits", limits::all),
             ("tracing", tracing::all),
             ("denials", denials::all),
@@ -254,7 +256,9 @@ fn tests() -> Vec<Test> {
             ("git_files", git_files::all),
         ];
         let made_otherwise = match mechanism {
-            fixture::Mechanism::BubblewrapByPath => &["pins", "parts", "commands"][..],
+            fixture::Mechanism::BubblewrapByPath => {
+                &["pins", "parts", "commands", "protected_dirs"][..]
+            }
             // As without bubblewrap, but for the mounts.
             fixture::Mechanism::BubblewrapAlone => &["pins", "parts", "commands", "proofs"],
             _ => &[],

@@ -26,7 +26,7 @@ pub(super) mod state;
 pub(super) mod survey;
 pub(super) mod sweep;
 
-use super::host_mount::HostMount;
+use super::host_mount::{HostMount, program_mounts};
 use super::start::sockets;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Policy, UnixSockets};
@@ -42,6 +42,8 @@ pub(super) struct Guarded {
     pub(super) notes: Vec<(Promise, String)>,
     /// Remarks that weaken no promise.
     pub(super) remarks: Vec<(Promise, String)>,
+    /// Directories of programs, and the sockets of the host below them.
+    pub(super) programs: (Vec<HostMount>, Vec<ScanResult>),
 }
 
 /// Scans the mounts if nothing can be mounted over the names: the only other measure is a second
@@ -59,6 +61,7 @@ pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Err
         held: None,
         notes: notes.into_iter().collect(),
         remarks: Vec::new(),
+        programs: Default::default(),
     })
 }
 
@@ -68,7 +71,13 @@ pub(super) fn guard(
     state_dir: Option<&Path>,
 ) -> Result<Guarded, Error> {
     let mut names = everywhere(policy, mounts)?;
-    let unlisted = unlisted(mounts, &names);
+    let programs = match policy.unix_sockets() {
+        UnixSockets::Own => program_mounts(policy)?,
+        UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => Vec::new(),
+    };
+    let programs_names = everywhere(policy, &programs)?;
+    let mut unlisted = unlisted(mounts, &names);
+    unlisted.extend(self::unlisted(&programs, &programs_names));
     let remarks = (!unlisted.is_empty()).then(|| {
         let what = few(&unlisted);
         let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
@@ -108,6 +117,7 @@ pub(super) fn guard(
         held,
         notes,
         remarks: remarks.into_iter().chain(closed).chain(unread).collect(),
+        programs: (programs, programs_names),
     })
 }
 

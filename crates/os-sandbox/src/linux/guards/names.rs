@@ -1,13 +1,15 @@
 //! Finds the names that a policy protects or hides below the mounts, before a start and once more
 //! after the end. The walk follows no links and visits the nearest names first. It needs only names
-//! and their kinds, which a directory's listing has, so a file costs no system call of its own. If
-//! a directory cannot be examined, the result is [`ScanResult::incomplete`]: then the command is
-//! not started, or its output is not passed on.
+//! and their kinds, which a directory's listing has, so a file costs no system call of its own. A
+//! protected directory is entered too, because a command reads it: hidden names and sockets are in
+//! it like anywhere, and its links lead to files that other programs obey. If a directory cannot be
+//! examined, the result is [`ScanResult::incomplete`]: then the command is not started, or its
+//! output is not passed on.
 
 use super::super::below;
 use super::super::git_audit::bare;
 use super::super::git_audit::repository;
-use super::super::host_mount::{HostMount, Led, Linked};
+use super::super::host_mount::{HostMount, Led};
 use super::listings::{Lister, ListingCache};
 use super::ready_patterns::{Guards, LastNames};
 use super::secrets::Secrets;
@@ -52,7 +54,7 @@ pub(crate) struct ScanResult {
     pub(crate) links: Vec<PathBuf>,
     /// Directories that git recognizes as repositories under any name.
     pub(crate) bare: Vec<PathBuf>,
-    /// Local sockets outside of protected and hidden directories.
+    /// Local sockets outside of hidden directories.
     sockets: Vec<PathBuf>,
     /// Directories called `.git` that are not protected as a whole.
     pub(crate) repositories: Vec<PathBuf>,
@@ -186,15 +188,38 @@ pub(crate) fn find_but(
     let git_matters = bare::matters(policy, protect);
     let notable = LastNames::new(protect.iter().chain(hide), beside_patterns());
     let (protected_names, hidden_names) = (Guards::new(protect), Guards::new(hide));
-    let secrets = Secrets::new(mount, earlier.is_none());
+    let is_first = earlier.is_none();
+    let secrets = Secrets::new(mount, is_first);
     let mut lister = Lister::new(mount, earlier);
-    let mut queue = VecDeque::from([PathBuf::new()]);
+    // `true` for a directory in which the command cannot change a name.
+    let mut queue = VecDeque::from([(PathBuf::new(), false)]);
+    // Directories that are protected as a whole.
+    let mut sealed_dirs: Vec<PathBuf> = Vec::new();
+    let mut followed: HashSet<PathBuf> = HashSet::new();
     let mut again = 0usize;
     let mut guarded_links: Vec<PathBuf> = Vec::new();
     let mut attributes: Vec<PathBuf> = Vec::new();
-    while let Some(below) = queue.pop_front() {
+    loop {
+        let Some((below, sealed)) = queue.pop_front() else {
+            // Links and configuration lead to further directories, which have links of their own.
+            let links = std::mem::take(&mut guarded_links);
+            let led = match protect.is_empty() {
+                true => Vec::new(),
+                false => names.follow(mount, &links, &attributes, &mut followed, known),
+            };
+            let led = led
+                .into_iter()
+                .filter(|led| !sealed_dirs.iter().any(|top| led.starts_with(top)));
+            let led: Vec<PathBuf> = led.collect();
+            if led.is_empty() || names.incomplete.is_some() {
+                break;
+            }
+            sealed_dirs.extend(led.iter().cloned());
+            queue.extend(led.into_iter().map(|led| (led, true)));
+            continue;
+        };
         if lister.is_due() {
-            let pending = std::iter::once(&below).chain(&queue);
+            let pending = std::iter::once(&below).chain(queue.iter().map(|(path, _)| path));
             lister.list_ahead(pending, &|name| notable.may_have(name));
         }
         let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
@@ -202,7 +227,7 @@ pub(crate) fn find_but(
         let place = git_matters.then(|| repository::GitDirLocation::of(mount, &below, &names.bare));
         let place = place.flatten();
         // `true` if every name in the directory has a meaning.
-        let whole = in_git || part || place.is_some();
+        let whole = !sealed && (in_git || part || place.is_some());
         let mut list = |below: &Path| lister.list(below, whole, &|name| notable.may_have(name));
         let listed = match list(&below) {
             Err(Errno::EACCES | Errno::EPERM) if !known(&below, false) => match &mut opened {
@@ -223,8 +248,9 @@ pub(crate) fn find_but(
                     break;
                 }
                 let around = below.parent().unwrap_or(Path::new("")).to_owned();
-                queue.retain(|path| path.parent() != Some(&around));
-                queue.push_back(around);
+                queue.retain(|(path, _)| path.parent() != Some(&around));
+                let sealed = sealed_dirs.iter().any(|top| around.starts_with(top));
+                queue.push_back((around, sealed));
                 continue;
             }
             Err(Errno::EACCES | Errno::EPERM) => {
@@ -270,6 +296,36 @@ pub(crate) fn find_but(
         let entries = listing.entries.iter().filter(is_seen);
         for (name, kind) in entries.clone() {
             let kind = *kind;
+            if sealed {
+                let path = below.join(name);
+                let candidate = secrets.candidate(&below, name, kind);
+                let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
+                if kind.is_symlink() {
+                    if guarded_links.len() >= MAX_LINKS {
+                        names.incomplete = Some(format!(
+                            "{} has more than {MAX_LINKS} links in protected directories",
+                            mount.inside
+                        ));
+                        break;
+                    }
+                    if name != ".git" {
+                        guarded_links.push(path);
+                    }
+                } else if hidden_names.has(&named, name, &holds) {
+                    // Why: after the end, no name here is the command's.
+                    if is_first {
+                        names.add(mount, path, kind, true);
+                    }
+                } else if kind == FileType::Socket {
+                    names.sockets.push(path);
+                } else if kind.is_dir() {
+                    if git_matters && name == ".git" {
+                        names.whole.push(path.clone());
+                    }
+                    queue.push_back((path, true));
+                }
+                continue;
+            }
             let is_config =
                 |place: &repository::GitDirLocation| kind.is_file() && place.is_config(name);
             if in_git && policy.checks_git_config() && place.as_ref().is_some_and(is_config) {
@@ -313,31 +369,43 @@ pub(crate) fn find_but(
                 if name == ".git" && kind.is_dir() {
                     names.whole.push(path.clone());
                 }
+                if kind.is_dir() && !hidden {
+                    sealed_dirs.push(path.clone());
+                    queue.push_back((path.clone(), true));
+                }
                 if !known(&path, kind.is_symlink()) {
-                    names.add(mount, path, kind, hidden);
+                    let is_open = || own_sockets && kind == FileType::Socket;
+                    let closed = hidden || is_open() && !is_placeholder(mount, &path);
+                    names.add(mount, path, kind, closed);
                 }
             } else if kind == FileType::Socket {
                 names.sockets.push(below.join(name));
             } else if kind.is_dir() {
-                let skipped = |one: &Linked| top && !one.looks_into(name);
-                if mount.linked.as_ref().is_some_and(skipped) {
-                    continue;
-                }
                 let path = below.join(name);
                 if name == ".git" {
                     names.repositories.push(path.clone());
                 }
-                queue.push_back(path);
+                queue.push_back((path, false));
             }
         }
         let may_be_git_dir = git_matters && (!in_git || among_modules);
         let parts = may_be_git_dir.then(|| bare::parts_of_git_dir(policy, among_modules, entries));
-        if let Some(parts) = parts.flatten() {
+        let parts = parts.flatten();
+        if sealed && parts.is_some() {
+            names.whole.push(below);
+        } else if let Some(parts) = parts {
             for (name, kind) in parts {
                 let path = below.join(&name);
                 if repository::is_state(&name) && policy.git() == Git::Commit {
                     names.states.push(path);
-                } else if !known(&path, kind.is_symlink()) {
+                    continue;
+                }
+                let queued = queue.iter_mut().rev().take(listing.entries.len());
+                for (_, sealed) in queued.filter(|(below, _)| *below == path) {
+                    *sealed = true;
+                    sealed_dirs.push(path.clone());
+                }
+                if !known(&path, kind.is_symlink()) {
                     names.add(mount, path, kind, false);
                 }
             }
@@ -349,12 +417,10 @@ pub(crate) fn find_but(
     }
     names.memory = lister.memory;
     names.unread = secrets.into_unread();
-    if !protect.is_empty() && names.incomplete.is_none() {
-        names.follow(mount, &guarded_links, &attributes, known);
-    }
-    if again > 0 || !names.bare.is_empty() {
+    if again > 0 || !names.bare.is_empty() || !names.led.is_empty() {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));
+        names.sockets.retain(|socket| once.insert(socket.clone()));
         names.links.retain(|link| once.insert(link.clone()));
         names.repositories.retain(|git| once.insert(git.clone()));
         let mut once = HashSet::new();
@@ -414,6 +480,16 @@ fn moved(errno: Errno) -> bool {
     matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
 }
 
+/// Returns `true` for a socket to which no process connects: a placeholder of another run.
+fn is_placeholder(mount: &HostMount, below: &Path) -> bool {
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return false;
+    };
+    below::directory(mount.handle.as_fd(), parent)
+        .and_then(|parent| below::look(parent.as_fd(), name))
+        .is_ok_and(|stat| stat.st_mode & 0o7777 == 0)
+}
+
 /// Returns `true` if a command could reach the contents of an unlisted directory: its owner can
 /// list it, and a user who may enter it can know the names in it.
 fn opens(mount: &HostMount, below: &Path) -> bool {
@@ -425,15 +501,35 @@ fn opens(mount: &HostMount, below: &Path) -> bool {
     looked.is_ok_and(|stat| stat.st_uid == geteuid().as_raw() || stat.st_mode & 0o011 != 0)
 }
 
+impl GuardedPath {
+    /// Returns `true` if one of these directories is around it.
+    pub(crate) fn is_in(&self, directories: &HashSet<&Path>) -> bool {
+        let mut around = self.below.ancestors().skip(1);
+        around.any(|directory| directories.contains(directory))
+    }
+}
+
 impl ScanResult {
-    /// Adds the files that links and the configuration of repositories lead to.
+    /// Returns the protected directories that a command can read.
+    pub(crate) fn sealed(&self) -> HashSet<&Path> {
+        let sealed = self
+            .found
+            .iter()
+            .filter(|found| found.is_dir && !found.hide);
+        sealed.map(|found| found.below.as_path()).collect()
+    }
+
+    /// Adds the files that links and the configuration of repositories lead to. Returns those that
+    /// are directories, except below a name that was found. `followed` has the repositories of
+    /// earlier calls.
     fn follow(
         &mut self,
         mount: &HostMount,
         links: &[PathBuf],
         attributes: &[PathBuf],
+        followed: &mut HashSet<PathBuf>,
         known: &dyn Fn(&Path, bool) -> bool,
-    ) {
+    ) -> Vec<PathBuf> {
         let git: Vec<PathBuf> = (self.repositories.iter())
             .chain(&self.bare)
             .chain(&self.whole)
@@ -443,26 +539,35 @@ impl ScanResult {
             Some(_) => vec![PathBuf::new()],
             None => git,
         };
+        let git = git.into_iter().filter(|git| followed.insert(git.clone()));
+        let git: Vec<PathBuf> = git.collect();
         let from = repository::led(mount, links, &git, attributes);
-        self.unheld = from.unheld;
-        self.elsewhere = from.elsewhere;
-        let by_others = mount.led.get().into_iter().flatten().cloned();
+        self.unheld.extend(from.unheld);
+        self.elsewhere.extend(from.elsewhere);
+        let mut directories = Vec::new();
+        let found = self.found.iter().map(|found| found.below.clone());
+        let mut covered: HashSet<PathBuf> = found.collect();
+        // Once.
+        let by_others = mount.led.get().filter(|_| self.led.is_empty());
+        let by_others = by_others.into_iter().flatten().cloned();
         for one in from.led.into_iter().chain(by_others) {
-            let covered = self
-                .found
-                .iter()
-                .any(|found| one.below.starts_with(&found.below));
-            if !covered
-                && !known(&one.below, false)
+            if !one.below.ancestors().any(|around| covered.contains(around))
                 && let (Some(parent), Some(name)) = (one.below.parent(), one.below.file_name())
                 && let Ok(stat) = below::directory(mount.handle.as_fd(), parent)
                     .and_then(|parent| below::look(parent.as_fd(), name))
             {
                 let kind = FileType::from_raw_mode(stat.st_mode);
-                self.add(mount, one.below.clone(), kind, false);
+                if kind.is_dir() {
+                    directories.push(one.below.clone());
+                }
+                if !known(&one.below, false) {
+                    self.add(mount, one.below.clone(), kind, false);
+                    covered.insert(one.below.clone());
+                }
             }
             self.led.push(one);
         }
+        directories
     }
 
     fn add(&mut self, mount: &HostMount, below: PathBuf, kind: FileType, hide: bool) {

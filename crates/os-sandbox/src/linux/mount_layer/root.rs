@@ -167,6 +167,7 @@ pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
     names: &[ScanResult],
+    programs: (&[HostMount], &[ScanResult]),
     inner: NestedMountMethod,
     own_files: Vec<OwnFile>,
 ) -> Result<RootSetup, Error> {
@@ -200,7 +201,7 @@ pub(crate) fn compose(
     }
 
     let ops = ops(mounts, names)?;
-    let mut pins = Vec::with_capacity(ops.len());
+    let mut pins = close_in_programs(&mut steps, programs)?;
     for ((_, dest), op) in ops {
         if let Some((step, pin)) = overlay_at(mounts, &dest)? {
             steps.push(step);
@@ -221,6 +222,17 @@ pub(crate) fn compose(
     working_directory(&mut steps, policy, mounts);
     steps.push(RootStep::Seal { at: "/".into() });
     Ok(RootSetup { steps, pins })
+}
+
+/// Covers what was found in the directories of programs, which are mounted already.
+fn close_in_programs(
+    steps: &mut Vec<RootStep>,
+    (mounts, names): (&[HostMount], &[ScanResult]),
+) -> Result<Vec<Pin>, Error> {
+    let ops = ops(mounts, names)?.into_iter();
+    let masks = ops.filter(|(_, op)| matches!(op, Op::Mask { .. }));
+    let pins = masks.map(|((_, dest), op)| by_path(steps, dest, &op));
+    Ok(pins.collect())
 }
 
 fn bind(from: &Path, at: &Path, writable: bool) -> RootStep {
@@ -602,22 +614,19 @@ pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Err
         }
     }
     for (mount, names) in mounts.iter().zip(names) {
+        let sealed = names.sealed();
         for found in &names.found {
             let effective = access_of(mounts, &mount.host.join(&found.below));
-            let dest_of = |rest: &Path| key(dest(&mount.inside, rest));
+            let at = key(dest(&mount.inside, &found.below));
             if found.hide {
                 if effective.contains(Access::READ) || found.unlisted && !effective.is_none() {
-                    ops.insert(
-                        dest_of(&found.below),
-                        Op::Mask {
-                            is_dir: found.is_dir,
-                            identity: mount.identity_below(&found.below)?,
-                        },
-                    );
+                    let identity = mount.identity_below(&found.below)?;
+                    let is_dir = found.is_dir;
+                    ops.insert(at, Op::Mask { is_dir, identity });
                 }
             } else if effective.contains(Access::WRITE) {
                 ops.insert(
-                    dest_of(&found.below),
+                    at,
                     Op::Bind {
                         from: mount.host.join(&found.below),
                         writable: false,
@@ -629,7 +638,10 @@ pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Err
             } else {
                 continue;
             }
-            pin_way(&mut ops, mounts, mount, &found.below)?;
+            // A directory in a read-only one cannot be renamed, and its pin would be writable.
+            if !found.is_in(&sealed) {
+                pin_way(&mut ops, mounts, mount, &found.below)?;
+            }
         }
     }
     Ok(ops)

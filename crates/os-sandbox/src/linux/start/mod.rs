@@ -468,6 +468,7 @@ impl Prepared {
             held,
             notes,
             remarks,
+            programs,
         } = guard(policy, &mounts, state_dir)?;
         self.held = held;
         self.notes.degraded.extend(notes);
@@ -483,7 +484,7 @@ impl Prepared {
                     job: data("birdcage-job", &composed.job)?,
                 }
             }
-            None => self.own_root(plan, &mounts, &names)?,
+            None => self.own_root(plan, &mounts, &names, (&programs.0, &programs.1))?,
         });
         self.sweep = PostRunScan::new(policy, mounts, names);
         Ok(())
@@ -494,6 +495,7 @@ impl Prepared {
         plan: &Plan,
         mounts: &[HostMount],
         names: &[ScanResult],
+        programs: (&[HostMount], &[ScanResult]),
     ) -> Result<Outer, Error> {
         let policy = plan.policy();
         let (passwd, group) = users(policy);
@@ -510,7 +512,7 @@ impl Prepared {
             true => NestedMountMethod::ByDescriptor,
             false => NestedMountMethod::ByPath,
         };
-        let root = root::compose(policy, mounts, names, inner, own_files)?;
+        let root = root::compose(policy, mounts, names, programs, inner, own_files)?;
         let outer = if is_native {
             Outer::Namespaces(root.steps)
         } else {

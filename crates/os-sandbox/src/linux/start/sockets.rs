@@ -7,7 +7,7 @@ use super::message::{self, LauncherMessage};
 use super::observe::DenialReports;
 use crate::access::Access;
 use crate::error::Error;
-use crate::policy::{PROGRAMS, Policy, ProgramDir, System, check_not_kernel, refuse_writable};
+use crate::policy::{PROGRAMS, Policy, System, check_not_kernel, refuse_writable};
 use nix::sys::socket::sockopt::SockType;
 use nix::sys::socket::{
     AddressFamily, SockType as Kind, SockaddrLike, SockaddrStorage, getpeername, getsockname,
@@ -82,8 +82,7 @@ impl ConnectorSpec {
     }
 }
 
-/// Returns a socket of the host in a directory of programs or libraries that the command sees,
-/// among the sockets that the kernel lists for this network namespace (`unix(7)`,
+/// Returns a socket of the host in a directory of the system that the command sees, among the sockets that the kernel lists for this network namespace (`unix(7)`,
 /// `/proc/net/unix`).
 pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
     /// A longer list counts as having one.
@@ -94,10 +93,9 @@ pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
     if read.is_err() || list.len() as u64 == MAX_BYTES {
         return Some(PathBuf::from("/proc/net/unix"));
     }
-    let own = policy.programs().iter().map(ProgramDir::host);
-    let shown: Vec<&Path> = match policy.system() {
-        System::None => own.collect(),
-        System::Minimal | System::BroadRead => PROGRAMS.iter().map(Path::new).chain(own).collect(),
+    let shown: &[&str] = match policy.system() {
+        System::None => &[],
+        System::Minimal | System::BroadRead => &PROGRAMS,
     };
     let list = String::from_utf8_lossy(&list);
     let paths = list
