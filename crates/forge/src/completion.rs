@@ -267,7 +267,7 @@ impl ValueCompleter for CommandWords {
 
 /// Completes the name of a run of this project, the newest first.
 fn run(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let last = [candidate("last", "the newest run")];
+    let last = [candidate("last", "the newest run of this project")];
     let runs = typed_globals().and_then(|(global, ambient)| runs(&global, &ambient, typed));
     starting_with(typed, last.into_iter().chain(runs.unwrap_or_default()))
 }

@@ -78,6 +78,9 @@ Exit codes:
   125 forge refused or failed before it ran; 126 not executable; 127 not found; 128+N ended
   by signal N";
 
+/// The error code of unusable arguments.
+pub(crate) const USAGE: &str = "usage";
+
 /// Reports unusable arguments, or prints the requested help. A caller that asked for JSON gets JSON
 /// here too, although the flag is still an unparsed word.
 pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
@@ -164,7 +167,7 @@ impl CliError {
 
     /// A mistake in the arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        CliError::new(ExitKind::Usage, "usage", message)
+        CliError::new(ExitKind::Usage, USAGE, message)
     }
 
     /// Returns the text of the error.

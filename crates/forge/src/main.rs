@@ -30,18 +30,14 @@ fn main() -> std::process::ExitCode {
         Err(error) => return exit::unusable(&error).into(),
     };
     if let Err(failure) = cli.normalize() {
-        return failure.report(true).into();
+        return exit_of(&cli, failure).report(true).into();
     }
     let ambient = ambient::Ambient::from_env(cli.global.color);
     output::stderr::set_colour(ambient.colour);
     if cli.command.keeps_files()
         && let Err(failure) = ambient.check()
     {
-        let failure = match &cli.command {
-            cli::ForgeCommand::Exec(_) => failure.exits(exit::ExitKind::ExecRefused),
-            _ => failure,
-        };
-        return failure.report(cli.wants_json()).into();
+        return exit_of(&cli, failure).report(cli.wants_json()).into();
     }
     let outcome = run(&cli, &ambient);
     // No command outlives forge, and leftovers are cleaned up.
@@ -50,7 +46,19 @@ fn main() -> std::process::ExitCode {
     }
     match outcome {
         Ok(code) => code.into(),
+        Err(failure) if failure.code() == exit::USAGE => {
+            exit_of(&cli, failure).report(cli.wants_json()).into()
+        }
         Err(failure) => failure.report(cli.wants_json()).into(),
+    }
+}
+
+/// Returns a failure before the work began. Its exit code is none of those that a command of
+/// `forge exec` often has.
+fn exit_of(cli: &cli::Cli, failure: exit::CliError) -> exit::CliError {
+    match &cli.command {
+        cli::ForgeCommand::Exec(_) => failure.exits(exit::ExitKind::ExecRefused),
+        _ => failure,
     }
 }
 

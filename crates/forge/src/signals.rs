@@ -2,17 +2,17 @@
 //! of every call; then forge exits with 128 plus the number of the signal.
 //!
 //! A command on a terminal is an exception: Ctrl-C reaches the command as well, and the command
-//! decides about it.
+//! decides about it, except while forge asks a person.
 
 use std::future::Future as _;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Poll;
 
 use os_sandbox::Killer;
-use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{CliError, ExitKind};
+use crate::output::prompt_terminal::{PromptTerminal, QuestionHold, Withdrawal, withdrawable};
 
 /// Waits until forge is told to stop, and gives the failure to end with.
 pub(crate) async fn stop_signal() -> CliError {
@@ -108,89 +108,122 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
 /// the record has an end.
 pub(crate) struct KillOnSignal(Arc<Mutex<SignalState>>);
 
+/// The effect of Ctrl-C and Ctrl-\ on forge. A command that is started meanwhile receives them in any
+/// case: a handler, unlike *ignored*, does not outlive exec.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupts {
+    /// They stop forge.
+    Stop,
+    /// The command decides about them, except while forge asks a person.
+    OfCommand,
+}
+
 #[derive(Default)]
 struct SignalState {
     code: Option<u8>,
     killer: Option<Killer>,
+    question: Option<QuestionHold>,
 }
 
 impl KillOnSignal {
-    /// Begins to listen: to Ctrl-C and Ctrl-\ as well if they are `ours`, and not the command's.
-    pub(crate) fn listen(ours: bool) -> std::io::Result<Self> {
+    /// Starts to listen.
+    pub(crate) fn listen(interrupts: Interrupts) -> std::io::Result<Self> {
         let stops = KillOnSignal(Arc::default());
-        let told = Arc::clone(&stops.0);
-        let (listens, is_listening) = mpsc::channel();
+        let state = Arc::clone(&stops.0);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()?;
+        // From here on the signals have no effect of their own.
+        let (typed, told) = {
+            let _inside = runtime.enter();
+            let hangup = match is_hangup_ignored() {
+                true => None,
+                false => Some(signal(SignalKind::hangup())?),
+            };
+            (
+                [
+                    signal(SignalKind::interrupt())?,
+                    signal(SignalKind::quit())?,
+                ],
+                (signal(SignalKind::terminate())?, hangup),
+            )
+        };
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
+                let counts = || {
+                    interrupts == Interrupts::Stop
+                        || PromptTerminal::has_controlling()
+                        || lock(&state).question.is_some()
+                };
                 let code = runtime.block_on(async {
-                    let mut code = std::pin::pin!(async {
-                        match ours {
-                            true => stop_signal().await.exit().code(),
-                            false => termination_signal().await,
-                        }
-                    });
-                    // Listens before it says so.
-                    let first =
-                        std::future::poll_fn(|context| Poll::Ready(code.as_mut().poll(context)));
-                    let now = first.await;
-                    let _ = listens.send(());
-                    match now {
-                        Poll::Ready(code) => code,
-                        Poll::Pending => code.await,
+                    tokio::select! {
+                        code = typed_code(typed, counts) => code,
+                        code = told_code(told) => code,
                     }
                 });
-                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-                told.code = Some(code);
-                if let Some(killer) = &told.killer {
+                let mut state = lock(&state);
+                state.code = Some(code);
+                state.question = None;
+                if let Some(killer) = &state.killer {
                     killer.kill();
                 }
             })?;
-        let _ = is_listening.recv();
         Ok(stops)
     }
 
     /// This is the command that is to end.
     pub(crate) fn command(&self, killer: Killer) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.code.is_some() {
+        let mut state = lock(&self.0);
+        if state.code.is_some() {
             killer.kill();
         }
-        told.killer = Some(killer);
+        state.killer = Some(killer);
+    }
+
+    /// Returns the end of a question that a signal withdraws: at once if forge was told to stop
+    /// before.
+    pub(crate) fn question(&self) -> std::io::Result<Withdrawal> {
+        let (hold, withdrawal) = withdrawable()?;
+        let mut state = lock(&self.0);
+        if state.code.is_none() {
+            state.question = Some(hold);
+        }
+        Ok(withdrawal)
     }
 
     /// The code to end with, if forge was told to stop.
     pub(crate) fn exit_code(&self) -> Option<u8> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).code
+        lock(&self.0).code
     }
 }
 
-/// While this is held, Ctrl-C and Ctrl-\ do nothing to forge. A command started
-/// meanwhile still receives them: a handler, unlike *ignored*, does not outlive exec.
-pub(crate) struct IgnoredInterrupts {
-    _signals: [Signal; 2],
-    _runtime: Runtime,
+fn lock(state: &Mutex<SignalState>) -> MutexGuard<'_, SignalState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl IgnoredInterrupts {
-    /// Takes the signals.
-    pub(crate) fn install() -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()?;
-        let signals = {
-            let _inside = runtime.enter();
-            [
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::quit())?,
-            ]
+/// Waits for a typed signal that `counts`.
+async fn typed_code([mut interrupt, mut quit]: [Signal; 2], counts: impl Fn() -> bool) -> u8 {
+    loop {
+        let code = tokio::select! {
+            _ = interrupt.recv() => 130,
+            _ = quit.recv() => 131,
         };
-        Ok(IgnoredInterrupts {
-            _signals: signals,
-            _runtime: runtime,
-        })
+        if counts() {
+            return code;
+        }
+    }
+}
+
+async fn told_code((mut terminate, hangup): (Signal, Option<Signal>)) -> u8 {
+    let hung_up = async {
+        match hangup {
+            Some(mut hangup) => hangup.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => 143,
+        _ = hung_up => 129,
     }
 }

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 
-/// `forge approve`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -36,7 +35,6 @@ pub(crate) struct ApproveArgs {
     pub(crate) watch: bool,
 }
 
-/// `forge allow`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

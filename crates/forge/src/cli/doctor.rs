@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-/// `forge doctor`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

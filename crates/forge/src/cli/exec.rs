@@ -7,7 +7,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use sandbox_config::HostGroup;
 
-/// `forge exec`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,21 +31,21 @@ pub(crate) struct ExecArgs {
     /// the end, for you to apply or discard (`forge review`). `sandbox.review: true` makes this the
     /// default. `copy` makes the changes in a bounded copy of the project, where no overlay can be
     /// mounted.
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "overlay", conflicts_with = "no_os_sandbox")]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "overlay")]
     pub(crate) review: Option<ReviewLayer>,
     /// Ask on the terminal about each host that no rule names, while the command waits: for this
     /// command, or always, by a rule of yours for this project. Denied hosts are not asked about.
-    #[arg(long, conflicts_with = "no_os_sandbox")]
+    #[arg(long)]
     pub(crate) ask_hosts: bool,
     /// Reach named hosts through the proxy of HTTPS_PROXY, ALL_PROXY or HTTP_PROXY, except those in
     /// NO_PROXY. It resolves their names, so private addresses behind them are not refused.
-    #[arg(long, conflicts_with = "no_os_sandbox")]
+    #[arg(long)]
     pub(crate) parent_proxy: bool,
     /// Use this mechanism, or fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<MechanismName>,
     /// End the command, and everything it started, after this many seconds.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
     /// Write what was really enforced to this file, as JSON; `-` is the same as --json.
     #[arg(long, value_name = "FILE")]
@@ -64,7 +63,7 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) fail_on_quarantine: bool,
     /// Run without any OS sandbox: the command can do whatever you can.
-    #[arg(long, conflicts_with_all = ["mechanism", "presets"])]
+    #[arg(long, conflicts_with_all = NEEDS_OS_SANDBOX)]
     pub(crate) no_os_sandbox: bool,
     /// Run it in a container, or here, whatever the project prefers.
     #[arg(long, value_name = "WHERE")]
@@ -115,6 +114,22 @@ impl CommandRights {
             || !(self.presets.is_empty() && self.host_groups.is_empty() && self.hosts.is_empty())
     }
 }
+
+/// Options that an OS sandbox carries out: without one they would do nothing.
+const NEEDS_OS_SANDBOX: [&str; 12] = [
+    "ask_hosts",
+    "fail_on_quarantine",
+    "host_groups",
+    "hosts",
+    "mechanism",
+    "parent_proxy",
+    "presets",
+    "read_only",
+    "review",
+    "share",
+    "trace",
+    "worker",
+];
 
 /// The place for the changes of a command under review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

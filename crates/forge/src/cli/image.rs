@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// `forge image`
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     #[command(subcommand)]
@@ -18,7 +17,6 @@ pub(crate) enum ImageAction {
     Build(BuildArgs),
 }
 
-/// `forge image build`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// `forge log`
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]

@@ -8,7 +8,6 @@ use crate::cli::ApproverName;
 use crate::commands::serve::http_endpoint::HttpEndpoint;
 use crate::install::{McpClient, Scope};
 
-/// `forge mcp`
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -50,7 +49,6 @@ pub(crate) enum McpAction {
     Install(InstallArgs),
 }
 
-/// `forge mcp install`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

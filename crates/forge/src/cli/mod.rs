@@ -47,7 +47,7 @@ pub(crate) use run::{FailOn, LimitFlags, RunArgs};
 pub(crate) use stage::{PushArgs, StageAction, StageArgs};
 pub(crate) use tools::{ToolsAction, ToolsArgs};
 
-/// Tools for AI workers, fenced.
+/// Run commands and AI agents in a sandbox.
 #[derive(Debug, Parser)]
 #[command(
     name = "forge",

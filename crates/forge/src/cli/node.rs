@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand};
 
-/// `forge node`.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
     #[command(subcommand)]
@@ -16,7 +15,6 @@ pub(crate) enum NodeAction {
     Serve(ServeNode),
 }
 
-/// `forge node serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeNode {
     /// Speak over standard input and output.

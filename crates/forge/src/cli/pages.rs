@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// `forge help`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -17,7 +16,6 @@ pub(crate) struct HelpArgs {
     pub(crate) topic: Vec<String>,
 }
 
-/// `forge schema`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -51,7 +49,6 @@ pub(crate) enum SchemaKind {
     Worker,
 }
 
-/// `forge completions`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -68,7 +65,6 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// `forge man`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// `forge preset`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -50,7 +49,6 @@ pub(crate) enum PresetAction {
     Home(PresetHomeArgs),
 }
 
-/// `forge preset home`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::CommandRights;
 
-/// `forge init`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,7 +29,6 @@ pub(crate) struct InitArgs {
     pub(crate) yes: bool,
 }
 
-/// `forge check`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -65,7 +63,6 @@ pub(crate) enum CheckFormat {
     Github,
 }
 
-/// `forge explain`
 #[derive(Debug, Args)]
 #[command(
     group = clap::ArgGroup::new("what").required(true).args(["subject", "command", "from_run"]),
@@ -112,7 +109,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// `forge config`
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -151,7 +147,6 @@ Examples:
     },
 }
 
-/// `forge worker`
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     #[command(subcommand)]
@@ -193,7 +188,6 @@ overwritten.")]
     },
 }
 
-/// `forge trust`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -214,7 +208,6 @@ pub(crate) struct TrustArgs {
     pub(crate) yes: bool,
 }
 
-/// `forge clean`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

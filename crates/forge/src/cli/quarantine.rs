@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// `forge quarantine`
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineArgs {
     #[command(subcommand)]

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
 
-/// `forge review`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -59,7 +58,6 @@ outside the sandbox obey them.")]
     },
 }
 
-/// `forge review apply`
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
     /// The run (the newest if left out), then paths: all changes at or below them.

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::{ApprovalFlags, RunnerName};
 
-/// `forge run`
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand};
 
-/// `forge stage`
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -58,7 +57,6 @@ stays staged.")]
     },
 }
 
-/// `forge stage push`
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
     /// The commit; may be left out where there is one only.

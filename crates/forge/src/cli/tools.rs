@@ -4,7 +4,6 @@ use clap::{Args, Subcommand};
 
 use crate::cli::ApprovalFlags;
 
-/// `forge tools`
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     #[command(subcommand)]

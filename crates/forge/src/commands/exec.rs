@@ -42,7 +42,7 @@ use crate::output::stderr;
 use crate::setup;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{engine, parent_proxy, presets};
-use crate::signals::{IgnoredInterrupts, KillOnSignal};
+use crate::signals::{Interrupts, KillOnSignal};
 use crate::terminal::{HeldStops, Relay};
 use ask_hosts::CommandHostQuestions;
 use command_builder::{CommandBuilder, report_level, unset};
@@ -556,12 +556,13 @@ fn run_it(
         questions,
         presets,
     };
-    // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
-    let left = ambient.any_terminal.then(IgnoredInterrupts::install);
-    let _left = left.transpose().map_err(|error| signals(&error))?;
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
-    let stops = KillOnSignal::listen(!ambient.any_terminal);
-    let stops = stops.map_err(|error| signals(&error))?;
+    // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
+    let interrupts = match ambient.any_terminal {
+        true => Interrupts::OfCommand,
+        false => Interrupts::Stop,
+    };
+    let stops = KillOnSignal::listen(interrupts).map_err(|error| signals(&error))?;
     if let Some(presets) = presets.filter(|_| !(global.quiet || global.json)) {
         presets.print(&plan);
     }
@@ -660,7 +661,6 @@ fn run_it(
     let exit = close_log(kept.take(), ended, &child, exceeded.clone())?;
     let changes = changes.transpose()?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
-    let code = stops.exit_code().unwrap_or(code);
     if global.json {
         let enforcement = as_json(child.enforcement(), presets, &plan, of_review.as_ref());
         let facts = changes.as_ref().map(reviewed::to_json);
@@ -669,7 +669,7 @@ fn run_it(
         print_limit(&child);
         let home = ambient.home.as_deref();
         if matches!(args.trace, Some(TraceReport::All | TraceReport::Full)) {
-            denials::print_all(child.enforcement(), home);
+            denials::print_all(child.enforcement(), args.rights.read_only, home);
         }
         // An agent often exits with 0 after a refusal, without the result that it was asked for.
         let is_session = presets.is_some();
@@ -678,7 +678,7 @@ fn run_it(
             lines.into_iter().for_each(stderr::print);
         }
         if !quiet && (is_session || !exit.success()) {
-            print_refusals(child.enforcement(), plan.policy(), args.trace, home);
+            print_refusals(child.enforcement(), plan.policy(), args, home);
         }
         if !quiet && !exit.success() {
             print_empty_start(plan.policy(), &here);
@@ -699,8 +699,11 @@ fn run_it(
             if !exit.success() && !quiet {
                 reviewed::print_foreign(changes);
             }
-            reviewed::show(global, ambient, changes);
+            reviewed::show(global, ambient, changes, Some(&stops));
         }
+    }
+    if let Some(code) = stops.exit_code() {
+        return Ok(ExitKind::Command(code));
     }
     if args.fail_on_quarantine && !child.quarantined().is_empty() {
         return Ok(ExitKind::Quarantined);

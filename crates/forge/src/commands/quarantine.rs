@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forge_tools::rfc3339;
 use os_sandbox::QUARANTINE;
@@ -29,6 +29,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, QuarantineAction, QuarantineArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
+use crate::output::local_time::local_time;
 use crate::output::stderr;
 use crate::setup;
 use crate::state::remove_contents::{open_below, remove_contents};
@@ -88,16 +89,16 @@ impl QuarantinedItem {
         self.mount.join(&self.sweep).join(&self.path)
     }
 
-    fn taken_at(&self) -> String {
+    fn taken_at(&self) -> SystemTime {
         // Up to the year 9999, the last one of the format.
-        rfc3339(UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799)))
+        UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799))
     }
 
     fn to_json(&self) -> Value {
         json!({
             "path": self.origin().to_string_lossy(),
             "quarantined": self.quarantined().to_string_lossy(),
-            "taken_at": self.taken_at(),
+            "taken_at": rfc3339(self.taken_at()),
             "bytes": self.bytes,
             "directory": self.is_dir,
             "occupied": self.occupied,
@@ -226,7 +227,7 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
         writeln!(
             out,
             "{}  {:>9} bytes  {}{slash}{again}\n  now {}",
-            entry.taken_at(),
+            local_time(entry.taken_at()),
             entry.bytes,
             escape_path(&entry.origin()),
             escape_path(&entry.quarantined()),

@@ -25,6 +25,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
+use crate::signals::KillOnSignal;
 
 /// Lines of a summary without a terminal.
 const LINES: usize = 40;
@@ -488,14 +489,20 @@ pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {
 }
 
 /// Prints the changes, and asks the person at the terminal. A failure then does not change
-/// the exit code, which is that of the run.
-pub(crate) fn show(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) {
+/// the exit code, which is that of the run. `signals` withdraw the question; without them a signal ends
+/// the process.
+pub(crate) fn show(
+    global: &Global,
+    ambient: &Ambient,
+    changes: &ReviewedChanges,
+    signals: Option<&KillOnSignal>,
+) {
     let asks = ambient.terminal && !ambient.no_questions(global.no_input);
     let rows = asks.then(|| PromptTerminal::Standard.size().1);
     print(changes, rows);
     if asks
         && facts(changes).1 > 0
-        && let Err(failure) = ask(global, ambient, changes)
+        && let Err(failure) = ask(global, ambient, changes, signals)
     {
         stderr::print(format!("warning: {}", failure.message()));
     }
@@ -615,18 +622,31 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
 }
 
 /// Asks the person at the terminal what to do with the changes. Without an answer they are kept.
-fn ask(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) -> Result<(), CliError> {
+fn ask(
+    global: &Global,
+    ambient: &Ambient,
+    changes: &ReviewedChanges,
+    signals: Option<&KillOnSignal>,
+) -> Result<(), CliError> {
     let ReviewedChanges { list, .. } = changes;
     let mut terminal = PromptTerminal::Standard;
     let failed =
         |error: std::io::Error| CliError::new(ExitKind::Negative, "terminal", error.to_string());
     let run = || list.run.clone().into();
+    let withdrawal = signals.map(KillOnSignal::question).transpose();
+    let withdrawal = withdrawal.map_err(failed)?;
     loop {
         terminal.discard_input();
         terminal.write(QUESTION).map_err(failed)?;
-        let answer = match terminal.read_line(None, None).map_err(failed)? {
+        let answer = match terminal
+            .read_line(None, withdrawal.as_ref())
+            .map_err(failed)?
+        {
             InputLine::Text(line) => line,
-            InputLine::Silence | InputLine::End | InputLine::Withdrawn => return Ok(()),
+            InputLine::Silence | InputLine::End | InputLine::Withdrawn => {
+                terminal.write("\nkept for later\n").map_err(failed)?;
+                return Ok(());
+            }
         };
         let action = match answer.trim() {
             "a" | "apply" => ReviewAction::Apply(ApplyArgs {
@@ -637,7 +657,12 @@ fn ask(global: &Global, ambient: &Ambient, changes: &ReviewedChanges) -> Result<
             "s" | "show" => ReviewAction::Show { words: vec![run()] },
             "d" | "discard" => ReviewAction::Discard { run: Some(run()) },
             "k" | "keep" => return Ok(()),
-            _ => continue,
+            _ => {
+                terminal
+                    .write("answer with a letter in brackets; Ctrl-C keeps the changes for later\n")
+                    .map_err(failed)?;
+                continue;
+            }
         };
         let is_last = !matches!(action, ReviewAction::Show { .. });
         let args = ReviewArgs {

@@ -6,6 +6,7 @@ pub(crate) mod describe_git;
 pub(crate) mod diff_rows;
 pub(crate) mod escape;
 pub(crate) mod findings;
+pub(crate) mod local_time;
 pub(crate) mod prompt;
 pub(crate) mod prompt_terminal;
 pub(crate) mod stderr;

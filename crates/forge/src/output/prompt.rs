@@ -231,7 +231,7 @@ impl TerminalQuestion {
                     }
                 }
                 (PromptAnswer::Withdrawn, ..) => {
-                    terminal.write("\nthe command has ended, so the question is withdrawn\n")?;
+                    terminal.write("\nthe question is withdrawn: what asked it has ended\n")?;
                     return Ok(answer);
                 }
                 _ => return Ok(answer),

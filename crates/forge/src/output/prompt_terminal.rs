@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, PipeReader, PipeWriter, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -23,6 +24,9 @@ const TTY: &str = "/dev/tty";
 
 /// Bound on a line from the controlling terminal. The kernel keeps no longer one (termios(3)).
 const MAX_LINE_BYTES: usize = 4096;
+
+/// The number of questions that have the controlling terminal.
+static CONTROLLING: AtomicUsize = AtomicUsize::new(0);
 
 /// The terminal of a question.
 #[derive(Debug)]
@@ -63,6 +67,11 @@ impl PromptTerminal {
     /// Takes the controlling terminal from the command that has it, until the value is dropped.
     pub(crate) fn controlling() -> std::io::Result<PromptTerminal> {
         Ok(PromptTerminal::Controlling(ControllingTerminal::open()?))
+    }
+
+    /// `true` while a question of this process has the controlling terminal.
+    pub(crate) fn has_controlling() -> bool {
+        CONTROLLING.load(Ordering::SeqCst) > 0
     }
 
     /// `true` if this process is in the foreground of its controlling terminal.
@@ -212,6 +221,7 @@ impl ControllingTerminal {
             _pause: pause,
             _of_thread: PhantomData,
         };
+        CONTROLLING.fetch_add(1, Ordering::SeqCst);
         if foreground.is_some() {
             tcsetpgrp(&terminal.file, getpgrp())?;
         }
@@ -226,6 +236,7 @@ impl ControllingTerminal {
 
 impl Drop for ControllingTerminal {
     fn drop(&mut self) {
+        CONTROLLING.fetch_sub(1, Ordering::SeqCst);
         // A terminal that has gone needs nothing.
         let _gone = tcsetattr(&self.file, OptionalActions::Drain, &self.modes);
         if let Some(group) = self.foreground {

@@ -1,6 +1,7 @@
 //! The log of an act of a person outside of a run, such as a push: a run of its own, with the
 //! question or the command before it is done, and the result.
 
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
@@ -11,10 +12,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
-use crate::state::run_dir::{self, RunDir};
+use crate::state::run_dir::{self, RunDescription, RunDir};
 
 /// An act, as it is logged before it is done.
 pub(crate) struct PersonAct<'a> {
+    /// The directory of its project.
+    pub(crate) project: &'a Path,
     /// The first part of the run's name, beside those of workers.
     pub(crate) run: &'a str,
     /// The act, in the place of a tool.
@@ -45,9 +48,14 @@ impl ActLog {
             .as_deref()
             .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
         // Not in the project's directory of runs: a project has no say in the records of a person.
-        let dir = RunDir::under(&state.join("runs"), act.run)?;
-        let audit = dir.audit(true)?;
         let redactor = ambient.redactor(redacted);
+        let about = RunDescription {
+            project: act.project.to_path_buf(),
+            command: Some(redactor.redact(&act.intents.join(", ")).into_owned()),
+            is_act: true,
+        };
+        let dir = RunDir::described(&state.join("runs"), act.run, about)?;
+        let audit = dir.audit(true)?;
         let mut arguments = act.arguments;
         redactor.redact_json(&mut arguments);
         Ok(ActLog {

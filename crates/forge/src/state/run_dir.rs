@@ -51,6 +51,9 @@ pub(crate) struct RunDescription {
     /// The command line, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
+    /// `true` for an act of a person outside of a run, such as a push.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_act: bool,
 }
 
 impl RunDir {
@@ -73,11 +76,24 @@ impl RunDir {
                 ));
             }
         };
-        let made = RunDir::under(&base, worker)?;
         let about = RunDescription {
             project: project.dir().to_path_buf(),
-            command: command.map(|text| text.chars().take(MAX_COMMAND_CHARS).collect()),
+            command: command.map(str::to_owned),
+            is_act: false,
         };
+        RunDir::described(&base, worker, about)
+    }
+
+    /// Creates the directory of a run in `base`, with its description.
+    pub(crate) fn described(
+        base: &Path,
+        worker: &str,
+        mut about: RunDescription,
+    ) -> Result<Self, CliError> {
+        let made = RunDir::under(base, worker)?;
+        about.command = about
+            .command
+            .map(|text| text.chars().take(MAX_COMMAND_CHARS).collect());
         let text = serde_json::to_string(&about);
         let text = text.map_err(|error| not_kept(&made.path, &error.into()))?;
         made.keep(ABOUT, &text)?;

@@ -102,14 +102,21 @@ impl StoredRuns {
         end.map_or(id, |end| &id[..end])
     }
 
-    /// The run that is meant: `last`, or the beginning of its name or of its id.
-    pub(crate) fn find(&self, name: &str) -> Result<&StoredRun, CliError> {
+    /// Returns the runs of a project, the newest first. A run without a description may be of any.
+    pub(crate) fn of_project(&self, project: &Path) -> impl Iterator<Item = &StoredRun> {
+        let is_of_it = move |about: RunDescription| about.project == project;
+        self.newest_first()
+            .filter(move |run| run.about().is_none_or(is_of_it))
+    }
+
+    /// The run that is meant: `last` of a project, or the beginning of its name or of its id.
+    pub(crate) fn find(&self, name: &str, project: &Path) -> Result<&StoredRun, CliError> {
         let unknown = |text: String| CliError::new(ExitKind::Usage, "log.run", text);
         if name == "last" {
-            return self
-                .0
-                .first()
-                .ok_or_else(|| unknown("no run is kept yet".to_owned()));
+            return self.of_project(project).next().ok_or_else(|| {
+                unknown("no run of this project is kept".to_owned())
+                    .hint("`forge log list --all` shows those of other projects")
+            });
         }
         if let Some(exact) = self.0.iter().find(|run| run.name == name) {
             return Ok(exact);
@@ -118,7 +125,7 @@ impl StoredRuns {
         match meant.as_slice() {
             [one] => Ok(one),
             [] => Err(unknown(format!("unknown run `{}`", escape_controls(name)))
-                .hint("`forge log list` shows the runs; `last` is the newest")),
+                .hint("`forge log list` shows the runs; `last` is the newest of this project")),
             [first, second, ..] => Err(unknown(format!(
                 "`{}` is the beginning of {} runs, {} and {} among them",
                 escape_controls(name),
@@ -288,6 +295,11 @@ impl StoredRun {
             },
             Err(error) => StoredTranscript::Damaged(error.to_string()),
         }
+    }
+
+    /// `true` for the act of a person outside of a run, such as a push.
+    pub(crate) fn is_act(&self) -> bool {
+        self.about().is_some_and(|about| about.is_act)
     }
 
     /// Reads the description from the beginning of the run.

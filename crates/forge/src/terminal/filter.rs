@@ -629,7 +629,7 @@ impl Withheld {
             .collect();
         (!parts.is_empty()).then(|| {
             format!(
-                "note: output of the command was kept from your terminal: {}",
+                "note: not passed on to your terminal: {} (a preset's `terminal` allows them)",
                 parts.join(", ")
             )
         })

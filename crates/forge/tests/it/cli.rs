@@ -112,10 +112,44 @@ fn usage_mistakes_exit_2() {
         world.forge(args).code(2);
     }
     // Which `exec` must not mix up with its command's own.
-    world.forge(&["exec"]).code(125);
-    world
-        .forge(&["exec", "--frobnicate", "--", "true"])
-        .code(125);
+    for options in [
+        &[][..],
+        &["--frobnicate"],
+        &["--timeout", "0"],
+        &["--trace=off", "--full"],
+        &["--output", "stream-json"],
+    ] {
+        let args = [&["exec"], options, &["--", "true"]].concat();
+        let args = match options {
+            [] => &args[..1],
+            _ => &args[..],
+        };
+        world.forge(args).code(125);
+    }
+}
+
+/// Without an OS sandbox nothing would carry them out.
+#[test]
+fn no_option_is_ignored_without_an_os_sandbox() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    for option in [
+        "--ask-hosts",
+        "--fail-on-quarantine",
+        "--host=example.com",
+        "--host-group=telemetry",
+        "--mechanism=landlock",
+        "--parent-proxy",
+        "--preset=node",
+        "--read-only",
+        "--review",
+        "--share",
+        "--trace",
+        "--worker=main",
+    ] {
+        let ran = world.forge(&["exec", "--no-os-sandbox", option, "--", "touch", "made"]);
+        ran.code(125).says(&["cannot be used with"]);
+        assert!(!world.project().join("made").exists(), "{option}");
+    }
 }
 
 #[test]

@@ -98,6 +98,25 @@ fn examples_stand_before_the_options_and_a_synopsis_keeps_values() {
     }
 }
 
+/// As in the list of `forge` alone.
+#[test]
+fn every_command_says_its_purpose() {
+    let world = World::new(&[]);
+    let all = world.forge(&["--help"]);
+    let rows = all.stdout.lines().skip_while(|line| *line != "Commands:");
+    let rows = rows.skip(1).take_while(|line| !line.is_empty());
+    let mut commands = 0;
+    for row in rows.filter(|row| !row.starts_with("    ")) {
+        let (name, purpose) = row.trim().split_once(' ').unwrap();
+        assert!(!purpose.trim().starts_with('`'), "{row}");
+        let own = world.forge(&[name, "--help"]);
+        let first = own.stdout.lines().next().unwrap();
+        assert!(first.starts_with(purpose.trim()), "{row}: {first}");
+        commands += 1;
+    }
+    assert!(commands > 20, "{}", all.stdout);
+}
+
 #[test]
 fn a_command_with_exchanged_letters_is_suggested() {
     let world = World::new(&[]);

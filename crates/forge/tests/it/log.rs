@@ -85,16 +85,16 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
     let shown = world.forge(&["log", "show", "last"]);
     insta::assert_snapshot!(shown.code(0).stdout, @r#"
     run main_1795286405-00000000000000aa
-    2026-11-21T18:40:05Z  main > reader  read_file {"path":"/data/a.md"}  ok  1.2 ms  5 bytes  local
+    2026-11-21 18:40:05 +00:00  main > reader  read_file {"path":"/data/a.md"}  ok  1.2 ms  5 bytes  local
         allow     reading goes ahead
         updated   /out/\u{202e}x  3 bytes  sha256 cd
-    2026-11-21T18:40:05Z  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
+    2026-11-21 18:40:05 +00:00  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
         ask       rule says ask  (rm *, golem-forge.config.yaml:9)
         and       default for risk `exec`
         answer    denied: a person\r\nroot
         runner    os: confined
         denied    A person denied this call of shell.
-    2026-11-21T18:40:05Z  main > reader  hash_file {"path":"/b"}  no result
+    2026-11-21 18:40:05 +00:00  main > reader  hash_file {"path":"/b"}  no result
         allow     reading goes ahead
     requested hash_file 1, read_file 1, shell 1
     ran       local 1, no result 1, none 1
@@ -107,7 +107,7 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
     let denied = world.forge(&["log", "show", "main_", "--denied"]);
     insta::assert_snapshot!(denied.code(0).stdout, @r#"
     run main_1795286405-00000000000000aa
-    2026-11-21T18:40:05Z  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
+    2026-11-21 18:40:05 +00:00  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
         ask       rule says ask  (rm *, golem-forge.config.yaml:9)
         and       default for risk `exec`
         answer    denied: a person\r\nroot
@@ -546,6 +546,29 @@ fn last_is_the_run_that_began_last() {
         assert_eq!([rows["runs"][0]["run"].as_str().unwrap()], new[..], "{nth}");
         known = now;
     }
+}
+
+/// Several projects keep their runs in one place.
+#[test]
+fn last_is_a_run_of_this_project() {
+    let project = "sandbox: { root: . }\n";
+    let world = World::new(&[("a/forge.yaml", project), ("b/forge.yaml", project)]);
+    let forge = |dir: &str, args: &[&str]| {
+        let mut command = world.command(forge_program(), args);
+        command.current_dir(world.project().join(dir));
+        ran(command.output().unwrap())
+    };
+    let none = forge("a", &["log", "show"]);
+    none.code(2).says(&["no run of this project", "--all"]);
+    let list = ["--trust", "tools", "call", "list_files", "path=/"];
+    forge("a", &list).code(0);
+    forge("b", &["exec", "--no-os-sandbox", "--", "true"]).code(0);
+    let shown = forge("a", &["log", "show", "last"]);
+    assert!(
+        shown.code(0).stdout.contains("list_files"),
+        "{}",
+        shown.stdout
+    );
 }
 
 /// A run that cannot be read keeps nobody from the others, and is named.

@@ -144,8 +144,8 @@ fn a_run_is_shown_with_deletions_first() {
     let want = "\
 exec_1795000000-00000001  make 'a b'
 deletions and replacements:
-  deleted   old/  (directory, 1 files and directories, 1 bytes)
-  deleted   z  (1 bytes)
+  deleted   old/  (directory with 1 object, 1 byte)
+  deleted   z  (1 byte)
 protected, applied only with --include-protected PATH:
   added     .vscode/tasks.json  (2 bytes; protected: .vscode)
 files that other programs execute or obey:
@@ -157,7 +157,7 @@ changes:
   added     new/deep/f  (4 bytes)
 generated directories:
   node_modules/  1 deleted, 1 added
-3 deleted, 1 modified, 9 added";
+3 deleted, 1 modified, 6 added";
     assert_eq!(summary.join("\n"), want);
     assert!(
         ran.stdout

@@ -67,6 +67,7 @@ impl World {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", self.root.path().join("home"))
             .env("FORGE_STATE_DIR", self.root.path().join("state"))
+            .env("TZ", "UTC")
             .stdin(Stdio::null());
         command
     }

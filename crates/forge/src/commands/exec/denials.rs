@@ -4,6 +4,7 @@ use std::path::Path;
 
 use forge_tools::{describe_denials, relevant_denials};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
+use sandbox_names::{HIDDEN, PROTECTED};
 
 use super::{proposals::Proposals, touched};
 use crate::output::stderr;
@@ -11,7 +12,7 @@ use crate::output::stderr;
 const ALLOW_HINT: &str = "hint: allow it for yourself, in this project: forge allow --last";
 
 /// Prints every denial of a command, whatever came of it. `home`: the person's home directory.
-pub(super) fn print_all(receipt: &Enforcement, home: Option<&Path>) {
+pub(super) fn print_all(receipt: &Enforcement, read_only: bool, home: Option<&Path>) {
     if let Some(touched) = &receipt.touched {
         touched::describe(touched)
             .into_iter()
@@ -32,7 +33,7 @@ pub(super) fn print_all(receipt: &Enforcement, home: Option<&Path>) {
     }
     // Full reports end with grants.
     if receipt.touched.is_none() {
-        print_hints(&receipt.denials.iter().collect::<Vec<_>>(), home);
+        print_hints(&receipt.denials.iter().collect::<Vec<_>>(), read_only, home);
     }
 }
 
@@ -51,7 +52,7 @@ pub(super) fn print_grants(receipt: &Enforcement, home: Option<&Path>) {
 }
 
 /// Prints the denials of a command that failed, and one hint for each kind of them.
-pub(super) fn print(receipt: &Enforcement, home: Option<&Path>) {
+pub(super) fn print(receipt: &Enforcement, read_only: bool, home: Option<&Path>) {
     // Its output went to the terminal.
     let denials = relevant_denials(&receipt.denials, None);
     let writable: Vec<String> = receipt
@@ -63,7 +64,7 @@ pub(super) fn print(receipt: &Enforcement, home: Option<&Path>) {
     for line in describe_denials(&denials, &writable, receipt.more_denials) {
         stderr::print(line);
     }
-    print_hints(&denials, home);
+    print_hints(&denials, read_only, home);
 }
 
 /// Returns a denial with the program that tried.
@@ -75,9 +76,14 @@ pub(crate) fn with_program(denial: &Denial) -> String {
     format!("{denial}, to {program}")
 }
 
-fn print_hints(denials: &[&Denial], home: Option<&Path>) {
+fn print_hints(denials: &[&Denial], read_only: bool, home: Option<&Path>) {
     let mut hints: Vec<String> = Vec::new();
-    for hint in denials.iter().filter_map(|denial| key_hint(denial)) {
+    for denial in denials {
+        let hint = match denial.reason {
+            DenialReason::ReadOnly(_) if read_only => Some("leave out --read-only".to_owned()),
+            _ => key_hint(denial),
+        };
+        let Some(hint) = hint else { continue };
         if !hints.contains(&hint) {
             hints.push(hint);
         }
@@ -115,6 +121,11 @@ fn is_connect(denial: &Denial) -> bool {
     denial.operation == DeniedOperation::Connect
 }
 
+/// Names a key of a project for a built-in pattern, and the option for one command.
+fn once_or_always(purpose: &str, key: &str, pattern: &str) -> String {
+    format!("{purpose}: `sandbox.{key}: [{pattern:?}]`; for once: -c 'sandbox.{key}=[{pattern}]'")
+}
+
 /// Returns the key that would allow it. `None` if another line says it, or nothing would.
 pub(crate) fn key_hint(denial: &Denial) -> Option<String> {
     let text = match &denial.reason {
@@ -122,14 +133,14 @@ pub(crate) fn key_hint(denial: &Denial) -> Option<String> {
         DenialReason::Outside | DenialReason::ReadOnly(_) => {
             "to let it write there: a mount of that directory in `sandbox.mounts`".to_owned()
         }
-        DenialReason::Protected(pattern) => {
-            format!(
-                "to let it change that name: `sandbox.unprotect: [{pattern:?}]`, if it is a built-in one"
-            )
-        }
-        DenialReason::Hidden(pattern) => {
-            format!("to show that name: `sandbox.show: [{pattern:?}]`, if it is a built-in one")
-        }
+        DenialReason::Protected(pattern) => match PROTECTED.contains(&pattern.as_str()) {
+            true => once_or_always("to let it change that name", "unprotect", pattern),
+            false => format!("to let it change that name: take {pattern:?} out of `protect`"),
+        },
+        DenialReason::Hidden(pattern) => match HIDDEN.contains(&pattern.as_str()) {
+            true => once_or_always("to show that name", "show", pattern),
+            false => format!("to show that name: take {pattern:?} out of `hide`"),
+        },
         DenialReason::ProtectedPart => {
             "to let it change files of git: `git.mode`, `sandbox.unprotect: [.git/config]`"
                 .to_owned()

@@ -9,7 +9,7 @@ use os_sandbox::{
 };
 
 use super::denials;
-use crate::cli::TraceReport;
+use crate::cli::ExecArgs;
 use crate::output::stderr;
 
 /// Hint about quarantined files.
@@ -38,17 +38,17 @@ pub(super) fn print_limit(child: &Child) {
     }
 }
 
-/// Prints the attempts of the command that were refused, and how to allow them. `trace`: the
-/// report that the person asked for, which has been printed. `home`: the person's home directory.
+/// Prints the attempts of the command that were refused, and how to allow them. A report that
+/// the person asked for has been printed. `home`: the person's home directory.
 pub(super) fn print_refusals(
     receipt: &Enforcement,
     policy: &Policy,
-    trace: Option<TraceReport>,
+    args: &ExecArgs,
     home: Option<&Path>,
 ) {
     print_refused_hosts(&receipt.contacts);
-    if trace.is_none() {
-        denials::print(receipt, home);
+    if args.trace.is_none() {
+        denials::print(receipt, args.rights.read_only, home);
     }
     if denials::is_network_off(receipt) {
         let by_name = matches!(policy.network(), Network::Hosts(_));

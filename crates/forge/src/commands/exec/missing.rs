@@ -34,6 +34,9 @@ impl MissingProgram {
         policy: &Policy,
         ambient: &Ambient,
     ) -> Option<MissingProgram> {
+        if let Some(advice) = shell_words(program) {
+            return Some(MissingProgram::Other(advice));
+        }
         let sees = |path: &Path| policy.allows(path, Access::READ | Access::EXECUTE);
         if !program.as_bytes().contains(&b'/') {
             let outside = find(program, ambient)?;
@@ -47,7 +50,10 @@ impl MissingProgram {
         }
         let path: PathBuf = here.join(program).components().collect();
         if !path.is_file() {
-            return None;
+            return Some(MissingProgram::Other(format!(
+                "{} is not there outside of the sandbox either",
+                escape_path(&path)
+            )));
         }
         match interpreter(&path) {
             _ if !sees(&path) => Some(MissingProgram::Unseen(path)),
@@ -94,6 +100,33 @@ impl MissingProgram {
             program: "forge".to_owned(),
         })
     }
+}
+
+/// Returns advice about a program's name that is a line for a shell.
+fn shell_words(program: &OsStr) -> Option<String> {
+    const BUILTINS: [&str; 9] = [
+        ".", "alias", "cd", "eval", "exit", "export", "set", "source", "unset",
+    ];
+    let name = program.to_str()?;
+    if Path::new(name).exists() {
+        return None;
+    }
+    if BUILTINS.contains(&name) {
+        return Some(format!(
+            "`{name}` is a word of shells, not a program: forge exec sh -c '{name} …'"
+        ));
+    }
+    if name.contains(|c: char| c.is_whitespace() || "|&;<>()$`*?".contains(c)) {
+        return Some(
+            "the command is one word: write its words apart, or let a shell read it: \
+             forge exec sh -c '…'"
+                .to_owned(),
+        );
+    }
+    let (variable, _) = name.split_once('=')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!variable.is_empty() && variable.chars().all(is_name))
+        .then(|| "a shell sets variables in that way: forge exec env NAME=VALUE COMMAND".to_owned())
 }
 
 fn how_to_show(path: &Path, ambient: &Ambient) -> String {

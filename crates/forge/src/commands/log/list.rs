@@ -14,6 +14,7 @@ use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, escape_path, shortened};
+use crate::output::local_time::local_time;
 use crate::output::stderr;
 use crate::output::stdout::print_line;
 use crate::run_view;
@@ -22,6 +23,9 @@ use crate::state::stored_runs::{StoredRun, StoredRuns};
 
 /// Longest command line in the list, in characters; `--json` has more of it.
 const MAX_COMMAND_CHARS: usize = 60;
+
+/// Longest outcome on a screen, in characters.
+const MAX_OUTCOME_CHARS: usize = 24;
 
 /// Typical width of all columns except the command.
 const OTHER_COLUMNS: usize = 75;
@@ -203,7 +207,12 @@ fn row(run: &StoredRun, runs: &StoredRuns, came: &RunEnding) -> (Tone, Vec<Strin
     };
     let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M");
     let id = runs.short_id(run, MIN_ID_CHARS).to_owned();
-    let cells = vec![came.outcome.clone(), at.to_string(), id, run.worker.clone()];
+    let cells = vec![
+        came.brief(MAX_OUTCOME_CHARS),
+        at.to_string(),
+        id,
+        run.worker.clone(),
+    ];
     (tone, cells)
 }
 
@@ -231,7 +240,7 @@ fn line(
     came: &RunEnding,
     left: &RunUsage,
 ) -> String {
-    let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M:%S %:z");
+    let at = local_time(began(run));
     let mut line = format!("{at}  {}  ", run.shown());
     if let (Some(about), None) = (about, wanted.project) {
         line.push_str(&format!("{}  ", escape_path(&about.project)));
@@ -244,7 +253,7 @@ fn line(
     }
     line.push_str(&format!(
         "{}: {}, {} failed, {} denied",
-        escape_controls(&came.outcome),
+        came.brief(MAX_COMMAND_CHARS),
         run_view::count(came.calls, "call"),
         came.failed,
         came.denied,
@@ -256,6 +265,12 @@ fn line(
 }
 
 impl RunEnding {
+    /// Returns the first line of the outcome, of at most this many characters.
+    fn brief(&self, chars: usize) -> String {
+        let first = self.outcome.lines().next().unwrap_or_default();
+        shortened(escape_controls(first), chars)
+    }
+
     fn unreadable() -> Self {
         RunEnding {
             outcome: "unreadable".to_owned(),

@@ -29,6 +29,7 @@ pub(crate) fn run(
         .as_deref()
         .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
     let runs = StoredRuns::read(state)?;
+    let project = setup::project_dir(global, ambient);
     match &args.action {
         LogAction::List {
             worker,
@@ -38,7 +39,7 @@ pub(crate) fn run(
         } => {
             let project = match all {
                 true => None,
-                false => setup::project_dir(global, ambient).ok(),
+                false => project.ok(),
             };
             let wanted = list::RunFilter {
                 worker: worker.as_deref(),
@@ -52,19 +53,23 @@ pub(crate) fn run(
             run,
             selection,
             follow,
-        } => show::show(global, runs.find(run)?, selection, *follow),
+        } => show::show(global, runs.find(run, &project?)?, selection, *follow),
         LogAction::Verify { run } => {
             let chosen: Vec<&StoredRun> = match run {
-                Some(name) => vec![runs.find(name)?],
+                Some(name) => vec![runs.find(name, &project?)?],
                 None => runs.newest_first().collect(),
             };
             verify::verify(global, &chosen)
         }
+        LogAction::Export { .. } if global.json => Err(CliError::usage(
+            "`forge log export` has forms of its own: --format csv, --format otel",
+        )
+        .hint("`forge log show --json` prints a run as JSON")),
         LogAction::Export {
             run,
             format,
             selection,
-        } => export::export(runs.find(run)?, *format, selection),
+        } => export::export(runs.find(run, &project?)?, *format, selection),
     }
 }
 

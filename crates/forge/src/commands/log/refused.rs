@@ -33,20 +33,15 @@ impl RefusedAttempts {
     /// Reads those of the last run of a project; empty without a run.
     pub(crate) fn of_last_run(state: &Path, project: &Path) -> Result<Self, CliError> {
         let runs = StoredRuns::read(state)?;
-        let mut newest = runs.newest_first();
-        let is_of_project = |run: &&StoredRun| {
-            let about = run.about();
-            about.is_some_and(|about| about.project == project)
-        };
-        match newest.find(is_of_project) {
+        match runs.of_project(project).find(|run| !run.is_act()) {
             Some(run) => Self::read(run),
             None => Ok(Self::default()),
         }
     }
 
-    /// Reads those of a run: `last`, or the beginning of its name or id.
-    pub(crate) fn of_run(state: &Path, name: &str) -> Result<Self, CliError> {
-        Self::read(StoredRuns::read(state)?.find(name)?)
+    /// Reads those of a run: `last` of the project, or the beginning of its name or id.
+    pub(crate) fn of_run(state: &Path, name: &str, project: &Path) -> Result<Self, CliError> {
+        Self::read(StoredRuns::read(state)?.find(name, project)?)
     }
 
     fn read(run: &StoredRun) -> Result<Self, CliError> {

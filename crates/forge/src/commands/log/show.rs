@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use forge_tools::{escape_controls, rfc3339};
+use forge_tools::escape_controls;
 use serde_json::Value;
 
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
@@ -14,6 +14,7 @@ use super::summary::CallSummary;
 use super::unreadable;
 use crate::cli::{Global, Selection};
 use crate::exit::{CliError, ExitKind};
+use crate::output::local_time::local_time;
 use crate::output::stderr;
 use crate::output::stdout::print_line;
 use crate::state::stored_runs::StoredRun;
@@ -188,9 +189,7 @@ fn raw(text: &str) -> Result<(), CliError> {
 }
 
 fn moment(at_ms: u64) -> String {
-    // The last second of the year 9999: a line that was edited may say anything.
-    let at = Duration::from_millis(at_ms).min(Duration::from_secs(253_402_300_799));
-    rfc3339(UNIX_EPOCH + at)
+    local_time(UNIX_EPOCH + Duration::from_millis(at_ms))
 }
 
 /// One call; every text of it escaped.

@@ -155,13 +155,11 @@ impl CallSummary {
             if let Some(bytes) = artifact["bytes"].as_u64() {
                 let _ = write!(what, "  {bytes} bytes");
             }
-            let _ = write!(
-                what,
-                "  by {} of {} (line {})",
-                text(&artifact["tool"]),
-                text(&artifact["worker"]),
-                artifact["call"]
-            );
+            let _ = write!(what, "  by {}", text(&artifact["tool"]));
+            if let Some(worker) = artifact["worker"].as_str() {
+                let _ = write!(what, " of {worker}");
+            }
+            let _ = write!(what, " (line {})", artifact["call"]);
             row("file", &what);
         }
         let listed = self.artifacts.len().min(MAX_SHOWN);

@@ -97,7 +97,8 @@ fn explain_typed(
 fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
     let state = ambient.state.as_deref().ok_or_else(missing)?;
-    let denials = RefusedAttempts::of_run(state, run)?.denials;
+    let denials =
+        RefusedAttempts::of_run(state, run, &setup::project_dir(global, ambient)?)?.denials;
     let proposals = Proposals::new(&denials, ambient.home.as_deref());
     let text = if global.json {
         let mut object = proposals.as_json();

@@ -38,7 +38,8 @@ pub(crate) fn run(
     let store = TrustStore::in_state(state);
     let hashes = store.read()?;
     let before = |key: &PrivilegedSetting| hashes.contains(key.hash());
-    let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
+    let is_agreed = keys.iter().all(before);
+    let asks = !(args.show || args.revoke || args.yes || is_agreed);
     match global.json {
         false => {
             show(&mut std::io::stdout().lock(), &keys, presets, before).map_err(CliError::stdout)?
@@ -49,7 +50,7 @@ pub(crate) fn run(
         }
         true => {}
     }
-    if args.show || keys.is_empty() {
+    if args.show || keys.is_empty() || (is_agreed && !args.revoke) {
         return done(global, &keys, presets, before);
     }
     if args.revoke {

@@ -93,6 +93,7 @@ fn apply_log(
         })
         .collect();
     let act = PersonAct {
+        project: &list.project,
         run: "review",
         name: "review_apply",
         intents: vec![format!("apply {} changes of {}", facts.len(), list.run)],
@@ -184,6 +185,7 @@ pub(super) fn discard(
 ) -> Result<ExitKind, CliError> {
     let found = meant(reviews, run)?;
     let act = PersonAct {
+        project: &found.list.project,
         run: "review",
         name: "review_discard",
         arguments: json!({ "run": found.list.run, "changes": found.list.changes().count() }),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forge_review::{
     ChangeClass, ChangeKind, ObjectState, PathKind, ReviewStage, ReviewedChange, RunReview,
@@ -16,7 +16,9 @@ use super::{ProjectReviews, command_line, print_json, print_text};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
+use crate::output::local_time::local_time;
 use crate::output::stderr;
+use crate::run_view::count;
 
 /// `forge review list`
 pub(super) fn list(global: &Global, reviews: &ProjectReviews) -> Result<ExitKind, CliError> {
@@ -52,12 +54,12 @@ pub(super) fn list(global: &Global, reviews: &ProjectReviews) -> Result<ExitKind
 fn row(list: &RunReview, problem: Option<&CliError>) -> String {
     let state = match problem {
         Some(error) => escape(error.message()),
-        None => counts(list.changes().map(|(_, change)| change)),
+        None => counts(rows(list).iter().map(|row| row.change)),
     };
     format!(
         "{}  {}  {}\n  {state}\n",
         escape(&list.run),
-        started_at(list),
+        local_time(started(list)),
         command_line(list)
     )
 }
@@ -66,7 +68,7 @@ fn json_row(list: &RunReview, problem: Option<&CliError>) -> Value {
     json!({
         "run": list.run,
         "command": list.command,
-        "started_at": started_at(list),
+        "started_at": rfc3339(started(list)),
         "recorded": list.stage == ReviewStage::Recorded,
         "changes": list.changes().count(),
         "deletions": list.changes().filter(|(_, change)| change.removes()).count(),
@@ -75,9 +77,9 @@ fn json_row(list: &RunReview, problem: Option<&CliError>) -> Value {
     })
 }
 
-fn started_at(list: &RunReview) -> String {
+fn started(list: &RunReview) -> SystemTime {
     // Up to the year 9999, the last one of the format.
-    rfc3339(UNIX_EPOCH + Duration::from_millis(list.at_ms.min(253_402_300_799_000)))
+    UNIX_EPOCH + Duration::from_millis(list.at_ms.min(253_402_300_799_000))
 }
 
 /// Returns the list of a review for people.
@@ -109,8 +111,7 @@ pub(crate) fn summary(list: &RunReview) -> String {
     });
     section("changes", &|row| is_of(row, ListSection::Ordinary));
     text.push_str(&generated(list, &changes));
-    let all = list.changes().map(|(_, change)| change);
-    let _ = writeln!(text, "{}", counts(all));
+    let _ = writeln!(text, "{}", counts(changes.iter().map(|row| row.change)));
     text
 }
 
@@ -181,6 +182,7 @@ impl Row<'_> {
         };
         let mut notes = Vec::new();
         notes.extend(detail(list, self.mount, change));
+        notes.extend(changed_mode(change));
         match &change.class {
             ChangeClass::Protected { pattern } => {
                 notes.push(format!("protected: {}", escape(pattern)))
@@ -200,6 +202,14 @@ impl Row<'_> {
         };
         format!("  {:<9} {path}{slash}{notes}", verb(change.kind))
     }
+}
+
+/// Returns the old and the new mode of an object, if a change of its content also changes the mode.
+fn changed_mode(change: &ReviewedChange) -> Option<String> {
+    let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
+    let is_told = change.kind == ChangeKind::Metadata || after.kind == PathKind::Link;
+    (!is_told && before.mode != after.mode)
+        .then(|| format!("mode {:04o} → {:04o}", before.mode, after.mode))
 }
 
 /// Returns the path of a change as it is printed and typed.
@@ -226,6 +236,9 @@ fn detail(list: &RunReview, mount: usize, change: &ReviewedChange) -> Option<Str
     match change.kind {
         ChangeKind::Added => after.map(object),
         ChangeKind::Modified => Some(match (before, after) {
+            (Some(before), Some(after)) if after.kind == PathKind::Link => {
+                format!("{} → {}", object(before), object(after))
+            }
             (Some(before), Some(after)) if before.size != after.size => {
                 format!("{} → {} bytes", before.size, after.size)
             }
@@ -257,12 +270,13 @@ fn detail(list: &RunReview, mount: usize, change: &ReviewedChange) -> Option<Str
 pub(super) fn object(state: &ObjectState) -> String {
     match (state.kind, &state.tree) {
         (_, Some(tree)) => format!(
-            "directory, {} files and directories, {} bytes",
-            tree.entries, tree.bytes
+            "directory with {}, {}",
+            count(tree.entries, "object"),
+            count(tree.bytes, "byte")
         ),
         (PathKind::File, None) => match index_entries(state) {
             Some(count) => format!("{count} entries of git's index"),
-            None => format!("{} bytes", state.size),
+            None => count(state.size, "byte"),
         },
         (PathKind::Directory, None) => "directory".to_owned(),
         (PathKind::Link, None) => {

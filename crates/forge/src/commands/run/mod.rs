@@ -153,7 +153,7 @@ fn run_worker(
         )?;
     }
     if let Some(changes) = changes.as_ref().filter(|_| !global.quiet) {
-        reviewed::show(global, ambient, changes);
+        reviewed::show(global, ambient, changes, None);
     }
     let exceeded = changes
         .as_ref()

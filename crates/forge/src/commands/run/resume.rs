@@ -259,6 +259,7 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
             )
         });
     }
+    let dir = setup::project_dir(global, ambient)?;
     let project = setup::project_silently(global, ambient, WithoutFile::DefaultZones).ok();
     let own = project.as_ref().and_then(|project| project.runs_dir());
     let state = ambient.state.as_ref().map(|state| state.join("runs"));
@@ -266,7 +267,13 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
     for dir in own.into_iter().chain(state.as_deref()) {
         runs = runs.and(StoredRuns::in_dir(dir)?);
     }
-    runs.find(name).cloned()
+    if name == "last" {
+        let has_transcript = |run: &&StoredRun| matches!(run.file("transcript.jsonl"), Ok(Some(_)));
+        if let Some(run) = runs.of_project(&dir).find(has_transcript) {
+            return Ok(run.clone());
+        }
+    }
+    runs.find(name, &dir).cloned()
 }
 
 /// Reads the transcript.

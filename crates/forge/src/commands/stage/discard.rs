@@ -1,5 +1,7 @@
 //! `forge stage discard`: throws staged commits away, all that are named or none.
 
+use std::path::Path;
+
 use forge_git::{GitBackend as _, GitError};
 use serde_json::json;
 
@@ -14,6 +16,7 @@ use crate::state::staging::Staging;
 pub(super) fn discard(
     global: &Global,
     ambient: &Ambient,
+    project: &Path,
     staging: &Staging,
     ids: &[String],
 ) -> Result<ExitKind, CliError> {
@@ -25,7 +28,7 @@ pub(super) fn discard(
             named.push(one);
         }
     }
-    let mut log = log("stage_discard", &named, ambient, &[])?;
+    let mut log = log(project, "stage_discard", &named, ambient, &[])?;
     log.typed()?;
     match setup::until_stopped(thrown_away(staging, &named)) {
         Ok(Ok(())) => log.close("discarded", None)?,

@@ -7,6 +7,8 @@ mod push;
 mod show;
 mod status;
 
+use std::path::Path;
+
 use forge_git::{
     DamagedCommit, GitBackend as _, GitError, GitErrorKind, GitService, MemoryRepositories,
     StagedCommit, StagedId, StagedList,
@@ -37,7 +39,7 @@ pub(crate) fn run(
         StageAction::Show { id } => show::show(global, ambient, &staging, id.as_deref()),
         StageAction::Diff { id } => show::diff(global, ambient, &staging, id.as_deref()),
         StageAction::Push(args) => push::push(global, args, ambient, &staging),
-        StageAction::Discard { ids } => discard::discard(global, ambient, &staging, ids),
+        StageAction::Discard { ids } => discard::discard(global, ambient, &project, &staging, ids),
     }
 }
 
@@ -117,6 +119,7 @@ fn find_commit<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedC
 
 /// Opens the log of an act on commits.
 fn log(
+    project: &Path,
     act: &str,
     commits: &[StagedSelection<'_>],
     ambient: &Ambient,
@@ -125,6 +128,7 @@ fn log(
     let facts = commits.iter().map(facts).collect::<Vec<Value>>();
     let intent = |commit: &StagedSelection<'_>| format!("{act} {}", commit.id());
     let act = PersonAct {
+        project,
         run: "stage",
         name: act,
         arguments: json!({ "commits": facts }),

@@ -11,7 +11,7 @@ use forge_git::{
     Author, GitBackend as _, GitError, GitProgram, GitService, OnDivergence, PushApproval,
     PushPreview, PushReport, RepoPath, StagedCommit, StagedFile,
 };
-use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly};
 use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
@@ -21,6 +21,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, PushArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
+use crate::output::local_time::local_time;
 use crate::output::prompt::{self, PromptAnswer, PromptKind};
 use crate::output::stderr;
 use crate::output::stdout::print_line;
@@ -49,6 +50,7 @@ pub(super) fn push(
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let unseen = repositories::secrets_of(&project, ambient);
     let mut kept = log(
+        project.dir(),
         "stage_push",
         &[StagedSelection::Whole(commit)],
         ambient,
@@ -298,7 +300,7 @@ fn text_of(commit: &StagedCommit, outlook: &PushPreview, author: &Author) -> Str
             &format!("all of it is there already, as {made}: nothing would be pushed"),
         ),
     }
-    let at = rfc3339(commit.created_at());
+    let at = local_time(commit.created_at());
     row(
         "staged",
         &format!("{at} ({})", age(commit, SystemTime::now())),

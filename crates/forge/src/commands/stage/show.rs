@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::time::SystemTime;
 
 use forge_git::{StagedCommit, StagedFile};
-use forge_tools::rfc3339;
 use serde_json::json;
 
 use super::format::{age, lines, size};
@@ -14,6 +13,7 @@ use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::diff_rows::DiffRow;
 use crate::output::escape::{escape, escape_lines};
+use crate::output::local_time::local_time;
 use crate::state::staging::Staging;
 
 /// `forge stage show`
@@ -36,7 +36,7 @@ pub(super) fn show(
     row("id", commit.id().as_str());
     row("repo", &commit.repo().to_string());
     row("branch", commit.branch().as_str());
-    let at = rfc3339(commit.created_at());
+    let at = local_time(commit.created_at());
     row(
         "staged",
         &format!("{at} ({})", age(commit, SystemTime::now())),

@@ -160,8 +160,8 @@ fn one_line_tells_all_of_it() {
     withheld.add(WithheldKind::Clipboard);
     assert_eq!(
         withheld.describe().unwrap(),
-        "note: output of the command was kept from your terminal: 1 use of the clipboard, 2 window \
-         titles"
+        "note: not passed on to your terminal: 1 use of the clipboard, 2 window titles (a preset's \
+         `terminal` allows them)"
     );
 }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use os_sandbox::Support;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::World;
@@ -304,6 +305,76 @@ fn a_person_answers_at_the_end() {
             list.stderr
         );
     }
+}
+
+/// They keep the changes for later, and the exit code is that of the signal.
+#[test]
+fn signals_end_the_question() {
+    if !has_overlays() {
+        return;
+    }
+    let setup = Setup {
+        piped: false,
+        ..USUAL
+    };
+    for (signal, code) in [
+        (None, 130),
+        (Some(Signal::TERM), 143),
+        (Some(Signal::HUP), 129),
+    ] {
+        let world = world(PROJECT);
+        let args = ["exec", "--review", "--", "sh", "-c", "echo new > a.txt"];
+        let terminal = Terminal::start(&world, setup, &args);
+        terminal.until("[d] discard:");
+        match signal {
+            Some(signal) => terminal.signal(signal),
+            None => terminal.type_text("\u{3}"),
+        }
+        let ended = terminal.end_with_command();
+        assert_eq!(ended.code, Some(code), "{}", ended.screen);
+        assert!(ended.screen.contains("kept for later"), "{}", ended.screen);
+        let list = world.forge(&["review", "list", "--json"]);
+        assert!(list.stdout.contains("\"changes\":1"), "{}", list.stdout);
+    }
+}
+
+/// An apply is listed with its project, in one line even if it failed.
+#[test]
+fn an_apply_is_recorded_in_its_project() {
+    if !has_overlays() {
+        return;
+    }
+    let world = world(PROJECT);
+    let args = ["exec", "--review", "--", "sh", "-c", "echo new > a.txt"];
+    world.forge(&args).code(0);
+    fs::write(world.project().join("a.txt"), "mine\n").unwrap();
+    world.forge(&["review", "apply"]).code(1);
+    let list = world.forge(&["log", "list", "--json"]);
+    let list: Value = serde_json::from_str(&list.code(0).stdout).unwrap();
+    let [apply, exec] = &list["runs"].as_array().unwrap()[..] else {
+        panic!("{list}");
+    };
+    assert_eq!(apply["project"], exec["project"], "{list}");
+    let list = world.forge(&["log", "list"]);
+    assert_eq!(list.code(0).stdout.lines().count(), 2, "{}", list.stdout);
+    assert!(!list.stdout.contains("a.txt\\n"), "{}", list.stdout);
+}
+
+#[test]
+fn changes_of_modes_and_links_are_listed() {
+    if !has_overlays() {
+        return;
+    }
+    let world = world(PROJECT);
+    std::os::unix::fs::symlink("a.txt", world.project().join("link")).unwrap();
+    let script = "echo 2 >> a.txt; chmod 755 a.txt; ln -sf b.txt link; mkdir new; echo 1 > new/f";
+    let ran = world.forge(&["exec", "--review", "--", "sh", "-c", script]);
+    ran.code(0).says(&[
+        "a.txt  (2 → 4 bytes; mode 0644 → 0755)",
+        "link  (link to a.txt → link to b.txt)",
+        "new/f  (2 bytes)",
+        "2 modified, 1 added",
+    ]);
 }
 
 /// A project that a worker changes by its file tools, by commands and by a worker that it calls.

@@ -262,7 +262,7 @@ fn the_clipboard_and_the_title_are_not_the_commands() {
         let script = "printf 'a\\033]52;c;aGVsbG8=\\007b\\033]0;title\\033\\\\c\\033[21td\\n'; sleep 0.1; \
                       printf 'e\\033]'; sleep 0.1; printf '2;title'; sleep 0.1; printf '\\007f\\n'";
         let ended = case.start(script).end();
-        let note = "note: output of the command was kept from your terminal: 1 use of the clipboard, \
+        let note = "note: not passed on to your terminal: 1 use of the clipboard, \
                     2 window titles, 1 question whose answer is typed";
         ends(case, &ended, 0, &["abcd\r\nef\r\n", note]);
         assert!(!ended.raw.contains('\x1b'), "{:?}", ended.raw);

@@ -417,8 +417,22 @@ fn a_question_ends_with_its_command() {
     check(
         &ended,
         7,
-        &["the command has ended, so the question is withdrawn"],
+        &["the question is withdrawn: what asked it has ended"],
     );
+}
+
+/// Ctrl-C at a question is the person's answer to all of it.
+#[test]
+fn an_interrupt_at_a_question_ends_the_command() {
+    let Some(servers) = servers() else { return };
+    let script = "curl -sS http://two.example/; sleep 600";
+    let args = ["exec", "--ask-hosts", "--", "bash", "-c", script];
+    for piped in [true, false] {
+        let terminal = servers.terminal_with(WITH_TERMINAL, &args, piped);
+        terminal.until(KEYS);
+        terminal.type_text("\u{3}");
+        check(&terminal.end(), 130, &["the question is withdrawn"]);
+    }
 }
 
 #[test]

@@ -1,0 +1,15 @@
+//! Times for people.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, Local};
+
+/// The last second of the year 9999: an edited record may say any time.
+const LATEST: Duration = Duration::from_secs(253_402_300_799);
+
+/// Returns a time in the person's time zone, with its distance from UTC.
+pub(crate) fn local_time(at: SystemTime) -> String {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at = DateTime::<Local>::from(UNIX_EPOCH + since.min(LATEST));
+    at.format("%Y-%m-%d %H:%M:%S %:z").to_string()
+}
