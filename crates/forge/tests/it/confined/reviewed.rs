@@ -318,7 +318,7 @@ fn signals_end_the_question() {
         ..USUAL
     };
     // The terminal of the test is not the controlling one, so Ctrl-C is a signal.
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let world = world(PROJECT);
         let args = ["exec", "--review", "--", "sh", "-c", "echo new > a.txt"];
         let terminal = Terminal::start(&world, setup, &args);
