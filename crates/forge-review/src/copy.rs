@@ -24,6 +24,7 @@ use crate::budget::Budget;
 use crate::error::{ReviewError, failed, failed_own};
 use crate::own_files::{read_json, write_json};
 use crate::path::TreePath;
+use crate::quarantine::is_quarantined;
 use crate::review::{CopiedTree, LeftOutPath, LeftOutReason};
 use crate::staging::{MODE_BITS, set_attributes, times_of, write_all};
 use crate::state::{FileTime, PathKind, attributes, changed_at, each_block, u64_of};
@@ -439,12 +440,33 @@ fn wait_for_later(mount: &OwnedFd, last: FileTime) -> Result<(), ReviewError> {
     })
 }
 
-/// Removes the copy of a mount. From the first step on it is gone as a whole.
-pub(crate) fn drop_copy(mount: &OwnedFd) -> Result<(), ReviewError> {
-    tree::remove_tree(mount, GONE.as_ref()).map_err(failed_own("remove", "the copy"))?;
+/// Returns `true` if a run can go on in the copy of a mount.
+pub(crate) fn is_whole(mount: &OwnedFd) -> bool {
+    let has = |name: &str| tree::lstat(mount, name.as_ref()).is_ok_and(|stat| stat.is_some());
+    has(COPY) && has(MANIFEST)
+}
+
+/// Removes the copy of a mount, except its quarantine with `keeps_quarantine`. From the first step on
+/// no run can go on in it.
+pub(crate) fn drop_copy(mount: &OwnedFd, keeps_quarantine: bool) -> Result<(), ReviewError> {
+    let removed = |error| failed_own("remove", "the copy")(error);
+    tree::remove_tree(mount, GONE.as_ref()).map_err(removed)?;
+    if keeps_quarantine {
+        match unlinkat(mount, MANIFEST, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(removed(error)),
+        }
+        let copy = tree::open_own(mount, COPY.as_ref(), true).map_err(removed)?;
+        for name in tree::names(&*copy).map_err(removed)? {
+            if !is_quarantined(&TreePath::default().join(&name)) {
+                tree::remove_tree(&*copy, &name).map_err(removed)?;
+            }
+        }
+        return Ok(());
+    }
     match renameat(mount, COPY, mount, GONE) {
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(failed_own("remove", "the copy")(error)),
+        Err(error) => return Err(removed(error)),
     }
-    tree::remove_tree(mount, GONE.as_ref()).map_err(failed_own("remove", "the copy"))
+    tree::remove_tree(mount, GONE.as_ref()).map_err(removed)
 }

@@ -23,10 +23,13 @@ mod copy;
 mod diff;
 mod error;
 mod foreign;
+mod git_dirs;
 mod git_index;
 mod journal;
+mod link_targets;
 mod own_files;
 mod path;
+mod quarantine;
 mod record;
 mod review;
 mod review_dir;
@@ -43,6 +46,7 @@ pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
 pub use foreign::first_foreign;
 pub use path::TreePath;
+pub use quarantine::QUARANTINE;
 pub use review::{
     AppliedChange, ApplyRecord, ChangeClass, ChangeKind, CopiedTree, LeftOutPath, LeftOutReason,
     ReviewMount, ReviewStage, ReviewedChange, RunReview,

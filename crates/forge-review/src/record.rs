@@ -6,7 +6,7 @@
 //! directory with `user.overlay.opaque` = `y` hides the lower one of its name. The latter is also
 //! set on directories that are simply new, so it proves no deletion: the lower directory does.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,7 +17,10 @@ use crate::budget::{Budget, ReviewLimits};
 use crate::classify::{Contents, ProtectedName, classify, is_git_redirect};
 use crate::copy::CopyIndex;
 use crate::error::{ReviewError, failed};
+use crate::git_dirs::{GitDir, protected_in};
+use crate::link_targets::protect_targets;
 use crate::path::TreePath;
+use crate::quarantine::{QUARANTINE, is_quarantined};
 use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
 use crate::state::{Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at};
 use crate::tree;
@@ -26,10 +29,10 @@ const OPAQUE: &str = "user.overlay.opaque";
 const WHITEOUT: &str = "user.overlay.whiteout";
 const ORIGIN: &str = "user.overlay.origin";
 
-/// Lists the changes of `upper` over `lower`, in the order of their paths. `copied` is the
-/// copy before the run, if the layer was made from one.
+/// Lists the changes of `upper` over `lower`, which is the directory `host`, in the order of their
+/// paths. `copied` is the copy before the run, if the layer was made from one.
 pub(crate) fn record(
-    lower: &OwnedFd,
+    (lower, host): (&OwnedFd, &Path),
     upper: &OwnedFd,
     (started, copied): (FileTime, Option<&CopyIndex>),
     judge: &dyn Fn(&Path) -> Option<ProtectedName>,
@@ -40,6 +43,7 @@ pub(crate) fn record(
         copied,
         judge,
         budget: Budget::new(limits),
+        git_dirs: Vec::new(),
         changes: Vec::new(),
     };
     let root = TreePath::default();
@@ -53,6 +57,7 @@ pub(crate) fn record(
     recorder.entry(&top, here, &root)?;
     let mut changes = recorder.changes;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
+    protect_targets(&mut changes, lower, host, judge, limits)?;
     Ok(changes)
 }
 
@@ -62,6 +67,8 @@ struct ChangeRecorder<'a> {
     copied: Option<&'a CopyIndex>,
     judge: &'a dyn Fn(&Path) -> Option<ProtectedName>,
     budget: Budget,
+    /// Repositories of any name around the current directory.
+    git_dirs: Vec<GitDir>,
     changes: Vec<ReviewedChange>,
 }
 
@@ -99,6 +106,9 @@ impl ChangeRecorder<'_> {
     fn directory(&mut self, layers: &LayerPair<'_>, path: &TreePath) -> Result<(), ReviewError> {
         self.budget.depth(path)?;
         let found = tree::names(layers.upper).map_err(failed("read", path))?;
+        let git_dir = git_dir(layers, &found, path)?;
+        let around = self.git_dirs.len();
+        self.git_dirs.extend(git_dir);
         for name in &found {
             self.entry(layers, name, &path.join(name))?;
         }
@@ -109,6 +119,7 @@ impl ChangeRecorder<'_> {
                 }
             }
         }
+        self.git_dirs.truncate(around);
         Ok(())
     }
 
@@ -368,6 +379,19 @@ impl ChangeRecorder<'_> {
             let pattern = ".git".to_owned();
             class = ChangeClass::Protected { pattern };
         }
+        if is_quarantined(path) {
+            // Of a command in an overlay, where no scan makes one.
+            let pattern = QUARANTINE.to_owned();
+            class = ChangeClass::Protected { pattern };
+        }
+        let is_link = after
+            .as_ref()
+            .is_some_and(|after| after.kind == PathKind::Link);
+        if !matches!(class, ChangeClass::Protected { .. })
+            && let Some(pattern) = protected_in(&self.git_dirs, path, is_link)
+        {
+            class = ChangeClass::Protected { pattern };
+        }
         self.changes.push(ReviewedChange {
             path: path.clone(),
             kind,
@@ -407,6 +431,30 @@ fn is_whiteout(
         }
         _ => Ok(false),
     }
+}
+
+/// Returns the directory if it is a repository under any name.
+fn git_dir(
+    layers: &LayerPair<'_>,
+    found: &[OsString],
+    path: &TreePath,
+) -> Result<Option<GitDir>, ReviewError> {
+    let mut written = Vec::new();
+    for name in found.iter().filter(|name| GitDir::has_part(name)) {
+        let above = layers.above(name, path);
+        let stat = tree::lstat(above.dir, name).map_err(failed("examine", path))?;
+        if let Some(stat) = stat
+            && !is_whiteout(layers, &above, &stat)?
+        {
+            written.push(name.as_os_str());
+        }
+    }
+    let is_written = |name: &str| written.iter().any(|one| *one == name);
+    let was_there = |name: &str| {
+        let found = layers.lower.map(|lower| tree::lstat(lower, name.as_ref()));
+        found.is_some_and(|found| found.is_ok_and(|stat| stat.is_some()))
+    };
+    Ok(GitDir::find(path, is_written, was_there))
 }
 
 /// Returns the mark of a directory of the upper layer.

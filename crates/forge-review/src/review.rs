@@ -66,6 +66,10 @@ pub struct ReviewMount {
     pub copied: Option<CopiedTree>,
     /// Patterns of protected names, for [`JudgeName`](crate::JudgeName).
     pub protected: Vec<String>,
+    /// Directories of the copy with the names that a scan moved to the quarantine. They are never
+    /// applied, and stay in the copy until the review is discarded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quarantined: Vec<TreePath>,
     /// Changes that are neither applied nor discarded, in the order of their paths.
     pub changes: Vec<ReviewedChange>,
 }

@@ -146,6 +146,7 @@ impl ReviewDir {
                 inode: stat.st_ino,
                 copied,
                 protected: mount.protected.to_vec(),
+                quarantined: Vec::new(),
                 changes: Vec::new(),
             });
         }
@@ -291,8 +292,7 @@ impl ReviewDir {
     /// If a mount has no copy, or has none any more: a part of the changes was applied.
     pub fn resume(&mut self) -> Result<(), ReviewError> {
         for mount in &self.review.mounts {
-            let copy = self.layer(&mount.name, copy::COPY);
-            if mount.copied.is_none() || copy.is_err() {
+            if mount.copied.is_none() || !copy::is_whole(&self.mount_dir(&mount.name)?) {
                 return Err(ReviewError::Selection {
                     path: mount.name.clone(),
                     reason: "the copy in which the run worked is gone".to_owned(),
@@ -303,7 +303,7 @@ impl ReviewDir {
         self.save()
     }
 
-    /// Removes the copies of a run that does not go on. Its changes are kept.
+    /// Removes the copies of a run that does not go on. Its changes are kept, and its quarantine.
     ///
     /// # Errors
     /// If its changes are not listed yet, or a copy cannot be removed.
@@ -315,7 +315,8 @@ impl ReviewDir {
             });
         }
         for mount in self.review.mounts.iter().filter(|m| m.copied.is_some()) {
-            copy::drop_copy(&self.mount_dir(&mount.name)?)?;
+            let keeps_quarantine = !mount.quarantined.is_empty();
+            copy::drop_copy(&self.mount_dir(&mount.name)?, keeps_quarantine)?;
         }
         Ok(())
     }
@@ -342,21 +343,22 @@ impl ReviewDir {
     ) -> Result<&RunReview, ReviewError> {
         for index in 0..self.review.mounts.len() {
             let lower = self.lower(lowers, index)?;
-            let name = &self.review.mounts[index].name;
-            let copied = match self.review.mounts[index].copied {
+            let ReviewMount { name, host, .. } = &self.review.mounts[index];
+            let (copied, quarantined) = match self.review.mounts[index].copied {
                 Some(_) => {
                     let dir = self.mount_dir(name)?;
                     let copied = CopyIndex::read(&dir)?;
-                    settle(&dir, &copied, limits)?;
-                    Some(copied)
+                    let quarantined = settle(&dir, &copied, limits)?;
+                    (Some(copied), quarantined)
                 }
-                None => None,
+                None => (None, Vec::new()),
             };
             let upper = self.own_upper(name)?;
             let judge = |path: &Path| protected(index, path);
             let seen = (self.review.started, copied.as_ref());
-            let changes = record::record(lower, &upper, seen, &judge, limits)?;
+            let changes = record::record((lower, host), &upper, seen, &judge, limits)?;
             self.review.mounts[index].changes = changes;
+            self.review.mounts[index].quarantined = quarantined;
         }
         self.review.stage = ReviewStage::Recorded;
         self.save()?;

@@ -19,19 +19,23 @@ use crate::budget::{Budget, ReviewLimits};
 use crate::copy::{COPY, CopiedObject, CopyIndex, shape_dir};
 use crate::error::{ReviewError, failed, failed_own};
 use crate::path::TreePath;
+use crate::quarantine::is_quarantined;
 use crate::staging::set_attributes;
 use crate::state::{PathKind, attributes};
 use crate::tree;
 
 const UPPER: &str = "upper";
+/// The rules of a quarantine for git.
+const IGNORE: &str = ".gitignore";
 const NEW: &str = "upper-new";
 
-/// Makes the upper layer of a mount from its copy.
+/// Makes the upper layer of a mount from its copy. Returns the directories of the quarantine that
+/// are new in the copy, which has no part in the layer.
 pub(crate) fn settle(
     mount: &OwnedFd,
     index: &CopyIndex,
     limits: &ReviewLimits,
-) -> Result<(), ReviewError> {
+) -> Result<Vec<TreePath>, ReviewError> {
     fn layer<E: Into<std::io::Error>>(error: E) -> ReviewError {
         ReviewError::Io {
             operation: "make",
@@ -48,20 +52,24 @@ pub(crate) fn settle(
     let mut settler = CopySettler {
         index,
         budget: Budget::new(limits),
+        quarantined: Vec::new(),
     };
     settler.directory(&copy, &upper, &root)?;
+    let quarantined = settler.quarantined;
     let stat = fstat(&*copy).map_err(failed("examine", &root))?;
     set_attributes(&upper, &BTreeMap::new(), &attributes(&copy, &root)?, &root)?;
     shape_dir(&upper, &stat, &root)?;
     syncfs(&upper).map_err(layer)?;
     tree::remove_tree(mount, UPPER.as_ref()).map_err(layer)?;
     renameat(mount, NEW, mount, UPPER).map_err(layer)?;
-    fsync(mount).map_err(layer)
+    fsync(mount).map_err(layer)?;
+    Ok(quarantined)
 }
 
 struct CopySettler<'a> {
     index: &'a CopyIndex,
     budget: Budget,
+    quarantined: Vec<TreePath>,
 }
 
 impl CopySettler<'_> {
@@ -76,10 +84,14 @@ impl CopySettler<'_> {
         let mut differs = false;
         let found = tree::names(copy).map_err(failed("read", path))?;
         for name in &found {
-            differs |= self.entry(copy, upper, name, &path.join(name))?;
+            let path = path.join(name);
+            match is_quarantined(&path) {
+                true => self.quarantine(copy, name, &path)?,
+                false => differs |= self.entry(copy, upper, name, &path)?,
+            }
         }
         for known in self.index.below(path) {
-            let Some((_, name)) = known.split_last() else {
+            let Some((_, name)) = known.split_last().filter(|_| !is_quarantined(known)) else {
                 continue;
             };
             if found
@@ -93,6 +105,25 @@ impl CopySettler<'_> {
             }
         }
         Ok(differs)
+    }
+
+    /// Notes the content of a quarantine that was not there before the run.
+    fn quarantine(
+        &mut self,
+        copy: &OwnedFd,
+        name: &OsStr,
+        path: &TreePath,
+    ) -> Result<(), ReviewError> {
+        let stat = tree::lstat(copy, name).map_err(failed("examine", path))?;
+        if stat.is_some_and(|stat| PathKind::of(&stat) == PathKind::Directory) {
+            let dir = tree::open_own(copy, name, true).map_err(failed("open", path))?;
+            let inside = tree::names(&*dir).map_err(failed("read", path))?;
+            let inside = inside.iter().filter(|name| *name != IGNORE);
+            let inside = inside.map(|name| path.join(name));
+            let new = inside.filter(|path| self.index.get(path).is_none());
+            self.quarantined.extend(new);
+        }
+        Ok(())
     }
 
     fn entry(

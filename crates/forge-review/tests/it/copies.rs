@@ -383,6 +383,39 @@ fn a_run_goes_on_until_something_is_applied() {
     assert_eq!(text, "first");
 }
 
+#[test]
+fn a_quarantine_stays_in_its_copy_until_the_review_is_discarded() {
+    let scene = scene();
+    let old = [".os-sandbox-quarantine/1/old=1"];
+    lay(&scene.lower(), &old);
+    let mut dir = scene.create_copy();
+    let new = [
+        ".os-sandbox-quarantine/.gitignore=*",
+        ".os-sandbox-quarantine/2/.vscode/x=1",
+    ];
+    lay(&scene.copy(), &new);
+    fs::write(scene.copy().join("a"), "changed").unwrap();
+    let list = scene.try_record(&mut dir).unwrap();
+    assert_eq!(lines(&list), ["modified a"]);
+    let quarantined = list.mounts[0].quarantined.iter();
+    let quarantined: Vec<String> = quarantined.map(ToString::to_string).collect();
+    assert_eq!(quarantined, [".os-sandbox-quarantine/2"]);
+    dir.drop_copies().unwrap();
+    drop(dir);
+    let mut review = scene.open();
+    apply(&mut review, &all()).unwrap();
+    drop(review);
+    let kept = scene.copy().join(".os-sandbox-quarantine/2/.vscode/x");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "1");
+    assert!(!scene.copy().join("a").exists());
+    assert!(!scene.lower().join(".os-sandbox-quarantine/2").exists());
+    let mut dir = ReviewDir::open(scene.reviews_fd().as_fd(), OsStr::new(RUN)).unwrap();
+    let error = dir.resume().unwrap_err().to_string();
+    assert_eq!(error, "project: the copy in which the run worked is gone");
+    dir.discard(scene.reviews_fd().as_fd()).unwrap();
+    assert_eq!(fs::read_dir(scene.reviews()).unwrap().count(), 0);
+}
+
 /// Files of the project that is copied and settled until it is killed.
 const FILES: usize = 200;
 

@@ -242,6 +242,147 @@ fn classes() {
     assert_eq!(found, want);
 }
 
+/// Names that a scan after a command without a review moves away, in an overlay and in a copy.
+#[test]
+fn a_list_is_judged_as_the_scan_after_a_command() {
+    // The project, the changes, and the protected ones among them.
+    let rows: [(&[&str], &[&str], &[&str]); 14] = [
+        (
+            &[],
+            &[
+                "x/objects/",
+                "x/refs/",
+                "x/HEAD=ref: x",
+                "x/config=y",
+                "x/src=1",
+            ],
+            &["x/HEAD", "x/config"],
+        ),
+        (
+            &[],
+            &[
+                "target/x/objects/",
+                "target/x/refs/",
+                "target/x/HEAD=ref: x",
+            ],
+            &["target/x/HEAD"],
+        ),
+        (
+            &[],
+            &["x/commondir=y", "x/HEAD->z"],
+            &["x/HEAD", "x/commondir"],
+        ),
+        (
+            &["HEAD=mine", "refs/r=1"],
+            &["objects/o=1", "refs/s=1"],
+            &["objects", "objects/o", "refs/s"],
+        ),
+        (&["x/HEAD=mine", "x/src=1"], &["x/src=2", "x/objects/"], &[]),
+        (
+            &["r/HEAD=1", "r/objects/", "r/refs/heads/", "r/logs/l=1"],
+            &[
+                "r/HEAD=2",
+                "r/config.worktree=1",
+                "r/hooks/h=1",
+                "r/objects/o=1",
+                "r/logs/m->/x",
+            ],
+            &["r/config.worktree", "r/hooks", "r/hooks/h", "r/logs/m"],
+        ),
+        (
+            &["r/HEAD=1", "r/objects/", "r/refs/heads/"],
+            &["r/refs/heads/l->/x", "r/any->/x", "r/src/l->/x"],
+            &["r/any", "r/refs/heads/l"],
+        ),
+        (
+            &["r/HEAD=1", "r/objects/", "r/refs/"],
+            &["r/modules/a/config=1", "r/rebase-merge/todo=1"],
+            &[
+                "r/modules/a/config",
+                "r/rebase-merge",
+                "r/rebase-merge/todo",
+            ],
+        ),
+        (
+            &[".git/HEAD=1", ".git/logs/HEAD=1", ".git/refs/heads/"],
+            &[
+                ".git/COMMIT_EDITMSG->/x",
+                ".git/refs/heads/l->/x",
+                ".git/objects/ab/cd->/x",
+            ],
+            &[
+                ".git/COMMIT_EDITMSG",
+                ".git/objects/ab/cd",
+                ".git/refs/heads/l",
+            ],
+        ),
+        (
+            &["s/.git/HEAD=1"],
+            &["s/.git/MERGE_HEAD=1", "s/link->/x"],
+            &[],
+        ),
+        (
+            &["conf/real/f=1", "conf/mid->real", ".vscode->conf/mid"],
+            &["conf/mid->other", "conf/other/f=1", "conf/real/g=1"],
+            &["conf/mid", "conf/real/g"],
+        ),
+        (
+            &["a/b/", "a/b/.env->../../c/missing"],
+            &["c/missing/f=1", "c/f=1"],
+            &["c/missing", "c/missing/f"],
+        ),
+        (&["d/e/f=1", "z/", "z/.env->../d/e/f"], &["d=1"], &["d"]),
+        (&["d/f=1", "z/", "z/.env->/elsewhere"], &["d/g=1"], &[]),
+    ];
+    for (lower, changed, protected) in rows {
+        for in_copy in [false, true] {
+            let scene = Scene::new();
+            lay(&scene.lower(), lower);
+            let (dir, layer) = match in_copy {
+                true => (scene.create_copy(), scene.copy()),
+                false => (scene.create(), scene.upper()),
+            };
+            for file in changed {
+                let end = file.find("->").or(file.find('=')).unwrap_or(file.len());
+                let path = layer.join(&file[..end]);
+                if path.is_symlink() {
+                    fs::remove_file(&path).unwrap();
+                } else if file.contains('=') && path.is_dir() {
+                    fs::remove_dir_all(&path).unwrap();
+                }
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                lay(&layer, &[file]);
+            }
+            let review = scene.record(dir);
+            let changes = review.review().changes();
+            let found: Vec<String> = changes
+                .filter(|(_, change)| matches!(change.class, ChangeClass::Protected { .. }))
+                .map(|(_, change)| change.path.to_string())
+                .collect();
+            assert_eq!(found, protected, "{lower:?} {changed:?} copy: {in_copy}");
+        }
+    }
+}
+
+#[test]
+fn a_quarantine_is_never_applied() {
+    let scene = Scene::new();
+    let dir = scene.create();
+    let files = [
+        ".os-sandbox-quarantine/1/f=1",
+        ".os-sandbox-quarantine.2/f=1",
+        ".os-sandbox-quarantined=1",
+    ];
+    lay(&scene.upper(), &files);
+    let review = scene.record(dir);
+    let ordinary = review
+        .review()
+        .changes()
+        .filter(|(_, change)| change.class == ChangeClass::Ordinary);
+    let ordinary: Vec<String> = ordinary.map(|(_, one)| one.path.to_string()).collect();
+    assert_eq!(ordinary, [".os-sandbox-quarantined"]);
+}
+
 #[test]
 fn differences_of_contents() {
     let scene = Scene::new();

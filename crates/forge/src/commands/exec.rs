@@ -648,7 +648,8 @@ fn run_it(
         receipt.check()?;
     }
     if !global.json {
-        print_quarantined(&child, !quiet);
+        // The quarantine of a copy is not one of the project.
+        print_quarantined(&child, !quiet && review.is_none());
     }
     if !quiet {
         notes(&started, child.enforcement());

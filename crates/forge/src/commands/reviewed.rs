@@ -419,9 +419,11 @@ pub(crate) fn end(mut run: ReviewedRun, goes_on: bool) -> Result<ReviewedChanges
     })?;
     let list = dir.review().clone();
     if !goes_on {
-        let removed = match list.changes().next() {
-            None => dir.discard(run.reviews.as_fd()),
-            Some(_) => dir.drop_copies(),
+        let is_empty =
+            list.changes().next().is_none() && review::listing::quarantined(&list).is_empty();
+        let removed = match is_empty {
+            true => dir.discard(run.reviews.as_fd()),
+            false => dir.drop_copies(),
         };
         removed.map_err(|error| failed(&error))?;
     }
@@ -550,6 +552,13 @@ fn print(changes: &ReviewedChanges, lines: Option<u16>) {
     let all = review::listing::summary(list);
     if list.changes().next().is_none() {
         stderr::print("review: no changes");
+        let quarantined = review::listing::quarantined(list);
+        if !quarantined.is_empty() {
+            stderr::print(format!(
+                "{quarantined}hint: forge review discard {}",
+                list.run
+            ));
+        }
         return;
     }
     let lines = lines.map_or(LINES, |rows| usize::from(rows).saturating_sub(8));

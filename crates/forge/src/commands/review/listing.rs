@@ -86,9 +86,9 @@ fn started(list: &RunReview) -> SystemTime {
 pub(crate) fn summary(list: &RunReview) -> String {
     let changes: Vec<Row<'_>> = rows(list);
     if changes.is_empty() {
-        return "no changes\n".to_owned();
+        return format!("{}no changes\n", quarantined(list));
     }
-    let mut text = String::new();
+    let mut text = quarantined(list);
     let mut section = |title: &str, is_in: &dyn Fn(&Row<'_>) -> bool| {
         let rows: Vec<String> = changes
             .iter()
@@ -113,6 +113,23 @@ pub(crate) fn summary(list: &RunReview) -> String {
     text.push_str(&generated(list, &changes));
     let _ = writeln!(text, "{}", counts(changes.iter().map(|row| row.change)));
     text
+}
+
+/// Returns the directories of the review with names that were moved to the quarantine; empty if it has
+/// none.
+pub(crate) fn quarantined(list: &RunReview) -> String {
+    let lines = list.mounts.iter().flat_map(|mount| {
+        let dirs = mount.quarantined.iter();
+        dirs.map(|path| {
+            let path = format!("{}/mounts/{}/copy/{path}", list.run, mount.name);
+            format!("  {}/\n", escape(&path))
+        })
+    });
+    let lines: String = lines.collect();
+    match lines.is_empty() {
+        true => lines,
+        false => format!("quarantined, never applied (in the directory of reviews):\n{lines}"),
+    }
 }
 
 /// One change in the list.

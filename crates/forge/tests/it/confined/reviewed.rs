@@ -777,3 +777,67 @@ fn a_run_whose_copy_grows_is_ended() {
     world.forge(&["review", "apply"]).code(0);
     assert!(world.project().join("three.txt").exists());
 }
+
+/// A name that a scan moves away after a command is not applied either, whatever the review is.
+#[test]
+fn what_git_would_obey_is_not_applied() {
+    if !has_overlays() {
+        return;
+    }
+    const MAKE: &str = "mkdir -p $d/objects $d/refs; echo 'ref: refs/heads/main' > $d/HEAD; \
+        printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = false\\n' \
+        > $d/config";
+    let rows = [
+        (format!("d=x; {MAKE}"), "x/HEAD"),
+        (format!("d=target/x; {MAKE}"), "target/x/HEAD"),
+        (
+            "mkdir y; echo . > y/commondir; ln -s z y/HEAD".to_owned(),
+            "y/HEAD",
+        ),
+        (
+            "ln -s /etc/hostname .git/COMMIT_EDITMSG".to_owned(),
+            ".git/COMMIT_EDITMSG",
+        ),
+        (
+            "ln -s /etc/hostname .git/refs/heads/l".to_owned(),
+            ".git/refs/heads/l",
+        ),
+        (
+            "echo > real/config.worktree".to_owned(),
+            "real/config.worktree",
+        ),
+    ];
+    for layer in ["--review", "--review=copy"] {
+        for (script, path) in &rows {
+            let world = world(PROJECT);
+            git(&world, &["init", "--quiet"]);
+            git(&world, &["init", "--quiet", "--bare", "real"]);
+            let script = format!("echo new > a.txt; {script}");
+            world
+                .forge(&["exec", layer, "--", "sh", "-c", &script])
+                .code(0);
+            world.forge(&["review", "apply"]).code(0);
+            let found = fs::symlink_metadata(world.project().join(path));
+            assert!(found.is_err(), "{layer} {path}");
+            let text = fs::read_to_string(world.project().join("a.txt")).unwrap();
+            assert_eq!(text, "new\n", "{layer} {path}");
+            assert!(!world.project().join(forge_review::QUARANTINE).exists());
+        }
+    }
+}
+
+#[test]
+fn a_quarantine_is_kept_and_told_without_other_changes() {
+    assert_eq!(forge_review::QUARANTINE, os_sandbox::QUARANTINE);
+    let world = world(PROJECT);
+    if !has_overlays() {
+        return;
+    }
+    let script = "mkdir .vscode; echo {} > .vscode/tasks.json";
+    let ran = world.forge(&["exec", "--review=copy", "--", "sh", "-c", script]);
+    ran.code(0)
+        .says(&["quarantined: ", "never applied", "forge review discard"]);
+    assert_eq!(reviews(&world), 1);
+    world.forge(&["review", "discard"]).code(0);
+    assert_eq!(reviews(&world), 0);
+}

@@ -1,0 +1,17 @@
+//! The directory at the root of a mount to which the scan after a command moves protected names.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use crate::path::TreePath;
+
+/// The name of the directory, as `os-sandbox` makes it. If it is taken, a dot and more follow.
+pub const QUARANTINE: &str = ".os-sandbox-quarantine";
+
+/// Returns `true` for the quarantine of a mount, and for everything below it.
+pub(crate) fn is_quarantined(path: &TreePath) -> bool {
+    let rest = path
+        .names()
+        .first()
+        .and_then(|name| name.as_bytes().strip_prefix(QUARANTINE.as_bytes()));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+}
