@@ -12,6 +12,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, ReviewLayer};
 use crate::commands::review_subject::ReviewSubject;
 use crate::exit::{CliError, ExitKind};
+use crate::signals::KillOnSignal;
 
 fn unavailable() -> CliError {
     CliError::new(
@@ -86,6 +87,11 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     match *changes {}
 }
 
-pub(crate) fn show(_global: &Global, _ambient: &Ambient, changes: &ReviewedChanges) {
+pub(crate) fn show(
+    _global: &Global,
+    _ambient: &Ambient,
+    changes: &ReviewedChanges,
+    _signals: Option<&KillOnSignal>,
+) {
     match *changes {}
 }
