@@ -183,6 +183,10 @@ impl KillOnSignal {
 
     /// Returns the end of a question that a signal withdraws: at once if forge was told to stop
     /// before.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "reviews ask here, and are on Linux only")
+    )]
     pub(crate) fn question(&self) -> std::io::Result<Withdrawal> {
         let (hold, withdrawal) = withdrawable()?;
         let mut state = lock(&self.0);
