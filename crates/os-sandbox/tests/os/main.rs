@@ -57,6 +57,7 @@ mod pins;
 mod probe;
 #[cfg(target_os = "linux")]
 mod proofs;
+#[cfg(target_os = "linux")]
 mod protected_dirs;
 // Plays a stricter kernel; its own main is not called here.
 #[cfg(target_os = "linux")]
