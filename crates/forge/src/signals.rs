@@ -14,29 +14,64 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit::{CliError, ExitKind};
 use crate::output::prompt_terminal::{PromptTerminal, QuestionHold, Withdrawal, withdrawable};
 
-/// Waits until forge is told to stop, and gives the failure to end with.
+/// Waits until forge is told to stop, and gives the failure to end with. If a handler cannot be
+/// installed it never returns, and the signal keeps its default effect: it ends the process.
 pub(crate) async fn stop_signal() -> CliError {
-    let code = tokio::select! {
-        () = arrival(SignalKind::interrupt()) => 130,
-        () = arrival(SignalKind::quit()) => 131,
-        code = termination_signal() => code,
+    let code = match StopSignals::install() {
+        Ok(signals) => signals.exit_code(|| true).await,
+        Err(_) => std::future::pending().await,
     };
     CliError::new(ExitKind::Command(code), "interrupted", "interrupted")
 }
 
-/// Waits for the signals that are not typed, and returns the exit code.
-async fn termination_signal() -> u8 {
-    tokio::select! {
-        () = arrival(SignalKind::terminate()) => 143,
-        () = hangup() => 129,
-    }
+/// The signals that stop forge. From the installation on they have no effect of their own.
+struct StopSignals {
+    interrupt: Signal,
+    quit: Signal,
+    terminate: Signal,
+    /// Of the terminal that is gone. `None` under `nohup`, which taking the signal would undo.
+    hangup: Option<Signal>,
 }
 
-/// Ends when the terminal is gone. Never under `nohup`, which taking the signal would undo.
-async fn hangup() {
-    match is_hangup_ignored() {
-        false => arrival(SignalKind::hangup()).await,
-        true => std::future::pending().await,
+impl StopSignals {
+    /// Takes them, in the runtime that the caller is in.
+    fn install() -> std::io::Result<Self> {
+        let hangup = !is_hangup_ignored();
+        Ok(StopSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: hangup.then(|| signal(SignalKind::hangup())).transpose()?,
+        })
+    }
+
+    /// Waits for a signal that stops forge, and returns the exit code. Ctrl-C and Ctrl-\ do only if
+    /// `typed_counts` when they arrive.
+    async fn exit_code(self, typed_counts: impl Fn() -> bool) -> u8 {
+        let StopSignals {
+            mut interrupt,
+            mut quit,
+            mut terminate,
+            hangup,
+        } = self;
+        let hung_up = async {
+            match hangup {
+                Some(mut hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut hung_up = std::pin::pin!(hung_up);
+        loop {
+            let typed = tokio::select! {
+                _ = interrupt.recv() => 130,
+                _ = quit.recv() => 131,
+                _ = terminate.recv() => return 143,
+                _ = &mut hung_up => return 129,
+            };
+            if typed_counts() {
+                return typed;
+            }
+        }
     }
 }
 
@@ -48,17 +83,6 @@ fn is_hangup_ignored() -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_none_or(|mask| mask & HANGUP != 0)
-}
-
-/// Returns when the signal arrives. If the handler cannot be installed it never returns, and the
-/// signal keeps its default effect: it ends the process.
-async fn arrival(kind: SignalKind) {
-    match signal(kind) {
-        Ok(mut signal) => {
-            signal.recv().await;
-        }
-        Err(_) => std::future::pending().await,
-    }
 }
 
 /// Ends the process on a signal after a run is over. The handlers of the run stay installed, and
@@ -133,20 +157,9 @@ impl KillOnSignal {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()?;
-        // From here on the signals have no effect of their own.
-        let (typed, told) = {
+        let signals = {
             let _inside = runtime.enter();
-            let hangup = match is_hangup_ignored() {
-                true => None,
-                false => Some(signal(SignalKind::hangup())?),
-            };
-            (
-                [
-                    signal(SignalKind::interrupt())?,
-                    signal(SignalKind::quit())?,
-                ],
-                (signal(SignalKind::terminate())?, hangup),
-            )
+            StopSignals::install()?
         };
         std::thread::Builder::new()
             .name("signals".to_owned())
@@ -156,12 +169,7 @@ impl KillOnSignal {
                         || PromptTerminal::has_controlling()
                         || lock(&state).question.is_some()
                 };
-                let code = runtime.block_on(async {
-                    tokio::select! {
-                        code = typed_code(typed, counts) => code,
-                        code = told_code(told) => code,
-                    }
-                });
+                let code = runtime.block_on(signals.exit_code(counts));
                 let mut state = lock(&state);
                 state.code = Some(code);
                 state.question = None;
@@ -204,30 +212,4 @@ impl KillOnSignal {
 
 fn lock(state: &Mutex<SignalState>) -> MutexGuard<'_, SignalState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits for a typed signal that `counts`.
-async fn typed_code([mut interrupt, mut quit]: [Signal; 2], counts: impl Fn() -> bool) -> u8 {
-    loop {
-        let code = tokio::select! {
-            _ = interrupt.recv() => 130,
-            _ = quit.recv() => 131,
-        };
-        if counts() {
-            return code;
-        }
-    }
-}
-
-async fn told_code((mut terminate, hangup): (Signal, Option<Signal>)) -> u8 {
-    let hung_up = async {
-        match hangup {
-            Some(mut hangup) => hangup.recv().await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = terminate.recv() => 143,
-        _ = hung_up => 129,
-    }
 }
