@@ -348,19 +348,9 @@ impl std::fmt::Display for RunOutcome {
             RunOutcome::Answered { .. } => f.write_str("done"),
             RunOutcome::Refused { text } => write!(f, "the model refused: {text}"),
             RunOutcome::MaxTokens => f.write_str("the model ran out of output tokens"),
-            RunOutcome::TurnLimit { turns } => {
-                write!(f, "the limit of {turns} turn{} was reached", plural(*turns))
-            }
-            RunOutcome::CallLimit { calls } => write!(
-                f,
-                "the limit of {calls} tool call{} was reached",
-                plural(*calls)
-            ),
-            RunOutcome::TokenLimit { tokens } => write!(
-                f,
-                "the limit of {tokens} token{} was reached",
-                plural(*tokens)
-            ),
+            RunOutcome::TurnLimit { turns } => reached(f, *turns, "turn"),
+            RunOutcome::CallLimit { calls } => reached(f, *calls, "tool call"),
+            RunOutcome::TokenLimit { tokens } => reached(f, *tokens, "token"),
             RunOutcome::WallLimit { seconds } => write!(f, "the limit of {seconds} s was reached"),
             RunOutcome::WorkingLimit { seconds } => {
                 write!(f, "the limit of {seconds} s of work was reached")
@@ -393,8 +383,9 @@ impl std::fmt::Display for RunOutcome {
     }
 }
 
-fn plural(number: u64) -> &'static str {
-    if number == 1 { "" } else { "s" }
+fn reached(f: &mut std::fmt::Formatter<'_>, limit: u64, unit: &str) -> std::fmt::Result {
+    let plural = if limit == 1 { "" } else { "s" };
+    write!(f, "the limit of {limit} {unit}{plural} was reached")
 }
 
 /// Money, as people read it.

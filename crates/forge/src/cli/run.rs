@@ -129,3 +129,24 @@ pub(crate) struct LimitFlags {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) max_wall: Option<u64>,
 }
+
+impl LimitFlags {
+    /// Returns the key, the option and the value of each that is given.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &'static str, String)> {
+        let whole = |number: Option<u64>| number.map(|number| number.to_string());
+        let cost = self.max_cost.map(|cost| cost.to_string());
+        [
+            ("limits.max_turns", "--max-turns", whole(self.max_turns)),
+            (
+                "limits.max_tool_calls",
+                "--max-tool-calls",
+                whole(self.max_tool_calls),
+            ),
+            ("limits.max_tokens", "--max-tokens", whole(self.max_tokens)),
+            ("limits.max_cost_usd", "--max-cost", cost),
+            ("limits.max_wall_s", "--max-wall", whole(self.max_wall)),
+        ]
+        .into_iter()
+        .filter_map(|(key, option, value)| Some((key, option, value?)))
+    }
+}

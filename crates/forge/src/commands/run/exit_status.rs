@@ -124,8 +124,8 @@ pub(crate) fn exit(
         | RunOutcome::Repeated { .. } => {
             let failure = failed(ExitKind::Limit, "limit");
             match report.end.limit_key() {
-                Some(key) => failure.hint(match option(limits, key) {
-                    Some(option) => format!("`{option}` set it for this run"),
+                Some(key) => failure.hint(match limits.given().find(|(set, ..)| *set == key) {
+                    Some((_, option, _)) => format!("`{option}` set it for this run"),
                     None => format!("`{key}` sets it, in the project and the worker"),
                 }),
                 None => failure,
@@ -151,37 +151,6 @@ pub(crate) fn exit(
             ModelFailure::Unreachable => failed(ExitKind::Unreachable, "model.unreachable"),
         },
     })
-}
-
-/// Returns the option that set a limit for this run.
-fn option(limits: &LimitFlags, key: &str) -> Option<&'static str> {
-    let options = [
-        (
-            "limits.max_turns",
-            "--max-turns",
-            limits.max_turns.is_some(),
-        ),
-        (
-            "limits.max_tool_calls",
-            "--max-tool-calls",
-            limits.max_tool_calls.is_some(),
-        ),
-        (
-            "limits.max_tokens",
-            "--max-tokens",
-            limits.max_tokens.is_some(),
-        ),
-        (
-            "limits.max_cost_usd",
-            "--max-cost",
-            limits.max_cost.is_some(),
-        ),
-        ("limits.max_wall_s", "--max-wall", limits.max_wall.is_some()),
-    ];
-    let mut given = options.into_iter().filter(|(_, _, is_given)| *is_given);
-    given
-        .find(|(known, _, _)| *known == key)
-        .map(|(_, option, _)| option)
 }
 
 /// Converts an answer: a success unless calls had a result of `--fail-on`.

@@ -19,22 +19,10 @@ pub(super) fn applied(
     ambient: &Ambient,
 ) -> Result<Global, CliError> {
     let mut global = global.clone();
-    let limits = &args.limits;
-    let numbers = [
-        ("max_turns", limits.max_turns.map(|n| n.to_string())),
-        (
-            "max_tool_calls",
-            limits.max_tool_calls.map(|n| n.to_string()),
-        ),
-        ("max_tokens", limits.max_tokens.map(|n| n.to_string())),
-        ("max_cost_usd", limits.max_cost.map(|n| n.to_string())),
-        ("max_wall_s", limits.max_wall.map(|n| n.to_string())),
-    ];
-    for (key, number) in numbers {
-        if let Some(number) = number {
-            global.set.push(format!("limits.{key}={number}"));
-        }
-    }
+    let limits = args.limits.given();
+    global
+        .set
+        .extend(limits.map(|(key, _, value)| format!("{key}={value}")));
     if let Some(url) = &args.base_url {
         let provider = provider(&global, args, ambient)?;
         let url = serde_json::json!(url);
