@@ -25,7 +25,7 @@ use file_sandbox::cap_std;
 use forge_runtime::{NodeContainers, describe_parent_proxy, hosts_not_kept};
 use os_sandbox::{
     Backend, Child, Error, ErrorKind, HostSpec, Network, ParentProxySetting, Plan, PlanError,
-    Policy, ReportLevel, Requirement, Support,
+    Policy, Requirement, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -45,10 +45,8 @@ use crate::setup::{engine, parent_proxy, presets};
 use crate::signals::{Interrupts, KillOnSignal};
 use crate::terminal::{HeldStops, Relay};
 use ask_hosts::CommandHostQuestions;
-use command_builder::{CommandBuilder, report_level, unset};
-use end_report::{
-    describe_limit, notes, print_empty_start, print_limit, print_quarantined, print_refusals,
-};
+use command_builder::{CommandBuilder, unset};
+use end_report::{CommandEnd, describe_limit, notes, print_quarantined};
 use exec_log::{ExecLog, ExecOutcome};
 use identity::CommitterQuestion;
 use json_report::{CapturedOutput, as_json, as_text, report};
@@ -595,6 +593,7 @@ fn run_it(
     })?;
     let quiet = global.quiet || global.json;
     let of_review = review.as_ref().map(reviewed::plan_json);
+    let text = |child: &Child| as_text(child.enforcement(), presets, &plan, of_review.as_ref());
     if let Some(review) = &mut review {
         let killer = child.killer().map_err(|error| not_started(&error))?;
         reviewed::started(review, move || killer.kill())?;
@@ -615,12 +614,7 @@ fn run_it(
     }
     if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
-        receipt.write(as_text(
-            child.enforcement(),
-            presets,
-            &plan,
-            of_review.as_ref(),
-        ))?;
+        receipt.write(text(&child))?;
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
@@ -639,12 +633,7 @@ fn run_it(
     let withheld = relay.and_then(Relay::finish).filter(|_| !quiet);
     withheld.into_iter().for_each(stderr::print);
     if let Some(receipt) = &mut receipt {
-        receipt.write(as_text(
-            child.enforcement(),
-            presets,
-            &plan,
-            of_review.as_ref(),
-        ))?;
+        receipt.write(text(&child))?;
         receipt.check()?;
     }
     if !global.json {
@@ -667,35 +656,16 @@ fn run_it(
         let facts = changes.as_ref().map(reviewed::to_json);
         report(&exit, exceeded, &printed, enforcement, facts)?;
     } else {
-        print_limit(&child);
-        let home = ambient.home.as_deref();
-        if matches!(args.trace, Some(TraceReport::All | TraceReport::Full)) {
-            denials::print_all(child.enforcement(), args.rights.read_only, home);
-        }
-        // An agent often exits with 0 after a refusal, without the result that it was asked for.
-        let is_session = presets.is_some();
-        if is_session && !quiet {
-            let lines = session_summary::describe_connections(child.enforcement());
-            lines.into_iter().for_each(stderr::print);
-        }
-        if !quiet && (is_session || !exit.success()) {
-            print_refusals(child.enforcement(), plan.policy(), args, home);
-        }
-        if !quiet && !exit.success() {
-            print_empty_start(plan.policy(), &here);
-        }
-        if report_level(args) == ReportLevel::Full {
-            denials::print_grants(child.enforcement(), home);
-        }
-        let hint = parent_proxy::hint(child.enforcement(), plan.policy(), ambient);
-        let hint = hint.filter(|_| !exit.success() && !quiet);
-        hint.into_iter().for_each(stderr::print);
-        if presets.is_none() && !exit.success() && !quiet {
-            let advice = presets::advice(program, ambient);
-            advice
-                .into_iter()
-                .for_each(|told| stderr::print(format!("hint: {told}")));
-        }
+        let end = CommandEnd {
+            child: &child,
+            policy: plan.policy(),
+            args,
+            presets,
+            program,
+            here: &here,
+            is_success: exit.success(),
+        };
+        end.print(quiet, ambient);
         if let Some(changes) = &changes {
             if !exit.success() && !quiet {
                 reviewed::print_foreign(changes);

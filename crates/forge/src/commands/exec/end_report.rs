@@ -1,16 +1,22 @@
 //! Lines for a person at the end of a command: the limit that it met, refused attempts, and guards
 //! that differ from the plan.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
     Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
+    ReportLevel,
 };
 
-use super::denials;
-use crate::cli::ExecArgs;
+use super::command_builder::report_level;
+use super::{denials, session_summary};
+use crate::ambient::Ambient;
+use crate::cli::{ExecArgs, TraceReport};
 use crate::output::stderr;
+use crate::setup::presets::ActivePresets;
+use crate::setup::{parent_proxy, presets};
 
 /// Hint about quarantined files.
 pub(super) const RESTORE_HINT: &str =
@@ -28,7 +34,7 @@ const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --
                                forge exec --host HOST";
 
 /// Prints the limit that ended the command.
-pub(super) fn print_limit(child: &Child) {
+fn print_limit(child: &Child) {
     if let Some(exceeded) = child.exceeded() {
         // The exit code alone (137, or the command's own) does not say why.
         stderr::print(format!(
@@ -38,14 +44,70 @@ pub(super) fn print_limit(child: &Child) {
     }
 }
 
+/// A command that has ended, and its policy.
+pub(super) struct CommandEnd<'a> {
+    pub(super) child: &'a Child,
+    pub(super) policy: &'a Policy,
+    pub(super) args: &'a ExecArgs,
+    pub(super) presets: Option<&'a ActivePresets>,
+    pub(super) program: &'a OsStr,
+    /// The caller's directory.
+    pub(super) here: &'a Path,
+    pub(super) is_success: bool,
+}
+
+impl CommandEnd<'_> {
+    /// Prints the limit that it met, and what it was refused. With `quiet` only reports that the
+    /// person asked for.
+    pub(super) fn print(&self, quiet: bool, ambient: &Ambient) {
+        let receipt = self.child.enforcement();
+        let home = ambient.home.as_deref();
+        print_limit(self.child);
+        if matches!(self.args.trace, Some(TraceReport::All | TraceReport::Full)) {
+            denials::print_all(receipt, self.args.rights.read_only, home);
+        }
+        if !quiet {
+            self.print_refused(home);
+        }
+        if report_level(self.args) == ReportLevel::Full {
+            denials::print_grants(receipt, home);
+        }
+        if !(quiet || self.is_success) {
+            self.print_hints(ambient);
+        }
+    }
+
+    fn print_refused(&self, home: Option<&Path>) {
+        let receipt = self.child.enforcement();
+        // An agent often exits with 0 after a refusal, without the result that it was asked for.
+        if self.presets.is_some() {
+            let lines = session_summary::describe_connections(receipt);
+            lines.into_iter().for_each(stderr::print);
+        }
+        if self.presets.is_some() || !self.is_success {
+            print_refusals(receipt, self.policy, self.args, home);
+        }
+        if !self.is_success {
+            print_empty_start(self.policy, self.here);
+        }
+    }
+
+    /// Prints possible remedies of a failure.
+    fn print_hints(&self, ambient: &Ambient) {
+        let hint = parent_proxy::hint(self.child.enforcement(), self.policy, ambient);
+        hint.into_iter().for_each(stderr::print);
+        let advice = match self.presets {
+            Some(_) => None,
+            None => presets::advice(self.program, ambient),
+        };
+        let advice = advice.map(|told| format!("hint: {told}"));
+        advice.into_iter().for_each(stderr::print);
+    }
+}
+
 /// Prints the attempts of the command that were refused, and how to allow them. A report that
 /// the person asked for has been printed. `home`: the person's home directory.
-pub(super) fn print_refusals(
-    receipt: &Enforcement,
-    policy: &Policy,
-    args: &ExecArgs,
-    home: Option<&Path>,
-) {
+fn print_refusals(receipt: &Enforcement, policy: &Policy, args: &ExecArgs, home: Option<&Path>) {
     print_refused_hosts(&receipt.contacts);
     if args.trace.is_none() {
         denials::print(receipt, args.rights.read_only, home);
@@ -61,7 +123,7 @@ pub(super) fn print_refusals(
 }
 
 /// Prints that the command saw an empty directory, if it started beside the project's directories.
-pub(super) fn print_empty_start(policy: &Policy, here: &Path) {
+fn print_empty_start(policy: &Policy, here: &Path) {
     let mounts = policy.mounts();
     if mounts.iter().all(|mount| !here.starts_with(mount.host())) {
         stderr::print(
