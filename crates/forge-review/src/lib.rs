@@ -46,7 +46,6 @@ pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
 pub use foreign::first_foreign;
 pub use path::TreePath;
-pub use quarantine::QUARANTINE;
 pub use review::{
     AppliedChange, ApplyRecord, ChangeClass, ChangeKind, CopiedTree, LeftOutPath, LeftOutReason,
     ReviewMount, ReviewStage, ReviewedChange, RunReview,

@@ -2,10 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::path::TreePath;
+use sandbox_names::QUARANTINE;
 
-/// The name of the directory, as `os-sandbox` makes it. If it is taken, a dot and more follow.
-pub const QUARANTINE: &str = ".os-sandbox-quarantine";
+use crate::path::TreePath;
 
 /// Returns `true` for the quarantine of a mount, and for everything below it.
 pub(crate) fn is_quarantined(path: &TreePath) -> bool {

@@ -20,7 +20,7 @@ use crate::error::{ReviewError, failed};
 use crate::git_dirs::{GitDir, protected_in};
 use crate::link_targets::protect_targets;
 use crate::path::TreePath;
-use crate::quarantine::{QUARANTINE, is_quarantined};
+use crate::quarantine::is_quarantined;
 use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
 use crate::state::{Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at};
 use crate::tree;
@@ -381,7 +381,7 @@ impl ChangeRecorder<'_> {
         }
         if is_quarantined(path) {
             // Of a command in an overlay, where no scan makes one.
-            let pattern = QUARANTINE.to_owned();
+            let pattern = sandbox_names::QUARANTINE.to_owned();
             class = ChangeClass::Protected { pattern };
         }
         let is_link = after

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// (since 1970, UTC) and the process. In there a name is at the path that it had below the mount.
 /// If something else of this name is in the way, the directory is called
 /// `.os-sandbox-quarantine.SECONDS-NANOSECONDS-PID`.
-pub const QUARANTINE: &str = ".os-sandbox-quarantine";
+pub use sandbox_names::QUARANTINE;
 
 /// A protected name that appeared while a command ran, and was moved away afterwards.
 ///

@@ -67,6 +67,10 @@ pub const PROTECTED_OF_GIT: usize = 14;
 /// Names of secrets, which are reported as absent.
 pub const HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
 
+/// The directory at the root of a mount to which protected names are moved that a command created.
+/// If something else has the name, the directory's name has a dot and more behind it.
+pub const QUARANTINE: &str = ".os-sandbox-quarantine";
+
 /// Folds a name: all spellings that a case-folding file system treats as equal get one form. HFS+
 /// also ignores some invisible characters (CVE-2014-9390).
 ///

@@ -710,7 +710,7 @@ fn changes_have_a_limit() {
             );
             assert!(world.audit().contains(row.says.unwrap_or_default()));
             untouched(&world);
-            // What is there stays, and can be applied.
+            // The changes up to the limit stay, and can be applied.
             world.forge(&["review", "apply"]).code(0);
             let made = |name: &str| world.project().join(name).exists();
             assert!(made("large") || made("d") || made("f1") || made("sparse"));
@@ -821,14 +821,13 @@ fn what_git_would_obey_is_not_applied() {
             assert!(found.is_err(), "{layer} {path}");
             let text = fs::read_to_string(world.project().join("a.txt")).unwrap();
             assert_eq!(text, "new\n", "{layer} {path}");
-            assert!(!world.project().join(forge_review::QUARANTINE).exists());
+            assert!(!world.project().join(sandbox_names::QUARANTINE).exists());
         }
     }
 }
 
 #[test]
 fn a_quarantine_is_kept_and_told_without_other_changes() {
-    assert_eq!(forge_review::QUARANTINE, os_sandbox::QUARANTINE);
     let world = world(PROJECT);
     if !has_overlays() {
         return;
