@@ -76,6 +76,25 @@ pub(crate) struct OpenOverlay {
 }
 
 impl HostMount {
+    /// A directory or file that is shown at no place yet, without access and guards.
+    fn opened(host: PathBuf, handle: File, is_dir: bool) -> HostMount {
+        HostMount {
+            host,
+            inside: String::new(),
+            access: Access::NONE,
+            place: MountPlacement::Named,
+            is_dir,
+            handle,
+            guards: MountGuards::default(),
+            is_unguarded: false,
+            linked: None,
+            covered: Vec::new(),
+            led: OnceLock::new(),
+            overlay: None,
+            in_overlay: false,
+        }
+    }
+
     /// Returns `true` if commands change the directory of the host itself.
     pub(crate) fn is_changed(&self) -> bool {
         self.access.contains(Access::WRITE) && self.overlay.is_none() && !self.in_overlay
@@ -225,20 +244,11 @@ pub(crate) fn program_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
             .custom_flags(OFlag::O_PATH.bits())
             .open(&host)
             .map_err(failed)?;
+        let is_dir = handle.metadata().map_err(failed)?.is_dir();
         mounts.push(HostMount {
-            is_dir: handle.metadata().map_err(failed)?.is_dir(),
-            host,
             inside: programs.shown_at().to_string_lossy().into_owned(),
             access: Access::READ.union(Access::EXECUTE),
-            place: MountPlacement::Named,
-            handle,
-            guards: MountGuards::default(),
-            is_unguarded: false,
-            linked: None,
-            covered: Vec::new(),
-            led: OnceLock::new(),
-            overlay: None,
-            in_overlay: false,
+            ..HostMount::opened(host, handle, is_dir)
         });
     }
     Ok(mounts)
@@ -332,19 +342,11 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         )));
     }
     Ok(HostMount {
-        host,
         inside: mount.inside().to_owned(),
         access: mount.access(),
         place: mount.place(),
-        is_dir: meta.is_dir(),
-        handle,
-        guards: MountGuards::default(),
-        is_unguarded: false,
-        linked: None,
-        covered: Vec::new(),
-        led: OnceLock::new(),
         overlay: mount.overlay().map(open_overlay).transpose()?,
-        in_overlay: false,
+        ..HostMount::opened(host, handle, meta.is_dir())
     })
 }
 

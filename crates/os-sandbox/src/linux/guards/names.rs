@@ -190,6 +190,13 @@ pub(crate) fn find_but(
     let (protected_names, hidden_names) = (Guards::new(protect), Guards::new(hide));
     let is_first = earlier.is_none();
     let secrets = Secrets::new(mount, is_first);
+    let sealed_look = SealedLook {
+        mount,
+        hidden: &hidden_names,
+        secrets: &secrets,
+        is_first,
+        git_matters,
+    };
     let mut lister = Lister::new(mount, earlier);
     // `true` for a directory in which the command cannot change a name.
     let mut queue = VecDeque::from([(PathBuf::new(), false)]);
@@ -203,15 +210,12 @@ pub(crate) fn find_but(
         let Some((below, sealed)) = queue.pop_front() else {
             // Links and configuration lead to further directories, which have links of their own.
             let links = std::mem::take(&mut guarded_links);
-            let led = match protect.is_empty() {
-                true => Vec::new(),
-                false => names.follow(mount, &links, &attributes, &mut followed, known),
-            };
-            let led = led
-                .into_iter()
-                .filter(|led| !sealed_dirs.iter().any(|top| led.starts_with(top)));
-            let led: Vec<PathBuf> = led.collect();
-            if led.is_empty() || names.incomplete.is_some() {
+            if protect.is_empty() || names.incomplete.is_some() {
+                break;
+            }
+            let mut led = names.follow(mount, &links, &attributes, &mut followed, known);
+            led.retain(|led| !sealed_dirs.iter().any(|top| led.starts_with(top)));
+            if led.is_empty() {
                 break;
             }
             sealed_dirs.extend(led.iter().cloned());
@@ -297,33 +301,9 @@ pub(crate) fn find_but(
         for (name, kind) in entries.clone() {
             let kind = *kind;
             if sealed {
-                let path = below.join(name);
-                let candidate = secrets.candidate(&below, name, kind);
-                let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
-                if kind.is_symlink() {
-                    if guarded_links.len() >= MAX_LINKS {
-                        names.incomplete = Some(format!(
-                            "{} has more than {MAX_LINKS} links in protected directories",
-                            mount.inside
-                        ));
-                        break;
-                    }
-                    if name != ".git" {
-                        guarded_links.push(path);
-                    }
-                } else if hidden_names.has(&named, name, &holds) {
-                    // Why: after the end, no name here is the command's.
-                    if is_first {
-                        names.add(mount, path, kind, true);
-                    }
-                } else if kind == FileType::Socket {
-                    names.sockets.push(path);
-                } else if kind.is_dir() {
-                    if git_matters && name == ".git" {
-                        names.whole.push(path.clone());
-                    }
-                    queue.push_back((path, true));
-                }
+                let at = (&*below, &*named);
+                let inner = sealed_look.entry(&mut names, &mut guarded_links, at, (name, kind));
+                queue.extend(inner.map(|inner| (inner, true)));
                 continue;
             }
             let is_config =
@@ -427,6 +407,54 @@ pub(crate) fn find_but(
         names.bare.retain(|git| once.insert(git.clone()));
     }
     names
+}
+
+/// The walk through directories in which a command cannot change a name, but reads.
+struct SealedLook<'a> {
+    mount: &'a HostMount,
+    hidden: &'a Guards<'a>,
+    secrets: &'a Secrets<'a>,
+    /// `false` after the end of the command: then no name here is its own.
+    is_first: bool,
+    git_matters: bool,
+}
+
+impl SealedLook<'_> {
+    /// Examines a name in the directory `below`, which patterns call `named`. Returns the path of a
+    /// directory to enter.
+    fn entry(
+        &self,
+        names: &mut ScanResult,
+        links: &mut Vec<PathBuf>,
+        (below, named): (&Path, &Path),
+        (name, kind): (&OsStr, FileType),
+    ) -> Option<PathBuf> {
+        let path = below.join(name);
+        let candidate = self.secrets.candidate(below, name, kind);
+        let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
+        if kind.is_symlink() {
+            if links.len() >= MAX_LINKS {
+                names.incomplete = Some(format!(
+                    "{} has more than {MAX_LINKS} links in protected directories",
+                    self.mount.inside
+                ));
+            } else if name != ".git" {
+                links.push(path);
+            }
+        } else if self.hidden.has(named, name, &holds) {
+            if self.is_first {
+                names.add(self.mount, path, kind, true);
+            }
+        } else if kind == FileType::Socket {
+            names.sockets.push(path);
+        } else if kind.is_dir() {
+            if self.git_matters && name == ".git" {
+                names.whole.push(path.clone());
+            }
+            return Some(path);
+        }
+        None
+    }
 }
 
 /// Returns the names outside of repositories that are relevant whatever the patterns are: git
