@@ -75,6 +75,8 @@ pub struct ReviewDir {
     pub(crate) dir: OwnedFd,
     pub(crate) review: RunReview,
     name: OsString,
+    /// The limits beside the other reviews, of a review that this process created.
+    limits: Option<LayerLimits>,
     _lock: OwnedFd,
 }
 
@@ -170,6 +172,7 @@ impl ReviewDir {
             dir,
             review,
             name: OsString::from(&about.run),
+            limits: Some(*limits),
             _lock: lock,
         };
         this.save()?;
@@ -188,6 +191,7 @@ impl ReviewDir {
             dir,
             review,
             name: run.to_owned(),
+            limits: None,
             _lock: lock,
         })
     }
@@ -280,10 +284,12 @@ impl ReviewDir {
             };
             self.layer(&mount.name, layer)
         });
-        LayerUsage::new(
-            layers.collect::<Result<_, _>>()?,
-            usage::limits_beside(reviews, &self.name, limits)?,
-        )
+        let layers = layers.collect::<Result<_, _>>()?;
+        let limits = match self.limits {
+            Some(limits) => limits,
+            None => usage::limits_beside(reviews, &self.name, limits)?,
+        };
+        LayerUsage::new(layers, limits)
     }
 
     /// Lets the run go on in its copies, so that its changes are listed once more.
