@@ -104,7 +104,7 @@ pub(crate) fn limits_beside(
         }
         left = now;
         match counted {
-            // It cannot be listed, which is no reason to refuse another one.
+            // A review that is too deep to be listed refuses no other one.
             Err(ReviewError::Limit { unit: DEPTH, .. }) => {}
             Err(ReviewError::Limit { .. }) => break,
             counted => counted?,

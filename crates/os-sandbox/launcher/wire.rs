@@ -91,9 +91,9 @@ pub const KIND_TERMINAL: u32 = 8;
 
 /// Message that makes the launcher a supervisor in namespaces of its own, with a root directory that
 /// it builds (`root.rs`): a child in the namespaces takes the next message, and the launcher waits
-/// for its end. Body: the flags (u32), the host name, ended by NUL, then the steps, one after the other: one of `ROOT_…` (u8),
-/// `ROOT_FLAG_…` (u8), mode (u16), length of the content (u32), the path inside and the one outside,
-/// each ended by NUL, and the content.
+/// for its end. Body: the flags (u32), the host name, ended by NUL, then the steps, one after the
+/// other: one of `ROOT_…` (u8), `ROOT_FLAG_…` (u8), mode (u16), length of the content (u32), the path
+/// inside and the one outside, each ended by NUL, and the content.
 pub const KIND_NAMESPACES: u32 = 7;
 /// The network is a new one, of which only the loopback device is up.
 pub const NAMESPACES_NETWORK: u32 = 1;

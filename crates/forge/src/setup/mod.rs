@@ -230,8 +230,8 @@ pub(crate) fn project_alone(
 pub(crate) fn describe_missing_project(global: &Global, ambient: &Ambient) -> Option<String> {
     let project = project_silently(global, ambient, WithoutFile::DefaultZones).ok()?;
     project.file().is_none().then(|| {
-        "there is no project file here: tools see two empty directories below .sandbox, and none of \
-         the files here; `forge init` writes one"
+        "this directory has no project file: tools see two empty directories below .sandbox, and \
+         not its files; `forge init` writes one"
             .to_owned()
     })
 }

@@ -174,8 +174,8 @@ impl RelayLoop {
         Ok(())
     }
 
-    /// Waits for events at the inbox, the stops of forge, those of the command, the person's input, the command and the person's
-    /// output. A descriptor without wanted events is left out.
+    /// Waits for events at the inbox, the stops of forge, those of the command, the person's input,
+    /// the command and the person's output. A descriptor without wanted events is left out.
     fn wait(&self, wanted: [PollFlags; 6], limit_ms: Option<i64>) -> io::Result<[PollFlags; 6]> {
         let files = [
             self.inbox.as_fd(),

@@ -29,7 +29,7 @@ const DIRECTORIES: [(&str, bool); 15] = [
     ("led/in", true),
 ];
 
-/// What a command reads nevertheless.
+/// Files of a protected directory that a command may read.
 const SPARED: [&str; 4] = [
     ".vscode/node_modules/a hidden",
     ".vscode/node_modules/a key",

@@ -21,6 +21,7 @@ use crate::cli::{ApplyArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
 use crate::output::stderr;
+use crate::run_view;
 use crate::state::act_log::{ActLog, PersonAct};
 
 /// `forge review apply`
@@ -52,7 +53,7 @@ pub(super) fn apply(
     for change in &report.record.changes {
         log.changed(artifact(review.review(), change));
     }
-    let outcome = format!("applied {} changes", report.record.changes.len());
+    let outcome = format!("applied {}", changes_count(report.record.changes.len()));
     // An error of the log does not undo the apply.
     let logged = log.end(&outcome, None, json!({ "applied": report.record }));
     let told = print_report(global, review.review(), &report);
@@ -96,10 +97,18 @@ fn apply_log(
         project: &list.project,
         run: "review",
         name: "review_apply",
-        intents: vec![format!("apply {} changes of {}", facts.len(), list.run)],
+        intents: vec![format!(
+            "apply {} of {}",
+            changes_count(facts.len()),
+            list.run
+        )],
         arguments: json!({ "run": list.run, "changes": facts }),
     };
     ActLog::open(act, ambient, &[])
+}
+
+fn changes_count(number: usize) -> String {
+    run_view::count(number as u64, "change")
 }
 
 fn artifact(list: &RunReview, change: &AppliedChange) -> Artifact {
@@ -142,10 +151,7 @@ fn print_report(global: &Global, list: &RunReview, report: &ApplyReport) -> Resu
         let path = shown_path(list, mount.unwrap_or_default(), &change.path);
         text.push_str(&format!("  {:<9} {}\n", verb(change.kind), escape(&path)));
     }
-    text.push_str(&match changes.len() {
-        1 => "applied 1 change\n".to_owned(),
-        several => format!("applied {several} changes\n"),
-    });
+    text.push_str(&format!("applied {}\n", changes_count(changes.len())));
     print_text(&text)?;
     for note in notes {
         stderr::print(format_args!("note: {}", escape(note)));

@@ -82,8 +82,8 @@ impl ConnectorSpec {
     }
 }
 
-/// Returns a socket of the host in a directory of the system that the command sees, among the sockets that the kernel lists for this network namespace (`unix(7)`,
-/// `/proc/net/unix`).
+/// Returns a socket of the host in a directory of the system that the command sees, among the sockets
+/// that the kernel lists for this network namespace (`unix(7)`, `/proc/net/unix`).
 pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
     /// A longer list counts as having one.
     const MAX_BYTES: u64 = 16 << 20;
