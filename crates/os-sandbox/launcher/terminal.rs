@@ -95,7 +95,9 @@ pub fn guard(side: i32) -> Result<(), Failure> {
     tell(wire::RECORD_STARTED, 0, 0, 0);
     // The broker sends nothing.
     let _ = sys::read(CONTROL, &mut [0u8; 1]);
-    if terminal::collects_lines(&before) && terminal::modes(side).is_ok_and(|now| terminal::is_raw(&now)) {
+    if terminal::collects_lines(&before)
+        && terminal::modes(side).is_ok_and(|now| terminal::is_raw(&now))
+    {
         terminal::set_modes(side, &before).map_err(&failed)?;
     }
     Ok(())
