@@ -323,7 +323,7 @@ fn bomb(world: &World, looks: bool) -> Done {
         .map_err(say)?;
     let left = nobody_left(&marker(world));
     if let Some(guard) = guard {
-        std::fs::remove_dir(guard).map_err(say)?;
+        remove(&guard)?;
     }
     left?;
     ensure(output.stdout == b"well\n", || format!("{output:?}"))
@@ -343,6 +343,21 @@ fn guard() -> Result<Option<PathBuf>, String> {
     std::fs::create_dir(&guard).map_err(say)?;
     std::fs::write(guard.join("pids.max"), "4000").map_err(say)?;
     Ok(Some(guard))
+}
+
+/// Removes a control group. Until init has reaped the last orphan of the bomb, the group is busy.
+fn remove(group: &Path) -> Done {
+    let begun = Instant::now();
+    loop {
+        match std::fs::remove_dir(group) {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ResourceBusy && begun.elapsed() < WITHIN =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            removed => return removed.map_err(say),
+        }
+    }
 }
 
 /// The broker itself.
