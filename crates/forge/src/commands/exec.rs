@@ -619,10 +619,8 @@ fn run_it(
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(plan.policy().limits());
-    let relay = child.terminal.take();
-    let relay = relay
-        .map(|terminal| Relay::start(terminal, held))
-        .transpose();
+    let terminal = child.terminal.take();
+    let relay = terminal.map(|side| Relay::start(side, held)).transpose();
     let relay = relay
         .map_err(|error| CliError::new(ExitKind::ExecRefused, "terminal", error.to_string()))?;
     let ended = match global.json {
