@@ -200,10 +200,22 @@ fn a_long_line_is_shown_around_its_match() {
 #[test]
 fn a_line_that_is_too_long_is_no_reason_to_be_silent() {
     let long = format!("needle\n{}needle\n", "x".repeat(10 << 20));
-    each_backend(&[("a", long.as_str())], |files| {
-        let found = search(files, "/data", "needle", SearchOptions::new());
-        assert_eq!(found.hits.len(), 1);
-        assert_eq!(found.skipped[0].reason, "a line is too long to be searched");
+    each_backend(&[("a", long.as_str()), ("sub/b", long.as_str())], |files| {
+        // The place that is searched, and the names of what is left out.
+        let rows: [(&str, &[&str]); 4] = [
+            ("/data", &["a", "sub/b"]),
+            ("/data/sub", &["b"]),
+            ("/data/sub/b", &["b"]),
+            ("/data/a", &["a"]),
+        ];
+        for (path, names) in rows {
+            let found = search(files, path, "needle", SearchOptions::new());
+            assert_eq!(found.hits.len(), names.len(), "{path}");
+            let mut skipped: Vec<&str> = found.skipped.iter().map(|one| &*one.name).collect();
+            skipped.sort_unstable();
+            assert_eq!(skipped, names, "{path}");
+            assert_eq!(found.skipped[0].reason, "a line is too long to be searched");
+        }
     });
 }
 

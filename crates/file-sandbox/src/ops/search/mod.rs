@@ -236,7 +236,7 @@ impl FileSandbox {
             let mut descent = TreeWalker::new(self, nowhere, None, &options.walk).await;
             let piece = search.file(path, &opened.file, &opened.meta, &mut descent);
             if let Err(why) = piece.await {
-                descent.skip("", why);
+                descent.skip(path.file_name().unwrap_or_default(), why);
             }
             return Ok(search.finish(descent));
         }

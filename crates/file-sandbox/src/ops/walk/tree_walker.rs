@@ -199,8 +199,13 @@ impl<'s> TreeWalker<'s> {
 
     pub(crate) fn skip(&mut self, name: &str, reason: &str) {
         if self.report.skipped.len() < MAX_SKIPPED {
+            // The directory in which the walk begins.
+            let name = match name.trim_end_matches('/') {
+                "" => ".",
+                name => name,
+            };
             self.report.skipped.push(SkippedEntry {
-                name: name.trim_end_matches('/').to_owned(),
+                name: name.to_owned(),
                 reason: reason.to_owned(),
             });
         } else {
