@@ -105,6 +105,7 @@ pub use sandbox::queries::ResolvedLocation;
 pub use sandbox::restrict::Restriction;
 pub use sandbox::{FileSandbox, FileSandboxBuilder, RootStyle};
 pub use text::TextEncoding;
+pub use text::mask::TextMask;
 
 #[cfg(all(doctest, feature = "edit"))]
 #[doc = include_str!("../README.md")]

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use file_sandbox::ContentHash;
+use forge_tools::Redactor;
 
 use super::repo_path::RepoPath;
 
@@ -23,6 +24,7 @@ pub(super) fn difference(
     path: &RepoPath,
     old: Option<&[u8]>,
     new: Option<&[u8]>,
+    redactor: &Redactor,
     until: Instant,
 ) -> Option<String> {
     let name = |side: &str, there: bool| match there {
@@ -34,7 +36,11 @@ pub(super) fn difference(
     let rows = match sides {
         Some(sides) if sides.is_long() => return None,
         Some(sides) => {
-            let hunks = forge_tools::diff_hunks(&sides.old, &sides.new, Some(until));
+            let hunks = forge_tools::diff_hunks(
+                &redactor.redact_blocks(&sides.old),
+                &redactor.redact_blocks(&sides.new),
+                Some(until),
+            );
             match sides.has_odd_bytes {
                 true => format!("{NOTE}{hunks}"),
                 false => hunks,
@@ -131,7 +137,7 @@ mod tests {
 
     fn rows(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
         let path = RepoPath::parse("x").unwrap();
-        difference(&path, old, new, Instant::now()).unwrap()
+        difference(&path, old, new, &Redactor::default(), Instant::now()).unwrap()
     }
 
     #[test]
@@ -180,7 +186,7 @@ mod tests {
     fn texts_with_more_lines_than_anybody_is_shown_are_none() {
         let path = RepoPath::parse("x").unwrap();
         let long = b"\n".repeat(MAX_LINES + 1);
-        let of = |old, new| difference(&path, old, new, Instant::now());
+        let of = |old, new| difference(&path, old, new, &Redactor::default(), Instant::now());
         assert_eq!(of(None, Some(&long)), None);
         assert_eq!(of(Some(&long), Some(b"")), None);
         // One line of a long text is shown as of any other.

@@ -1,6 +1,7 @@
 //! Staging: checks the files, compares them with the branch, and copies their present state.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
@@ -66,13 +67,15 @@ impl<R: GitRepositories> GitService<R> {
             .contents(&request.repo, &known, self.rules.limits.total_bytes)
             .await?;
         let store = self.rules.store.clone();
+        let redactor = Arc::clone(&self.rules.redactor);
         spawn_blocking(move || {
             let mut before = before.into_iter();
             let until = Instant::now() + DIFF_TIME;
             let (mut staged, mut contents) = (Vec::new(), Vec::new());
             for (file, entry) in read.into_iter().zip(entries) {
                 let old = entry.as_ref().and_then(|_| before.next());
-                if let Some(file) = compare(file, entry.as_ref(), old, &mut contents, until)? {
+                let compared = (file, entry.as_ref(), old);
+                if let Some(file) = compare(compared, &mut contents, &redactor, until)? {
                     staged.push(file);
                 }
             }
@@ -264,10 +267,9 @@ fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitErr
 
 /// Compares one file with the branch; `None` if they are equal.
 fn compare(
-    file: LoadedFile,
-    entry: Option<&TreeEntry>,
-    old: Option<Vec<u8>>,
+    (file, entry, old): (LoadedFile, Option<&TreeEntry>, Option<Vec<u8>>),
     contents: &mut Vec<Vec<u8>>,
+    redactor: &Redactor,
     until: Instant,
 ) -> Result<Option<StagedFile>, GitError> {
     let path = file.path;
@@ -293,7 +295,8 @@ fn compare(
         }
         FileOperation::Create | FileOperation::Update | FileOperation::Delete => "",
     };
-    let diff = difference(&path, old.as_deref(), file.content.as_deref(), until);
+    let (before, after) = (old.as_deref(), file.content.as_deref());
+    let diff = difference(&path, before, after, redactor, until);
     let diff = diff.ok_or_else(|| {
         GitError::new(
             GitErrorKind::TooLarge,

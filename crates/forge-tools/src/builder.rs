@@ -206,7 +206,10 @@ impl ToolboxBuilder {
         }
         let gate = self.gate.unwrap_or_else(|| Arc::new(SafeDefaults));
         let mut context = self.context;
-        let reach = MountAccess::new(&*gate, context.files.take());
+        let redactor = self.redactor.unwrap_or_default();
+        let files = context.files.take();
+        let files = files.map(|files| files.with_mask(redactor.mask()));
+        let reach = MountAccess::new(&*gate, files);
         context.may_read(&reach, &[]);
         Ok(Toolbox {
             inner: Arc::new(ToolboxInner {
@@ -218,7 +221,7 @@ impl ToolboxBuilder {
                     .approver
                     .unwrap_or_else(|| Arc::new(NoApprover::because("this program asks nobody"))),
                 recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
-                redactor: self.redactor.unwrap_or_default(),
+                redactor,
                 runner: self.runner.unwrap_or_else(|| Arc::new(LocalRunner)),
                 allowed_for_run: self.answers,
                 asking: Arc::default(),

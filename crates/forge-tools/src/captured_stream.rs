@@ -30,12 +30,11 @@ impl CapturedStream {
 
     /// Secrets go first: a half of one is not known as such.
     pub(crate) fn new(captured: &Captured, limit: usize, redactor: &Redactor) -> Self {
-        let (text, sources) = SourceMap::text(captured);
+        let (text, sources, dropped_bytes) = SourceMap::text(captured, redactor);
         let mut placeholders = Vec::new();
         let whole = redactor.redact_noting(&text, |shown, of| placeholders.push((shown, of)));
         let sources = sources.replaced(&text, placeholders);
         let total_bytes = captured.total_bytes();
-        let dropped_bytes = captured.pieces().1.map_or(0, |gap| gap.bytes);
         if whole.len() <= limit {
             return CapturedStream {
                 shown: whole.into_owned(),
@@ -89,29 +88,51 @@ fn line_ends(text: &str) -> u64 {
 struct SourceMap(Vec<(Range<usize>, Gap)>);
 
 impl SourceMap {
-    /// The captured output, as text.
-    fn text(captured: &Captured) -> (String, Self) {
+    /// The captured output as text, and the bytes that are missing in it. Where the capture has a
+    /// gap, the text beside it is missing too: it may be a part of a secret.
+    fn text(captured: &Captured, redactor: &Redactor) -> (String, Self, u64) {
         let (head, gap, tail) = captured.pieces();
-        let mut sources = SourceMap::default();
-        let mut text = String::with_capacity(head.len() + tail.len());
-        let add = |bytes: &[u8], text: &mut String, sources: &mut SourceMap| {
-            for chunk in bytes.utf8_chunks() {
-                text.push_str(chunk.valid());
-                if !chunk.invalid().is_empty() {
-                    let start = text.len();
-                    text.push(char::REPLACEMENT_CHARACTER);
-                    let bytes = chunk.invalid().len() as u64;
-                    sources.0.push((start..text.len(), Gap { bytes, lines: 0 }));
-                }
-            }
+        let (mut text, mut sources) = SourceMap::decode(&head);
+        let (tail, tail_sources) = SourceMap::decode(&tail);
+        let Some(mut gap) = gap else {
+            return (text, sources, 0);
         };
-        add(&head, &mut text, &mut sources);
-        if let Some(gap) = gap {
-            let start = text.len();
-            text.push_str(&gap.mark(&head));
-            sources.0.push((start..text.len(), gap));
+        let [_, head_end] = redactor.cuts(&text);
+        let [tail_start, _] = redactor.cuts(&tail);
+        for hidden in [
+            sources.count(&text, head_end..text.len()),
+            tail_sources.count(&tail, 0..tail_start),
+        ] {
+            gap.bytes += hidden.bytes;
+            gap.lines += hidden.lines;
         }
-        add(&tail, &mut text, &mut sources);
+        text.truncate(head_end);
+        sources.0.retain(|(at, _)| at.end <= head_end);
+        let mark = gap.mark(text.as_bytes());
+        sources.0.push((head_end..head_end + mark.len(), gap));
+        text.push_str(&mark);
+        let rest = tail_sources.0.into_iter();
+        let rest = rest.filter(|(at, _)| at.start >= tail_start);
+        let moved = |at: usize| at - tail_start + text.len();
+        sources
+            .0
+            .extend(rest.map(|(at, gap)| (moved(at.start)..moved(at.end), gap)));
+        text.push_str(&tail[tail_start..]);
+        (text, sources, gap.bytes)
+    }
+
+    fn decode(bytes: &[u8]) -> (String, Self) {
+        let mut sources = SourceMap::default();
+        let mut text = String::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            if !chunk.invalid().is_empty() {
+                let start = text.len();
+                text.push(char::REPLACEMENT_CHARACTER);
+                let bytes = chunk.invalid().len() as u64;
+                sources.0.push((start..text.len(), Gap { bytes, lines: 0 }));
+            }
+        }
         (text, sources)
     }
 
@@ -236,6 +257,25 @@ mod tests {
             for part in [&secret[..6], &secret[secret.len() - 6..]] {
                 prop_assert!(!printed.shown.contains(part), "{}", printed.shown);
                 prop_assert!(!printed.whole().contains(part));
+            }
+        }
+
+        /// Also where bytes were dropped while the command ran.
+        #[test]
+        fn a_secret_at_a_gap_is_not_halved(before in 0_usize..40, after in 0_usize..40) {
+            for secret in ["hunter2-0123456789", concat!("ghp_", "0123456789QWERTYUIOPabcdefghijklmnopqr")] {
+                let redactor = Redactor::new([("KEY", "hunter2-0123456789")]);
+                let words = ". ".repeat(redactor.longest());
+                let far = words.repeat(3);
+                let text = format!("{words}{}{secret}{far}{secret}{}{words}", "-".repeat(before), "-".repeat(after));
+                let mut captured = Captured::new(2 * (words.len() + 40));
+                text.as_bytes().chunks(4096).for_each(|part| captured.push(part));
+                let printed = CapturedStream::new(&captured, text.len(), &redactor);
+                for part in [&secret[..6], &secret[secret.len() - 6..]] {
+                    prop_assert!(!printed.shown.contains(part));
+                }
+                let told = printed.shown.len() as u64 + printed.dropped_bytes;
+                prop_assert!(told >= printed.total_bytes, "{told}");
             }
         }
 

@@ -4,6 +4,8 @@
 use file_sandbox::ContentHash;
 use serde::Serialize;
 
+use crate::redact::Redactor;
+
 /// A file as it would be after a call.
 ///
 /// ```
@@ -66,6 +68,21 @@ impl FileChange {
             whole: true,
             nothing: hunks.as_ref().is_empty(),
             seen: Vec::new(),
+        }
+    }
+
+    /// As [`new`](Self::new), without parts of secrets of several lines.
+    pub(crate) fn between(
+        path: &str,
+        before: Option<&str>,
+        after: &str,
+        redactor: &Redactor,
+    ) -> Self {
+        let nothing = before.is_some_and(|before| before == after);
+        let before = before.map(|before| redactor.redact_blocks(before).into_owned());
+        FileChange {
+            nothing,
+            ..FileChange::new(path, before, redactor.redact_blocks(after))
         }
     }
 
@@ -145,7 +162,7 @@ impl FileChange {
     }
 
     /// Replaces each secret by its placeholder.
-    pub(crate) fn redacted(mut self, redactor: &crate::Redactor) -> Self {
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
         redactor.redact_in_place(&mut self.path);
         redactor.redact_in_place(&mut self.diff);
         self

@@ -5,8 +5,8 @@
 //! of this process: equal values have equal tags, so a model can work with it, and guessed values
 //! cannot be tested against it. The values behind the tags are in memory only.
 //!
-//! This is against accidents, not against a model that wants a secret it can read: it could ask for
-//! half of it. A secret that a worker must not know belongs outside its mounts, or under `hide`.
+//! This is against accidents, not against a model that wants a secret it can read: its commands could
+//! print it in another form. A secret that a worker must not know belongs outside its mounts, or under `hide`.
 
 mod assigned;
 mod partial_match;
@@ -16,8 +16,9 @@ mod table;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use file_sandbox::TextMask;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -136,6 +137,70 @@ impl Redactor {
     /// Replaces each secret in `text` by a placeholder; borrows `text` if it has none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact_noting(text, |_, _| ())
+    }
+
+    /// Returns a mask for files: a range that begins or ends within a secret shows no part of it.
+    pub fn mask(self: &Arc<Self>) -> TextMask {
+        let redactor = Arc::clone(self);
+        TextMask::new(self.longest(), move |text| {
+            let found = redactor.find(text).into_iter();
+            found
+                .map(|(kind, at)| (at.clone(), redactor.placeholder(&kind, &text[at])))
+                .collect()
+        })
+    }
+
+    /// Returns the bytes of the longest secret, with the text by which it is recognized.
+    pub(crate) fn longest(&self) -> usize {
+        let named = self.named.iter().map(|(_, Secret(value))| value.len());
+        named.max().unwrap_or(0).max(shapes::MAX_BYTES)
+    }
+
+    /// Replaces each secret of several lines by as many lines: a caller that shows some lines of
+    /// `text` shows no part of one.
+    ///
+    /// ```
+    /// let redactor = forge_tools::Redactor::new([("SEED_TOKEN", "apple tree\ngreen leaf")]);
+    /// let lines = redactor.redact_blocks("one\napple tree\ngreen leaf\ntwo");
+    /// assert!(lines.starts_with("one\n[redacted: SEED_TOKEN "));
+    /// assert!(lines.ends_with("]\n\ntwo"));
+    /// ```
+    pub fn redact_blocks<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut blocks = self.find(text);
+        blocks.retain(|(_, at)| text[at.clone()].contains('\n'));
+        if blocks.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let (mut shown, mut from) = (String::with_capacity(text.len()), 0);
+        for (kind, at) in blocks {
+            let secret = &text[at.clone()];
+            shown.push_str(&text[from..at.start]);
+            shown.push_str(&self.placeholder(&kind, secret));
+            shown.push_str(&"\n".repeat(secret.matches('\n').count()));
+            from = at.end;
+        }
+        shown.push_str(&text[from..]);
+        Cow::Owned(shown)
+    }
+
+    /// Returns the places of a text, which is the rest of another, from which and to which no secret
+    /// of that other text reaches.
+    #[cfg(feature = "process")]
+    pub(crate) fn cuts(&self, text: &str) -> [usize; 2] {
+        let margin = self.longest().min(text.len());
+        let near = text.ceil_char_boundary(margin.saturating_mul(2).min(text.len()));
+        let start = text.ceil_char_boundary(margin);
+        let within = |(_, at): &(Cow<'_, str>, Range<usize>), cut| at.start < cut && cut < at.end;
+        let first = self.find(&text[..near]);
+        let first = first.iter().find(|found| within(found, start));
+        let from = text.floor_char_boundary(text.len() - near);
+        let end = text.floor_char_boundary(text.len() - margin) - from;
+        let last = self.find(&text[from..]);
+        let last = last.iter().find(|found| within(found, end));
+        [
+            first.map_or(start, |(_, at)| at.end),
+            from + last.map_or(end, |(_, at)| at.start),
+        ]
     }
 
     /// Replaces each secret in `text`; `note` receives the range of each placeholder, and the range

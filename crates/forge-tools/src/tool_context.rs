@@ -158,7 +158,8 @@ impl ReadOnlyContext<'_> {
             Err(_) => return None,
         };
         let after = after(before.as_deref().unwrap_or_default())?;
-        Some(FileChange::new(path.as_str(), before, after).based_on(path.as_str(), seen))
+        let change = FileChange::between(path.as_str(), before.as_deref(), &after, self.redactor());
+        Some(change.based_on(path.as_str(), seen))
     }
 
     /// Returns the change that appending `content` would make to the file at `path`, with the line
@@ -196,7 +197,7 @@ impl ReadOnlyContext<'_> {
         let unseen = || FileChange::unseen(to.as_str());
         if let (Some((new, source)), Some((old, target))) = (self.text(from), self.text(to)) {
             return Some(
-                FileChange::new(to.as_str(), Some(old), new)
+                FileChange::between(to.as_str(), Some(&old), &new, self.redactor())
                     .based_on(from.as_str(), ReviewedState::Bytes(source))
                     .based_on(to.as_str(), ReviewedState::Bytes(target)),
             );
@@ -232,6 +233,7 @@ impl ReadOnlyContext<'_> {
         }
         match self.text(path).filter(|_| stat.kind == EntryKind::File) {
             Some((text, hash)) if !text.is_empty() => {
+                let text = self.redactor().redact_blocks(&text);
                 let change = FileChange::removed(shown, Some(&text), "");
                 Some(change.based_on(shown, ReviewedState::Bytes(hash)))
             }

@@ -16,6 +16,7 @@ use crate::mount::mode::Mode;
 use crate::mount::{Mount, path_in};
 use crate::path::{SandboxPath, names_below};
 use crate::resolve::path_walk::NestedMount;
+use crate::text::mask::TextMask;
 
 /// Files below some mounts, and nothing else.
 ///
@@ -47,6 +48,8 @@ pub struct FileSandbox {
     pub(crate) table: Arc<MountTable>,
     /// Cancels operations through this value.
     pub(crate) cancel: CancellationToken,
+    /// Replaces texts in the results of reads, searches and edits through this value.
+    pub(crate) mask: Option<TextMask>,
 }
 
 /// The mounts, in the order they were given. Nothing in here ever changes.
@@ -214,6 +217,7 @@ impl FileSandbox {
         Self {
             table: Arc::new(table),
             cancel: CancellationToken::new(),
+            mask: None,
         }
     }
 
@@ -239,8 +243,17 @@ impl FileSandbox {
     #[must_use]
     pub fn with_cancel(&self, cancel: &CancellationToken) -> Self {
         Self {
-            table: Arc::clone(&self.table),
             cancel: cancel.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns this sandbox with a mask for the texts that reads, searches and edits show.
+    #[must_use]
+    pub fn with_mask(&self, mask: TextMask) -> Self {
+        Self {
+            mask: Some(mask),
+            ..self.clone()
         }
     }
 
@@ -282,7 +295,10 @@ impl FileSandbox {
         for mount in &mut table.mounts {
             mount.closed |= closed(mount);
         }
-        Self::from_table(table).with_cancel(&self.cancel)
+        Self {
+            table: Arc::new(table),
+            ..self.clone()
+        }
     }
 
     /// Returns the mode of the mount that covers a path; `None` outside every mount. Opens no file.

@@ -136,7 +136,11 @@ impl FileSandbox {
     }
 
     fn with_mounts(&self, mounts: Vec<Mount>) -> Result<Self, Error> {
-        MountTable::new(mounts, self.table.style).map(Self::from_table)
+        let files = MountTable::new(mounts, self.table.style).map(Self::from_table)?;
+        Ok(Self {
+            mask: self.mask.clone(),
+            ..files
+        })
     }
 
     /// The mounts that make up one place: the one that covers it and those below it.

@@ -9,6 +9,7 @@
 pub(crate) mod escape;
 pub(crate) mod glob;
 pub(crate) mod line_endings;
+pub(crate) mod mask;
 #[cfg(feature = "edit")]
 pub(crate) mod replace;
 

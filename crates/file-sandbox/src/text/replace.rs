@@ -12,6 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::error::{Difference, MatchExcerpt};
 use crate::text::line_endings::NormalizedText;
+use crate::text::mask::TextMask;
 
 impl NormalizedText<'_> {
     fn line_of(&self, at: usize) -> usize {
@@ -30,15 +31,22 @@ impl NormalizedText<'_> {
     }
 
     /// Returns the lines of a range with one more before and after, and the number of the first.
-    fn place(&self, range: &Range<usize>) -> MatchExcerpt {
+    fn place(&self, range: &Range<usize>, mask: Option<&TextMask>) -> MatchExcerpt {
         let start = self.text[..range.start].rfind('\n').unwrap_or(0);
         let start = self.text[..start].rfind('\n').map_or(0, |n| n + 1);
         let end = line_end(&self.text, range.end);
         let end = line_end(&self.text, (end + 1).min(self.text.len()));
         MatchExcerpt {
             line: self.line_of(range.start),
-            text: self.text[start..end].to_owned(),
+            text: self.excerpt(start..end, mask),
             first: self.line_of(start),
+        }
+    }
+
+    fn excerpt(&self, range: Range<usize>, mask: Option<&TextMask>) -> String {
+        match mask {
+            Some(mask) => mask.excerpt(&self.text, range),
+            None => self.text[range].to_owned(),
         }
     }
 }
@@ -64,10 +72,12 @@ pub(crate) enum MatchError {
 
 /// Options of a search for a text.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MatchOptions {
+pub(crate) struct MatchOptions<'m> {
     pub(crate) all: bool,
     pub(crate) near_line: Option<usize>,
     pub(crate) fuzzy: bool,
+    /// Of the excerpts in errors.
+    pub(crate) mask: Option<&'m TextMask>,
 }
 
 /// The most matches that one call replaces; a more common text is refused.
@@ -81,7 +91,7 @@ pub(crate) fn find_changes(
     view: &NormalizedText<'_>,
     old: &str,
     new: &str,
-    look: MatchOptions,
+    look: MatchOptions<'_>,
 ) -> Result<Vec<TextChange>, MatchError> {
     let old = NormalizedText::of(old).text;
     if old.is_empty() {
@@ -95,7 +105,7 @@ pub(crate) fn find_changes(
             fuzzy = true;
         }
         if found.is_empty() {
-            return Err(MatchError::Nowhere(nearest_region(view, &old)));
+            return Err(MatchError::Nowhere(nearest_region(view, &old, look.mask)));
         }
     }
     if let Some(line) = look.near_line
@@ -112,7 +122,7 @@ pub(crate) fn find_changes(
             places: found
                 .iter()
                 .take(MAX_PLACES)
-                .map(|r| view.place(r))
+                .map(|r| view.place(r, look.mask))
                 .collect(),
             fuzzy,
         });
@@ -217,7 +227,18 @@ pub(crate) fn apply(source: &str, changes: &[TextChange]) -> Option<String> {
 }
 
 /// Returns the changes as a unified diff of at most `max_bytes`; `true` if it is complete.
-pub(crate) fn diff(source: &str, changes: &[TextChange], max_bytes: usize) -> (String, bool) {
+pub(crate) fn diff(
+    source: &str,
+    changes: &[TextChange],
+    mask: Option<&TextMask>,
+    max_bytes: usize,
+) -> (String, bool) {
+    let whole = mask.and_then(|mask| Some((mask, apply(source, changes)?)));
+    let whole = whole.filter(|(mask, new)| {
+        let is_clean = |text| mask.places(text).is_empty();
+        !is_clean(source) || !is_clean(new)
+    });
+    let mut grown = 0_isize;
     let mut order: Vec<&TextChange> = changes.iter().collect();
     order.sort_by_key(|change| change.range.start);
     let mut out = String::new();
@@ -247,9 +268,21 @@ pub(crate) fn diff(source: &str, changes: &[TextChange], max_bytes: usize) -> (S
             from = change.range.end;
         }
         new.push_str(&source[from..end]);
-        shift += hunks(&mut out, old, &new, line, shift);
+        let longer = new.len().cast_signed() - old.len().cast_signed();
+        shift += match &whole {
+            None => hunks(&mut out, old, &new, line, shift),
+            Some((mask, changed)) => {
+                let at = start.saturating_add_signed(grown);
+                let old = mask.lines(source, start..end);
+                let new = mask.lines(changed, at..at + new.len());
+                hunks(&mut out, &old, &new, line, shift)
+            }
+        };
+        grown += longer;
         if out.len() > max_bytes {
-            out.truncate(out.floor_char_boundary(max_bytes));
+            // A line is shown whole: the rest of one may be what a mask would replace.
+            let end = out[..out.floor_char_boundary(max_bytes)].rfind('\n');
+            out.truncate(end.map_or(0, |end| end + 1));
             return (out, false);
         }
     }
@@ -372,7 +405,11 @@ fn fold_line(line: &str) -> String {
 const NEAREST_BUDGET: usize = 4_000_000;
 
 /// Returns the region that is most similar to the text, and its first difference.
-fn nearest_region(view: &NormalizedText<'_>, old: &str) -> Option<(MatchExcerpt, Difference)> {
+fn nearest_region(
+    view: &NormalizedText<'_>,
+    old: &str,
+    mask: Option<&TextMask>,
+) -> Option<(MatchExcerpt, Difference)> {
     let wanted: Vec<&str> = trimmed(old).split('\n').collect();
     let lines = LineIndex::of(&view.text)?;
     let mut budget = NEAREST_BUDGET;
@@ -408,7 +445,7 @@ fn nearest_region(view: &NormalizedText<'_>, old: &str) -> Option<(MatchExcerpt,
     let range = lines.range(start).start..lines.range(last).end;
     let place = MatchExcerpt {
         line: start + 1,
-        text: view.text[range.clone()].to_owned(),
+        text: view.excerpt(range.clone(), mask),
         first: start + 1,
     };
     Some((place, difference(&view.text[range.start..], old, start + 1)))
@@ -511,7 +548,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn edited(source: &str, old: &str, new: &str, look: MatchOptions) -> Option<String> {
+    fn edited(source: &str, old: &str, new: &str, look: MatchOptions<'_>) -> Option<String> {
         let changes = find_changes(&NormalizedText::of(source), old, new, look).ok()?;
         apply(source, &changes)
     }
@@ -557,7 +594,7 @@ mod tests {
 
         #[test]
         fn never_panics(source in "\\PC{0,30}|[ab \\t\\r\\n]{0,30}", old in "\\PC{1,8}|[ab \\t\\r\\n]{1,8}", new in "[ab\\r\\n]{0,8}", fuzzy: bool, all: bool) {
-            edited(&source, &old, &new, MatchOptions { all, fuzzy, near_line: Some(2) });
+            edited(&source, &old, &new, MatchOptions { all, fuzzy, near_line: Some(2), mask: None });
         }
     }
 }

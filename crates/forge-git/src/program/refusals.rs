@@ -280,8 +280,14 @@ fn told(said: &str) -> String {
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty());
-    let line =
-        |line: &str| forge_tools::escape_controls(&line.chars().take(500).collect::<String>());
+    // Cut between words: a part of a secret is not known as such.
+    let line = |line: &str| match line.char_indices().nth(500) {
+        None => forge_tools::escape_controls(line),
+        Some((end, _)) => {
+            let words = line[..end].rsplit_once(' ').map_or("", |(words, _)| words);
+            forge_tools::escape_controls(&format!("{words} …"))
+        }
+    };
     let mut lines = lines.map(line);
     let mut shown: Vec<String> = lines.by_ref().take(MAX_LINES).collect();
     if lines.next().is_some() {

@@ -21,6 +21,8 @@ mod executor;
 mod file_tools;
 #[cfg(target_os = "linux")]
 mod node;
+#[path = "../../../forge-tools/tests/it/pieces.rs"]
+mod pieces;
 mod place;
 #[path = "../../../forge-tools/tests/it/refusals/mod.rs"]
 mod refusals;

@@ -254,6 +254,8 @@ fn bearer(bytes: &[u8], at: usize) -> Option<KeyMatch> {
 
 /// Longest key block that is looked for.
 const MAX_BLOCK: usize = 64 * 1024;
+/// Longest secret, with the text by which it is recognized.
+pub(super) const MAX_BYTES: usize = MAX_BLOCK + 256;
 
 /// A private key in PEM, from its first line to its last; without a last line, as far as it
 /// looks like one.

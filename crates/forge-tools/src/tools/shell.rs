@@ -27,6 +27,7 @@ use crate::output::{Field, OutputSchema as Schema};
 use crate::params::{Param, Params};
 use crate::processes::{MAX_TIMEOUT, Processes};
 use crate::question_clock::{CommandDeadline, MAX_ASKING};
+use crate::redact::Redactor;
 use crate::shell_session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
@@ -210,7 +211,12 @@ fn execute(
     };
     finished.session = update_session(processes, &line, &said);
     if !exit.success() {
-        finished.notes = notes_of_failure(processes, finished.stderr.whole(), enforcement.as_ref());
+        finished.notes = notes_of_failure(
+            processes,
+            finished.stderr.whole(),
+            enforcement.as_ref(),
+            &context.redactor,
+        );
     }
     if finished.has_more() && context.reads_outputs {
         finished.output_id = context.outputs.keep(&finished.whole(), Instant::now());
@@ -274,6 +280,7 @@ fn notes_of_failure(
     processes: &Processes,
     stderr: &str,
     enforcement: Option<&Value>,
+    redactor: &Redactor,
 ) -> Vec<String> {
     // The receipt of a node has that of the command inside.
     let inside = enforcement.and_then(|receipt| receipt.get("inside"));
@@ -290,6 +297,10 @@ fn notes_of_failure(
     let mut denials = denials.unwrap_or_default();
     // A model must not learn by a report that a path exists which no mount shows.
     denials.retain(|denial| denial.reason != DenialReason::NotShown);
+    // A long name is cut, and a part of a secret is not known as such.
+    for denial in &mut denials {
+        redactor.redact_in_place(&mut denial.object);
+    }
     refused.extend(describe_denials(
         &relevant_denials(&denials, Some(stderr)),
         processes.writable(),

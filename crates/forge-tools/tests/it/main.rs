@@ -19,6 +19,7 @@ mod file_tools;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod listed;
 mod outputs;
+mod pieces;
 mod place;
 // Its world has pipes, links and commands of Linux.
 #[cfg(all(feature = "process", target_os = "linux"))]

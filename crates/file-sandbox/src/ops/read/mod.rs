@@ -15,6 +15,7 @@ use crate::path::SandboxPath;
 use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;
 use crate::text::TextEncoding;
+use crate::text::mask::TextMask;
 
 /// The part of a text to read.
 ///
@@ -288,13 +289,16 @@ impl FileSandbox {
         start: u64,
     ) -> Result<Option<TextSlice>, Error> {
         let mut source = FileReader::new(self, path, opened);
-        source.bytes = start;
+        let mask = self.mask.as_ref();
+        let mut buffer = source.buffer();
         let mut collect = match start {
-            0 => TextCollector::new(options),
-            start => TextCollector::from_byte(options, start),
+            0 => TextCollector::new(options, mask),
+            start => {
+                let lead = source.text_before(start, mask).await?;
+                TextCollector::from_byte(options, mask, start, lead)
+            }
         };
         let mut hasher = options.hash.then(ContentHasher::new);
-        let mut buffer = source.buffer();
         let mut kept = 0;
         let at_end = loop {
             let got = source.fill(&mut buffer[kept..]).await?;
@@ -350,7 +354,7 @@ impl FileSandbox {
         drop(start);
         let mut source = FileReader::new(self, path, opened);
         let mut decode = encoding.decoder();
-        let mut collect = TextCollector::new(options);
+        let mut collect = TextCollector::new(options, self.mask.as_ref());
         let mut hasher = options.hash.then(ContentHasher::new);
         let mut text = String::new();
         let at_end = loop {
@@ -482,6 +486,23 @@ impl<'a> FileReader<'a> {
             bytes: 0,
             end,
         }
+    }
+
+    /// Returns the text before a byte of the file as far as the mask looks, and goes on there.
+    async fn text_before(&mut self, byte: u64, mask: Option<&TextMask>) -> Result<String, Error> {
+        let margin = mask.map_or(0, TextMask::margin);
+        let mut lead = vec![0; margin.min(usize::try_from(byte).unwrap_or(margin))];
+        self.bytes = byte - lead.len() as u64;
+        let mut filled = 0;
+        while filled < lead.len() {
+            match self.fill(&mut lead[filled..]).await? {
+                0 => break,
+                got => filled += got,
+            }
+        }
+        self.bytes = byte;
+        lead.truncate(filled);
+        Ok(String::from_utf8_lossy(&lead).into_owned())
     }
 
     /// As large as is of use, and never so small that a character does not fit.

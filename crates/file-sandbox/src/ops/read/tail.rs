@@ -10,7 +10,7 @@ use crate::sandbox::FileSandbox;
 use crate::text::TextEncoding;
 
 /// The most bytes read of a file, including those of its start.
-const TAIL_BYTES: u64 = 1024 * 1024 - 64;
+const TAIL_BYTES: usize = 1024 * 1024 - 64;
 /// Bytes at a time.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
@@ -24,6 +24,7 @@ impl FileSandbox {
     ) -> Result<TextSlice, Error> {
         let refuse = || Error::new(path.asked(), ErrorReason::NotText);
         let failed = |fault| self.backend_error(path, Verb::Read, fault);
+        let mask = self.mask.as_ref();
         let size = opened.meta.size;
         let mut head = [0; 4];
         let got = opened.file.read_at(&mut head, 0).await.map_err(failed)?;
@@ -32,7 +33,19 @@ impl FileSandbox {
         let (bytes, start) = self.read_backwards(path, opened, lines, unit).await?;
         let (encoding, text) = decode_tail(&bytes, start == 0, known).ok_or_else(refuse)?;
         let content = last_lines(&text, lines, options.max_chars);
-        let more = start > 0 || content.len() < text.len();
+        let mut shown = text.len() - content.len();
+        if let Some(mask) = mask {
+            // Without the text before it, a part of a masked text is not known as such.
+            let most = text.len().saturating_sub(TAIL_BYTES);
+            let unknown = if start == 0 {
+                0
+            } else {
+                mask.margin().max(most)
+            };
+            shown = shown.max(text.ceil_char_boundary(unknown.min(text.len())));
+        }
+        let content = &text[shown..];
+        let more = start > 0 || shown > 0;
         let chars = content.chars().count() as u64;
         let whole = text.chars().count() as u64;
         let hash = match options.hash {
@@ -44,7 +57,10 @@ impl FileSandbox {
             false => None,
         };
         Ok(TextSlice {
-            content: content.to_owned(),
+            content: match mask {
+                Some(mask) => mask.part(&text, shown..text.len()),
+                None => content.to_owned(),
+            },
             truncated: more,
             total_chars: if start == 0 {
                 TotalChars::Exact(whole)
@@ -60,8 +76,8 @@ impl FileSandbox {
         })
     }
 
-    /// Reads from the end of a file, chunk by chunk, until it has enough lines. Returns the bytes
-    /// and their position.
+    /// Reads from the end of a file, chunk by chunk, until it has enough lines, and before them as
+    /// much as a mask looks. Returns the bytes and their position.
     async fn read_backwards(
         &self,
         path: &SandboxPath,
@@ -73,9 +89,20 @@ impl FileSandbox {
         let size = opened.meta.size;
         let mut start = size;
         let mut bytes: Vec<u8> = Vec::new();
-        let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
-        let floor = if size <= TAIL_BYTES { 0 } else { floor };
-        while start > floor && newlines(&bytes, unit) <= lines {
+        // The line in which the bytes begin is not whole, and the text of two bytes is one.
+        let margin = self
+            .mask
+            .as_ref()
+            .map_or(0, |mask| 2 * mask.margin() as u64);
+        let most = margin.saturating_add(TAIL_BYTES as u64);
+        let floor = size.saturating_sub(most).next_multiple_of(2);
+        let floor = if size <= most { 0 } else { floor };
+        let mut enough = None;
+        while start > enough.unwrap_or(floor) {
+            if enough.is_none() && newlines(&bytes, unit) > lines {
+                enough = Some(start.saturating_sub(margin).max(floor));
+                continue;
+            }
             self.check_cancelled(path, Verb::Read)?;
             let from = start.saturating_sub(CHUNK_BYTES).max(floor) & !1;
             let room = usize::try_from(start - from).unwrap_or(0);

@@ -3,10 +3,15 @@
 use crate::hash::ContentHash;
 use crate::ops::read::{ReadOptions, TextSlice, TotalChars};
 use crate::text::TextEncoding;
+use crate::text::mask::TextMask;
 
 /// Counts all characters and collects the requested ones.
 pub(super) struct TextCollector {
     content: String,
+    mask: Option<TextMask>,
+    /// The text on both sides of the requested part, as far as the mask looks.
+    lead: String,
+    trail: String,
     skip: SkippedPrefix,
     wanted: u64,
     taken: u64,
@@ -32,9 +37,12 @@ enum SkippedPrefix {
 }
 
 impl TextCollector {
-    pub(super) fn new(options: &ReadOptions) -> Self {
+    pub(super) fn new(options: &ReadOptions, mask: Option<&TextMask>) -> Self {
         Self {
             content: String::new(),
+            mask: mask.cloned(),
+            lead: String::new(),
+            trail: String::new(),
             skip: match options.lines {
                 Some((first, _)) => SkippedPrefix::Lines(first - 1),
                 None => SkippedPrefix::Chars(options.offset),
@@ -52,15 +60,22 @@ impl TextCollector {
         }
     }
 
-    /// Returns a collector for a text that is read from the byte of the requested offset on.
-    pub(super) fn from_byte(options: &ReadOptions, byte: u64) -> Self {
+    /// Returns a collector for a text that is read from the byte of the requested offset on, after
+    /// `lead`.
+    pub(super) fn from_byte(
+        options: &ReadOptions,
+        mask: Option<&TextMask>,
+        byte: u64,
+        lead: String,
+    ) -> Self {
         Self {
+            lead,
             skip: SkippedPrefix::Done,
             total: options.offset,
             bytes: byte,
             end_byte: byte,
             resumed: true,
-            ..Self::new(options)
+            ..Self::new(options, mask)
         }
     }
 
@@ -71,19 +86,42 @@ impl TextCollector {
         self.total += chars;
         self.bytes += text.len() as u64;
         let Some(first) = self.skipped(text, chars, before) else {
+            self.push_lead(text);
             return;
         };
-        let rest = &text[byte_of(text, chars, first)..];
+        let (lead, rest) = text.split_at(byte_of(text, chars, first));
+        self.push_lead(lead);
         let mut count = (chars - first).min(self.wanted - self.taken);
         if let Some(left) = &mut self.lines_left {
             let kept = keep_lines(rest, left);
             count = count.min(kept.chars().count() as u64);
         }
+        let length = byte_of(rest, chars - first, count);
+        let missing = self.margin().saturating_sub(self.trail.len());
+        let trail = &rest[length..];
+        let trail_end = trail.floor_char_boundary(missing.min(trail.len()));
+        self.trail.push_str(&trail[..trail_end]);
         if count > 0 {
-            let length = byte_of(rest, chars - first, count);
             self.content.push_str(&rest[..length]);
             self.end_byte = start_byte + (text.len() - rest.len() + length) as u64;
             self.taken += count;
+        }
+    }
+
+    fn margin(&self) -> usize {
+        self.mask.as_ref().map_or(0, TextMask::margin)
+    }
+
+    /// Stores the end of the text before the requested part.
+    fn push_lead(&mut self, text: &str) {
+        let margin = self.margin();
+        if margin == 0 {
+            return;
+        }
+        self.lead.push_str(text);
+        if self.lead.len() > margin.saturating_mul(2) {
+            let start = self.lead.floor_char_boundary(self.lead.len() - margin);
+            self.lead.drain(..start);
         }
     }
 
@@ -128,7 +166,9 @@ impl TextCollector {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.taken == self.wanted || self.lines_left == Some(0)
+        // A character may not fit into the rest.
+        let has_trail = self.trail.len() + 4 > self.margin();
+        has_trail && (self.taken == self.wanted || self.lines_left == Some(0))
     }
 
     pub(super) fn finish(
@@ -138,8 +178,15 @@ impl TextCollector {
         at_end: bool,
     ) -> TextSlice {
         let truncated = !at_end || self.offset.saturating_add(self.taken) < self.total;
+        let content = match &self.mask {
+            None => self.content,
+            Some(mask) => {
+                let shown = self.lead.len()..self.lead.len() + self.content.len();
+                mask.part(&[self.lead, self.content, self.trail].concat(), shown)
+            }
+        };
         TextSlice {
-            content: self.content,
+            content,
             truncated,
             next_byte: (truncated && self.taken > 0).then_some(self.end_byte),
             total_chars: if at_end {

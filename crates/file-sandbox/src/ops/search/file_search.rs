@@ -1,6 +1,8 @@
 //! Searching one open file after another, in bounded pieces that end at a line.
 
+use std::borrow::Cow;
 use std::io;
+use std::ops::Range;
 
 use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -13,6 +15,8 @@ use crate::ops::search::{SearchHit, SearchOptions, SearchResults};
 use crate::ops::walk::listing::TruncationReason;
 use crate::ops::walk::tree_walker::TreeWalker;
 use crate::path::SandboxPath;
+use crate::text::TextEncoding;
+use crate::text::mask::TextMask;
 
 /// A longer expression is refused.
 const MAX_PATTERN_BYTES: usize = 4096;
@@ -26,6 +30,7 @@ const MAX_LINE_BYTES: usize = 8 << 20;
 /// A running search through many files.
 pub(crate) struct FileSearch<'o> {
     options: &'o SearchOptions,
+    mask: Option<&'o TextMask>,
     matcher: RegexMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -34,7 +39,11 @@ pub(crate) struct FileSearch<'o> {
 }
 
 impl<'o> FileSearch<'o> {
-    pub(crate) fn new(pattern: &str, options: &'o SearchOptions) -> Result<Self, Error> {
+    pub(crate) fn new(
+        pattern: &str,
+        options: &'o SearchOptions,
+        mask: Option<&'o TextMask>,
+    ) -> Result<Self, Error> {
         let refused = |why: String| Err(Error::new(pattern, ErrorReason::Regex { why }));
         if pattern.len() > MAX_PATTERN_BYTES {
             return refused(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
@@ -57,6 +66,7 @@ impl<'o> FileSearch<'o> {
             .build();
         Ok(Self {
             options,
+            mask,
             matcher,
             searcher,
             buffer: Vec::new(),
@@ -82,28 +92,37 @@ impl<'o> FileSearch<'o> {
         // A file without a size, as some file systems have them, is read to its end.
         let size = if meta.size == 0 { u64::MAX } else { meta.size };
         let end = size.min(left);
-        let (mut offset, mut kept, mut lines) = (0, 0, 0);
+        // The buffer has the searched text that a mask looks at, a piece, and unsearched text.
+        let margin = self.mask.map_or(0, TextMask::margin);
+        let (mut offset, mut kept, mut lines, mut lead) = (0, 0, 0, 0);
         loop {
-            let (filled, at_end) = self.fill(file, kept, offset, end).await?;
+            let (mut filled, at_end) = self.fill(file, kept, offset, end).await?;
             self.answer.bytes += (filled - kept) as u64;
             offset += (filled - kept) as u64;
-            let piece_end = if at_end {
-                filled
-            } else {
-                last_line_end(&self.buffer[..filled])
-            };
             let wide = lines == 0 && is_utf16(&self.buffer[..filled]);
             if wide && !at_end {
                 return Err("it is UTF-16, and too large to be searched");
             }
-            let piece = &self.buffer[..piece_end];
+            if wide && self.mask.is_some() {
+                filled = self.decode(filled).ok_or("it is not UTF-16 throughout")?;
+            }
+            let is_whole = at_end && !(offset < size && offset == end);
+            let piece_end = match self.mask {
+                _ if is_whole => filled,
+                None if at_end => filled,
+                None | Some(_) => {
+                    let known = filled.saturating_sub(margin).max(lead);
+                    lead + last_line_end(&self.buffer[lead..known])
+                }
+            };
+            let piece = &self.buffer[lead..piece_end];
             if !wide && piece.contains(&0) {
                 self.answer.hits.truncate(first_hit);
                 self.answer.files -= 1;
                 self.answer.binary += 1;
                 return Ok(());
             }
-            if let Some(cut) = self.piece(path, lines, piece_end)? {
+            if let Some(cut) = self.piece(path, lines, lead..piece_end, filled)? {
                 descent.cut(cut);
             }
             if at_end && offset < size && offset == end {
@@ -112,34 +131,51 @@ impl<'o> FileSearch<'o> {
             if at_end || descent.is_over() {
                 return Ok(());
             }
-            lines += newlines(&self.buffer[..piece_end]);
-            kept = filled - piece_end;
-            if kept >= MAX_LINE_BYTES {
+            lines += newlines(&self.buffer[lead..piece_end]);
+            if filled - piece_end >= MAX_LINE_BYTES.saturating_add(margin) {
                 return Err("a line is too long to be searched");
             }
-            self.buffer.copy_within(piece_end..filled, 0);
+            lead = margin.min(piece_end);
+            kept = lead + filled - piece_end;
+            self.buffer.copy_within(piece_end - lead..filled, 0);
         }
     }
 
-    /// Searches the first `end` bytes of the buffer, which `lines` lines precede. Returns the limit
-    /// that was reached.
+    /// Decodes the buffer of UTF-16. Returns its new length; `None` if it is not text.
+    fn decode(&mut self, filled: usize) -> Option<usize> {
+        let bytes = &self.buffer[..filled];
+        let (encoding, bom) = TextEncoding::by_bom(bytes)?;
+        let mut text = String::new();
+        encoding.decoder().take(&bytes[bom..], true, &mut text)?;
+        self.buffer = text.into_bytes();
+        Some(self.buffer.len())
+    }
+
+    /// Searches a piece of the `filled` bytes of the buffer, which `lines` lines precede. Returns
+    /// the limit that was reached.
     fn piece(
         &mut self,
         path: &SandboxPath,
         lines: u64,
-        end: usize,
+        piece: Range<usize>,
+        filled: usize,
     ) -> Result<Option<TruncationReason>, &'static str> {
+        let around = &self.buffer[..filled];
         let mut sink = HitSink {
             matcher: &self.matcher,
             options: self.options,
             path,
             lines,
+            around,
+            start: piece.start,
+            mask: self.mask,
+            masked: None,
             answer_bytes: &mut self.answer_bytes,
             hits: &mut self.answer.hits,
             full: None,
         };
         self.searcher
-            .search_slice(&self.matcher, &self.buffer[..end], &mut sink)
+            .search_slice(&self.matcher, &around[piece], &mut sink)
             .map_err(|_| "it cannot be searched")?;
         Ok(sink.full)
     }
@@ -196,9 +232,47 @@ struct HitSink<'s> {
     path: &'s SandboxPath,
     /// Lines before this piece.
     lines: u64,
+    /// The piece and the text around it, and where the piece begins.
+    around: &'s [u8],
+    start: usize,
+    mask: Option<&'s TextMask>,
+    /// Where the mask finds something; `None` until the first line is found.
+    masked: Option<Vec<Range<usize>>>,
     answer_bytes: &'s mut usize,
     hits: &'s mut Vec<SearchHit>,
     full: Option<TruncationReason>,
+}
+
+impl HitSink<'_> {
+    /// Returns the text of these bytes.
+    fn text(&mut self, shown: Range<usize>) -> String {
+        let text = |range: Range<usize>| String::from_utf8_lossy(&self.around[range]);
+        let Some(mask) = self.mask else {
+            return text(shown).into_owned();
+        };
+        let masked = self
+            .masked
+            .get_or_insert_with(|| match text(0..self.around.len()) {
+                Cow::Borrowed(all) => mask.places(all),
+                // The places of another text are not those of its bytes.
+                Cow::Owned(_) => std::iter::once(0..self.around.len()).collect(),
+            });
+        if !masked
+            .iter()
+            .any(|at| at.start < shown.end && shown.start < at.end)
+        {
+            return text(shown).into_owned();
+        }
+        let from = shown.start.saturating_sub(mask.margin());
+        let to = shown
+            .end
+            .saturating_add(mask.margin())
+            .min(self.around.len());
+        let (lead, trail) = (text(from..shown.start), text(shown.end..to));
+        let shown = text(shown);
+        let range = lead.len()..lead.len() + shown.len();
+        mask.part(&[lead, shown, trail].concat(), range)
+    }
 }
 
 impl Sink for HitSink<'_> {
@@ -215,18 +289,27 @@ impl Sink for HitSink<'_> {
         // An empty match at the end of a line may lie behind it.
         let at = self.matcher.find(line).ok().flatten();
         let at = at.map_or(0..0, |at| at.start()..at.end());
-        let clipped = clip(line, at, self.options.max_line_chars);
-        if *self.answer_bytes + clipped.text.len() > self.options.max_answer_bytes {
+        let excerpt = clip(line, at, self.options.max_line_chars);
+        let begin = usize::try_from(found.absolute_byte_offset()).unwrap_or(usize::MAX);
+        let begin = self.start.saturating_add(begin);
+        let text = match self.around.get(begin..begin + line.len()) {
+            Some(bytes) if bytes == line => {
+                self.text(begin + excerpt.range.start..begin + excerpt.range.end)
+            }
+            // Of a text in another encoding, which a mask gets decoded.
+            Some(_) | None => String::from_utf8_lossy(&line[excerpt.range]).into_owned(),
+        };
+        if *self.answer_bytes + text.len() > self.options.max_answer_bytes {
             self.full = Some(TruncationReason::Bytes);
             return Ok(false);
         }
-        *self.answer_bytes += clipped.text.len();
+        *self.answer_bytes += text.len();
         self.hits.push(SearchHit {
             path: self.path.clone(),
             line: self.lines + found.line_number().unwrap_or(0),
-            column: clipped.column,
-            text: clipped.text,
-            clipped: clipped.clipped,
+            column: excerpt.column,
+            text,
+            clipped: excerpt.clipped,
         });
         Ok(true)
     }

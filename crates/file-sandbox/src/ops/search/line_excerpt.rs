@@ -6,7 +6,8 @@ use std::ops::Range;
 /// A line, or a part of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LineExcerpt {
-    pub(crate) text: String,
+    /// The bytes of the line.
+    pub(crate) range: Range<usize>,
     pub(crate) clipped: bool,
     /// The column of the match in the whole line, in characters from 1.
     pub(crate) column: u64,
@@ -25,44 +26,49 @@ pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> LineEx
     let column = chars(&line[..start]) + 1;
     // Only these bytes can matter, however long the line is.
     let reach = max_chars.saturating_mul(CHAR_BYTES);
-    if line.len() <= reach {
-        let text = String::from_utf8_lossy(line);
-        if text.chars().count() <= max_chars {
-            return LineExcerpt {
-                text: text.into_owned(),
-                clipped: false,
-                column,
-            };
-        }
+    if line.len() <= reach && count(line) <= max_chars {
+        return LineExcerpt {
+            range: 0..line.len(),
+            clipped: false,
+            column,
+        };
     }
     let before_start = char_start(line, start.saturating_sub(reach)).min(start);
     let before = &line[before_start..start];
     let after_end = char_start(line, start.saturating_add(reach).min(line.len()));
     let after = &line[start..after_end.max(start)];
-    let before_text = String::from_utf8_lossy(before);
-    let after_text = String::from_utf8_lossy(after);
-    let (before_chars, after_chars) = (before_text.chars().count(), after_text.chars().count());
+    let (before_chars, after_chars) = (count(before), count(after));
     // The unused room of one side is given to the other one.
     let room_before = (max_chars / PARTS * BEFORE).max(max_chars.saturating_sub(after_chars));
     let shown_before = before_chars.min(room_before);
     let shown_after = after_chars.min(max_chars - shown_before);
-    let text = before_text
-        .chars()
-        .skip(before_chars - shown_before)
-        .chain(after_text.chars().take(shown_after))
-        .collect();
+    let from = before_start + byte_of(before, before_chars - shown_before);
     LineExcerpt {
-        text,
+        range: from..start + byte_of(after, shown_after),
         clipped: true,
         column,
     }
 }
 
 fn chars(bytes: &[u8]) -> u64 {
-    let count = |chunk: std::str::Utf8Chunk<'_>| {
-        chunk.valid().chars().count() + usize::from(!chunk.invalid().is_empty())
-    };
-    bytes.utf8_chunks().map(count).sum::<usize>() as u64
+    count(bytes) as u64
+}
+
+fn count(bytes: &[u8]) -> usize {
+    lengths(bytes).count()
+}
+
+/// Returns the byte at which a character begins.
+fn byte_of(bytes: &[u8], char: usize) -> usize {
+    lengths(bytes).take(char).sum()
+}
+
+/// Returns the bytes of each character.
+fn lengths(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes.utf8_chunks().flat_map(|chunk| {
+        let invalid = Some(chunk.invalid().len()).filter(|length| *length > 0);
+        chunk.valid().chars().map(char::len_utf8).chain(invalid)
+    })
 }
 
 /// The next place at or behind `at` where a character may begin.
@@ -93,12 +99,13 @@ mod tests {
             ("", 0..0, 4, "", false, 1),
         ];
         for (line, found, max, text, clipped, column) in rows {
-            let expected = LineExcerpt {
-                text: text.to_owned(),
-                clipped,
-                column,
-            };
-            assert_eq!(clip(line.as_bytes(), found, max), expected, "{line}");
+            let excerpt = clip(line.as_bytes(), found, max);
+            assert_eq!(&line[excerpt.range], text, "{line}");
+            assert_eq!(
+                (excerpt.clipped, excerpt.column),
+                (clipped, column),
+                "{line}"
+            );
         }
     }
 
@@ -110,9 +117,8 @@ mod tests {
             max in 0usize..50,
         ) {
             let clipped = clip(&line, at..at + 1, max);
-            prop_assert!(clipped.text.chars().count() <= max);
-            let whole = String::from_utf8_lossy(&line);
-            prop_assert!(clipped.clipped || clipped.text == whole);
+            prop_assert!(count(&line[clipped.range.clone()]) <= max);
+            prop_assert!(clipped.clipped || clipped.range == (0..line.len()));
         }
     }
 }

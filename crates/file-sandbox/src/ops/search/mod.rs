@@ -228,7 +228,7 @@ impl FileSandbox {
         pattern: &str,
         options: &SearchOptions,
     ) -> Result<SearchResults, Error> {
-        let mut search = FileSearch::new(pattern, options)?;
+        let mut search = FileSearch::new(pattern, options, self.mask.as_ref())?;
         let glob = options.files.as_deref().map(parse_glob).transpose()?;
         if self.is_file(path).await? {
             let opened = self.open_file(path).await?;

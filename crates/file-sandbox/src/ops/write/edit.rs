@@ -15,6 +15,7 @@ use crate::resolve::refusals::not_found;
 use crate::resolve::{OpenedFile, check_size};
 use crate::sandbox::FileSandbox;
 use crate::text::line_endings::NormalizedText;
+use crate::text::mask::TextMask;
 use crate::text::replace::{self, MatchError, MatchOptions, TextChange};
 use crate::text::{self, Decoded, TextEncoding};
 
@@ -213,7 +214,12 @@ impl FileSandbox {
             return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
         }
         let look = || self.check_cancelled(path, verb);
-        let mut work = PendingEdit::new(path, &bytes, hash, replacements, options.fuzzy, &look)?;
+        let common = MatchOptions {
+            fuzzy: options.fuzzy,
+            mask: self.mask.as_ref(),
+            ..MatchOptions::default()
+        };
+        let mut work = PendingEdit::new(path, &bytes, hash, replacements, common, &look)?;
         let new_bytes = work.finish(&bytes)?;
         look()?;
         let size = new_bytes.len() as u64;
@@ -221,7 +227,7 @@ impl FileSandbox {
         let _room = self
             .check_quota(path, &location, verb, Some(old.size), size)
             .await?;
-        let edited = work.outcome(location.path(), &new_bytes);
+        let edited = work.outcome(location.path(), &new_bytes, self.mask.as_ref());
         if options.preview || new_bytes == bytes {
             return Ok(edited);
         }
@@ -278,7 +284,7 @@ impl<'p> PendingEdit<'p> {
         bytes: &[u8],
         hash: ContentHash,
         replacements: &[Replacement],
-        fuzzy: bool,
+        common: MatchOptions<'_>,
         look: &dyn Fn() -> Result<(), Error>,
     ) -> Result<Self, Error> {
         if replacements.is_empty() || replacements.len() > MAX_REPLACEMENTS {
@@ -293,14 +299,14 @@ impl<'p> PendingEdit<'p> {
         let decoded = Decoded::of(bytes);
         let decoded = decoded.ok_or_else(|| Error::new(path.asked(), ErrorReason::NotText))?;
         let guessed = decoded.encoding.is_guessed();
-        let first = find_replacements(path, &decoded.text, hash, replacements, fuzzy, look);
+        let first = find_replacements(path, &decoded.text, hash, replacements, common, look);
         // UTF-8 with an invalid byte is guessed to be another encoding; then its letters are found
         // only if it is decoded as UTF-8.
         if guessed
             && first.is_err()
             && let Some(decoded) = Decoded::with_invalid_bytes(bytes)
             && let Ok(changes) =
-                find_replacements(path, &decoded.text, hash, replacements, fuzzy, look)
+                find_replacements(path, &decoded.text, hash, replacements, common, look)
         {
             let has_invalid_bytes = true;
             return Ok(Self {
@@ -357,8 +363,8 @@ impl<'p> PendingEdit<'p> {
     }
 
     /// Describes the edit, which makes a file of `new_bytes`.
-    fn outcome(&self, path: SandboxPath, new_bytes: &[u8]) -> EditOutcome {
-        let (diff, whole) = replace::diff(&self.decoded.text, &self.changes, MAX_DIFF_BYTES);
+    fn outcome(&self, path: SandboxPath, new_bytes: &[u8], mask: Option<&TextMask>) -> EditOutcome {
+        let (diff, whole) = replace::diff(&self.decoded.text, &self.changes, mask, MAX_DIFF_BYTES);
         let fuzzy = self.changes.iter().filter(|change| change.fuzzy);
         EditOutcome {
             path,
@@ -377,7 +383,7 @@ fn find_replacements(
     text: &str,
     hash: ContentHash,
     replacements: &[Replacement],
-    fuzzy: bool,
+    common: MatchOptions<'_>,
     look: &dyn Fn() -> Result<(), Error>,
 ) -> Result<Vec<TextChange>, Error> {
     let view = NormalizedText::of(text);
@@ -392,7 +398,7 @@ fn find_replacements(
         let how = MatchOptions {
             all: replacement.all,
             near_line: replacement.near_line,
-            fuzzy,
+            ..common
         };
         let found = replace::find_changes(&view, &replacement.old, &replacement.new, how);
         changes.extend(found.map_err(|lost| {
