@@ -47,8 +47,10 @@ pub(crate) struct Programs<'a> {
     pub(crate) forge: Option<&'a Path>,
 }
 
-/// What was found: runs for the matrix, and what was not as it should be.
+/// What was found: what the programs printed, runs for the matrix, and what was not as it should be.
+#[derive(Default)]
 pub(crate) struct Found {
+    pub(crate) shown: String,
     pub(crate) runs: Vec<Run>,
     pub(crate) complaints: Vec<String>,
 }
@@ -94,12 +96,9 @@ fn all(
     engine: &Engine,
     image: &Image,
 ) -> Result<Found, Failure> {
-    let mut found = Found {
-        runs: Vec::new(),
-        complaints: Vec::new(),
-    };
+    let mut found = Found::default();
     for (user, ids) in [("root", "0:0"), ("ordinary user", "65534:65534")] {
-        println!("\n-- in a container, as {user}");
+        found.shown += &format!("\n-- in a container, as {user}\n");
         let place = Place::new(scratch, user)?;
         let inside = |program: &Path, arguments: &[&str], options: &[&str]| {
             image.command(engine, programs, &place, ids, program, arguments, options)
@@ -121,7 +120,7 @@ fn tests(
 ) -> Result<(), Failure> {
     let table = process::output(&mut inside(programs.support, &[], &[]))?;
     let (text, support) = support(&table)?;
-    println!("{text}");
+    found.shown += &format!("{text}\n");
     match support.get("bubblewrap") {
         Some(Some(why)) if why.contains("amespace") => {}
         other => found.complaints.push(format!(
@@ -134,7 +133,7 @@ fn tests(
         ));
     }
     let (code, output) = process::watched(&mut inside(programs.tests, &SETS, &[]), WATCHDOG_S)?;
-    print!("{output}");
+    found.shown += &output;
     if code != Some(0) {
         found.complaints.push(format!(
             "in a container, {user}: the tests ended with {code:?}"
@@ -176,7 +175,7 @@ fn commands(
     ] {
         let mut command = inside(forge, &["exec", "--", "sh", "-c", script], options);
         let (code, output) = process::watched(&mut command, WATCHDOG_S)?;
-        println!("forge {name}: exit {code:?}\n{output}");
+        found.shown += &format!("forge {name}: exit {code:?}\n{output}\n");
         let lower = output.to_lowercase();
         let told = says.iter().all(|text| lower.contains(text));
         if code != Some(want) || !told {

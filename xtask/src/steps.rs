@@ -2,6 +2,7 @@
 //! was skipped and why.
 
 use std::io::Write as _;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
@@ -41,10 +42,39 @@ impl Steps {
         let _ = std::io::stdout().flush();
         let start = Instant::now();
         let outcome = work().into();
+        self.ended(name, outcome, start.elapsed());
+    }
+
+    /// Does `work` as [`Steps::run`] does, while `beside` runs further steps. What `work` prints is
+    /// shown when it has ended, so that the output of two steps is not mixed.
+    pub(crate) fn run_beside(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() -> (Outcome, String) + Send,
+        beside: impl FnOnce(&mut Steps),
+    ) {
+        println!("== {name}: runs beside the next steps");
+        thread::scope(|scope| {
+            let working = scope.spawn(|| {
+                let start = Instant::now();
+                (work(), start.elapsed())
+            });
+            beside(self);
+            println!("== {name}");
+            let ((outcome, shown), time) = working.join().unwrap_or_else(|_| {
+                let outcome = Outcome::Failed("its thread panicked".into());
+                ((outcome, String::new()), Duration::ZERO)
+            });
+            print!("{shown}");
+            self.ended(name, outcome, time);
+        });
+    }
+
+    fn ended(&mut self, name: &str, outcome: Outcome, time: Duration) {
         if let Outcome::Failed(why) = &outcome {
             println!("FAILED {name}: {why}");
         }
-        self.done.push((name.to_owned(), outcome, start.elapsed()));
+        self.done.push((name.to_owned(), outcome, time));
     }
 
     /// Prints the closing table; any failed step is a failure of the whole.
@@ -140,6 +170,19 @@ deny     skipped      1.2 s  no cargo-deny
             ("b", Outcome::Partly("y".into())),
         ]);
         assert!(steps.close().is_ok());
+    }
+
+    #[test]
+    fn a_step_beside_others_is_told_with_them() {
+        let mut steps = Steps::default();
+        let failed = || (Outcome::Failed("no".into()), String::new());
+        steps.run_beside("slow", failed, |steps| {
+            steps.run("quick", || Outcome::Passed)
+        });
+        let told: Vec<_> = steps.done.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(told, ["quick", "slow"]);
+        let failure = steps.close().expect_err("the slow one failed");
+        assert_eq!(failure.to_string(), "failed: slow");
     }
 
     #[test]

@@ -63,10 +63,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         outcome
     });
     steps.run("cargo doc", cargo_doc);
-    steps.run("tests", || tests(extent));
-    steps.run("each crate alone", || each_alone(extent));
+    steps.run("build of the tests", || test_os::built().map(drop));
+    // Side by side: the sandbox tests mostly wait for processes.
+    steps.run_beside(
+        "test-os",
+        || test_os::outcome(extent),
+        |steps| {
+            steps.run("tests", || tests(extent));
+            steps.run("each crate alone", || each_alone(extent));
+        },
+    );
     steps.run("docs --check", || docs::run(&["--check".to_owned()]));
-    steps.run("test-os", || test_os::outcome(extent));
     steps.run("conformance", conformance::outcome);
     steps.run(MCP, mcp::outcome);
     steps.run(MCP_CLIENTS, mcp::settings_outcome);

@@ -37,14 +37,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             ));
         }
     };
-    match outcome_of(what) {
+    let (outcome, shown) = outcome_of(what);
+    print!("{shown}");
+    match outcome {
         Outcome::Failed(why) => Err(Failure::new(why)),
         Outcome::Passed | Outcome::Partly(_) | Outcome::Skipped(_) => Ok(()),
     }
 }
 
-/// The command as a step of `cargo xtask test`.
-pub(crate) fn outcome(extent: Extent) -> Outcome {
+/// The command as a step of `cargo xtask test`. Returns what it prints, too: the step runs beside
+/// another one.
+pub(crate) fn outcome(extent: Extent) -> (Outcome, String) {
     outcome_of(match extent {
         Extent::Sample => What::Usual,
         Extent::Full => What::Full,
@@ -61,8 +64,9 @@ enum What {
     Container,
 }
 
-fn outcome_of(what: What) -> Outcome {
-    match all_users(what) {
+fn outcome_of(what: What) -> (Outcome, String) {
+    let mut shown = String::new();
+    let outcome = match all_users(what, &mut shown) {
         Ok(Coverage {
             nothing: true,
             left_out,
@@ -70,7 +74,8 @@ fn outcome_of(what: What) -> Outcome {
         Ok(Coverage { left_out, .. }) if left_out.is_empty() => Outcome::Passed,
         Ok(Coverage { left_out, .. }) => Outcome::Partly(left_out.join("; ")),
         Err(failure) => Outcome::Failed(failure.to_string()),
-    }
+    };
+    (outcome, shown)
 }
 
 /// What could not be tried here.
@@ -80,7 +85,7 @@ struct Coverage {
     nothing: bool,
 }
 
-fn all_users(what: What) -> Result<Coverage, Failure> {
+fn all_users(what: What, shown: &mut String) -> Result<Coverage, Failure> {
     let stage = Stage::build()?;
     let mut left_out = Vec::new();
     if !process::is_root() {
@@ -92,9 +97,8 @@ fn all_users(what: What) -> Result<Coverage, Failure> {
     let users: &[User] = if what == What::Container { &[] } else { &users };
     let results = run_side_by_side(&stage, users, what);
     for (user, result) in users.iter().zip(results) {
-        println!("\n-- as {}", user.name);
         let (run, output, result) = result?;
-        print!("{output}");
+        *shown += &format!("\n-- as {}\n{output}", user.name);
         if let Err(failure) = result {
             failed.push(format!("{}: {failure}", user.name));
         }
@@ -114,6 +118,7 @@ fn all_users(what: What) -> Result<Coverage, Failure> {
     })?;
     match inside {
         Ok(found) => {
+            *shown += &found.shown;
             for run in &found.runs {
                 left_out.extend(run.not_posed());
             }
@@ -122,14 +127,14 @@ fn all_users(what: What) -> Result<Coverage, Failure> {
         }
         Err(reason) => left_out.push(format!("in a container: {reason}")),
     }
-    println!("\n{}", report::matrix(&runs));
+    *shown += &format!("\n{}\n", report::matrix(&runs));
     failed.extend(report::complaints(&runs));
     for line in left_out
         .iter()
         .map(|line| format!("skipped: {line}"))
         .chain(failed.iter().cloned())
     {
-        println!("{line}");
+        *shown += &format!("{line}\n");
     }
     match failed.first() {
         None => Ok(Coverage {
