@@ -175,7 +175,17 @@ pub(crate) fn equip_with(
     redactor: Arc<Redactor>,
     beside: Extras,
 ) -> Result<WorkerEquipment, EquipError> {
-    let mut warnings = Vec::new();
+    let staged = grant
+        .mounts()
+        .filter(|mount| mount.usable() && mount.is_staged());
+    let read_only = |mount: &sandbox_config::Mount| {
+        format!(
+            "{} is `mode: staged`, so it is read-only here: `forge run` and `forge exec` keep changes \
+             for a review",
+            mount.target()
+        )
+    };
+    let mut warnings: Vec<String> = staged.map(read_only).collect();
     let files = match &beside.open {
         None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
         Some(open) => grant.files_of(&**open, beside.place)?,

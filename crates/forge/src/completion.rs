@@ -309,7 +309,7 @@ fn subject(typed: &OsStr) -> Vec<CompletionCandidate> {
     let ceiling = project.ceiling();
     let mounts = ceiling.mounts().map(|mount| {
         let host = mount.host().to_string_lossy();
-        candidate(mount.target(), &format!("{} {host}", mount.mode()))
+        candidate(mount.target(), &format!("{} {host}", mount.mode_word()))
     });
     let repositories = ceiling.repositories().iter().map(|repository| {
         let name = format!("repo:{}", repository.name());

@@ -53,8 +53,9 @@ use json_report::{CapturedOutput, as_json, as_text, report};
 use missing::MissingProgram;
 use receipt::Receipt;
 
+const GAPS_REFUSE: &str = "without `require: guards` these gaps are listed and do not refuse";
 const IN_A_COPY: &str = "or make the changes in a copy of the project: --review=copy";
-const CHANGES_AT_ONCE: &str = "without `--review` and `sandbox.review: true` the command changes \
+const CHANGES_AT_ONCE: &str = "without `--review`, `sandbox.review: true` and `mode: staged` it changes \
                                the project at once";
 
 pub(crate) fn run(
@@ -94,7 +95,7 @@ pub(crate) fn run(
     match place {
         ExecSite::Here(first, mut of) => {
             let review = of.review.take();
-            let again = || plan(args, &of.grant, &of.policy);
+            let again = || plan(args, &of.grant, &of.policy, of.layer);
             let start = PlannedStart {
                 plan: first,
                 again: &again,
@@ -174,6 +175,7 @@ struct LocalContext {
     policy: Policy,
     directory: String,
     /// `None`: changes are made at once.
+    layer: Option<ReviewLayer>,
     review: Option<ReviewedRun>,
 }
 
@@ -186,12 +188,6 @@ struct PlannedStart<'a> {
     review: Option<ReviewedRun>,
     presets: Option<&'a ActivePresets>,
     stops: HeldStops,
-}
-
-/// Returns where the changes of the command wait for a person, if they do.
-fn review_layer(args: &ExecArgs, grant: &Grant) -> Option<ReviewLayer> {
-    let of_project = grant.confinement().reviews_changes();
-    args.review.or(of_project.then_some(ReviewLayer::Overlay))
 }
 
 /// Returns the caller's directory by the kernel's name for it.
@@ -244,6 +240,10 @@ fn prepare(
     let grant = log.dir().mount_in_run(command_grant(args, project)?)?;
     let unavailable =
         |error: String| CliError::new(ExitKind::ExecRefused, "mount.unavailable", error);
+    let staged = grant
+        .staged_dirs()
+        .map_err(|error| unavailable(error.for_person()))?;
+    let grant = grant.staged_in_overlays();
     let policy = grant
         .policy_with_dirs(&extra_dirs(args, project, presets))
         .map_err(|error| unavailable(error.to_string()))?
@@ -261,23 +261,34 @@ fn prepare(
         Some(presets) => presets.complete_policy(policy)?,
         None => policy,
     };
-    let is_of_presets = |host: &Path| presets.is_some_and(|presets| presets.has_dir(host));
+    let reviews_all = args.review.is_some() || grant.confinement().reviews_changes();
+    let is_reviewed = |host: &Path| match reviews_all {
+        true => !presets.is_some_and(|presets| presets.has_dir(host)),
+        false => staged.iter().any(|dir| host.starts_with(dir)),
+    };
+    let of_project = (reviews_all || !staged.is_empty()).then_some(ReviewLayer::Overlay);
+    let layer = args.review.or(of_project);
     let directory = directory_inside(&policy, here)?;
-    let (policy, review) = match review_layer(args, &grant) {
+    let (policy, review) = match layer {
         Some(layer) => {
+            if !reviews_all {
+                reviewed::check_staged(&policy, &staged)?;
+            }
             let subject = ReviewSubject {
                 run: log.dir().name(),
                 project,
                 command: log.words(),
                 limits: *grant.limits(),
             };
-            reviewed::prepare(policy, layer, is_of_presets, subject, ambient)?
+            reviewed::prepare(policy, layer, is_reviewed, subject, ambient)?
         }
         None => (policy, None),
     };
     let execution = grant.execution();
     let planned = match execution.mode() {
-        ExecutionMode::LocalOnly | ExecutionMode::PreferLocal => Some(plan(args, &grant, &policy)),
+        ExecutionMode::LocalOnly | ExecutionMode::PreferLocal => {
+            Some(plan(args, &grant, &policy, layer))
+        }
         ExecutionMode::PreferDocker | ExecutionMode::DockerRequired => None,
     };
     // A named mechanism is one of this host.
@@ -327,12 +338,13 @@ fn prepare(
             Err(_) => Err(nowhere()),
         },
         RunnerChoice::Run(RunnerKind::Local) | RunnerChoice::Confirm(RunnerKind::Local) => {
-            let plan = planned.unwrap_or_else(|| plan(args, &grant, &policy))?;
+            let plan = planned.unwrap_or_else(|| plan(args, &grant, &policy, layer))?;
             presets.map_or(Ok(()), |presets| presets.check(&plan))?;
             let held = LocalContext {
                 grant,
                 policy,
                 directory,
+                layer,
                 review,
             };
             Ok((ExecSite::Here(plan, Box::new(held)), why))
@@ -426,7 +438,12 @@ fn no_runner(mode: ExecutionMode, hint: Option<&str>, why: &str) -> CliError {
     .hint(hint)
 }
 
-fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliError> {
+fn plan(
+    args: &ExecArgs,
+    grant: &Grant,
+    policy: &Policy,
+    layer: Option<ReviewLayer>,
+) -> Result<Plan, CliError> {
     if args.no_os_sandbox {
         if grant.require_os_sandbox() {
             return Err(CliError::new(
@@ -454,26 +471,11 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
     };
     let plan = plan.map_err(|error| match hosts_not_kept(policy, &error) {
         Some(hint) => isolation(&error, hint.to_owned()),
-        None if grant.confinement().requires_guards() => isolation(
-            &error,
-            [
-                error.hint(),
-                "without `require: guards` these gaps are listed and do not refuse".to_owned(),
-            ]
-            .join("\n")
-            .trim_start()
-            .to_owned(),
-        ),
-        None if review_layer(args, grant).is_some() => isolation(
-            &error,
-            [&error.hint(), IN_A_COPY, CHANGES_AT_ONCE]
-                .join("\n")
-                .trim_start()
-                .to_owned(),
-        ),
+        None if grant.confinement().requires_guards() => hinted(&error, &[GAPS_REFUSE]),
+        None if layer.is_some() => hinted(&error, &[IN_A_COPY, CHANGES_AT_ONCE]),
         None => refused(&error, !grant.require_os_sandbox()),
     })?;
-    match (review_layer(args, grant), plan.backend()) {
+    match (layer, plan.backend()) {
         (None | Some(ReviewLayer::Overlay), _)
         | (Some(ReviewLayer::Copy), Backend::Namespaces | Backend::Bubblewrap) => Ok(plan),
         (Some(ReviewLayer::Copy), other) => Err(CliError::new(
@@ -483,6 +485,15 @@ fn plan(args: &ExecArgs, grant: &Grant, policy: &Policy) -> Result<Plan, CliErro
         )
         .hint("namespaces and bubblewrap can: `forge doctor` says why they do not work here")),
     }
+}
+
+fn hinted(error: &PlanError, more: &[&str]) -> CliError {
+    let hint = error.hint();
+    let hints: Vec<&str> = [hint.as_str()]
+        .into_iter()
+        .chain(more.iter().copied())
+        .collect();
+    isolation(error, hints.join("\n").trim_start().to_owned())
 }
 
 fn warn_unconfined() {

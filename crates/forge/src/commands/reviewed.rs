@@ -128,19 +128,37 @@ impl ReviewedMount {
     }
 }
 
-/// Returns the policy of a command with an overlay or a copy in the place of every mount that can be
-/// written, those of presets excepted. `None` for the run if no mount is left.
+/// Refuses a staged directory in another one that can be written: changes there would pass the review
+/// by.
+pub(crate) fn check_staged(policy: &Policy, staged: &[PathBuf]) -> Result<(), CliError> {
+    for dir in staged {
+        let holds = |mount: &&os_sandbox::Mount| {
+            mount.access().contains(Access::WRITE)
+                && mount.host() != dir
+                && dir.starts_with(mount.host())
+        };
+        if let Some(outer) = policy.mounts().iter().find(holds) {
+            let (dir, outer) = (escape_path(dir), escape_path(outer.host()));
+            let text = format!("{dir} is staged, and {outer} around it can be written at once");
+            return Err(refused(text).hint("name a directory beside it, or pass --review"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the policy of a command with an overlay or a copy in the place of the mounts that can be
+/// written and are chosen by their host directories. `None` for the run if no mount is.
 pub(crate) fn prepare(
     policy: Policy,
     layer: ReviewLayer,
-    is_of_presets: impl Fn(&Path) -> bool,
+    is_chosen: impl Fn(&Path) -> bool,
     subject: ReviewSubject<'_>,
     ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
     // A part of another mount is a part of its overlay or copy.
     let is_reviewed = |mount: &os_sandbox::Mount| {
         !matches!(mount.place(), MountPlacement::NestedIn(_))
-            && !is_of_presets(mount.host())
+            && is_chosen(mount.host())
             && mount.access().contains(Access::WRITE)
     };
     let (mut shown, mut mounts) = (Vec::new(), Vec::new());
@@ -178,16 +196,22 @@ pub(crate) fn prepare(
 }
 
 /// Returns the rights of a worker with a copy in the place of every directory that it, or a worker
-/// below it, can change. Its commands take an OS sandbox. `None` for the run if it can change nothing.
+/// below it, can change: of `all`, or of those that are staged. Its commands take an OS sandbox. `None`
+/// for the run if there is no such directory.
 pub(crate) fn prepare_worker(
     grant: Grant,
+    all: bool,
     subject: ReviewSubject<'_>,
     ambient: &Ambient,
 ) -> Result<(Grant, Option<ReviewedRun>), CliError> {
     let unavailable = |error: sandbox_config::GrantError| {
         CliError::new(ExitKind::Negative, "mount.unavailable", error.for_person())
     };
-    let dirs = grant.writable_dirs().map_err(unavailable)?;
+    let dirs = match all {
+        true => grant.writable_dirs(),
+        false => grant.staged_dirs(),
+    };
+    let dirs = dirs.map_err(unavailable)?;
     if dirs.is_empty() {
         return Ok((grant, None));
     }
@@ -543,7 +567,7 @@ fn review_name(shown_at: &str, index: usize) -> String {
     }
 }
 
-/// Prints what the command changed, and what a person can do with it.
+/// Prints the changes of the command, and the next commands of a person.
 fn print(changes: &ReviewedChanges, lines: Option<u16>) {
     let ReviewedChanges { list, exceeded } = changes;
     if let Some(limit) = exceeded {
@@ -572,8 +596,8 @@ fn print(changes: &ReviewedChanges, lines: Option<u16>) {
     ));
 }
 
-/// Returns a summary of about this many lines. What is removed, what is protected and what other
-/// programs execute is always there; of the other changes the first ones are.
+/// Returns a summary of about this many lines. Removals, protected names and files that other
+/// programs execute are always there; of the other changes the first ones are.
 fn shortened(all: &str, lines: usize, run: &str) -> String {
     const TITLE: &str = "changes:\n";
     let begin = match all.starts_with(TITLE) {
@@ -630,7 +654,7 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     }
 }
 
-/// Asks the person at the terminal what to do with the changes. Without an answer they are kept.
+/// Asks the person at the terminal about the changes. Without an answer they are kept.
 fn ask(
     global: &Global,
     ambient: &Ambient,

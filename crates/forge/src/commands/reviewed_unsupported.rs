@@ -2,7 +2,7 @@
 
 pub(crate) use std::convert::{Infallible as ReviewedChanges, Infallible as ReviewedRun};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use os_sandbox::Policy;
 use sandbox_config::Grant;
@@ -22,10 +22,14 @@ fn unavailable() -> CliError {
     )
 }
 
+pub(crate) fn check_staged(_policy: &Policy, _staged: &[PathBuf]) -> Result<(), CliError> {
+    Ok(())
+}
+
 pub(crate) fn prepare(
     _policy: Policy,
     _layer: ReviewLayer,
-    _is_of_presets: impl Fn(&Path) -> bool,
+    _is_chosen: impl Fn(&Path) -> bool,
     _subject: ReviewSubject<'_>,
     _ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
@@ -33,10 +37,14 @@ pub(crate) fn prepare(
 }
 
 pub(crate) fn prepare_worker(
-    _grant: Grant,
+    grant: Grant,
+    all: bool,
     _subject: ReviewSubject<'_>,
     _ambient: &Ambient,
 ) -> Result<(Grant, Option<ReviewedRun>), CliError> {
+    if !all && !grant.mounts().any(sandbox_config::Mount::is_staged) {
+        return Ok((grant, None));
+    }
     Err(unavailable())
 }
 

@@ -229,10 +229,10 @@ pub(crate) fn host_json(mount: &Mount) -> Value {
 }
 
 fn mode(mount: &Mount) -> String {
-    if mount.usable() {
-        mount.mode().to_string()
-    } else {
-        format!("{} (not used)", mount.mode())
+    let mode = mount.mode_word();
+    match mount.usable() {
+        true => mode.to_owned(),
+        false => format!("{mode} (not used)"),
     }
 }
 
@@ -253,7 +253,7 @@ fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
     let (Ok(path), Some(spec)) = (SandboxPath::parse(mount.target()), spec) else {
         return mount.approval().verdict(operation).to_string();
     };
-    let judged = GrantGate::new(grant.clone()).judge(&GateRequest {
+    let judged = GrantGate::new(grant.staged_in_overlays()).judge(&GateRequest {
         tool: &spec.name,
         risk: spec.risk,
         requires_permission: spec.requires_permission,
@@ -685,7 +685,7 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
             "name": mount.name(),
             "path": mount.target(),
             "host": host_json(mount),
-            "mode": mount.mode().to_string(),
+            "mode": mount.mode_word(),
             "usable": mount.usable(),
             "approval": {
                 "read": verdict(Operation::Read),

@@ -359,7 +359,10 @@ impl ChainLink {
             return self.answer_with(Verdict::Block, rule, Some(mount.origin.clone()));
         }
         let verdict = mount.approval().verdict(operation);
-        let rule = format!("{operation} in {} is `{verdict}`", mount.target());
+        let mut rule = format!("{operation} in {} is `{verdict}`", mount.target());
+        if mount.is_staged() && operation != Operation::Read {
+            rule += ", and `mode: staged` keeps changes for a review";
+        }
         self.answer_with(verdict, rule, Some(mount.origin.clone()))
     }
 

@@ -139,36 +139,39 @@ fn personal_rules() -> impl Strategy<Value = Vec<CommandRule>> {
 
 fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
     (
-        mode(),
+        (mode(), any::<bool>()),
         suffixes(),
         proptest::option::of(1..100u64),
         proptest::array::uniform3(stated()),
         any::<bool>(),
     )
         .prop_map(
-            move |(mode, suffixes, max_file_bytes, [read, write, delete], usable)| Mount {
-                name: name.to_owned(),
-                target: format!("/{name}"),
-                host: format!("/host/{name}").into(),
-                part: None,
-                anchor: "/host".into(),
-                create: false,
-                mode,
-                suffixes,
-                max_file_bytes,
-                approval: MountApproval {
-                    read,
-                    write,
-                    delete,
-                },
-                usable,
-                file_rules: FileRules::default(),
-                way: Vec::new(),
-                own_files: Vec::new(),
-                outside: false,
-                rooted: Rooted::default(),
-                origin: ConfigOrigin::built_in(),
-                mode_origin: ConfigOrigin::built_in(),
+            move |((mode, staged), suffixes, max_file_bytes, [read, write, delete], usable)| {
+                Mount {
+                    name: name.to_owned(),
+                    target: format!("/{name}"),
+                    host: format!("/host/{name}").into(),
+                    part: None,
+                    anchor: "/host".into(),
+                    create: false,
+                    mode,
+                    staged,
+                    suffixes,
+                    max_file_bytes,
+                    approval: MountApproval {
+                        read,
+                        write,
+                        delete,
+                    },
+                    usable,
+                    file_rules: FileRules::default(),
+                    way: Vec::new(),
+                    own_files: Vec::new(),
+                    outside: false,
+                    rooted: Rooted::default(),
+                    origin: ConfigOrigin::built_in(),
+                    mode_origin: ConfigOrigin::built_in(),
+                }
             },
         )
 }
@@ -342,6 +345,7 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
     for mount in child.mounts() {
         let held = parent.mount(mount.name()).expect("a mount from nowhere");
         assert!(mount.mode() <= held.mode());
+        assert!(mount.is_staged() || !held.is_staged());
         assert_eq!(mount.host(), held.host());
         assert_eq!(mount.target(), held.target());
         assert_eq!(mount.own_files(), held.own_files());

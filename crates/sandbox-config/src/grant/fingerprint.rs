@@ -164,7 +164,9 @@ fn of_mount(mount: &Mount) -> String {
         // How much of `host` existed: another answer as soon as it was made.
         anchor: _,
         create,
-        mode,
+        // Both are in the word.
+        mode: _,
+        staged: _,
         suffixes,
         max_file_bytes,
         approval,
@@ -185,6 +187,7 @@ fn of_mount(mount: &Mount) -> String {
         format!(" ({}, {})", part.below, part.host.display())
     });
     let made = if *create { ", made if missing" } else { "" };
+    let mode = mount.mode_word();
     let used = if *usable { "" } else { ", not used" };
     format!(
         "{name}: {}{part}{made}{used}, {mode}, read {}, write {}, delete {}, files {}, largest {}, \

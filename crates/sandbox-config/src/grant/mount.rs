@@ -23,6 +23,26 @@ words! {
     }
 }
 
+words! {
+    /// Access to a directory, as a project declares it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum DeclaredMode {
+        ReadOnly = "ro",
+        ReadWrite = "rw",
+        /// `rw`, and changes wait for a review.
+        Staged = "staged",
+    }
+}
+
+impl DeclaredMode {
+    pub(crate) fn access(self) -> Mode {
+        match self {
+            DeclaredMode::ReadOnly => Mode::ReadOnly,
+            DeclaredMode::ReadWrite | DeclaredMode::Staged => Mode::ReadWrite,
+        }
+    }
+}
+
 /// A host directory shown at a sandbox path.
 ///
 /// ```
@@ -45,6 +65,8 @@ pub struct Mount {
     pub(crate) anchor: PathBuf,
     pub(crate) create: bool,
     pub(crate) mode: Mode,
+    /// Changes are for a copy or an overlay, which this directory is not.
+    pub(crate) staged: bool,
     pub(crate) suffixes: Option<Vec<String>>,
     pub(crate) max_file_bytes: Option<u64>,
     pub(crate) approval: MountApproval,
@@ -138,6 +160,7 @@ impl Mount {
         }
         self.host = workspace.to_path_buf();
         self.anchor = workspace.to_path_buf();
+        self.staged = false;
         // Forge made the directory: no name on the way to it is the project's to guard.
         self.way = Vec::new();
         if let Some(part) = &mut self.part {
@@ -150,6 +173,7 @@ impl Mount {
         let Ok(below) = self.host.strip_prefix(from) else {
             return;
         };
+        self.staged = false;
         self.host = to.components().chain(below.components()).collect();
         self.anchor = to.to_path_buf();
         if let Some(part) = &mut self.part {
@@ -167,6 +191,44 @@ impl Mount {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// `mode: staged`: changes wait for a review. They are made in a copy
+    /// ([`Grant::relocated`](crate::Grant::relocated)) or in an overlay
+    /// ([`Grant::staged_in_overlays`](crate::Grant::staged_in_overlays)); until there is one, the
+    /// directory can only be read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let file = dir.path().join("forge.yaml");
+    /// # std::fs::write(file, "sandbox: { zones: { src: { path: ./src, mode: staged } } }\n").unwrap();
+    /// use sandbox_config::{load, Mode, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let src = project.ceiling().mount("src").unwrap();
+    /// assert!(src.is_staged());
+    /// assert_eq!((src.mode(), src.mode_word()), (Mode::ReadWrite, "staged"));
+    /// ```
+    #[must_use]
+    pub fn is_staged(&self) -> bool {
+        self.staged
+    }
+
+    /// The mode as files have it: `ro`, `rw` or `staged`.
+    #[must_use]
+    pub fn mode_word(&self) -> &'static str {
+        match self.mode {
+            Mode::ReadOnly => "ro",
+            Mode::ReadWrite if self.staged => "staged",
+            Mode::ReadWrite => "rw",
+        }
+    }
+
+    /// Access to the directory itself: that of a staged one is for reading.
+    pub(crate) fn open_mode(&self) -> Mode {
+        match self.staged {
+            true => Mode::ReadOnly,
+            false => self.mode,
+        }
     }
 
     /// The only suffixes that files may have; `None`: any. Lower case, with the dot.

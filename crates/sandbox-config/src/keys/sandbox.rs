@@ -4,7 +4,7 @@ use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
 use crate::grant::confinement::Survivors;
 use crate::grant::file_rules::HardLinks;
-use crate::grant::mount::Mode;
+use crate::grant::mount::DeclaredMode;
 use crate::grant::verdict::Verdict;
 use crate::keys::network::NETWORK_SHAPE;
 use crate::keys::{DIRECTORIES, MODE_HELP};
@@ -213,8 +213,10 @@ key_table! {
         /// directory that each run has for itself.
         path: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
-        /// Access to the zone: `ro` to read, `rw` to read and write.
-        mode: Mode::SHAPE, default("rw");
+        /// Access to the zone: `ro` to read, `rw` to read and write, `staged` to read and write with
+        /// changes that wait until you apply them (`forge review`). `forge mcp`, `forge tools call`
+        /// and nodes keep no changes for a review: for them a staged directory is read-only.
+        mode: DeclaredMode::SHAPE, default("rw");
         /// Suffixes of the files that file tools may touch, compared without case. Commands are not
         /// bound. If left out: every file.
         suffixes: ENDINGS;
@@ -278,8 +280,8 @@ key_table! {
         /// expanded. `run:workspace`: a directory that each run has for itself.
         root: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
-        /// Access to the directory: `ro` to read, `rw` to read and write.
-        mode: Mode::SHAPE, default("ro");
+        /// Access to the directory: `ro`, `rw` or `staged`, as for a zone.
+        mode: DeclaredMode::SHAPE, default("ro");
         suffixes of ZONE;
         max_file_bytes of ZONE;
         approval of ZONE;
@@ -322,7 +324,7 @@ key_table! {
         source: Text, required,
             trust("when it leads out of the project or through a link, or is written in place");
         /// Place at which workers and commands see the directory: `/`, `/NAME`, or a path below
-        /// another mount, which then hides what that mount has there.
+        /// another mount, which then covers its names there.
         target: Like(&MOUNT_TARGET), required;
         /// Makes the directory read-only.
         readonly: Bool, default("false");

@@ -1,6 +1,6 @@
 //! Named directories, as `zones` and `paths` list them: one shape with two spellings.
 
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{DeclaredMode, Mode, Mount};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
@@ -56,9 +56,8 @@ fn row(
     let name = &entry.key;
     let path = format!("{}.{name}", form.section);
     let named = MappingFields::open(&mut context.reports, &entry.node, &path, form.keys)?;
-    let mode = named
-        .word(&mut context.reports, "mode", Mode::WORDS)
-        .unwrap_or(form.mode);
+    let declared = named.word(&mut context.reports, "mode", DeclaredMode::WORDS);
+    let mode = declared.map_or(form.mode, DeclaredMode::access);
     let mode_origin = named
         .get("mode")
         .map_or(entry.key_span.origin(), |entry| entry.node.span.origin());
@@ -93,6 +92,7 @@ fn row(
     Some(MountEntry {
         mount: Mount {
             create: !outside,
+            staged: declared == Some(DeclaredMode::Staged),
             suffixes,
             max_file_bytes,
             approval,

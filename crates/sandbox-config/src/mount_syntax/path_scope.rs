@@ -35,6 +35,7 @@ impl HostPath {
             anchor: self.anchor,
             create: false,
             mode,
+            staged: false,
             suffixes: None,
             max_file_bytes: None,
             approval: MountApproval::SILENT,

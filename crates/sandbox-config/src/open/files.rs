@@ -154,7 +154,7 @@ impl Grant {
         if unseen.everything {
             return Err(refuse("its directory does not exist".into()));
         }
-        let mode = match mount.mode {
+        let mode = match mount.open_mode() {
             Mode::ReadWrite if !kept.everything => file_sandbox::Mode::ReadWrite,
             Mode::ReadOnly | Mode::ReadWrite => file_sandbox::Mode::ReadOnly,
         };

@@ -4,6 +4,7 @@
 
 use rustix::fs::{Mode as CreateMode, OFlags};
 use std::path::{Component, PathBuf};
+use std::sync::Arc;
 
 use crate::grant::Grant;
 use crate::grant::front_end::FrontEnd;
@@ -64,6 +65,25 @@ impl GrantError {
 }
 
 impl Grant {
+    /// Returns this grant for a command that has an overlay, or a copy, in the place of each of
+    /// [`Grant::staged_dirs`]: it may write there.
+    #[must_use]
+    pub fn staged_in_overlays(&self) -> Grant {
+        let mut grant = self.clone();
+        for mount in Arc::make_mut(&mut grant.mounts) {
+            mount.staged = false;
+        }
+        grant
+    }
+
+    /// Returns those of [`Grant::writable_dirs`] in which changes wait for a review (`mode: staged`).
+    ///
+    /// # Errors
+    /// A directory cannot be opened.
+    pub fn staged_dirs(&self) -> Result<Vec<PathBuf>, GrantError> {
+        self.outermost_dirs(|mount| mount.staged)
+    }
+
     /// Returns the directories of the host that this grant, or one that it passes on, can change:
     /// the outermost ones, each once. Those that are missing are made, as for a mount that is
     /// opened. The own directory of a run is none of them.
@@ -80,10 +100,17 @@ impl Grant {
     /// # Errors
     /// A directory cannot be opened.
     pub fn writable_dirs(&self) -> Result<Vec<PathBuf>, GrantError> {
+        self.outermost_dirs(|_| true)
+    }
+
+    fn outermost_dirs(
+        &self,
+        is_chosen: impl Fn(&Mount) -> bool,
+    ) -> Result<Vec<PathBuf>, GrantError> {
         let pool = self.pool.iter().flat_map(|pool| pool.iter());
         let mut dirs: Vec<PathBuf> = Vec::new();
         for mount in self.mounts.iter().chain(pool) {
-            if mount.mode == Mode::ReadWrite && !mount.awaits_run() {
+            if mount.mode == Mode::ReadWrite && !mount.awaits_run() && is_chosen(mount) {
                 ensure(mount).map_err(|error| error.shown_by(self.front))?;
                 dirs.push(mount.host.clone());
             }

@@ -244,7 +244,7 @@ impl Grant {
                 let error = GrantError::of(mount, "its directory does not exist");
                 return Err(error.shown_by(self.front));
             }
-            let access = match mount.mode {
+            let access = match mount.open_mode() {
                 // A command that sees a file can say what is in it.
                 _ if mount.approval().verdict(Operation::Read) == Verdict::Block => Access::NONE,
                 Mode::ReadWrite if !own.everything => Access::ALL,

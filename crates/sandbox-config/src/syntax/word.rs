@@ -12,12 +12,12 @@ pub(crate) trait ConfigWord: Copy + 'static {
 macro_rules! words {
     (
         $(#[$meta:meta])*
-        pub enum $name:ident {
+        $vis:vis enum $name:ident {
             $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
         }
     ) => {
         $(#[$meta])*
-        pub enum $name {
+        $vis enum $name {
             $($(#[$variant_meta])* $variant,)+
         }
 

@@ -111,7 +111,7 @@ fn mistakes_in_flags_point_at_flags() {
       --> -c sandbox.zones.data.mode:1:25
        |
      1 | sandbox.zones.data.mode=wr
-       |                         ^^ allowed: ro, rw
+       |                         ^^ allowed: ro, rw, staged
        = help: did you mean `rw`?
     "#);
 }

@@ -93,7 +93,7 @@ fn everything(project: &Project, settings: &EffectiveSettings) -> Value {
         })).collect::<Vec<_>>(),
         "mounts": project.ceiling().mounts().map(|mount| json!({
             "path": mount.target(),
-            "mode": mount.mode().to_string(),
+            "mode": mount.mode_word(),
             "host": describe::host_json(mount),
             "origin": origin(mount.origin()),
         })).collect::<Vec<_>>(),

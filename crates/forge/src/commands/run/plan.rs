@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use file_sandbox::SandboxPath;
 use forge_tools::Spec;
-use sandbox_config::{DelegationNode, Operation, Verdict};
+use sandbox_config::{DelegationNode, Mode, Operation, Verdict};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -45,12 +45,14 @@ pub(super) fn show(
             .or_else(|| own.and_then(|one| one.model()))
             .or_else(|| project.model());
         let asks = asked(grant, &tools);
-        blocks.push(block(name, caller, model, grant, &asks));
+        let reviewed = reviewed_dirs(args, grant);
+        blocks.push(block(name, caller, model, grant, &reviewed, &asks));
         objects.push(json!({
             "worker": name,
             "called_by": if caller.is_empty() { Value::Null } else { json!(caller) },
             "model": model,
             "grant": describe::grant_json(grant),
+            "reviews_changes_in": reviewed,
             "asks": asks,
         }));
     };
@@ -89,6 +91,7 @@ fn block(
     caller: &str,
     model: Option<&str>,
     grant: &sandbox_config::Grant,
+    reviewed: &[&str],
     asks: &[String],
 ) -> String {
     let mut text = match caller {
@@ -110,11 +113,31 @@ fn block(
     ];
     rows.extend(describe::commands(grant));
     rows.extend(describe_git::repositories(grant));
+    if !reviewed.is_empty() {
+        let dirs = reviewed.join(", ");
+        rows.push((
+            "review",
+            format!("changes in {dirs} are made in a copy, and wait: forge review"),
+        ));
+    }
     rows.push(("asked", asks));
     for (name, value) in rows {
         let _ = writeln!(text, "  {name}: {}", escape(&value));
     }
     text
+}
+
+/// Returns the directories in which changes wait for a person.
+fn reviewed_dirs<'g>(args: &RunArgs, grant: &'g sandbox_config::Grant) -> Vec<&'g str> {
+    let all = args.review || grant.confinement().reviews_changes();
+    let is_reviewed = |mount: &&sandbox_config::Mount| {
+        mount.mode() == Mode::ReadWrite && !mount.awaits_run() && (all || mount.is_staged())
+    };
+    grant
+        .mounts()
+        .filter(is_reviewed)
+        .map(sandbox_config::Mount::target)
+        .collect()
 }
 
 /// Returns the questions that are known before a call is made, each with the setting behind it.
@@ -125,7 +148,7 @@ fn asked(grant: &sandbox_config::Grant, tools: &[Spec]) -> Vec<String> {
             continue;
         };
         for operation in Operation::ALL {
-            let reads_only = mount.mode() == sandbox_config::Mode::ReadOnly;
+            let reads_only = mount.mode() == Mode::ReadOnly;
             if reads_only && operation != Operation::Read {
                 continue;
             }

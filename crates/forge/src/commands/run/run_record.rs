@@ -126,9 +126,7 @@ impl RunRecord {
         ambient: &Ambient,
     ) -> Result<Option<ReviewedRun>, CliError> {
         chosen.grant = dir.mount_in_run(chosen.grant.clone())?;
-        if !args.review && !chosen.grant.confinement().reviews_changes() {
-            return Ok(None);
-        }
+        let all = args.review || chosen.grant.confinement().reviews_changes();
         let words = ["forge", "run", chosen.worker.name()].into_iter();
         let subject = ReviewSubject {
             run: dir.name(),
@@ -136,7 +134,8 @@ impl RunRecord {
             command: words.chain(input).map(str::to_owned).collect(),
             limits: *chosen.grant.limits(),
         };
-        let (grant, review) = reviewed::prepare_worker(chosen.grant.clone(), subject, ambient)?;
+        let (grant, review) =
+            reviewed::prepare_worker(chosen.grant.clone(), all, subject, ambient)?;
         chosen.grant = grant;
         if review.is_some() {
             dir.keep(REVIEWED, "")?;

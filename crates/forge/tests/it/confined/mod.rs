@@ -33,6 +33,7 @@ mod quarantine;
 mod records;
 mod reviewed;
 mod sockets;
+mod staged;
 mod stopping;
 mod stress;
 mod terminal;
