@@ -562,14 +562,15 @@ impl ToolContext {
     /// Opens the mounts that these intents read, which were agreed to, and no others. This is the
     /// only thing that opens one: a tool that reads more than it says is refused by the files.
     pub(crate) fn may_read(&mut self, reach: &MountAccess, intents: &[Intent]) {
-        self.files = reach.open_for(intents);
-        self.whole = reach.whole().cloned();
+        let ending = |files: FileSandbox| files.with_cancel(&self.cancel);
+        self.files = reach.open_for(intents).map(ending);
+        self.whole = reach.whole().cloned().map(ending);
     }
 
     /// Makes the context for previews to a person, with all files.
     pub(crate) fn for_person(&self, reach: &MountAccess) -> Self {
         ToolContext {
-            files: reach.whole().cloned(),
+            files: reach.whole().map(|files| files.with_cancel(&self.cancel)),
             ..self.clone()
         }
     }

@@ -38,12 +38,14 @@ enum PreparedState {
 struct CallAhead {
     call: ApprovedCall,
     open: PendingCall,
+    /// Cancels the work when the caller stops waiting.
+    stop: CancelOnDrop,
 }
 
 /// The result of asking ahead.
 enum AskAheadOutcome {
     Later,
-    Ready(Box<ApprovedCall>),
+    Ready(Box<ApprovedCall>, CancelOnDrop),
     Closed(Box<CallResult>),
 }
 
@@ -90,8 +92,9 @@ impl Toolbox {
                 open.discard();
                 PreparedState::Whole
             }
-            AskAheadOutcome::Ready(call) => {
-                PreparedState::Ready(Box::new(CallAhead { call: *call, open }))
+            AskAheadOutcome::Ready(call, stop) => {
+                let call = *call;
+                PreparedState::Ready(Box::new(CallAhead { call, open, stop }))
             }
             AskAheadOutcome::Closed(result) => PreparedState::Closed(result),
         }
@@ -108,6 +111,7 @@ impl Toolbox {
         let Ok(parsed) = ParsedCall::parse(&self.inner, call, open).await else {
             return AskAheadOutcome::Later;
         };
+        let stop = CancelOnDrop(parsed.cancellation());
         let judging = tokio::task::spawn_blocking(move || JudgedCall::judge(parsed));
         let Ok(judged) = within(self.inner.timeout, judging).await else {
             return AskAheadOutcome::Later;
@@ -139,7 +143,7 @@ impl Toolbox {
         match asked.await {
             Ok(seen) => {
                 let approved = judged.approved_by(approver, seen);
-                AskAheadOutcome::Ready(Box::new(approved))
+                AskAheadOutcome::Ready(Box::new(approved), stop)
             }
             Err(failure) => AskAheadOutcome::Closed(Box::new(open.lock().close(Err(failure)))),
         }
@@ -153,14 +157,11 @@ impl PreparedCall {
             PreparedState::Whole => self.toolbox.call(self.call).await,
             PreparedState::Closed(result) => *result,
             PreparedState::Ready(ready) => {
-                let CallAhead { call, open } = *ready;
-                // Cancels the work when the caller stops waiting.
-                let _stop = CancelOnDrop(call.context.cancel.clone());
+                let CallAhead { call, open, stop } = *ready;
                 let place = self.call.place.as_ref();
-                match self.toolbox.inner.make(call, place, &open).await {
-                    Ok(result) => result,
-                    Err(failure) => open.lock().close(Err(failure)),
-                }
+                let made = self.toolbox.inner.make(call, place, &open).await;
+                drop(stop);
+                made.unwrap_or_else(|failure| open.lock().close(Err(failure)))
             }
         }
     }

@@ -16,6 +16,7 @@ mod commands;
 mod endings;
 mod executor;
 mod file_tools;
+mod given_up;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod listed;
 mod outputs;
