@@ -1,17 +1,17 @@
-//! `cargo xtask bench [files] [os] [exec] [config] [mcp] [loop] [docker]`: runs `benches/ratios`, built as what is packaged.
+//! `cargo xtask bench [files] [os] [exec] [network] [review] [config] [mcp] [loop] [docker]`: runs `benches/ratios`, built as what is packaged.
 
 use crate::failure::Failure;
 use crate::peers;
 use crate::process;
 use crate::table::Table;
 
-pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, exec, config, mcp, loop, docker)";
+pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, exec, network, review, config, mcp, loop, docker)";
 
 /// What is packaged; the program that measures looks for `forge` beside itself.
 const PROFILE: &str = "dist";
 
-const GROUPS: [&str; 8] = [
-    "files", "os", "exec", "network", "config", "mcp", "loop", "docker",
+const GROUPS: [&str; 9] = [
+    "files", "os", "exec", "network", "review", "config", "mcp", "loop", "docker",
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         )));
     }
     let asked = |name: &str| arguments.is_empty() || arguments.iter().any(|group| group == name);
-    if asked("exec") || asked("config") || asked("mcp") {
+    if asked("exec") || asked("review") || asked("config") || asked("mcp") {
         // From start to exit: what people install.
         let mut build = process::cargo();
         build.args([

@@ -28,6 +28,9 @@ const PROGRAM: &str = "true";
 const BUBBLEWRAP: f64 = 1.6;
 const LANDLOCK: f64 = 1.2;
 const LARGE_MS: f64 = 60.0;
+/// The bounds of a command in an overlay, and of one with a preset, over the same without.
+const REVIEW_MS: f64 = 1.0;
+const PRESET: f64 = 1.5;
 
 /// User and group `nobody`, for the rows of an ordinary user where root measures.
 const NOBODY: u32 = 65534;
@@ -38,6 +41,7 @@ const ROOT: Rows = Rows {
         ("bubblewrap", "exec, bubblewrap", BUBBLEWRAP),
         ("landlock", "exec, landlock", LANDLOCK),
     ],
+    preset: "exec --preset claude, namespaces",
     large: [
         ("namespaces", "exec, namespaces, 100 000 files"),
         ("landlock", "exec, landlock, 100 000 files"),
@@ -50,6 +54,7 @@ const ORDINARY: Rows = Rows {
         ("bubblewrap", "exec as nobody, bubblewrap", BUBBLEWRAP),
         ("landlock", "exec as nobody, landlock", LANDLOCK),
     ],
+    preset: "exec --preset claude as nobody, namespaces",
     large: [
         ("namespaces", "exec as nobody, namespaces, 100 000 files"),
         ("landlock", "exec as nobody, landlock, 100 000 files"),
@@ -70,6 +75,7 @@ const PARTS: [&str; 7] = [
 /// Mechanism, name of the row, and bound.
 struct Rows {
     whole: [(&'static str, &'static str, f64); 3],
+    preset: &'static str,
     large: [(&'static str, &'static str); 2],
 }
 
@@ -87,6 +93,35 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
         measures.extend(Scene::plant(&forge, Some(NOBODY))?.measures(&ORDINARY)?);
     }
     Ok(measures)
+}
+
+/// What a command in an overlay costs more than one without.
+pub(crate) fn review_measures() -> Result<Vec<Measure>, Box<dyn Error>> {
+    let name = "exec --review";
+    let Some(forge) = config::forge() else {
+        let outcome = Outcome::NotHere("there is no packaged build of forge".to_owned());
+        return Ok(vec![Measure { name, outcome }]);
+    };
+    let scene = Scene::plant(&forge, None)?;
+    let reviewed = || scene.command(scene.at("forge"), "small", &["exec", "--review", PROGRAM]);
+    let outcome = match scene
+        .works("namespaces")
+        .and_then(|()| run(&mut reviewed()))
+    {
+        Err(why) => Outcome::NotHere(why.to_string()),
+        Ok(()) => {
+            let reviewed = || run(&mut reviewed());
+            let plain = || run(&mut scene.exec("namespaces", "small"));
+            let [reviewed, plain] = medians(ROUNDS, 1, [Box::new(reviewed), Box::new(plain)])?;
+            Outcome::Amount {
+                got: (reviewed.as_secs_f64() - plain.as_secs_f64()) * 1e3,
+                unit: "ms",
+                of: "over exec without",
+                target: REVIEW_MS,
+            }
+        }
+    };
+    Ok(vec![Measure { name, outcome }])
 }
 
 /// A small git project, a large one, and a home directory, all of one user.
@@ -173,6 +208,7 @@ impl Scene {
             };
             measures.push(Measure { name, outcome });
         }
+        measures.push(self.preset(rows)?);
         for (mechanism, name) in rows.large {
             let outcome = match self.works(mechanism) {
                 Err(why) => Outcome::NotHere(why.to_string()),
@@ -192,6 +228,28 @@ impl Scene {
             measures.push(Measure { name, outcome });
         }
         Ok(measures)
+    }
+
+    fn preset(&self, rows: &Rows) -> Result<Measure, Box<dyn Error>> {
+        let preset = || {
+            let arguments = ["exec", "--preset", "claude", "--", PROGRAM];
+            run(&mut self.command(self.at("forge"), "small", &arguments))
+        };
+        let outcome = match self.works("namespaces").and_then(|()| preset()) {
+            Err(why) => Outcome::NotHere(why.to_string()),
+            Ok(()) => {
+                let plain = || run(&mut self.exec("namespaces", "small"));
+                let [ours, other] = medians(ROUNDS, 1, [Box::new(preset), Box::new(plain)])?;
+                Outcome::Ratio {
+                    ours,
+                    other,
+                    other_name: "exec, namespaces",
+                    target: Some(PRESET),
+                }
+            }
+        };
+        let name = rows.preset;
+        Ok(Measure { name, outcome })
     }
 
     /// Also has forge look at this host, which it remembers.

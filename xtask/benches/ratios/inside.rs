@@ -60,6 +60,8 @@ const REPORTED: [(&str, &str, ReportLevel, Option<f64>); 4] = [
     ),
 ];
 
+const WITHOUT_REPORTS: &str = "it without reports";
+
 /// Name of the row about one reported call, in nanoseconds beside the target.
 const PER_CALL: &str = "one read with full reports, added";
 const MAX_PER_CALL: Duration = Duration::from_micros(12);
@@ -91,6 +93,9 @@ const ROWS: [(&str, &str, Layer, f64); 6] = [
         1.1,
     ),
 ];
+
+/// A build in an overlay, beside the same without; and how much longer it may take.
+const OVERLAY_BUILD: (&str, f64) = ("cargo build in an overlay", 1.10);
 
 /// Names of a build: without reports, with those about refusals, and with full ones.
 const BUILDS: [([&str; 3], Layer); 2] = [
@@ -242,7 +247,7 @@ fn work(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>> {
                 if (operation, level) == ("read", ReportLevel::Full) {
                     measures.extend(per_call(&outcome));
                 }
-                without_reports(outcome, target)
+                beside(outcome, WITHOUT_REPORTS, target)
             }
         };
         measures.push(Measure { name: row, outcome });
@@ -268,12 +273,12 @@ fn per_call(outcome: &Outcome) -> Option<Measure> {
 }
 
 /// Names what the work was compared with.
-fn without_reports(outcome: Outcome, target: Option<f64>) -> Outcome {
+fn beside(outcome: Outcome, other_name: &'static str, target: Option<f64>) -> Outcome {
     match outcome {
         Outcome::Ratio { ours, other, .. } => Outcome::Ratio {
             ours,
             other,
-            other_name: "it without reports",
+            other_name,
             target,
         },
         outcome => outcome,
@@ -318,6 +323,13 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
     let path = format!("/toolchain/bin:{}/bin:/usr/bin:/bin", sysroot.display());
     let home = dir.join("home");
     fs::create_dir(&home)?;
+    let upper = dir.join("upper");
+    let work = dir.join("work");
+    for dir in [&upper, &work] {
+        fs::create_dir(dir)?;
+    }
+    let of_overlay = policy.clone().with_overlay("/crate", &upper, work)?;
+    let of_overlay = plan(support, &of_overlay, Layer::Both);
     let mut measures = Vec::new();
     for ([row, reported_row, full_row], layer) in BUILDS {
         let outcome = match plan(support, &policy, layer) {
@@ -325,11 +337,11 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
             Ok(plan) => {
                 let sandbox = Sandbox::open(plan, Directories::user());
                 let built = Cell::new(0);
-                let confined_with = |level: ReportLevel| {
+                let build_in = |sandbox: &Sandbox, made_in: &Path, level: ReportLevel| {
                     built.set(built.get() + 1);
                     let built = built.get();
                     let start = Instant::now();
-                    let output = os_sandbox::Command::new(&sandbox, "/toolchain/bin/cargo")
+                    let output = os_sandbox::Command::new(sandbox, "/toolchain/bin/cargo")
                         .args([
                             "build",
                             "--quiet",
@@ -344,9 +356,10 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
                         return Err(output.stderr.text().into());
                     }
                     let took = start.elapsed();
-                    fs::remove_dir_all(project.join(format!("inside-{built}")))?;
+                    fs::remove_dir_all(made_in.join(format!("inside-{built}")))?;
                     Ok(took)
                 };
+                let confined_with = |level| build_in(&sandbox, &project, level);
                 let mut built = 0;
                 let mut plain = || {
                     built += 1;
@@ -375,15 +388,23 @@ fn builds(support: &Support, dir: &Path) -> Result<Vec<Measure>, Box<dyn Error>>
                 let mut confined = || confined_with(ReportLevel::Refused);
                 let mut silent = || confined_with(ReportLevel::Off);
                 let full = || confined_with(ReportLevel::Full);
+                if let (Layer::Both, Ok(of_overlay)) = (layer, &of_overlay) {
+                    let sandbox = Sandbox::open(of_overlay.clone(), Directories::user());
+                    let inside = || build_in(&sandbox, &upper, ReportLevel::Off);
+                    let (name, target) = OVERLAY_BUILD;
+                    let outcome = ratio(BUILD_ROUNDS, inside, &mut silent, target)?;
+                    let outcome = beside(outcome, "it without an overlay", Some(target));
+                    measures.push(Measure { name, outcome });
+                }
                 let traced = ratio(BUILD_ROUNDS, full, &mut silent, 2.0)?;
                 measures.push(Measure {
                     name: full_row,
-                    outcome: without_reports(traced, Some(2.0)),
+                    outcome: beside(traced, WITHOUT_REPORTS, Some(2.0)),
                 });
                 let reported = ratio(BUILD_ROUNDS, &mut confined, &mut silent, 1.05)?;
                 measures.push(Measure {
                     name: reported_row,
-                    outcome: without_reports(reported, Some(1.05)),
+                    outcome: beside(reported, WITHOUT_REPORTS, Some(1.05)),
                 });
                 ratio(BUILD_ROUNDS, &mut confined, &mut plain, 1.05)?
             }

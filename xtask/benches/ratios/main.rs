@@ -25,6 +25,8 @@ mod inside;
 mod mcp;
 #[cfg(target_os = "linux")]
 mod network;
+#[cfg(target_os = "linux")]
+mod review;
 mod spawn;
 mod trees;
 
@@ -72,10 +74,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let of_exec: &[Group] = &[exec::measures];
     #[cfg(target_os = "linux")]
     let of_network: &[Group] = &[network::measures];
+    #[cfg(target_os = "linux")]
+    let of_review: &[Group] = &[exec::review_measures, review::measures];
     // Only Linux starts an engine of its own, and has bubblewrap.
     #[cfg(not(target_os = "linux"))]
-    let (of_containers, of_exec, of_network): (&[Group], &[Group], &[Group]) = (&[], &[], &[]);
-    let groups: [(&str, &[Group]); 8] = [
+    let [of_containers, of_exec, of_network, of_review] = [const { &[] as &[Group] }; 4];
+    let groups: [(&str, &[Group]); 9] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
@@ -83,6 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("os", &[spawn::measures, inside::measures, guards::measures]),
         ("exec", of_exec),
         ("network", of_network),
+        ("review", of_review),
         ("config", &[config::measures]),
         ("mcp", &[calls::measures, mcp::measures]),
         ("loop", &[agents::measures]),
