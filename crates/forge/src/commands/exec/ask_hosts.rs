@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use forge_tools::{HostQuestions, with_asked_ports};
 use sandbox_network::AskHost;
 
-use super::ExecLog;
+use super::exec_log::ExecLog;
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};

@@ -12,11 +12,11 @@ use sandbox_config::Grant;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
-use super::ContainerContext;
 use super::end_report::{RESTORE_HINT, print_refused_hosts};
 use super::exec_log::ExecLog;
 use super::json_report::{CapturedOutput, report};
 use super::receipt::Receipt;
+use super::site::ContainerContext;
 use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
