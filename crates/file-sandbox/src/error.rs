@@ -358,6 +358,11 @@ pub(crate) enum ErrorReason {
         verb: Verb,
         name: String,
     },
+    /// A protected link leads to the file; `None` if the links are too many to be known.
+    LinkTarget {
+        verb: Verb,
+        name: Option<String>,
+    },
     IsRoot {
         verb: Verb,
     },
@@ -480,6 +485,7 @@ impl ErrorReason {
             Self::ReadOnly { .. }
             | Self::Protected { .. }
             | Self::Obeyed { .. }
+            | Self::LinkTarget { .. }
             | Self::IsRoot { .. } => ErrorKind::ReadOnly,
             Self::Closed { .. } => ErrorKind::ReadBlocked,
             // Another name of the file may be outside, so reading it is an escape.
@@ -542,6 +548,14 @@ impl ErrorReason {
                 "Cannot {} '{path}': path is read-only, because git obeys it ('{name}').",
                 verb.words()
             ),
+            Self::LinkTarget { verb, name } => {
+                let verb = verb.words();
+                write!(f, "Cannot {verb} '{path}': path is read-only, because ")?;
+                match name {
+                    Some(name) => write!(f, "the protected link '{name}' leads to it."),
+                    None => f.write_str("protected links may lead to it, too many to be known."),
+                }
+            }
             Self::IsRoot { verb } => write!(
                 f,
                 "Cannot {} '{path}': it is a root of the sandbox.",
@@ -732,6 +746,7 @@ impl ErrorReason {
             Self::NotUnique { places, total, .. } => Some(excerpts_hint(places, *total)),
             Self::Protected { .. }
             | Self::Obeyed { .. }
+            | Self::LinkTarget { .. }
             | Self::IsRoot { .. }
             | Self::HardLinks { .. }
             | Self::Invalid(_)

@@ -26,6 +26,8 @@ pub(crate) struct NameRules {
 struct NameRule {
     text: String,
     glob: Glob,
+    /// The pattern of each of its names.
+    parts: Vec<Glob>,
     /// The path of the repository's directory, for a rule about a name in it.
     repository: Option<Glob>,
     /// The paths at which it does not apply.
@@ -151,6 +153,7 @@ impl NameRules {
         self.rules.push(NameRule {
             text: text.to_owned(),
             glob: glob(&folded)?,
+            parts: parts_of(&folded),
             repository: repository.map(glob).transpose()?,
             exempt: Exemption::of(text),
         });
@@ -184,6 +187,11 @@ impl NameRules {
     /// `true` if any rule is about a name in a repository.
     pub(crate) fn are_about_repositories(&self) -> bool {
         self.rules.iter().any(|rule| rule.repository.is_some())
+    }
+
+    /// Returns the patterns of the names of each rule.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[Glob]> {
+        self.rules.iter().map(|rule| rule.parts.as_slice())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -303,18 +311,30 @@ impl<'r> DirectoryRules<'r> {
 /// Returns the protected name if `names` below `base` are a path in a `.git` that file tools may
 /// not write. A git directory itself, or one on the way to another, is not protected.
 pub(crate) fn git_protected_name(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
-    let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == ".git";
-    let mut all = base.iter().chain(names);
-    // The outermost `.git` counts: everything in it belongs to git.
-    all.find(is_git)?;
-    let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
-    match classify(&below) {
+    match git_class(base, names)? {
         GitPathClass::Data | GitPathClass::Container => None,
         GitPathClass::GitOnly
         | GitPathClass::State
         | GitPathClass::Obeyed
-        | GitPathClass::Unknown => Some(".git"),
+        | GitPathClass::Unknown => Some(REPOSITORY),
     }
+}
+
+/// Returns the class of `names` below `base`; `None` outside every `.git`.
+pub(crate) fn git_class(base: &[OsString], names: &[OsString]) -> Option<GitPathClass> {
+    let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == REPOSITORY;
+    let mut all = base.iter().chain(names);
+    // The outermost `.git` counts: everything in it belongs to git.
+    all.find(is_git)?;
+    let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
+    Some(classify(&below))
+}
+
+/// Returns the patterns of the names of a rule.
+fn parts_of(text: &str) -> Vec<Glob> {
+    let names = text.split('/').filter(|name| !name.is_empty());
+    let parts: Result<Vec<Glob>, _> = names.map(Glob::parse).collect();
+    parts.unwrap_or_default()
 }
 
 #[cfg(test)]

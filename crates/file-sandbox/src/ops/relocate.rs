@@ -269,6 +269,7 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         // A move covers all entries of the directory.
         self.check_config_target(to, target, Verb::Move).await?;
+        self.check_link_target(to, target, Verb::Move).await?;
         let Some(rule) = target.by_content else {
             return Ok(());
         };

@@ -3,6 +3,7 @@
 mod bare_repository;
 pub(crate) mod content_rules;
 mod git_config_targets;
+mod link_targets;
 pub(crate) mod location;
 pub(crate) mod path_walk;
 pub(crate) mod refusals;
@@ -121,6 +122,7 @@ impl FileSandbox {
         location.by_content = guard.map(|guard| guard.rule);
         self.check_bare_repository(path, &location, verb).await?;
         self.check_config_target(path, &location, verb).await?;
+        Box::pin(self.check_link_target(path, &location, verb)).await?;
         Ok(location)
     }
 
