@@ -192,23 +192,14 @@ impl ToolboxBuilder {
             all.push(shell);
         }
         all.extend(self.extra);
-        let mut names = HashSet::new();
-        for tool in &all {
-            let spec = tool.spec();
-            let spellings = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
-            for name in spellings {
-                if !names.insert(name.to_owned()) {
-                    return Err(ToolboxError {
-                        name: name.to_owned(),
-                    });
-                }
-            }
-        }
+        check_names(&all)?;
         let gate = self.gate.unwrap_or_else(|| Arc::new(SafeDefaults));
         let mut context = self.context;
         let redactor = self.redactor.unwrap_or_default();
-        let files = context.files.take();
-        let files = files.map(|files| files.with_mask(redactor.mask()));
+        let files = context
+            .files
+            .take()
+            .map(|files| files.with_mask(redactor.mask()));
         let reach = MountAccess::new(&*gate, files);
         context.may_read(&reach, &[]);
         Ok(Toolbox {
@@ -231,6 +222,22 @@ impl ToolboxBuilder {
             }),
         })
     }
+}
+
+fn check_names(all: &[Box<dyn Tool>]) -> Result<(), ToolboxError> {
+    let mut names = HashSet::new();
+    for tool in all {
+        let spec = tool.spec();
+        let spellings = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
+        for name in spellings {
+            if !names.insert(name.to_owned()) {
+                return Err(ToolboxError {
+                    name: name.to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Two tools answer to one name.

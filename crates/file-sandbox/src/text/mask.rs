@@ -49,8 +49,14 @@ impl TextMask {
         self.margin
     }
 
+    /// `true` if a text has something to replace.
+    #[cfg(feature = "edit")]
+    pub(crate) fn has_place(&self, text: &str) -> bool {
+        !(self.find)(text).is_empty()
+    }
+
     /// Returns the places where a text has something to replace.
-    #[cfg(any(feature = "search", feature = "edit"))]
+    #[cfg(feature = "search")]
     pub(crate) fn places(&self, text: &str) -> Vec<Range<usize>> {
         (self.find)(text).into_iter().map(|(at, _)| at).collect()
     }

@@ -4,6 +4,7 @@
 //! text maps to its bytes in the file. So a match is a range of the file, and everything outside of
 //! it stays unchanged.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 use std::time::Duration;
@@ -78,6 +79,17 @@ pub(crate) struct MatchOptions<'m> {
     pub(crate) fuzzy: bool,
     /// Of the excerpts in errors.
     pub(crate) mask: Option<&'m TextMask>,
+}
+
+impl<'m> MatchOptions<'m> {
+    /// Returns the options that the replacements of one call share.
+    pub(crate) fn common(fuzzy: bool, mask: Option<&'m TextMask>) -> Self {
+        Self {
+            fuzzy,
+            mask,
+            ..Self::default()
+        }
+    }
 }
 
 /// The most matches that one call replaces; a more common text is refused.
@@ -234,10 +246,7 @@ pub(crate) fn diff(
     max_bytes: usize,
 ) -> (String, bool) {
     let whole = mask.and_then(|mask| Some((mask, apply(source, changes)?)));
-    let whole = whole.filter(|(mask, new)| {
-        let is_clean = |text| mask.places(text).is_empty();
-        !is_clean(source) || !is_clean(new)
-    });
+    let whole = whole.filter(|(mask, new)| mask.has_place(source) || mask.has_place(new));
     let mut grown = 0_isize;
     let mut order: Vec<&TextChange> = changes.iter().collect();
     order.sort_by_key(|change| change.range.start);
@@ -269,15 +278,15 @@ pub(crate) fn diff(
         }
         new.push_str(&source[from..end]);
         let longer = new.len().cast_signed() - old.len().cast_signed();
-        shift += match &whole {
-            None => hunks(&mut out, old, &new, line, shift),
+        let (old, new) = match &whole {
+            None => (Cow::Borrowed(old), new),
             Some((mask, changed)) => {
                 let at = start.saturating_add_signed(grown);
-                let old = mask.lines(source, start..end);
                 let new = mask.lines(changed, at..at + new.len());
-                hunks(&mut out, &old, &new, line, shift)
+                (mask.lines(source, start..end).into(), new)
             }
         };
+        shift += hunks(&mut out, &old, &new, line, shift);
         grown += longer;
         if out.len() > max_bytes {
             // A line is shown whole: the rest of one may be what a mask would replace.

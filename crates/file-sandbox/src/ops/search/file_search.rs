@@ -106,14 +106,12 @@ impl<'o> FileSearch<'o> {
             if wide && self.mask.is_some() {
                 filled = self.decode(filled).ok_or("it is not UTF-16 throughout")?;
             }
-            let is_whole = at_end && !(offset < size && offset == end);
-            let piece_end = match self.mask {
-                _ if is_whole => filled,
-                None if at_end => filled,
-                None | Some(_) => {
-                    let known = filled.saturating_sub(margin).max(lead);
-                    lead + last_line_end(&self.buffer[lead..known])
-                }
+            // A mask looks behind the last line, unless nothing is there.
+            let is_whole = at_end && (margin == 0 || offset >= size || offset < end);
+            let known = filled.saturating_sub(margin).max(lead);
+            let piece_end = match is_whole {
+                true => filled,
+                false => lead + last_line_end(&self.buffer[lead..known]),
             };
             let piece = &self.buffer[lead..piece_end];
             if !wide && piece.contains(&0) {

@@ -214,11 +214,7 @@ impl FileSandbox {
             return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
         }
         let look = || self.check_cancelled(path, verb);
-        let common = MatchOptions {
-            fuzzy: options.fuzzy,
-            mask: self.mask.as_ref(),
-            ..MatchOptions::default()
-        };
+        let common = MatchOptions::common(options.fuzzy, self.mask.as_ref());
         let mut work = PendingEdit::new(path, &bytes, hash, replacements, common, &look)?;
         let new_bytes = work.finish(&bytes)?;
         look()?;
