@@ -571,7 +571,7 @@ impl Grant {
 
     /// Returns the nested mounts of a used one that are only held: neither they nor the directories
     /// under them may be reached by way of the outer mount.
-    #[cfg(any(feature = "files", feature = "process"))]
+    #[cfg(feature = "files")]
     pub(crate) fn unused_parts(&self, outer: &Mount) -> impl Iterator<Item = &Mount> {
         self.mounts
             .iter()

@@ -13,11 +13,10 @@ use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
 use crate::grant::preset::SharedState;
 use crate::grant::published_ports::MAX_PUBLISHED_PORTS;
-use crate::grant::verdict::{Operation, Verdict};
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::programs;
-use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
+use crate::open::shown::{below, covers_place_in, is_directory, is_shown, shown_at};
 
 fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
     builder.build().map_err(|error| GrantError {
@@ -106,7 +105,7 @@ impl ExtraDirs {
 const KEPT_HOME: &str = "/forge-home";
 
 impl Grant {
-    /// What commands of this worker may do: the usable mounts, the network, the environment and
+    /// What commands of this worker may do: the usable mounts whose `read` is not blocked, the network, the environment and
     /// the limits. Time is not part of it: whoever starts a command gives it its time (a tool call
     /// [`RunLimits::timeout_s_default`](crate::RunLimits::timeout_s_default), a person's own command
     /// none). Suffixes, sizes and approval bind file tools only.
@@ -158,7 +157,7 @@ impl Grant {
                 None => builder,
             })
         };
-        for mount in self.mounts().filter(|mount| mount.usable()) {
+        for mount in self.mounts().filter(|mount| is_shown(mount)) {
             ensure(mount)
                 .and_then(|()| self.ensure_mount_point(mount))
                 .map_err(|error| error.shown_by(self.front))?;
@@ -237,7 +236,7 @@ impl Grant {
         for pattern in self.hide.iter().filter(any_depth) {
             builder = builder.hide(pattern);
         }
-        for mount in self.mounts().filter(|mount| mount.usable()) {
+        for mount in self.mounts().filter(|mount| is_shown(mount)) {
             let own = MountGuardPatterns::on(mount, self.protected_in(mount));
             let hides = MountGuardPatterns::on(mount, self.hidden_in(mount));
             if hides.everything {
@@ -245,8 +244,6 @@ impl Grant {
                 return Err(error.shown_by(self.front));
             }
             let access = match mount.open_mode() {
-                // A command that sees a file can say what is in it.
-                _ if mount.approval().verdict(Operation::Read) == Verdict::Block => Access::NONE,
                 Mode::ReadWrite if !own.everything => Access::ALL,
                 Mode::ReadOnly | Mode::ReadWrite => Access::READ | Access::EXECUTE,
             };
@@ -254,7 +251,8 @@ impl Grant {
             // another worker, does not get to lead this one elsewhere.
             builder = builder.mount_resolved(mount.host(), shown_at(self, mount), access);
             count += 1;
-            for part in self.unused_parts(mount) {
+            let nested = |part: &&Mount| part.is_nested_in(mount) && !is_shown(part);
+            for part in self.mounts().filter(nested) {
                 // What the outer mount has at that place, itself or covered by another directory.
                 let inside = mount.host().join(part.way_in(mount));
                 if part.is_part_of(mount) || is_directory(&inside) {

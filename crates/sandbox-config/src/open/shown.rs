@@ -11,19 +11,26 @@ use std::path::Path;
 
 use crate::grant::Grant;
 use crate::grant::mount::{Mount, RESERVED};
+use crate::grant::verdict::{Operation, Verdict};
+
+/// Returns `true` if commands see the mount. A command that sees a file can say what is in it, so a
+/// mount whose `read` is blocked is left out like one that is only held.
+pub(crate) fn is_shown(mount: &Mount) -> bool {
+    mount.usable() && mount.approval().verdict(Operation::Read) != Verdict::Block
+}
 
 /// The name of a mount in the policy for commands.
 pub(crate) fn shown_at(grant: &Grant, mount: &Mount) -> String {
-    let usable = || grant.mounts().filter(|other| other.usable());
+    let shown = || grant.mounts().filter(|other| is_shown(other));
     // With `/` everything below it is a part of the working directory.
-    if usable().any(|other| other.target == "/") {
+    if shown().any(|other| other.target == "/") {
         return match covers_place_in(grant, mount) {
             Some(_) => format!("/work{}", mount.target),
             None => mount.target.clone(),
         };
     }
     let below_root = is_below_root(mount)
-        || usable().any(|outer| mount.is_nested_in(outer) && is_below_root(outer));
+        || shown().any(|outer| mount.is_nested_in(outer) && is_below_root(outer));
     if below_root {
         format!("/work{}", mount.target)
     } else {
@@ -41,7 +48,7 @@ pub(crate) fn below(grant: &Grant, mount: &Mount, inner: &Mount) -> String {
 pub(crate) fn covers_place_in<'g>(grant: &'g Grant, mount: &Mount) -> Option<&'g Mount> {
     let outer = grant
         .mounts()
-        .filter(|outer| outer.usable() && mount.is_nested_in(outer))
+        .filter(|outer| is_shown(outer) && mount.is_nested_in(outer))
         .max_by_key(|outer| outer.target.len())?;
     if mount.is_part_of(outer) {
         return None;

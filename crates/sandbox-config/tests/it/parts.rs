@@ -1,5 +1,6 @@
 //! Parts of mounts, as commands are shown them.
 
+use os_sandbox::Access;
 use sandbox_config::{Declaration, Grant, Restrict};
 
 use crate::support::Scratch;
@@ -56,6 +57,62 @@ fn a_part_is_seen_where_the_whole_would_show_it() {
         let mut seen: Vec<&str> = policy.mounts().iter().map(|m| m.shown_at()).collect();
         seen.sort_unstable();
         assert_eq!(seen, shown, "{sandbox} {places:?}");
+    }
+}
+
+/// The directory of a mount whose `read` is blocked is not shown, by the project or by a worker.
+#[test]
+fn commands_do_not_see_a_mount_that_is_not_read() {
+    let zones = |zones: &str| {
+        let zones = zones.replace('!', ", approval: { read: blocked }");
+        let config = format!("{{ mode: direct, zones: {{ {zones} }} }}");
+        let scratch = scratch(&config);
+        let ceiling = scratch.load().unwrap().ceiling().clone();
+        (scratch, ceiling)
+    };
+    for (written, places, shown) in [
+        (
+            "src: { path: src }, books: { path: lib! }",
+            &[][..],
+            &["/src"][..],
+        ),
+        (
+            "books: { path: lib!, mode: ro }, src: { path: src }",
+            &[],
+            &["/src"],
+        ),
+        ("books: { path: lib! }", &[], &[]),
+        (
+            "src: { path: src }, books: { path: lib! }",
+            &["/src/lib"],
+            &["/src/lib"],
+        ),
+        (
+            "src: { path: src! }, books: { path: lib }",
+            &["/src/lib"],
+            &[],
+        ),
+        ("src: { path: src! }, books: { path: lib }", &["!/src"], &[]),
+    ] {
+        let (scratch, mut grant) = zones(written);
+        for place in places {
+            let wish = Restrict::to(place.trim_start_matches('!')).unwrap();
+            let wish = if place.starts_with('!') {
+                wish.rebased()
+            } else {
+                wish
+            };
+            grant = grant.child(&Declaration::restrict(wish)).unwrap();
+        }
+        let policy = grant.policy();
+        let policy = policy.unwrap_or_else(|error| panic!("{written} {places:?}: {error}"));
+        let seen: Vec<&str> = policy.mounts().iter().map(|m| m.shown_at()).collect();
+        assert_eq!(seen, shown, "{written} {places:?}");
+        for file in ["src/src/a", "lib/a"] {
+            let is_shown = shown.contains(&"/src") && file.starts_with("src");
+            let allows = policy.allows(scratch.path().join(file), Access::READ);
+            assert_eq!(allows, is_shown, "{written} {places:?}: {file}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! under the names that their file tools use, from the working directory, and nothing around it.
 
 use crate::confined::exec::mechanisms;
-use crate::support::World;
+use crate::support::{Ran, World};
 
 const FILE: &str = "golem-forge.config.yaml";
 
@@ -198,6 +198,75 @@ fn the_shell_of_restricted_workers() {
             };
             ran.code(0);
             check(&world, part, what, &ran.stdout, &ran.stderr, true);
+        }
+    }
+}
+
+/// Commands run beside a mount that they cannot read, and do not see it.
+#[test]
+fn commands_beside_a_mount_that_is_not_read() {
+    const BLOCKED: &str = "approval: { read: blocked }";
+    for (sandbox, own) in [
+        (
+            format!("zones: {{ src: {{ path: src }}, docs: {{ path: docs, {BLOCKED} }} }}"),
+            "",
+        ),
+        (
+            "zones: { src: { path: src }, docs: { path: docs } }".to_owned(),
+            "sandbox: { zones: [{ name: src }, { name: docs, approval: { read: blocked } }] }\n",
+        ),
+    ] {
+        let sandbox = format!("mode: direct, {sandbox}");
+        let config = format!("sandbox: {{ {sandbox} }}\nshell: {{ default: ask }}\n");
+        let world = World::new(&[
+            (FILE, &config),
+            (
+                "workers/w.worker",
+                &format!("---\n{own}shell: {{}}\n---\nWorks.\n"),
+            ),
+            ("src/f.txt", "held by src"),
+            ("src/lib/f.txt", "held by src/lib"),
+            ("docs/f.txt", "the planted secret"),
+        ]);
+        let script = format!(
+            "cd {src} 2>/dev/null || cd /work/src || cd /work; cat f.txt; cd ..; \
+             cat docs/f.txt lib/f.txt /docs/f.txt /lib/f.txt {project}/docs/f.txt; true",
+            src = world.project().join("src").display(),
+            project = world.project().display(),
+        );
+        let see = |ran: &Ran, what: &str| {
+            let named = format!("{sandbox}: {what}");
+            assert_eq!(ran.code, 0, "{named}: {}", ran.stderr);
+            assert!(
+                ran.stdout.contains("held by src"),
+                "{named}: {}",
+                ran.stdout
+            );
+            assert!(!ran.stdout.contains("planted"), "{named}: {}", ran.stdout);
+        };
+        let call = serde_json::json!({ "command": format!("sh -c '{script}'") }).to_string();
+        let shell = [
+            "--trust", "--quiet", "tools", "call", "--worker", "w", "shell", &call, "--yes",
+        ];
+        see(&world.forge(&shell), "the shell");
+        see(
+            &world.forge_without(&["userns"], &shell),
+            "without namespaces",
+        );
+        for mechanism in ["namespaces", "bubblewrap", "landlock"] {
+            let args = [
+                "--trust",
+                "--quiet",
+                "exec",
+                "--worker",
+                "w",
+                "--mechanism",
+                mechanism,
+            ];
+            if world.forge(&[&args[..], &["--", "true"]].concat()).code == 0 {
+                let args = [&args[..], &["--", "sh", "-c", &script]].concat();
+                see(&world.forge(&args), mechanism);
+            }
         }
     }
 }
