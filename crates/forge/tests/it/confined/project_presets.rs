@@ -317,6 +317,12 @@ fn the_names_outside_are_seen_where_a_preset_shows_them() {
                 let case = format!("{mechanism}, {preset}, {name}");
                 let seen = user.exec(&flags, SHOW_NAMES).code(0).stdout.clone();
                 assert_eq!(seen == outside, is_shown || !has_own, "{case}: {seen}");
+                // Every program finds the same name, and an address for it.
+                if has_own {
+                    let named = "test \"$(cat /etc/hostname)\" = \"$(uname -n)\" && \
+                                 timeout 10 getent hosts \"$(uname -n)\" > /dev/null";
+                    assert_eq!(user.exec(&flags, named).code, 0, "{case}");
+                }
                 let variables = user.exec(&flags, "echo $USER $LOGNAME").stdout;
                 let expected = if is_shown {
                     format!("{name} {name}\n")

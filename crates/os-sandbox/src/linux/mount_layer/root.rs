@@ -25,7 +25,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Size above which a file of the system is mounted, not copied.
-const MAX_COPIED_BYTES: u64 = 256 << 10;
+pub(super) const MAX_COPIED_BYTES: u64 = 256 << 10;
 
 /// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, which
 /// bubblewrap's own covers do not stop.
@@ -584,7 +584,7 @@ fn system(steps: &mut Vec<RootStep>, system: System, own_files: Vec<OwnFile>) {
 
 /// Returns `true` for the files of ours that a system view of the host's own `/etc` needs too.
 fn is_of_network(path: &str) -> bool {
-    path == "/etc/hosts" || path == "/etc/resolv.conf"
+    ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"].contains(&path)
 }
 
 /// Returns all mounts by depth of their destination, so that no mount covers a deeper one.

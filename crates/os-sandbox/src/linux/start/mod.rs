@@ -27,18 +27,17 @@ use super::host_mount::{HostMount, host_mounts};
 use super::landlock::private::ScratchDir;
 use super::landlock::ruleset::{self, LandlockRuleset};
 use super::mount_layer::inside_paths;
-use super::mount_layer::users::users;
+use super::mount_layer::users::own_files;
 use super::{
     birdcage,
     mount_layer::bwrap::{self, BubblewrapArgs},
-    mount_layer::root::{self, NestedMountMethod, OwnFile, RootStep},
+    mount_layer::root::{self, NestedMountMethod, RootStep},
     wire,
 };
 use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
-use crate::host_proxy::NAME_FILES;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
@@ -498,15 +497,7 @@ impl Prepared {
         programs: (&[HostMount], &[ScanResult]),
     ) -> Result<Outer, Error> {
         let policy = plan.policy();
-        let (passwd, group) = users(policy);
-        let own = |at, text: &str| OwnFile {
-            at,
-            text: text.to_owned(),
-        };
-        let mut own_files = vec![own("/etc/passwd", &passwd), own("/etc/group", &group)];
-        if plan.proxied_hosts().is_some() {
-            own_files.extend(NAME_FILES.map(|(path, text)| own(path, text)));
-        }
+        let own_files = own_files(policy, plan.proxied_hosts().is_some());
         let is_native = plan.backend() == Backend::Namespaces;
         let inner = match is_native || plan.support().pins_by_descriptor() {
             true => NestedMountMethod::ByDescriptor,
