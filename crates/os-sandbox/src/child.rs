@@ -100,8 +100,7 @@ impl Child {
             container,
         } = command.sandbox.mechanism().start(command)?;
         enforcement.container = container;
-        enforcement.degrade(&notes.degraded);
-        enforcement.annotate(&notes.annotations);
+        enforcement.started(notes);
         Ok(Child {
             stdin,
             stdout,

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::backend::Backend;
 use crate::denials::Denial;
 use crate::exceeded::size;
-use crate::findings::Findings;
+use crate::findings::{Findings, Notes};
 use crate::host_proxy::Contact;
 use crate::plan::Plan;
 use crate::promise::{Entry, Promise, PromiseState};
@@ -48,6 +48,10 @@ pub struct Enforcement {
     pub promises: Vec<Entry>,
     /// The mounts with their paths inside.
     pub mounts: Vec<ShownMount>,
+    /// Files and directories that the command sees and cannot read, because a pattern hides them. The
+    /// first are listed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub hidden: Vec<HiddenPath>,
     /// Protected names that were found and moved away after the end.
     pub quarantined: Vec<Quarantined>,
     /// Changes at an engine that does not have our files, which were not copied back: each a path
@@ -81,6 +85,21 @@ pub struct Enforcement {
 #[cfg(feature = "serde")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// A path that a pattern hides.
+///
+/// ```
+/// let hidden = os_sandbox::HiddenPath { path: "/work/.env".into(), pattern: ".env*".into() };
+/// assert_eq!(hidden.path, "/work/.env");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct HiddenPath {
+    /// The path as the command sees it. Invisible characters are escaped.
+    pub path: String,
+    /// The pattern; empty for the quarantine.
+    pub pattern: String,
 }
 
 /// A mount as the command sees it.
@@ -229,6 +248,7 @@ impl Enforcement {
             container: None,
             promises: plan.entries().to_vec(),
             mounts,
+            hidden: Vec::new(),
             quarantined: Vec::new(),
             not_copied: Vec::new(),
             unreachable: 0,
@@ -257,6 +277,13 @@ impl Enforcement {
             self.more_denials |= denials.more;
             self.touched = denials.touched;
         }
+    }
+
+    /// Adds the facts from the start.
+    pub(crate) fn started(&mut self, notes: Notes) {
+        self.degrade(&notes.degraded);
+        self.annotate(&notes.annotations);
+        self.hidden = notes.hidden;
     }
 
     /// Marks promises that the start found to be kept in part only as degraded.

@@ -2,6 +2,7 @@
 //! end.
 
 use crate::denials::Denials;
+use crate::enforcement::HiddenPath;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::Contacts;
 use crate::plan::Plan;
@@ -15,6 +16,8 @@ pub struct Notes {
     pub degraded: Vec<(Promise, String)>,
     /// Remarks that weaken nothing.
     pub annotations: Vec<(Promise, String)>,
+    /// The first of the paths that are hidden.
+    pub hidden: Vec<HiddenPath>,
 }
 
 /// Facts that a mechanism learns after the end of a command.

@@ -128,7 +128,7 @@ pub use captured::{Captured, Gap};
 pub use child::{Child, Stream};
 pub use command::{Command, Session};
 pub use denials::{Denial, DenialReason, DeniedOperation};
-pub use enforcement::{Enforcement, ShownContainer, ShownMount};
+pub use enforcement::{Enforcement, HiddenPath, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use exit::Exit;

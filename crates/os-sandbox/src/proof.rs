@@ -112,8 +112,7 @@ impl Sandbox {
         let start = Instant::now();
         let (checks, notes) = platform::prove(self, ProbeScope::UserMounts)?;
         let mut enforcement = Enforcement::new(self.plan());
-        enforcement.degrade(&notes.degraded);
-        enforcement.annotate(&notes.annotations);
+        enforcement.started(notes);
         Ok(Proof {
             checks,
             millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -443,6 +443,7 @@ mod tests {
             container: None,
             promises: Vec::new(),
             mounts: Vec::new(),
+            hidden: Vec::new(),
             quarantined: Vec::new(),
             not_copied: Vec::new(),
             unreachable: 0,

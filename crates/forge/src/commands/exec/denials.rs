@@ -67,6 +67,30 @@ pub(super) fn print(receipt: &Enforcement, read_only: bool, home: Option<&Path>)
     print_hints(&denials, read_only, home);
 }
 
+/// Returns a line about the hidden paths in the mounts of a command that failed. Why: a program that
+/// reads a whole directory meets them, and says only that a file cannot be read.
+pub(super) fn describe_hidden(receipt: &Enforcement) -> Option<String> {
+    let is_told = |denial: &Denial| matches!(denial.reason, DenialReason::Hidden(_));
+    let [first, more @ ..] = receipt.hidden.as_slice() else {
+        return None;
+    };
+    if receipt.denials.iter().any(is_told) {
+        return None;
+    }
+    let others = match more.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let hint = match first.pattern.as_str() {
+        "" => "the quarantine, see `forge quarantine list`".to_owned(),
+        pattern => hidden_hint(pattern),
+    };
+    Some(format!(
+        "note: commands cannot read {}{others}, which is hidden ({hint})",
+        first.path
+    ))
+}
+
 /// Returns a denial with the program that tried.
 pub(crate) fn with_program(denial: &Denial) -> String {
     let program = match denial.program.as_str() {
@@ -126,6 +150,13 @@ fn once_or_always(purpose: &str, key: &str, pattern: &str) -> String {
     format!("{purpose}: `sandbox.{key}: [{pattern:?}]`; for once: -c 'sandbox.{key}=[{pattern}]'")
 }
 
+fn hidden_hint(pattern: &str) -> String {
+    match HIDDEN.contains(&pattern) {
+        true => once_or_always("to show that name", "show", pattern),
+        false => format!("to show that name: take {pattern:?} out of `hide`"),
+    }
+}
+
 /// Returns the key that would allow it. `None` if another line says it, or nothing would.
 pub(crate) fn key_hint(denial: &Denial) -> Option<String> {
     let text = match &denial.reason {
@@ -137,10 +168,7 @@ pub(crate) fn key_hint(denial: &Denial) -> Option<String> {
             true => once_or_always("to let it change that name", "unprotect", pattern),
             false => format!("to let it change that name: take {pattern:?} out of `protect`"),
         },
-        DenialReason::Hidden(pattern) => match HIDDEN.contains(&pattern.as_str()) {
-            true => once_or_always("to show that name", "show", pattern),
-            false => format!("to show that name: take {pattern:?} out of `hide`"),
-        },
+        DenialReason::Hidden(pattern) => hidden_hint(pattern),
         DenialReason::ProtectedPart => {
             "to let it change files of git: `git.mode`, `sandbox.unprotect: [.git/config]`"
                 .to_owned()

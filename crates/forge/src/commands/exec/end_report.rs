@@ -88,6 +88,8 @@ impl CommandEnd<'_> {
             print_refusals(receipt, self.policy, self.args, home);
         }
         if !self.is_success {
+            let hidden = denials::describe_hidden(receipt);
+            hidden.into_iter().for_each(stderr::print);
             print_empty_start(self.policy, self.here);
         }
     }

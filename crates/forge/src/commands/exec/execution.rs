@@ -1,6 +1,7 @@
 //! A command on this host from its start to its end.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use forge_runtime::describe_parent_proxy;
 use os_sandbox::{Child, Error, ErrorKind, Plan};
@@ -15,7 +16,7 @@ use super::missing::MissingProgram;
 use super::planning::IN_A_COPY;
 use super::receipt::Receipt;
 use super::site::LocalContext;
-use super::{caller_directory, signals};
+use super::{caller_directory, outside_repository, signals};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global};
 use crate::commands::reviewed::{self, ReviewedRun};
@@ -121,7 +122,7 @@ fn run_it(
         reviewed::started(review, move || killer.kill())?;
     }
     if !quiet {
-        print_start(&plan, &child, review.as_ref());
+        print_start(&plan, &child, review.as_ref(), &here);
     }
     if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
@@ -183,7 +184,7 @@ fn run_it(
 }
 
 /// Prints the facts of a command that has started: its copies, its ports and its gaps.
-fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>) {
+fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>, here: &Path) {
     if let Some(review) = review {
         reviewed::print_start(review);
     }
@@ -195,6 +196,7 @@ fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>) {
     if let Some(told) = describe_parent_proxy(plan.policy()) {
         stderr::print(format!("warning: {told}"));
     }
+    outside_repository::print(plan, here);
     notes(plan.entries(), child.enforcement());
 }
 

@@ -43,6 +43,133 @@ fn a_failed_command_ends_with_its_refusals() {
     }
 }
 
+/// Hidden names that a command that failed could have met.
+#[test]
+fn a_failed_command_is_told_of_hidden_names() {
+    let hint = "to show that name: `sandbox.show: [\".env*\"]`";
+    for (files, line, code, says) in [
+        (
+            &["sub/.env"][..],
+            "grep -r a .",
+            2,
+            Some(("sub/.env", hint)),
+        ),
+        (
+            &["sub/.env", ".ssh/id"],
+            "cp -a . $HOME/c",
+            1,
+            Some((" and 1 more", "`sandbox.show")),
+        ),
+        (&["sub/.env"], "true", 0, None),
+        (&["sub/.env"], "mv sub/.env b", 1, None),
+        (&["a.txt"], "false", 1, None),
+        (
+            &[".os-sandbox-quarantine/1/.vscode"],
+            "tar cf $HOME/a.tar .",
+            2,
+            Some((".os-sandbox-quarantine", "forge quarantine list")),
+        ),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|file| (*file, "a")).collect();
+        let world = World::new(&files);
+        for mechanism in ["namespaces", "bubblewrap"] {
+            let exec = ["exec", "--mechanism", mechanism, "--"];
+            if world.forge(&[&exec[..], &["true"]].concat()).code != 0 {
+                continue;
+            }
+            let ran = world.forge(&[&exec[..], &["sh", "-c", line]].concat());
+            ran.code(code);
+            let told: Vec<&str> = ran
+                .stderr
+                .lines()
+                .filter(|line| line.contains("commands cannot read"))
+                .collect();
+            assert_eq!(
+                told.len(),
+                usize::from(says.is_some()),
+                "{mechanism} {line}: {}",
+                ran.stderr
+            );
+            let (name, way) = says.unwrap_or_default();
+            assert!(
+                told.iter()
+                    .all(|told| told.contains(name) && told.contains(way)),
+                "{told:?}"
+            );
+        }
+    }
+}
+
+/// A repository whose directory no mount shows is named before git looks for it.
+#[test]
+fn a_repository_outside_the_mounts_is_named() {
+    let world = World::new(&[("a.txt", "alpha\n"), ("sub/b.txt", "")]);
+    let script = "git init -q -b main && git add . && git -c user.name=a -c user.email=a@b commit -qm first \
+                  && git worktree add -q ../tree && mkdir ../forged && echo \"gitdir: $PWD/.git/worktrees/tree\" > ../forged/.git";
+    let made = world.command("/bin/sh".as_ref(), &["-ec", script]).output();
+    assert!(made.unwrap().status.success());
+    let project = world.project().canonicalize().unwrap();
+    let git = project.join(".git");
+    let read = format!("forge allow read:{}", git.display());
+    let start = format!("forge -C {} exec", project.display());
+    for mechanism in mechanisms(&world) {
+        let has_layer = mechanism != "landlock";
+        for (dir, flags, says) in [
+            ("project", &[][..], None),
+            ("project/sub", &[][..], Some(&start)),
+            ("tree", &[], Some(&read)),
+            (
+                "tree",
+                &["-c", "git.mode=commit"],
+                (!has_layer).then_some(&read),
+            ),
+            // A command could have written this one.
+            ("forged", &[], None),
+        ] {
+            let exec = ["exec", "--mechanism", mechanism];
+            let args = [&exec[..], flags, &["--", "git", "log", "--format=%s"]].concat();
+            let ran = world.forge_in(&world.outside().join(dir), &args);
+            let told: Vec<&str> = ran
+                .stderr
+                .lines()
+                .filter(|line| line.contains("git finds no repository"))
+                .collect();
+            let about = format!("{mechanism} {dir} {flags:?}: {}", ran.stderr);
+            assert_eq!(told.len(), usize::from(says.is_some()), "{about}");
+            assert!(
+                told.iter()
+                    .zip(says)
+                    .all(|(told, says)| told.contains(says.as_str())),
+                "{about}"
+            );
+            assert_eq!(
+                ran.stdout == "first\n",
+                says.is_none() && dir != "forged",
+                "{about}"
+            );
+        }
+        let tree = world.outside().join("tree");
+        let allowed = format!("read:{}", git.display());
+        world.forge_in(&tree, &["allow", &allowed, "--yes"]).code(0);
+        let ran = world.forge_in(
+            &tree,
+            &[
+                "exec",
+                "--mechanism",
+                mechanism,
+                "git",
+                "log",
+                "--format=%s",
+            ],
+        );
+        assert_eq!(ran.code(0).stdout, "first\n", "{mechanism}");
+        assert!(!ran.stderr.contains("git finds"), "{}", ran.stderr);
+        world
+            .forge_in(&tree, &["allow", "--remove", &allowed, "--yes"])
+            .code(0);
+    }
+}
+
 #[test]
 fn a_trace_lists_everything_whatever_came_of_the_command() {
     let world = World::new(&[]);

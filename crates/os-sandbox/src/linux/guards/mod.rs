@@ -28,12 +28,17 @@ pub(super) mod sweep;
 
 use super::host_mount::{HostMount, program_mounts};
 use super::start::sockets;
+use crate::enforcement::HiddenPath;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{Policy, UnixSockets};
+use crate::policy::{NameGuard, Policy, UnixSockets};
 use crate::promise::Promise;
 use names::ScanResult;
+use sandbox_names::QUARANTINE;
 use state::PlaceholderLease;
 use std::path::Path;
+
+/// Bound on the hidden paths that a receipt lists.
+const MAX_HIDDEN_LISTED: usize = 32;
 
 /// Protected and hidden names below the mounts, found or held by placeholders.
 pub(super) struct Guarded {
@@ -42,6 +47,8 @@ pub(super) struct Guarded {
     pub(super) notes: Vec<(Promise, String)>,
     /// Remarks that weaken no promise.
     pub(super) remarks: Vec<(Promise, String)>,
+    /// The first of the hidden paths.
+    pub(super) hidden: Vec<HiddenPath>,
     /// Directories of programs, and the sockets of the host below them.
     pub(super) programs: (Vec<HostMount>, Vec<ScanResult>),
 }
@@ -61,6 +68,7 @@ pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Err
         held: None,
         notes: notes.into_iter().collect(),
         remarks: Vec::new(),
+        hidden: Vec::new(),
         programs: Default::default(),
     })
 }
@@ -113,6 +121,7 @@ pub(super) fn guard(
         .map(|reason| (Promise::ProtectedNames, reason))
         .collect();
     Ok(Guarded {
+        hidden: hidden(policy, mounts, &names),
         names,
         held,
         notes,
@@ -129,6 +138,26 @@ fn unlisted(mounts: &[HostMount], names: &[ScanResult]) -> Vec<String> {
         closed.map(|found| mount.shown(&found.below)).collect()
     };
     mounts.iter().zip(names).flat_map(closed).collect()
+}
+
+/// Returns the first hidden paths, as the command sees them.
+fn hidden(policy: &Policy, mounts: &[HostMount], names: &[ScanResult]) -> Vec<HiddenPath> {
+    let of_mount = |(mount, names): (&HostMount, &ScanResult)| -> Vec<HiddenPath> {
+        let found = names.found.iter().filter(|found| found.hide);
+        let hidden = found.filter_map(|found| {
+            let pattern = match policy.guard_of(&mount.host.join(&found.below)) {
+                _ if found.below == Path::new(QUARANTINE) => String::new(),
+                Some(NameGuard::Hidden(pattern)) => pattern,
+                // It is closed for another reason, such as a socket of the host's.
+                Some(NameGuard::Protected(_)) | None => return None,
+            };
+            let path = mount.shown(&found.below);
+            Some(HiddenPath { path, pattern })
+        });
+        hidden.take(MAX_HIDDEN_LISTED).collect()
+    };
+    let all = mounts.iter().zip(names).flat_map(of_mount);
+    all.take(MAX_HIDDEN_LISTED).collect()
 }
 
 fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<ScanResult>, Error> {

@@ -96,6 +96,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         notes: Notes {
             degraded: guarded.notes,
             annotations: remarks.chain(guarded.remarks).collect(),
+            hidden: guarded.hidden,
         },
         after: Cleanup::new(
             PostRunScan::new(policy, mounts, guarded.names),

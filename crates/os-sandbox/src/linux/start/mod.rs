@@ -407,6 +407,7 @@ impl Prepared {
             notes: Notes {
                 degraded: Vec::new(),
                 annotations: remarks,
+                hidden: Vec::new(),
             },
             held: None,
             sweep: None,
@@ -467,11 +468,13 @@ impl Prepared {
             held,
             notes,
             remarks,
+            hidden,
             programs,
         } = guard(policy, &mounts, state_dir)?;
         self.held = held;
         self.notes.degraded.extend(notes);
         self.notes.annotations.extend(remarks);
+        self.notes.hidden = hidden;
         self.outer = Some(match &self.private {
             Some(private) => {
                 let own = [private.home(), private.tmp()];
