@@ -67,6 +67,39 @@ pub const PROTECTED_OF_GIT: usize = 14;
 /// Names of secrets, which are reported as absent.
 pub const HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
 
+/// Files and directories of a home directory in which programs store credentials.
+pub const CREDENTIALS: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+];
+
+/// Returns the row of [`CREDENTIALS`] that a path below a home directory is, or is below.
+///
+/// ```
+/// use sandbox_names::credentials;
+/// assert_eq!(credentials(".Config/gh/hosts.yml".as_ref()), Some(".config/gh"));
+/// assert_eq!(credentials(".config".as_ref()), None);
+/// ```
+#[must_use]
+pub fn credentials(below_home: &std::path::Path) -> Option<&'static str> {
+    let folded = fold(&below_home.to_string_lossy());
+    let mut rows = CREDENTIALS.iter().copied();
+    rows.find(|row| std::path::Path::new(&folded).starts_with(row))
+}
+
 /// The directory at the root of a mount to which protected names are moved that a command created.
 /// If something else has the name, the directory's name has a dot and more behind it.
 pub const QUARANTINE: &str = ".os-sandbox-quarantine";

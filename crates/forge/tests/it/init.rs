@@ -349,3 +349,30 @@ fn a_home_directory_is_no_project() {
     }
     assert!(!world.outside().join("home").join(FILE).exists());
 }
+
+/// Neither `init` nor a command without a project file takes a place of credentials for a project.
+#[test]
+fn a_place_of_credentials_is_no_project() {
+    let world = World::new(&[]);
+    let home = world.outside().join("home");
+    let credentials = sandbox_names::CREDENTIALS.iter();
+    let credentials = credentials.flat_map(|row| [(*row).to_owned(), format!("{row}/below/it")]);
+    for (place, is_refused) in credentials.map(|place| (place, true)).chain([
+        ("p/.docker".to_owned(), false),
+        (".config/p".to_owned(), false),
+    ]) {
+        let dir = home.join(&place);
+        let shown = dir.to_str().unwrap();
+        for is_there in [false, true] {
+            let ran = world.forge(&["init", "--minimal", shown]);
+            assert_eq!(ran.code == 2, is_refused, "{place}: {}", ran.stderr);
+            assert_eq!(dir.exists(), is_there || !is_refused, "{place}");
+            std::fs::create_dir_all(&dir).unwrap();
+        }
+        for command in [&["check"][..], &["tools", "list"], &["explain", "--", "ls"]] {
+            let ran = world.forge(&[&["-C", shown], command].concat());
+            let says = ran.stderr.contains("where credentials are stored");
+            assert_eq!(says, is_refused, "{place} {command:?}: {}", ran.stderr);
+        }
+    }
+}

@@ -11,6 +11,7 @@ use crate::loading::sources::WithoutFile;
 use crate::mount_syntax::zones::Placing;
 use crate::mount_syntax::{mounts, path_lists, paths, root, zones};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::escape::visible;
 use crate::syntax::fields::MappingFields;
 use crate::syntax::yaml::YamlEntry;
 
@@ -40,6 +41,7 @@ pub(crate) fn mount_table(
     section: Option<&MappingFields<'_>>,
     found: &ProjectLocation,
 ) -> (FrontEnd, Vec<Mount>) {
+    refuse_credentials(context);
     let unspoken = DefaultFrontEnd::for_project(context, found);
     let spoken = section.map(spoken).unwrap_or_default();
     let (Some(section), Some((front, first))) = (section, spoken.first()) else {
@@ -68,6 +70,23 @@ pub(crate) fn mount_table(
         .map(|(front, _)| lower(context, *front, section, found, whole))
         .collect();
     (*front, tables.swap_remove(0))
+}
+
+/// Refuses a project in a place where programs of the person store credentials.
+fn refuse_credentials(context: &mut LoadContext<'_>) {
+    let home = context.sources.home.as_deref();
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let below = home.and_then(|home| context.dir.strip_prefix(home).ok());
+    if let Some(place) = below.and_then(sandbox_names::credentials) {
+        let message = format!(
+            "{} is in ~/{place}, where credentials are stored: a project cannot be there",
+            visible(&context.dir.to_string_lossy())
+        );
+        context.reports.add(
+            Diagnostic::error(DiagnosticCode::HostPath, message)
+                .help("start in a directory of your own, or use -C DIR"),
+        );
+    }
 }
 
 /// The front-ends that a section speaks, each with a key that says so, in the file's order.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
-use sandbox_names::{HIDDEN, PROTECTED, fold, pattern};
+use sandbox_names::{HIDDEN, PROTECTED, credentials, fold, pattern};
 use serde_json::{Value, json};
 
 use crate::setup::program_dirs::PathDirs;
@@ -20,22 +20,6 @@ const OF_SYSTEM: [&str; 15] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root",
     "/run", "/sbin", "/sys", "/usr", "/var",
 ];
-/// Names of places where programs store credentials. The table of hidden names is added.
-const OF_CREDENTIALS: [&str; 12] = [
-    ".aws",
-    ".azure",
-    ".docker",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".mozilla",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pypirc",
-    "gcloud",
-];
-
 /// A grant that would have let a refused attempt pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ProposedGrant {
@@ -286,15 +270,21 @@ fn is_secret(path: &Path) -> bool {
     let patterns: Vec<String> = HIDDEN
         .iter()
         .chain(PROTECTED)
-        .chain(&OF_CREDENTIALS)
         .filter_map(first)
         // All settings of a person are more than the shell's, which the pattern is about.
         .filter(|pattern| pattern != ".config")
         .collect();
-    path.components().any(|part| match part {
+    let is_named = |part: Component<'_>| match part {
         Component::Normal(name) => patterns.iter().any(|one| pattern::fits(one, name)),
         _ => false,
-    })
+    };
+    // Any directory can be a home directory.
+    let mut homes = path.ancestors().skip(1);
+    let is_of_credentials = |home: &Path| {
+        path.strip_prefix(home)
+            .is_ok_and(|below| credentials(below).is_some())
+    };
+    path.components().any(is_named) || homes.any(is_of_credentials)
 }
 
 /// Returns a name for a mount that no other proposal has.

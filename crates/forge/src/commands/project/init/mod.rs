@@ -58,13 +58,26 @@ pub(crate) fn run(
     Ok(ExitKind::Done)
 }
 
-/// A project there would hold everything that the person has, and govern every directory below.
+/// A project there would hold everything that the person has, and govern every directory below, or
+/// would hold credentials.
 fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let what = match &ambient.home {
-        _ if real(dir).parent().is_none() => "the root of the file system",
-        Some(home) if real(home) == real(dir) => "your home directory",
-        Some(home) if real(home).starts_with(real(dir)) => "a directory around your home directory",
+    // A directory that does not exist yet is in the nearest one that does.
+    let typed = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let existing = typed.ancestors().find(|above| above.exists());
+    let nearest = existing.map_or_else(|| typed.clone(), real);
+    let credentials = ambient.home.as_deref().and_then(|home| {
+        let below = nearest.strip_prefix(real(home)).ok()?;
+        let rest = typed.strip_prefix(existing?).ok()?;
+        sandbox_names::credentials(&below.join(rest))
+    });
+    let what = match (&ambient.home, credentials) {
+        _ if real(dir).parent().is_none() => "the root of the file system".to_owned(),
+        (Some(home), _) if real(home) == real(dir) => "your home directory".to_owned(),
+        (Some(home), _) if real(home).starts_with(real(dir)) => {
+            "a directory around your home directory".to_owned()
+        }
+        (_, Some(place)) => format!("in ~/{place}, where credentials are stored"),
         _ => return Ok(()),
     };
     Err(CliError::new(
