@@ -33,7 +33,7 @@ Examples:
 Hunks are numbered for `forge review apply --hunk`. Invisible characters are shown as escapes;
 programs take --json.")]
     Show {
-        /// The run (the newest if left out), then paths: all changes at or below them.
+        /// The run (`last`, or left out: the newest), then paths: all changes at or below them.
         #[arg(value_name = "RUN|PATH", value_hint = clap::ValueHint::AnyPath)]
         words: Vec<OsString>,
     },
@@ -52,15 +52,18 @@ outside the sandbox obey them.")]
     Apply(ApplyArgs),
     /// Throw the changes of a run away. The project stays as it is.
     Discard {
-        /// The run; may be left out if only one review is left.
+        /// The run, or `last`; may be left out if only one review is left.
         #[arg(value_name = "RUN")]
         run: Option<OsString>,
+        /// All reviews of this project.
+        #[arg(long, conflicts_with = "run")]
+        all: bool,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// The run (the newest if left out), then paths: all changes at or below them.
+    /// The run (`last`, or left out: the newest), then paths: all changes at or below them.
     #[arg(value_name = "RUN|PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) words: Vec<OsString>,
     /// Single hunks of a modified text file, by the numbers that `forge review show` prints.

@@ -688,7 +688,10 @@ fn ask(
                 include_protected: Vec::new(),
             }),
             "s" | "show" => ReviewAction::Show { words: vec![run()] },
-            "d" | "discard" => ReviewAction::Discard { run: Some(run()) },
+            "d" | "discard" => ReviewAction::Discard {
+                run: Some(run()),
+                all: false,
+            },
             "k" | "keep" => return Ok(()),
             _ => {
                 terminal

@@ -288,6 +288,55 @@ fn some_paths_are_applied_and_the_rest_is_discarded() {
     }
 }
 
+/// The words for a review, with two reviews left.
+#[test]
+fn the_last_review_and_all_are_named_by_words() {
+    const NEWER: &str = "exec_1795000009-2222222222222222";
+    for (args, code, left) in [
+        (&["show", "last"][..], 0, &[RUN, NEWER][..]),
+        (&["apply", "last"], 0, &[RUN, NEWER]),
+        (&["discard"], 2, &[RUN, NEWER]),
+        (&["discard", "last"], 0, &[RUN]),
+        (&["discard", "--all"], 0, &[]),
+        (&["discard", "--all", "last"], 2, &[RUN, NEWER]),
+    ] {
+        let scene = Scene::new(&[("a", "1")]);
+        scene.writes(&[("a", "2")]);
+        let newer = scene.create(NEWER);
+        let upper = scene.reviews().join(NEWER).join("mounts/project/upper");
+        fs::write(upper.join("newer"), "2").unwrap();
+        drop(newer);
+        let ran = scene.world.forge(&[&["review"], args].concat());
+        ran.code(code);
+        if args.contains(&"show") {
+            assert!(ran.stdout.contains("newer"), "{}", ran.stdout);
+        }
+        assert_eq!(
+            scene.has("newer").is_some(),
+            args.contains(&"apply"),
+            "{args:?}"
+        );
+        assert_eq!(scene.has("a").as_deref(), Some("1"), "{args:?}");
+        let mut names: Vec<_> = fs::read_dir(scene.reviews()).unwrap().collect();
+        names.retain(|name| name.as_ref().is_ok_and(|name| name.path().is_dir()));
+        let mut names: Vec<String> = names
+            .into_iter()
+            .map(|name| name.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, left, "{args:?}: {}", ran.stderr);
+    }
+    let empty = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    for args in [
+        &["discard", "--all"][..],
+        &["show", "last"],
+        &["apply", "last"],
+    ] {
+        let ran = empty.forge(&[&["review"], args].concat());
+        ran.code(2).says(&["no changes of this project"]);
+    }
+}
+
 #[test]
 fn mistakes_change_nothing() {
     let scene = Scene::new(&[("a", "1"), ("b", "1"), ("link-me", "1")]);

@@ -182,14 +182,63 @@ fn print_report(global: &Global, list: &RunReview, report: &ApplyReport) -> Resu
     Ok(())
 }
 
+/// The reviews that `forge review discard` is about.
+#[derive(Clone, Copy)]
+pub(super) enum DiscardChoice<'a> {
+    All,
+    Only,
+    Named(&'a OsStr),
+}
+
+impl<'a> DiscardChoice<'a> {
+    pub(super) fn new(run: Option<&'a OsStr>, all: bool) -> Self {
+        match run {
+            _ if all => DiscardChoice::All,
+            Some(run) => DiscardChoice::Named(run),
+            None => DiscardChoice::Only,
+        }
+    }
+}
+
 /// `forge review discard`
 pub(super) fn discard(
     global: &Global,
     ambient: &Ambient,
     reviews: &ProjectReviews,
-    run: Option<&OsStr>,
+    choice: DiscardChoice<'_>,
 ) -> Result<ExitKind, CliError> {
-    let found = meant(reviews, run)?;
+    let chosen = meant(reviews, choice)?;
+    let mut discarded = Vec::new();
+    let mut first_failure = None;
+    for found in chosen {
+        match discard_one(ambient, reviews, found) {
+            Ok(()) => discarded.push(found.list.run.as_str()),
+            // The others do not depend on it.
+            Err(failure) if first_failure.is_none() => first_failure = Some(failure),
+            Err(failure) => stderr::print(format_args!("error: {}", escape(failure.message()))),
+        }
+    }
+    match (global.json, choice, discarded.as_slice()) {
+        (true, DiscardChoice::All, all) => print_json(&json!({ "discarded": all }))?,
+        (true, _, [one]) => print_json(&json!({ "discarded": one }))?,
+        (true, ..) => {}
+        (false, _, all) => {
+            for run in all {
+                print_text(&format!("discarded {}\n", escape(run)))?;
+            }
+        }
+    }
+    match first_failure {
+        Some(failure) => Err(failure),
+        None => Ok(ExitKind::Done),
+    }
+}
+
+fn discard_one(
+    ambient: &Ambient,
+    reviews: &ProjectReviews,
+    found: &FoundReview,
+) -> Result<(), CliError> {
     let act = PersonAct {
         project: &found.list.project,
         run: "review",
@@ -200,33 +249,34 @@ pub(super) fn discard(
     let mut log = ActLog::open(act, ambient, &[])?;
     log.typed()?;
     match remove(reviews, found) {
-        Ok(()) => log.close("discarded", None)?,
+        Ok(()) => log.close("discarded", None),
         Err(failure) => {
             log.close(failure.code(), Some(failure.code()))?;
-            return Err(failure);
+            Err(failure)
         }
     }
-    match global.json {
-        true => print_json(&json!({ "discarded": found.list.run }))?,
-        false => print_text(&format!("discarded {}\n", escape(&found.list.run)))?,
-    }
-    Ok(ExitKind::Done)
 }
 
 fn meant<'a>(
     reviews: &'a ProjectReviews,
-    run: Option<&OsStr>,
-) -> Result<&'a FoundReview, CliError> {
-    match (run, reviews.found.as_slice()) {
-        (Some(run), _) => reviews.named(run)?.ok_or_else(|| {
-            let run = escape(&run.to_string_lossy());
-            unknown(format!("no review of this project is called `{run}`"))
-                .hint("`forge review list` shows them")
-        }),
-        (None, [one]) => Ok(one),
-        (None, []) => Err(nothing_waits()),
-        (None, [..]) => Err(unknown(format!("{} reviews are left", reviews.found.len()))
-            .hint("`forge review list` shows them; name one")),
+    choice: DiscardChoice<'_>,
+) -> Result<Vec<&'a FoundReview>, CliError> {
+    match (choice, reviews.found.as_slice()) {
+        (_, []) => Err(nothing_waits()),
+        (DiscardChoice::All, all) => Ok(all.iter().collect()),
+        (DiscardChoice::Named(run), _) => match reviews.named(run)? {
+            Some(found) => Ok(vec![found]),
+            None => {
+                let run = escape(&run.to_string_lossy());
+                Err(
+                    unknown(format!("no review of this project is called `{run}`"))
+                        .hint("`forge review list` shows them"),
+                )
+            }
+        },
+        (DiscardChoice::Only, [one]) => Ok(vec![one]),
+        (DiscardChoice::Only, all) => Err(unknown(format!("{} reviews are left", all.len()))
+            .hint("name one, or `last`: `forge review list` shows them; or --all")),
     }
 }
 

@@ -44,7 +44,10 @@ pub(crate) fn run(
         ReviewAction::List => listing::list(global, &reviews),
         ReviewAction::Show { words } => show::show(global, ambient, &reviews, words),
         ReviewAction::Apply(args) => apply::apply(global, ambient, &reviews, args),
-        ReviewAction::Discard { run } => apply::discard(global, ambient, &reviews, run.as_deref()),
+        ReviewAction::Discard { run, all } => {
+            let chosen = apply::DiscardChoice::new(run.as_deref(), *all);
+            apply::discard(global, ambient, &reviews, chosen)
+        }
     }
 }
 
@@ -149,10 +152,14 @@ impl ProjectReviews {
         }
     }
 
-    /// Returns the run whose name this word is or begins; `None` if it is another word.
+    /// Returns the run whose name this word is or begins, or the newest for `last`; `None` if it is
+    /// another word.
     fn named(&self, word: &OsStr) -> Result<Option<&FoundReview>, CliError> {
         if let Some(exact) = self.found.iter().find(|found| found.name == word) {
             return Ok(Some(exact));
+        }
+        if word == "last" {
+            return Ok(self.found.last());
         }
         let word = word.to_string_lossy();
         if word.len() < MIN_NAME_CHARS || word.contains('/') {
