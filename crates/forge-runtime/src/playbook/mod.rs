@@ -12,6 +12,7 @@ mod parse;
 mod played_turn;
 mod recorder;
 mod scripted;
+mod structure;
 mod templates;
 mod validation;
 

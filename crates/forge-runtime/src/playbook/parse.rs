@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 
 use super::file::{CaseCondition, CaseScript, Playbook, PlaybookFile, TurnScript};
-use super::validation;
+use super::{structure, validation};
 
 /// Largest accepted playbook, in bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -13,7 +13,8 @@ impl Playbook {
     ///
     /// # Errors
     ///
-    /// The mistake with line and column; if the structure is valid, all mistakes, a line each.
+    /// All mistakes of its structure, with line and column; if it is valid, all other mistakes, a line
+    /// each.
     pub fn parse(text: &str) -> Result<Self, PlaybookError> {
         if text.len() > MAX_BYTES {
             return Err(PlaybookError(format!(
@@ -21,7 +22,11 @@ impl Playbook {
             )));
         }
         let file: PlaybookFile =
-            serde_saphyr::from_str(text).map_err(|error| syntax_error(&error))?;
+            serde_saphyr::from_str(text).map_err(|error| match structure::mistakes(text) {
+                // One mistake is told with its line of the file.
+                mistakes if mistakes.len() > 1 => PlaybookError(mistakes.join("\n")),
+                _ => syntax_error(&error),
+            })?;
         if file.version.value != 1 {
             return Err(PlaybookError(format!(
                 "`version` is {}; this forge reads version 1",
@@ -132,6 +137,68 @@ cases:
         line 10 column 7 (worker `main`, turn 4): syntax error: unknown statement no (in <string>:1)
         line 15 column 7: syntax error: unexpected `)` (in <expression>:1)
         "#);
+    }
+
+    #[test]
+    fn all_mistakes_of_the_structure_are_said_at_once() {
+        let text = "version: one
+wire: telex
+worker: {}
+workers:
+  main:
+    - says: a
+      stop: bored
+      calls: [{tool: a, arg: {}}, {args: {}}, {tool: b}]
+    - say: fine
+    - 7
+  other: {say: a}
+cases:
+  main:
+    - {input: a, whne: b, turns: [{sya: a}]}
+    - {input: a}
+";
+        let mistakes = Playbook::parse(text).unwrap_err().to_string();
+        insta::assert_snapshot!(mistakes, @r#"
+        line 3 column 9: unknown field `worker`, expected one of version, wire, workers, cases
+        line 1 column 10: invalid type: string "one", expected u32
+        line 2 column 7: unknown variant `telex`, expected one of `anthropic`, `openai-chat`, `openai-responses`
+        line 11 column 10: not a list (worker `other`)
+        line 6 column 7: `calls` 1: unknown field `arg`, expected one of `tool`, `args`, `as`, `for_each`, `attempt`, `stopped`, `promise` (worker `main`, turn 1)
+        line 6 column 7: `calls` 2: missing field `tool` (worker `main`, turn 1)
+        line 6 column 7: unknown field `says`, expected one of `expect`, `set`, `verbatim`, `thinking`, `say`, `calls`, `stop`, `usage`, `fail`, `stream` (worker `main`, turn 1)
+        line 6 column 7: unknown variant `bored`, expected one of `done`, `out_of_tokens`, `refused`, `unknown` (worker `main`, turn 1)
+        line 10 column 7: a turn is a mapping of keys (worker `main`, turn 3)
+        line 14 column 7: unknown field `whne`, expected one of input, when, turns (worker `main`, case 1)
+        line 14 column 7: turn 1: unknown field `sya`, expected one of `expect`, `set`, `verbatim`, `thinking`, `say`, `calls`, `stop`, `usage`, `fail`, `stream` (worker `main`, case 1)
+        line 15 column 7: missing field `turns` (worker `main`, case 2)
+        "#);
+    }
+
+    #[test]
+    fn an_unknown_filter_is_told_before_it_is_applied() {
+        for (turn, is_known) in [
+            ("say: '{{ input | uppr }}'", false),
+            ("say: '{% for x in input|lnes %}{% endfor %}'", false),
+            ("say: \"{{ 'a|b' ~ input | upper|trim }}\"", true),
+            ("say: '{# |x #}{% raw %}{{ a|x }}{% endraw %} | x'", true),
+            ("expect: [{that: 'input | lngth > 1', else: x}]", false),
+            ("expect: [{that: 'input | length > 1', else: x}]", true),
+            ("set: [{name: a, value: \"input|find('(a|b)')\"}]", true),
+            (
+                "calls: [{tool: a, args: {b: ['{{ input|basenam }}']}}]",
+                false,
+            ),
+            ("{verbatim: true, say: '{{ a|x }}'}", true),
+        ] {
+            let text = format!("version: 1\nworkers:\n  main:\n    - {turn}\n");
+            let parsed = Playbook::parse(&text);
+            assert_eq!(parsed.is_ok(), is_known, "{turn}");
+            let told = parsed.map_err(|error| error.to_string());
+            assert!(
+                told.err()
+                    .is_none_or(|told| told.contains("is not a filter"))
+            );
+        }
     }
 
     #[test]

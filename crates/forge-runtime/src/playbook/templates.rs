@@ -165,16 +165,80 @@ fn undefined(name: &str) -> Error {
     )
 }
 
-/// Checks that the source compiles. An overlong one is only reported when it is used.
+/// Checks that the source compiles and that its filters exist. An overlong one is only reported when
+/// it is used.
 pub(super) fn check(env: &Environment<'_>, source: &TemplateSource) -> Result<(), Error> {
-    match source {
+    let code = match source {
         TemplateSource::Expression(text) if text.len() <= MAX_TEMPLATE_BYTES => {
-            env.compile_expression(text).map(|_| ())
+            env.compile_expression(text)?;
+            vec![text.as_str()]
         }
         TemplateSource::Template(text) if text.len() <= MAX_TEMPLATE_BYTES => {
-            env.template_from_str(text).map(|_| ())
+            env.template_from_str(text)?;
+            code_of(text)
         }
-        TemplateSource::Expression(_) | TemplateSource::Template(_) => Ok(()),
+        TemplateSource::Expression(_) | TemplateSource::Template(_) => return Ok(()),
+    };
+    code.into_iter()
+        .flat_map(filters)
+        .try_for_each(|name| known_filter(env, name))
+}
+
+/// Returns the code in the tags of a template that compiles.
+fn code_of(template: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = template;
+    let tags = [("{{", "}}"), ("{%", "%}"), ("{#", "#}")];
+    let first = |text: &str| {
+        let begins = tags.iter().filter_map(|tag| Some((text.find(tag.0)?, tag)));
+        begins.min_by_key(|(at, _)| *at)
+    };
+    while let Some((at, (begin, end))) = first(rest) {
+        let inner = &rest[at + begin.len()..];
+        let length = inner.find(end).unwrap_or(inner.len());
+        let code = &inner[..length];
+        rest = inner.get(length + end.len()..).unwrap_or("");
+        if *begin == "{%" && code.trim_matches(['-', '+', ' ']) == "raw" {
+            let after = rest.find("endraw").unwrap_or(rest.len());
+            rest = rest.get(after..).unwrap_or("");
+        } else if *begin != "{#" {
+            found.push(code);
+        }
+    }
+    found
+}
+
+/// Returns the names behind `|`, outside of texts in quotes.
+fn filters(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut quote = None;
+    let mut letters = code.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match (quote, letter) {
+            (Some(_), '\\') => drop(letters.next()),
+            (Some(open), _) if letter == open => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '|') => {
+                let name = code[at + 1..].trim_start();
+                let is_part = |c: char| c.is_alphanumeric() || c == '_';
+                let end = name.find(|c| !is_part(c)).unwrap_or(name.len());
+                found.extend(Some(&name[..end]).filter(|name| !name.is_empty()));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the error of a filter that does not exist. The language tells it only when the filter is
+/// applied.
+fn known_filter(env: &Environment<'_>, name: &str) -> Result<(), Error> {
+    match env.compile_expression(&format!("0|{name}"))?.eval(()) {
+        Err(error) if error.kind() == ErrorKind::UnknownFilter => {
+            let text = format!("`{name}` is not a filter");
+            Err(Error::new(ErrorKind::UnknownFilter, text))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -163,6 +163,6 @@ fn texts(value: &Value, found: &mut Vec<TemplateSource>) {
     }
 }
 
-fn place(at: Location) -> String {
+pub(super) fn place(at: Location) -> String {
     format!("line {} column {}", at.line(), at.column())
 }

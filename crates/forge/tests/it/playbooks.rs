@@ -389,7 +389,7 @@ fn a_mistake_of_syntax_is_called_an_error_once() {
     ran.code(2);
     let first = ran.stderr.lines().next().unwrap_or_default();
     assert!(
-        first.contains("bad.yaml: line 1 column 1: unknown field `turns`"),
+        first.contains("bad.yaml: line 1 column 8: unknown field `turns`"),
         "{first}"
     );
     assert_eq!(ran.stderr.matches("error:").count(), 1, "{}", ran.stderr);

@@ -412,7 +412,7 @@ fn a_dry_run_shows_and_does_nothing() {
         "  model: scripted:play.yaml\n",
         "  model: anthropic:small\n",
         "max_turns 7",
-        "  network: off\n",
+        "  network: off (`network.allow` names hosts)\n",
         "  shell: 3 rules\n",
         "  runner: prefer_local\n",
         "deleting in /workspace (",
@@ -445,6 +445,36 @@ fn arguments_that_no_tool_takes_are_told_before_the_run() {
         assert_eq!(ran.stderr.matches(warning).count(), times, "{}", ran.stderr);
         assert!(
             !ran.stderr.contains("line 4, `read_file`: `odd`"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn turns_for_unknown_workers_are_told_before_the_run() {
+    for (named, told) in [
+        (
+            "mian",
+            Some("turns for the unknown worker `mian`; did you mean `main`?"),
+        ),
+        ("zzz", Some("turns for the unknown worker `zzz`\n")),
+        ("echo", None),
+    ] {
+        let world = world(&format!(
+            "version: 1\nworkers:\n  main: [{{ say: done }}]\ncases:\n  {named}: [{{ input: a, turns: [] }}]\n"
+        ));
+        world.write("workers/echo.worker", "---\nname: echo\n---\nGo.\n");
+        let ran = world.forge(&["--trust", "run"]);
+        let count = ran.stderr.matches("turns for the unknown worker").count();
+        assert_eq!(
+            count,
+            usize::from(told.is_some()),
+            "{named}: {}",
+            ran.stderr
+        );
+        assert!(
+            told.is_none_or(|told| ran.stderr.contains(told)),
             "{}",
             ran.stderr
         );

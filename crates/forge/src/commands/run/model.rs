@@ -118,7 +118,7 @@ fn choose_typed(
     // A file named on the command line or in the environment is found from here, one named in a
     // project from the project.
     if let Some(named) = typed {
-        let mut finder = ModelFactory::new(project, Path::new("."), &mut keys);
+        let mut finder = ModelFactory::new(project, workers, Path::new("."), &mut keys);
         let entry = finder.find(named)?;
         return Ok(RunModels {
             others: Arc::clone(&entry),
@@ -129,7 +129,7 @@ fn choose_typed(
             secrets: keys.secrets(),
         });
     }
-    let mut finder = ModelFactory::new(project, project.dir(), &mut keys);
+    let mut finder = ModelFactory::new(project, workers, project.dir(), &mut keys);
     let named = worker.model().or_else(|| project.model());
     let named = named.ok_or_else(|| {
         let missing = CliError::new(ExitKind::Usage, "model.missing", "no model is configured");
@@ -187,6 +187,7 @@ fn callable_workers(project: &Project, worker: &Worker) -> Option<BTreeSet<Strin
 /// Makes models of names.
 struct ModelFactory<'a, 'k> {
     project: &'a Project,
+    workers: &'a [Worker],
     /// The directory of playbooks.
     base: &'a Path,
     keys: &'a mut ApiKeys<'k>,
@@ -195,9 +196,15 @@ struct ModelFactory<'a, 'k> {
 }
 
 impl<'a, 'k> ModelFactory<'a, 'k> {
-    fn new(project: &'a Project, base: &'a Path, keys: &'a mut ApiKeys<'k>) -> Self {
+    fn new(
+        project: &'a Project,
+        workers: &'a [Worker],
+        base: &'a Path,
+        keys: &'a mut ApiKeys<'k>,
+    ) -> Self {
         ModelFactory {
             project,
+            workers,
             base,
             keys,
             attempts: AttackAttempts::default(),
@@ -259,6 +266,16 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         for complaint in playbook.unknown_arguments(&tools) {
             let at = escape_path(&path);
             self.warnings.push(format!("{at}: {}", escape(&complaint)));
+        }
+        let known: Vec<&str> = self.workers.iter().map(Worker::name).collect();
+        for worker in playbook.workers().filter(|name| !known.contains(name)) {
+            let near = sandbox_config::nearest(worker, known.iter().copied());
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            self.warnings.push(format!(
+                "{}: turns for the unknown worker `{}`{near}",
+                escape_path(&path),
+                escape(worker)
+            ));
         }
         Ok(ScriptedModel::new(file, playbook))
     }
