@@ -263,7 +263,13 @@ impl CliError {
     /// The line for programs.
     pub(crate) fn to_json(&self) -> Value {
         if let Some(diagnostics) = &self.diagnostics {
-            return diagnostics.to_json();
+            let mut object = diagnostics.to_json();
+            if let Some(hint) = &self.hint {
+                let help = object["error"]["help"].as_str();
+                let help = help.map_or_else(|| hint.clone(), |help| format!("{help}\n{hint}"));
+                object["error"]["help"] = help.into();
+            }
+            return object;
         }
         json!({"error": {
             "code": self.code,

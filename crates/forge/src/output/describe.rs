@@ -342,6 +342,9 @@ fn programs_json(rules: &ShellRules) -> Value {
 fn network_of_commands(grant: &Grant) -> String {
     match grant.execution().network_in_containers(grant.network()) {
         Some(why) => format!("{}; {why}", network(grant)),
+        None if *grant.network() == NetworkAccess::Denied => {
+            format!("{} (`network.allow` names hosts)", network(grant))
+        }
         None => network(grant),
     }
 }

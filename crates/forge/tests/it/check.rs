@@ -87,7 +87,7 @@ fn the_table_and_the_tree() {
     network off · shell 1 rule · approval mode tool · delegation up to 5 deep
 
     what commands and file tools are held to
-    network off
+    network off (`network.allow` names hosts)
     unix sockets closed
     environment forge's own variables only
     git repositories are files like others

@@ -553,7 +553,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
       less         block  `echo`: it is not among the programs that may run here  workers/less.worker:3:10     narrower: no cache, no workspace
 
     held to
-      network       off
+      network       off (`network.allow` names hosts)
       unix sockets  closed
       environment   forge's own variables only
       git           repositories are files like others

@@ -42,6 +42,39 @@ fn check(args: &[&str], ran: &Ran, said: &Said) {
     }
 }
 
+/// What a person is advised to do, programs are told too.
+#[test]
+fn every_hint_of_a_failure_is_in_its_object() {
+    let world = World::new(&[(FILE, PROJECT), WORKER]);
+    for args in [
+        &["run", "mian", "hi"][..],
+        &["worker", "show", "mian"],
+        &["explain", "--worker", "mian", "/a"],
+        &["config", "get", "limits.max_turn"],
+        &["log", "show", "nope"],
+        &["review", "show"],
+        &["-c", "limits.max_turn=1", "check"],
+        &["allow", "--remove", "nope", "--yes"],
+        &["init", "../home"],
+    ] {
+        let text = world.forge(&[&["--trust"], args].concat());
+        let hints = text.stderr.lines().filter_map(|line| {
+            let help = line.trim_start().strip_prefix("= help: ");
+            help.or_else(|| line.strip_prefix("hint: "))
+        });
+        let ran = world.forge(&[&["--trust", "--json"], args].concat());
+        assert_eq!(text.code, ran.code, "{args:?}");
+        let last = ran.stderr.lines().last().unwrap_or_default();
+        let object: Value = serde_json::from_str(last).unwrap();
+        let help = object["error"]["help"].as_str().unwrap_or_default();
+        let hints: Vec<&str> = hints.collect();
+        assert!(!hints.is_empty(), "{args:?}: {}", text.stderr);
+        for hint in hints {
+            assert!(help.contains(hint), "{args:?}: no {hint:?} in {last}");
+        }
+    }
+}
+
 #[test]
 fn one_object_and_one_line() {
     let rows: &[(&[&str], Said)] = &[
