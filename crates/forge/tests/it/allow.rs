@@ -207,6 +207,36 @@ fn what_a_rule_lets_run_is_told_before_it_is_written() {
     assert!(!of_host.stderr.contains("no shell"), "{}", of_host.stderr);
 }
 
+/// A shell leaves the `~` behind a colon alone.
+#[test]
+fn a_directory_of_the_home_directory_is_named_by_a_tilde() {
+    let world = world();
+    let home = world.outside().join("home").canonicalize().unwrap();
+    for dir in ["x", "a b"] {
+        std::fs::create_dir(home.join(dir)).unwrap();
+    }
+    for (rule, below) in [
+        ("read:~/x", Some("x")),
+        ("write: ~/a b", Some("a b")),
+        ("programs:~/x", Some("x")),
+        ("read:~other/x", None),
+        ("read:x", None),
+        ("read:~", None),
+    ] {
+        let ran = world.forge(&["allow", rule, "--yes"]);
+        let (kind, _) = rule.split_once(':').unwrap();
+        let Some(below) = below else {
+            ran.code(2);
+            continue;
+        };
+        ran.code(0);
+        let written = format!("{kind}:{}", home.join(below).display());
+        let text = std::fs::read_to_string(the_file(&world)).unwrap();
+        assert!(text.lines().any(|line| line == written), "{rule}: {text}");
+        world.forge(&["allow", "--remove", rule, "--yes"]).code(0);
+    }
+}
+
 #[test]
 fn a_wrong_rule_is_shown_where_it_is_wrong() {
     let world = world();
@@ -460,7 +490,11 @@ mod asked {
             assert!(shown.contains("+find *"), "{shown}");
             assert!(shown.contains("warning: `find *` runs unasked"), "{shown}");
             terminal.type_text(&format!("{typed}\r"));
-            assert_eq!(terminal.end().code, Some(code), "{typed}");
+            let end = terminal.end();
+            assert_eq!(end.code, Some(code), "{typed}");
+            let shown = format!("{:?}{}", end.stdout, end.screen);
+            let says = shown.contains("nothing was written to");
+            assert_eq!(says, code == 1, "{typed}: {shown}");
             assert_eq!(files(&world).len(), usize::from(code == 0), "{typed}");
         }
     }

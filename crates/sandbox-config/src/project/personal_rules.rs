@@ -370,7 +370,8 @@ fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
             mistake(
                 message,
                 at(text.len() - path.len(), path),
-                "write the whole path",
+                "write the whole path: `forge allow` takes a leading `~` for your home directory, \
+                 and the file has none",
             )
         })?;
         return Ok(PersonalRule::Path(PersonalPath {

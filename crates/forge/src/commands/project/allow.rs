@@ -3,6 +3,7 @@
 //! The change is shown before it is written; the file is replaced whole, under a lock.
 
 use std::io::{BufRead as _, Write as _};
+use std::path::Path;
 
 use sandbox_config::{
     ConfigOrigin, Diagnostic, PersonalRules, Project, TrustedSettings, WithoutFile,
@@ -30,13 +31,12 @@ pub(crate) fn run(
         let rules = file.read()?;
         return file.list(global, ambient, &rules);
     }
-    let chosen;
     let wanted = match args.last {
-        false => &args.rules,
-        true => {
-            chosen = file.choose_refused(global, ambient, args.yes)?;
-            &chosen
+        false => {
+            let rules = args.rules.iter();
+            rules.map(|rule| at_home(rule, ambient)).collect()
         }
+        true => file.choose_refused(global, ambient, args.yes)?,
     };
     if wanted.is_empty() && args.remove.is_none() {
         return Ok(ExitKind::Done);
@@ -46,8 +46,10 @@ pub(crate) fn run(
         let held = if args.yes { Some(file.lock()?) } else { None };
         let rules = file.read()?;
         let new = match &args.remove {
-            None => rules.with(&file.project, wanted)?,
-            Some(rule) => rules.without(rule).ok_or_else(|| no_rule(rule))?,
+            None => rules.with(&file.project, &wanted)?,
+            Some(rule) => rules
+                .without(&at_home(rule, ambient))
+                .ok_or_else(|| no_rule(rule))?,
         };
         if new == rules.text() {
             return file.done(global, "unchanged", None, &[]);
@@ -255,7 +257,10 @@ impl RulesFile {
                 .to_string(),
             )?;
         } else {
-            let mut text = format!("{state}: {}", self.shown());
+            let mut text = match state {
+                "refused" => format!("nothing was written to {}", self.shown()),
+                _ => format!("{state}: {}", self.shown()),
+            };
             if let Some(diff) = diff {
                 text.push('\n');
                 text.push_str(diff.trim_end());
@@ -269,6 +274,24 @@ impl RulesFile {
             "refused" => ExitKind::Negative,
             _ => ExitKind::Done,
         })
+    }
+}
+
+/// Returns a rule as the file has it: the path of a directory that begins with `~` is that of the
+/// home directory. Shells leave the `~` alone behind a colon.
+fn at_home(rule: &str, ambient: &Ambient) -> String {
+    let home = ambient.home.as_deref().and_then(Path::to_str);
+    let (Some(home), Some((kind, path))) = (home, rule.split_once(':')) else {
+        return rule.to_owned();
+    };
+    match path.trim().strip_prefix('~') {
+        Some(rest)
+            if ["read", "write", "programs"].contains(&kind)
+                && (rest.is_empty() || rest.starts_with('/')) =>
+        {
+            format!("{kind}:{home}{rest}")
+        }
+        _ => rule.to_owned(),
     }
 }
 
