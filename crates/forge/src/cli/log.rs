@@ -5,13 +5,26 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]
-    pub(crate) action: LogAction,
+    pub(crate) action: Option<LogAction>,
+}
+
+/// Bound on the runs that are listed, unless another one is given.
+const LISTED_RUNS: usize = 50;
+
+impl LogAction {
+    /// The action of `forge log` alone.
+    pub(crate) const DEFAULT: LogAction = LogAction::List {
+        worker: None,
+        since: None,
+        all: false,
+        limit: LISTED_RUNS,
+    };
 }
 
 /// What to do with the runs that are kept.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogAction {
-    /// The runs, the newest first, and what they came to.
+    /// The runs, the newest first, and what they came to, as `forge log` alone.
     #[command(after_long_help = "\
 Examples:
   forge log list
@@ -28,7 +41,7 @@ Examples:
         #[arg(long)]
         all: bool,
         /// At most so many, the newest.
-        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        #[arg(long, value_name = "COUNT", default_value_t = LISTED_RUNS)]
         limit: usize,
     },
     /// Every call of a run with its reasons.

@@ -112,13 +112,13 @@ pub(crate) struct ExplainArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    pub(crate) action: ConfigAction,
+    pub(crate) action: Option<ConfigAction>,
 }
 
 /// What to show of the configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigAction {
-    /// Everything that holds, as a project file that means the same.
+    /// Everything that holds, as a project file that means the same, as `forge config` alone.
     #[command(after_long_help = "\
 Examples:
   forge config show
@@ -150,13 +150,13 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     #[command(subcommand)]
-    pub(crate) action: WorkerAction,
+    pub(crate) action: Option<WorkerAction>,
 }
 
 /// What to do with the workers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerAction {
-    /// Every worker, and what it holds when a person starts it.
+    /// Every worker, and what it holds when a person starts it, as `forge worker` alone.
     #[command(after_long_help = "Examples:\n  forge worker list\n  forge worker list --json")]
     List,
     /// One worker: what it holds and why, its tools, whom it calls.

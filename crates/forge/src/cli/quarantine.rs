@@ -7,13 +7,13 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 pub(crate) struct QuarantineArgs {
     #[command(subcommand)]
-    pub(crate) action: QuarantineAction,
+    pub(crate) action: Option<QuarantineAction>,
 }
 
 /// What to do with what was taken.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuarantineAction {
-    /// Show what was moved to the quarantine, and when.
+    /// Show what was moved to the quarantine, and when, as `forge quarantine` alone.
     #[command(after_long_help = "\
 Examples:
   forge quarantine list

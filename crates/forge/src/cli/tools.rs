@@ -7,13 +7,13 @@ use crate::cli::ApprovalFlags;
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     #[command(subcommand)]
-    pub(crate) action: ToolsAction,
+    pub(crate) action: Option<ToolsAction>,
 }
 
 /// What to do with the tools.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolsAction {
-    /// The tools that a worker sees.
+    /// The tools that a worker sees, as `forge tools` alone.
     List {
         /// As this worker sees them.
         #[arg(long, value_name = "WORKER")]

@@ -52,7 +52,7 @@ pub(crate) fn run(
             "warning: more than {MAX_ENTRIES} entries: the rest is not listed"
         ));
     }
-    match &args.action {
+    match args.action.as_ref().unwrap_or(&QuarantineAction::List) {
         QuarantineAction::List => list(global, &listing),
         QuarantineAction::Restore { paths, all } => restore(global, &listing, paths, *all),
     }

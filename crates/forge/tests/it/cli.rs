@@ -103,7 +103,7 @@ fn usage_mistakes_exit_2() {
     let world = World::new(&[(FILE, PROJECT)]);
     for args in [
         &["frobnicate"][..],
-        &["tools"],
+        &["image"],
         &["-c", "novalue", "check"],
         &["run", "nobody"],
         &["run", "--model", "gpt-9"],
@@ -129,6 +129,96 @@ fn usage_mistakes_exit_2() {
 }
 
 /// Without an OS sandbox nothing would carry them out.
+/// Every group of commands alone: it lists what it has, or prints its help as a mistake does.
+#[test]
+fn a_group_alone_lists_what_it_has() {
+    const LISTS: [&str; 9] = [
+        "config",
+        "log",
+        "preset",
+        "preset home",
+        "quarantine",
+        "review",
+        "stage",
+        "tools",
+        "worker",
+    ];
+    // `forge mcp` serves.
+    const OTHERS: [&str; 4] = ["", "image", "mcp", "node"];
+    let world = World::new(&[]);
+    let below = |group: &str| -> Vec<String> {
+        let words: Vec<&str> = group.split_whitespace().chain(["--help"]).collect();
+        let help = world.forge(&words).code(0).stdout.clone();
+        let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let names = lines.take_while(|line| line.starts_with("  "));
+        let names = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+        let names = names.filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    };
+    let mut groups: Vec<String> = vec![String::new(), "node".to_owned()];
+    let mut next = 0;
+    while let Some(group) = groups.get(next).cloned() {
+        let named = |name: &String| format!("{group} {name}").trim().to_owned();
+        let names = below(&group);
+        let inner = names.iter().map(named).filter(|one| !below(one).is_empty());
+        groups.extend(inner.collect::<Vec<_>>());
+        next += 1;
+    }
+    groups.sort();
+    let mut known: Vec<&str> = LISTS.iter().chain(&OTHERS).copied().collect();
+    known.sort_unstable();
+    assert_eq!(groups, known);
+    for group in groups.iter().filter(|group| *group != "mcp") {
+        let words: Vec<&str> = group.split_whitespace().collect();
+        let ran = world.forge(&words);
+        let is_list = LISTS.contains(&group.as_str());
+        assert_eq!(
+            ran.code,
+            if is_list { 0 } else { 2 },
+            "{group}: {}",
+            ran.stderr
+        );
+        assert!(is_list || ran.stdout.is_empty(), "{group}: {}", ran.stdout);
+        assert_eq!(
+            ran.stderr.contains("Usage: forge"),
+            !is_list,
+            "{group}: {}",
+            ran.stderr
+        );
+    }
+}
+
+/// The directories of mounts are made for a call, and stay only if it was carried out.
+#[test]
+fn a_call_that_fails_makes_nothing() {
+    let write = ["write_file", "path=/workspace/a/b", "content=x"];
+    for (config, call, code) in [
+        ("", &["nope"][..], 2),
+        ("", &write, 3),
+        ("", &["read_file", "path=/workspace/a"], 1),
+        ("", &["read_file", "pth=/workspace/a"], 2),
+        (
+            "sandbox: { mode: direct, zones: { workspace: { path: w/x } } }",
+            &write,
+            3,
+        ),
+        (
+            "",
+            &["write_file", "path=/workspace/a", "content=x", "--yes"],
+            0,
+        ),
+    ] {
+        let world = World::new(&[]);
+        if !config.is_empty() {
+            world.write(FILE, config);
+        }
+        let before = std::fs::read_dir(world.project()).unwrap().count();
+        world.forge(&[&["tools", "call"], call].concat()).code(code);
+        let after = std::fs::read_dir(world.project()).unwrap().count();
+        assert_eq!(after - before, usize::from(code == 0), "{config} {call:?}");
+    }
+}
+
 #[test]
 fn no_option_is_ignored_without_an_os_sandbox() {
     let world = World::new(&[(FILE, PROJECT)]);

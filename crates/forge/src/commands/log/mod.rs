@@ -30,7 +30,7 @@ pub(crate) fn run(
         .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
     let runs = StoredRuns::read(state)?;
     let project = setup::project_dir(global, ambient);
-    match &args.action {
+    match args.action.as_ref().unwrap_or(&LogAction::DEFAULT) {
         LogAction::List {
             worker,
             since,

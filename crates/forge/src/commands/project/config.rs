@@ -19,7 +19,9 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let loaded = setup::project(global, ambient, None, WithoutFile::DefaultZones);
-    let project = match (loaded, &args.action) {
+    let shown = ConfigAction::Show { origin: false };
+    let action = args.action.as_ref().unwrap_or(&shown);
+    let project = match (loaded, action) {
         // Why: the list of files gives no access, and helps a person decide whether to trust them.
         (Err(failure), ConfigAction::Path) if setup::is_untrusted(&failure) => {
             let (start, without_file) = (None, WithoutFile::DefaultZones);
@@ -28,7 +30,7 @@ pub(crate) fn run(
         (loaded, _) => loaded?,
     };
     let settings = project.settings();
-    let text = match &args.action {
+    let text = match action {
         ConfigAction::Show { .. } if global.json => everything(&project, &settings).to_string(),
         ConfigAction::Show { origin } => settings.to_yaml(*origin),
         ConfigAction::Path => paths(global, &project, ambient),

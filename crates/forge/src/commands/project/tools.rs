@@ -1,11 +1,13 @@
 //! `forge tools list|call`: the tools, exactly as a worker sees them.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_runtime::{CALL_WORKER, Session};
 use forge_tools::{CallRequest, CallResult, Caller, FailureCode, NoRecord, Recorder, Toolbox};
-use sandbox_config::{Grant, Project, WithoutFile, Worker};
+use sandbox_config::{Grant, Mount, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -24,7 +26,8 @@ pub(crate) fn run(
     args: &ToolsArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    match &args.action {
+    let listing = ToolsAction::List { worker: None };
+    match args.action.as_ref().unwrap_or(&listing) {
         ToolsAction::List { worker } => list(global, worker.as_deref(), ambient),
         ToolsAction::Call {
             name,
@@ -90,6 +93,7 @@ fn call(
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let holder = ToolOwner::find(&project, request.worker)?;
     let models = holder.models(request, &arguments, ambient)?;
+    let absent = absent_dirs(&project);
     let run = RunDir::create(&project, ambient, "tools-call", Some(request.name))?;
     let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
     let recorder = Arc::clone(&audit) as Arc<dyn Recorder>;
@@ -107,7 +111,28 @@ fn call(
         Err(_) => "stopped",
     };
     run_dir::seal(&audit, ending)?;
+    if !matches!(&result, Ok(result) if result.code.is_none()) {
+        // Children first. A directory that holds something stays.
+        for dir in absent.iter().rev() {
+            let _is_kept = std::fs::remove_dir(dir);
+        }
+    }
     tell(global, &result?)
+}
+
+/// Returns the directories of mounts that do not exist yet, and those around them. They are made
+/// before a call, and nothing of a call that failed is to stay.
+fn absent_dirs(project: &Project) -> BTreeSet<PathBuf> {
+    let mounts = project
+        .ceiling()
+        .mounts()
+        .filter(|mount| !mount.awaits_run());
+    let around = |mount: &'_ Mount| -> Vec<PathBuf> {
+        let around = mount.host().ancestors();
+        let absent = around.take_while(|dir| !dir.exists());
+        absent.map(Path::to_owned).collect()
+    };
+    mounts.flat_map(around).collect()
 }
 
 /// Returns the arguments of a call as one object.

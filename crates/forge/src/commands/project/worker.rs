@@ -21,7 +21,7 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let (object, text) = match &args.action {
+    let (object, text) = match args.action.as_ref().unwrap_or(&WorkerAction::List) {
         WorkerAction::List => list(&project, ambient.layout())?,
         WorkerAction::Show { name, tree } => show(&project, name, *tree, global, ambient.layout())?,
         WorkerAction::New { name, description } => {
