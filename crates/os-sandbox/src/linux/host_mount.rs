@@ -150,6 +150,8 @@ impl HostMount {
 pub(crate) struct Led {
     pub(crate) below: PathBuf,
     pub(crate) by: String,
+    /// The link in this mount that leads to it, if one does.
+    pub(crate) link: Option<PathBuf>,
 }
 
 /// A repository that is shown for a linked worktree, with the name of the part that is that

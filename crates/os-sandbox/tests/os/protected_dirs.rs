@@ -76,6 +76,10 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("protected directories: a project", project(mechanism));
     report.case("protected directories: read-only", read_only(mechanism));
     report.case("protected directories: links later", later(mechanism));
+    report.case(
+        "protected directories: links repointed",
+        repointed(mechanism),
+    );
     report.case("protected directories: programs", programs(mechanism));
     report.case("protected directories: a worktree", worktree(mechanism));
 }
@@ -191,6 +195,53 @@ fn later(mechanism: Mechanism) -> Result<(), String> {
     ensure(!top.join("scripts/pc").exists(), || {
         format!("{} {}", output.exit, output.stderr.text())
     })
+}
+
+/// A command leads a protected link to a directory of the person's: the link is moved away, and the
+/// directory stays.
+fn repointed(mechanism: Mechanism) -> Result<(), String> {
+    for (link, text, now) in [
+        (".vscode", "editor", "src"),
+        (".vscode", "editor", "src/file"),
+        (".envrc", "editor/file", "src/file"),
+        ("sub/.vscode", "../editor", "../src"),
+        (
+            ".git/hooks/pre-commit",
+            "../../editor/file",
+            "../../src/file",
+        ),
+        (".git/hooks/more", "../../editor", "../../src"),
+        // The command makes it.
+        ("sub/.envrc", "", "../src/file"),
+    ] {
+        let world = World::new(mechanism);
+        let top = world.host("rw");
+        let script = "git init -q; mkdir editor src sub; echo x > editor/file; echo x > src/file
+            test -z \"$2\" || ln -s \"$2\" \"$1\"";
+        person(&top, script, &[link, text])?;
+        let policy = Policy::builder()
+            .git(Git::Commit)
+            .protect(".vscode")
+            .protect(".envrc")
+            .protect(".git/hooks")
+            .mount(&top, "/", Access::ALL);
+        let plan = mechanism.plan(&policy.build().map_err(say)?);
+        let output = Command::new(&plan, "sh")
+            .args(["-c", "ln -sfn \"$2\" \"$1\"", "sh", link, now])
+            .output();
+        let output = output.map_err(say)?;
+        let left = std::fs::read_link(top.join(link)).ok();
+        let is_back = left.as_deref() == Some(Path::new(text)).filter(|_| !text.is_empty());
+        let stays = top.join("src/file").exists() && top.join("editor/file").exists();
+        ensure(is_back && stays, || {
+            let stderr = output.stderr.text();
+            format!(
+                "{link} -> {now}: {left:?}, {stays}, {} {stderr}",
+                output.exit
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// Sockets at any depth below a directory of programs, bound by a relative name.

@@ -312,7 +312,8 @@ pub(crate) fn led(
     };
     for link in links {
         if let Ok(target) = mount.host.join(link).canonicalize() {
-            found.add_host(&target, format!("the link {}", mount.shown(link)));
+            let by = format!("the link {}", mount.shown(link));
+            found.add_host(&target, by, Some(link));
         }
     }
     for git in repositories {
@@ -363,6 +364,7 @@ impl ReferenceCollector<'_> {
                 self.out.led.push(Led {
                     below: file.clone(),
                     by: by.clone(),
+                    link: None,
                 });
             }
         }
@@ -378,10 +380,11 @@ impl ReferenceCollector<'_> {
         };
         let path = self.mount.host.join(&below);
         if let Ok(target) = path.canonicalize() {
-            self.add_host(&target, by.clone());
+            self.add_host(&target, by.clone(), None);
         }
         if path.is_symlink() {
-            self.out.led.push(Led { below, by });
+            let link = None;
+            self.out.led.push(Led { below, by, link });
         }
     }
 
@@ -396,7 +399,7 @@ impl ReferenceCollector<'_> {
         }
     }
 
-    fn add_host(&mut self, target: &Path, by: String) {
+    fn add_host(&mut self, target: &Path, by: String, link: Option<&Path>) {
         let Ok(below) = target.strip_prefix(&self.mount.host) else {
             self.out.elsewhere.push((target.to_owned(), by));
             return;
@@ -410,6 +413,7 @@ impl ReferenceCollector<'_> {
             self.out.led.push(Led {
                 below: below.to_owned(),
                 by,
+                link: link.map(Path::to_owned),
             });
         }
     }

@@ -52,6 +52,8 @@ pub(crate) struct ScanResult {
     pub(crate) found: Vec<GuardedPath>,
     /// Links with protected names, and links in repositories: a link cannot be mounted over.
     pub(crate) links: Vec<PathBuf>,
+    /// Links whose targets are protected: these, and those below protected names.
+    pub(crate) guarded_links: Vec<PathBuf>,
     /// Directories that git recognizes as repositories under any name.
     pub(crate) bare: Vec<PathBuf>,
     /// Local sockets outside of hidden directories.
@@ -145,7 +147,8 @@ pub(crate) fn follow_between(
             .filter_map(|(path, by)| {
                 let below = below(path).filter(|below| !below.as_os_str().is_empty())?;
                 let by = by.clone();
-                Some(Led { below, by })
+                let link = None;
+                Some(Led { below, by, link })
             })
             .collect();
         if !led.is_empty() && mount.led.set(led).is_ok() {
@@ -213,6 +216,7 @@ pub(crate) fn find_but(
             if protect.is_empty() || names.incomplete.is_some() {
                 break;
             }
+            names.guarded_links.extend(links.iter().cloned());
             let mut led = names.follow(mount, &links, &attributes, &mut followed, known);
             led.retain(|led| !sealed_dirs.iter().any(|top| led.starts_with(top)));
             if led.is_empty() {

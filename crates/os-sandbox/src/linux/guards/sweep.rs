@@ -56,6 +56,8 @@ struct MountSnapshot {
     /// Identity of the file behind each name, and `true` if the name is hidden.
     names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
     links: HashMap<PathBuf, OsString>,
+    /// The texts of links whose targets are protected.
+    guarded_links: HashMap<PathBuf, OsString>,
     /// Contents of configuration that the command may change; `None` if it could not be read.
     configs: HashMap<PathBuf, Option<Vec<u8>>>,
     bare: HashSet<PathBuf>,
@@ -213,6 +215,23 @@ impl PostRunScan {
                 let led = after.led.iter().find(|led| led.below == *below);
                 let was_link = before.links.contains_key(below);
                 let offence = self.offence(mount, below, (link, was_link), &after.bare);
+                if offence.is_none()
+                    && let Some(link) = led.and_then(|led| before.repointed_link(mount, led))
+                {
+                    // Its target may be the person's.
+                    let is_own = writable(&self.mounts, &mount.host.join(link));
+                    if is_own && left.insert(link.to_owned()) {
+                        moved = true;
+                        let own = self.offence(mount, link, (true, true), &after.bare);
+                        let pattern = own.map_or_else(|| ".git".to_owned(), |(pattern, _)| pattern);
+                        let why = visible(&format!("it leads to {}", mount.shown(below)));
+                        let taken = take(&mut quarantine, link, pattern, why, findings);
+                        if let (true, Some(text)) = (taken, before.guarded_links.get(link)) {
+                            restore(mount, link, text);
+                        }
+                    }
+                    continue;
+                }
                 let offence = offence.or_else(|| led.and_then(|led| led_offence(mount, led)));
                 let Some((pattern, why)) = offence else {
                     continue;
@@ -420,11 +439,15 @@ impl PostRunScan {
 impl MountSnapshot {
     fn new(mount: &HostMount, names: ScanResult) -> MountSnapshot {
         let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
-        let links = names.links.iter();
+        let texts = |links: Vec<PathBuf>| {
+            let links = links.into_iter();
+            links
+                .filter_map(|link| text(&link).map(|text| (link, text)))
+                .collect()
+        };
         MountSnapshot {
-            links: links
-                .filter_map(|link| Some((link.clone(), text(link)?)))
-                .collect(),
+            links: texts(names.links),
+            guarded_links: texts(names.guarded_links),
             configs: names
                 .configs
                 .into_iter()
@@ -485,6 +508,13 @@ impl MountSnapshot {
                 .unlisted
                 .iter()
                 .any(|unlisted| path.starts_with(unlisted))
+    }
+
+    /// Returns the link that leads to a file, if the command made it or gave it another target.
+    fn repointed_link<'l>(&self, mount: &HostMount, led: &'l Led) -> Option<&'l Path> {
+        let link = led.link.as_deref()?;
+        let now = readlinkat(AT_FDCWD, &mount.host.join(link)).ok();
+        (self.guarded_links.get(link) != now.as_ref()).then_some(link)
     }
 
     fn changed_link(&self, mount: &HostMount, below: &Path) -> bool {
