@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::budget::{Budget, ReviewLimits};
 use crate::diff::{FileDiff, LineDiff, MAX_TEXT_BYTES, as_text};
 use crate::error::{ReviewError, failed, failed_own};
+use crate::git_dirs::judge_again;
 use crate::journal::{
     JOURNAL, Journal, Phase, Site, Step, StepAction, StepOutcome, current_state, modified_at,
 };
@@ -217,6 +218,13 @@ impl OpenReview {
             // No two applies of forge work on one directory at once.
             take_lock(self.dir.lower(&self.lowers, *mount)?, LOCK_ATTEMPTS)?;
         }
+        let mounts = self.dir.review.mounts.iter_mut();
+        for (mount, lower) in mounts.zip(&self.lowers) {
+            if let Some(lower) = lower {
+                judge_again(&mut mount.changes, lower);
+            }
+        }
+        let chosen = self.choose(selection)?;
         let mut plans = self.plan(&chosen, selection, &mut budget)?;
         // From now on the project differs from the copy: the run cannot go on.
         self.dir.drop_copies()?;

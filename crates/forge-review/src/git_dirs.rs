@@ -1,11 +1,16 @@
 //! Directories that git takes for a repository under any name, as the scan after a command without
 //! a review judges them: git obeys their configuration, and follows links in them when it writes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 
 use sandbox_names::git::{GitPathClass, classify};
 
 use crate::path::TreePath;
+use crate::review::{ChangeClass, ReviewedChange};
+use crate::state::PathKind;
+use crate::tree;
 
 /// Directories of a repository in which git follows links when it writes.
 const WRITTEN: [&str; 4] = ["logs", "refs", "objects", "worktrees"];
@@ -73,6 +78,41 @@ impl GitDir {
             | GitPathClass::GitOnly
             | GitPathClass::Container
             | GitPathClass::Unknown => None,
+        }
+    }
+}
+
+/// Judges the changes of a mount again by the project as it is now: another review, or a person, may
+/// have made a part of a repository since the changes were listed.
+pub(crate) fn judge_again(changes: &mut [ReviewedChange], lower: &OwnedFd) {
+    let written = changes.iter().filter(|change| change.after.is_some());
+    let written: BTreeSet<TreePath> = written.map(|change| change.path.clone()).collect();
+    let find = |dir: &TreePath| {
+        let opened = tree::open_below(lower, dir).ok();
+        let was_there = |name: &str| {
+            let found = opened.as_ref().map(|dir| tree::lstat(dir, name.as_ref()));
+            // A name that cannot be inspected counts as present.
+            found.is_some_and(|found| !matches!(found, Ok(None)))
+        };
+        let is_written = |name: &str| written.contains(&dir.join(name.as_ref()));
+        GitDir::find(dir, is_written, was_there)
+    };
+    let mut known: BTreeMap<TreePath, Option<GitDir>> = BTreeMap::new();
+    for change in changes {
+        if matches!(change.class, ChangeClass::Protected { .. }) {
+            continue;
+        }
+        let after = change.after.as_ref();
+        let is_link = after.is_some_and(|after| after.kind == PathKind::Link);
+        let names = change.path.folded_names();
+        let around = std::iter::once(TreePath::default()).chain(change.path.parents());
+        let why = around.into_iter().find_map(|dir| {
+            let found = known.entry(dir).or_insert_with_key(|dir| find(dir));
+            found.as_ref()?.violation(&names, &change.path, is_link)
+        });
+        if let Some(why) = why {
+            let pattern = format!(".git: {why}");
+            change.class = ChangeClass::Protected { pattern };
         }
     }
 }

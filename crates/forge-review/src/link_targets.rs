@@ -1,14 +1,17 @@
-//! Paths of the project to which links with protected names lead: a program reads them by the
-//! protected name, so that a change of one is a change of the name.
+//! Paths of the project to which links with protected names and the configuration of repositories
+//! lead: a program reads them by the protected name, so that a change of one is a change of the name.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Dir, FileType};
 use rustix::io::Errno;
+use sandbox_names::git::ReferenceKind;
+use sandbox_names::git_config::references;
 
 use crate::budget::{Budget, ReviewLimits};
 use crate::classify::ProtectedName;
@@ -21,14 +24,28 @@ use crate::tree;
 /// Links that are followed from one name (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 
-/// A path, and the link with a protected name that leads to it.
+/// Configuration files of one repository that are read.
+const MAX_CONFIGS: usize = 32;
+const MAX_CONFIG_BYTES: u64 = 8 << 20;
+
+/// A path, and the link or the setting that leads to it.
 struct LedPath {
     path: TreePath,
-    link: TreePath,
+    by: String,
 }
 
-/// Marks each change as protected that a link with a protected name leads to. `host` is the path of
-/// the project.
+/// What leads to paths of a project.
+struct LedPaths<'a> {
+    lower: &'a OwnedFd,
+    host: &'a Path,
+    targets: Vec<LedPath>,
+    /// Directories in which git starts programs for files that attributes name.
+    drivers: Vec<LedPath>,
+}
+
+/// Marks each change as protected that a link with a protected name or the configuration of a
+/// repository leads to, and attributes where git has programs for files. `host` is the path of the
+/// project.
 pub(crate) fn protect_targets(
     changes: &mut [ReviewedChange],
     lower: &OwnedFd,
@@ -39,34 +56,13 @@ pub(crate) fn protect_targets(
     if changes.is_empty() {
         return Ok(());
     }
-    let mut targets = Vec::new();
-    let mut budget = Budget::new(limits);
-    let mut queue = VecDeque::from([TreePath::default()]);
-    while let Some(path) = queue.pop_front() {
-        budget.depth(&path)?;
-        let entries = tree::open_below(lower, &path).and_then(|dir| kinds(&dir));
-        let entries = match entries {
-            Ok(entries) => entries,
-            // Commands do not reach it, or it has moved.
-            Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-                continue;
-            }
-            Err(error) => return Err(failed("read", &path)(error)),
-        };
-        for (name, kind) in entries {
-            let path = path.join(&name);
-            budget.entry(&path)?;
-            if kind == FileType::Directory {
-                queue.push_back(path);
-            } else if kind == FileType::Symlink
-                // A repository is recognized by its contents.
-                && name != ".git"
-                && judge(Path::new(&path.to_os_string())).is_some()
-            {
-                follow(lower, host, &path, &mut targets);
-            }
-        }
-    }
+    let mut led = LedPaths {
+        lower,
+        host,
+        targets: Vec::new(),
+        drivers: Vec::new(),
+    };
+    led.walk(judge, limits)?;
     for change in changes {
         let is_dir = |change: &ReviewedChange| {
             let after = change.after.as_ref();
@@ -80,8 +76,14 @@ pub(crate) fn protect_targets(
         if matches!(change.class, ChangeClass::Protected { .. }) {
             continue;
         }
-        if let Some(target) = targets.iter().find(is_led) {
-            let pattern = format!("the link {} leads to it", target.link);
+        let is_attributes =
+            (change.path.names().last()).is_some_and(|name| name == ".gitattributes");
+        let has_driver = |target: &&LedPath| {
+            is_attributes && change.after.is_some() && change.path.starts_with(&target.path)
+        };
+        let target = led.targets.iter().find(is_led);
+        if let Some(target) = target.or_else(|| led.drivers.iter().find(has_driver)) {
+            let pattern = format!("{} leads to it", target.by);
             change.class = ChangeClass::Protected { pattern };
         }
     }
@@ -108,65 +110,205 @@ fn kinds(dir: &OwnedFd) -> rustix::io::Result<Vec<(OsString, FileType)>> {
     Ok(found)
 }
 
-/// Adds the links on the way of a link, and its end, which may be missing. What is outside of the
-/// project is not in a review.
-fn follow(lower: &OwnedFd, host: &Path, link: &TreePath, targets: &mut Vec<LedPath>) {
-    let mut add = |path: &TreePath| {
-        if !path.names().is_empty() && path != link {
-            let (path, link) = (path.clone(), link.clone());
-            targets.push(LedPath { path, link });
-        }
-    };
-    let mut rest: VecDeque<OsString> = link.names().iter().cloned().collect();
-    let mut at = TreePath::default();
-    let mut links = 0;
-    while let Some(name) = rest.pop_front() {
-        if name == ".." {
-            match at.split_last() {
-                Some((above, _)) => at = above,
-                None => return,
-            }
-            continue;
-        }
-        let next = at.join(&name);
-        let dir = tree::open_below(lower, &at);
-        let Ok(found) = dir.and_then(|dir| Ok((tree::lstat(&dir, &name)?, dir))) else {
-            return;
-        };
-        let (Some(stat), dir) = found else {
-            // Only the end is meant, unless the rest of the way leads up again.
-            let is_down = rest.iter().all(|name| name != "..");
-            let end = rest.iter().filter(|_| is_down);
-            return add(&end.fold(next, |path, name| path.join(name)));
-        };
-        match PathKind::of(&stat) {
-            PathKind::Directory => at = next,
-            PathKind::Link => {
-                links += 1;
-                add(&next);
-                let target = tree::read_link(&dir, &name).unwrap_or_default();
-                let target = PathBuf::from(OsString::from_vec(target));
-                let relative = relative_to(host, &target).filter(|_| links <= MAX_LINKS);
-                let Some(relative) = relative else {
-                    return;
-                };
-                if target.is_absolute() {
-                    at = TreePath::default();
+impl LedPaths<'_> {
+    /// Walks the project.
+    fn walk(
+        &mut self,
+        judge: &dyn Fn(&Path) -> Option<ProtectedName>,
+        limits: &ReviewLimits,
+    ) -> Result<(), ReviewError> {
+        let mut budget = Budget::new(limits);
+        let mut queue = VecDeque::from([TreePath::default()]);
+        while let Some(path) = queue.pop_front() {
+            budget.depth(&path)?;
+            let entries = tree::open_below(self.lower, &path).and_then(|dir| kinds(&dir));
+            let entries = match entries {
+                Ok(entries) => entries,
+                // Commands do not reach it, or it has moved.
+                Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                    continue;
                 }
-                for component in relative.components().rev() {
-                    match component {
-                        Component::Normal(name) => rest.push_front(name.to_owned()),
-                        Component::ParentDir => rest.push_front("..".into()),
-                        Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+                Err(error) => return Err(failed("read", &path)(error)),
+            };
+            let has = |own: &str| entries.iter().any(|(name, _)| name == own);
+            if path.names().last().is_some_and(|name| name == ".git")
+                || has("HEAD") && has("config")
+            {
+                self.repository(&path)?;
+            }
+            for (name, kind) in entries {
+                let path = path.join(&name);
+                budget.entry(&path)?;
+                if kind == FileType::Directory {
+                    queue.push_back(path);
+                } else if kind == FileType::Symlink
+                    // A repository is recognized by its contents.
+                    && name != ".git"
+                    && judge(Path::new(&path.to_os_string())).is_some()
+                {
+                    self.follow(&path, &format!("the link {path}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the links on the way of a link, and its end, which may be missing. What is outside of the
+    /// project is not in a review.
+    fn follow(&mut self, link: &TreePath, by: &str) {
+        let (lower, host) = (self.lower, self.host);
+        let mut add = |path: &TreePath| {
+            if !path.names().is_empty() && path != link {
+                let (path, by) = (path.clone(), by.to_owned());
+                self.targets.push(LedPath { path, by });
+            }
+        };
+        let mut rest: VecDeque<OsString> = link.names().iter().cloned().collect();
+        let mut at = TreePath::default();
+        let mut links = 0;
+        while let Some(name) = rest.pop_front() {
+            if name == ".." {
+                match at.split_last() {
+                    Some((above, _)) => at = above,
+                    None => return,
+                }
+                continue;
+            }
+            let next = at.join(&name);
+            let dir = tree::open_below(lower, &at);
+            let Ok(found) = dir.and_then(|dir| Ok((tree::lstat(&dir, &name)?, dir))) else {
+                return;
+            };
+            let (Some(stat), dir) = found else {
+                // Only the end is meant, unless the rest of the way leads up again.
+                let is_down = rest.iter().all(|name| name != "..");
+                let end = rest.iter().filter(|_| is_down);
+                return add(&end.fold(next, |path, name| path.join(name)));
+            };
+            match PathKind::of(&stat) {
+                PathKind::Directory => at = next,
+                PathKind::Link => {
+                    links += 1;
+                    add(&next);
+                    let target = tree::read_link(&dir, &name).unwrap_or_default();
+                    let target = PathBuf::from(OsString::from_vec(target));
+                    let relative = relative_to(host, &target).filter(|_| links <= MAX_LINKS);
+                    let Some(relative) = relative else {
+                        return;
+                    };
+                    if target.is_absolute() {
+                        at = TreePath::default();
+                    }
+                    for component in relative.components().rev() {
+                        match component {
+                            Component::Normal(name) => rest.push_front(name.to_owned()),
+                            Component::ParentDir => rest.push_front("..".into()),
+                            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+                        }
                     }
                 }
-            }
-            PathKind::File | PathKind::Pipe | PathKind::Socket | PathKind::Device => {
-                return add(&next);
+                PathKind::File | PathKind::Pipe | PathKind::Socket | PathKind::Device => {
+                    return add(&next);
+                }
             }
         }
+        add(&at);
     }
-    add(&at);
+
+    /// Adds the paths that the configuration of a repository names.
+    fn repository(&mut self, git: &TreePath) -> Result<(), ReviewError> {
+        let around = match git.split_last() {
+            Some((above, name)) if name == ".git" => above,
+            _ => git.clone(),
+        };
+        let mut files =
+            VecDeque::from(["config", "config.worktree"].map(|name| git.join(name.as_ref())));
+        let mut has_drivers = false;
+        for _ in 0..MAX_CONFIGS {
+            let Some(file) = files.pop_front() else { break };
+            let text = match self.text(&file) {
+                Ok(text) => text,
+                Err(
+                    Errno::ACCESS
+                    | Errno::PERM
+                    | Errno::NOENT
+                    | Errno::NOTDIR
+                    | Errno::LOOP
+                    | Errno::ISDIR,
+                ) => {
+                    continue;
+                }
+                Err(error) => return Err(failed("read", &file)(error)),
+            };
+            let references = references(&text);
+            has_drivers |= references.drivers;
+            for lead in references.paths {
+                let base = match lead.kind {
+                    ReferenceKind::None => continue,
+                    ReferenceKind::Configuration => file.split_last().map(|(above, _)| above),
+                    ReferenceKind::File | ReferenceKind::Program => Some(around.clone()),
+                };
+                let path = Path::new(&lead.path);
+                let Some(path) =
+                    base.and_then(|base| below(&base, relative_to(self.host, path)?, path))
+                else {
+                    continue;
+                };
+                // A word of a command need not be a file.
+                let is_word = lead.kind == ReferenceKind::Program && !lead.path.contains('/');
+                if path.names().is_empty() || is_word && !self.is_file(&path) {
+                    continue;
+                }
+                let by = format!("{file}: {}", lead.by);
+                self.follow(&path, &by);
+                if lead.kind == ReferenceKind::Configuration {
+                    files.push_back(path.clone());
+                }
+                self.targets.push(LedPath { path, by });
+            }
+        }
+        if has_drivers {
+            let by = format!("a program for files in {git}");
+            self.drivers.push(LedPath { path: around, by });
+        }
+        Ok(())
+    }
+
+    /// Returns the text of a file; its beginning, if it is too large for a configuration.
+    fn text(&self, path: &TreePath) -> rustix::io::Result<String> {
+        let (above, name) = path.split_last().ok_or(Errno::NOENT)?;
+        let dir = tree::open_below(self.lower, &above)?;
+        let file = std::fs::File::from(tree::open_file(&dir, name)?);
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn is_file(&self, path: &TreePath) -> bool {
+        let found = path.split_last().and_then(|(above, name)| {
+            let dir = tree::open_below(self.lower, &above).ok()?;
+            tree::lstat(&dir, name).ok()?
+        });
+        found.is_some_and(|stat| PathKind::of(&stat) == PathKind::File)
+    }
+}
+
+/// Returns a path that is written in the directory `base`, by the names alone; `None` above the top.
+fn below(base: &TreePath, relative: &Path, written: &Path) -> Option<TreePath> {
+    let mut names = match written.is_absolute() {
+        true => TreePath::default(),
+        false => base.clone(),
+    };
+    for component in relative.components() {
+        match component {
+            Component::Normal(name) => names = names.join(name),
+            Component::ParentDir => names = names.split_last()?.0,
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(names)
 }
 
 /// Returns the target of a link as a relative path; `None` outside of `host`.

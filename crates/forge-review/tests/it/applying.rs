@@ -36,6 +36,64 @@ fn refused(scene: &Scene, review: &mut OpenReview, selection: &ChangeSelection) 
     error
 }
 
+/// Two reviews, of which neither makes a repository alone.
+#[test]
+fn no_apply_completes_a_repository_that_another_one_began() {
+    // The changes, those that another review applies before, and what is left out of an apply.
+    let rows: [(&[&str], &[&str], &[&str]); 7] = [
+        (
+            &["x/objects/o=1", "x/refs/", "x/a=1"],
+            &["x/HEAD=ref: x"],
+            &["x/objects", "x/objects/o", "x/refs"],
+        ),
+        (
+            &["x/HEAD=ref: x", "x/a=1"],
+            &["x/objects/", "x/refs/"],
+            &["x/HEAD"],
+        ),
+        (&["x/HEAD=ref: x"], &["x/commondir=y"], &["x/HEAD"]),
+        (&["x/commondir=y"], &["x/HEAD=ref: x"], &["x/commondir"]),
+        (
+            &["x/config=[core]", "x/hooks/h=1", "x/a=1"],
+            &["x/HEAD=1", "x/objects/", "x/refs/"],
+            &["x/config", "x/hooks", "x/hooks/h"],
+        ),
+        (&["HEAD=1", "refs/"], &["objects/"], &["HEAD"]),
+        (
+            &["x/a=1", "y/HEAD=1"],
+            &["x/HEAD=1", "x/objects/", "x/refs/"],
+            &[],
+        ),
+    ];
+    for (changed, by_another, skipped) in rows {
+        let scene = Scene::new();
+        lay(&scene.lower(), &["x/src=1", "y/src=1"]);
+        let dir = scene.create();
+        lay(&scene.upper(), changed);
+        let mut review = scene.record(dir);
+        lay(&scene.lower(), by_another);
+        let report = apply(&mut review, &all()).unwrap();
+        let left = report.skipped_protected.iter();
+        let left: Vec<String> = left.map(|(_, path)| path.to_string()).collect();
+        assert_eq!(left, skipped, "{changed:?} {by_another:?}");
+        for path in skipped {
+            assert!(
+                !scene.lower().join(path).exists(),
+                "{path} after {by_another:?}"
+            );
+        }
+        // A person may name them.
+        if !skipped.is_empty() {
+            let named = ChangeSelection {
+                protected: vec![(0, tree_path("."))],
+                ..ChangeSelection::default()
+            };
+            apply(&mut review, &named).unwrap();
+            assert!(skipped.iter().all(|path| scene.lower().join(path).exists()));
+        }
+    }
+}
+
 #[test]
 fn some_paths_now_and_the_rest_later() {
     let scene = Scene::new();

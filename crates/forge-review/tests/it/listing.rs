@@ -246,7 +246,7 @@ fn classes() {
 #[test]
 fn a_list_is_judged_as_the_scan_after_a_command() {
     // The project, the changes, and the protected ones among them.
-    let rows: [(&[&str], &[&str], &[&str]); 14] = [
+    let rows: [(&[&str], &[&str], &[&str]); 22] = [
         (
             &[],
             &[
@@ -333,6 +333,80 @@ fn a_list_is_judged_as_the_scan_after_a_command() {
         ),
         (&["d/e/f=1", "z/", "z/.env->../d/e/f"], &["d=1"], &["d"]),
         (&["d/f=1", "z/", "z/.env->/elsewhere"], &["d/g=1"], &[]),
+        // What the configuration of a repository leads to.
+        (
+            &[
+                ".git/HEAD=1",
+                ".git/config=[core]\n\thooksPath = tools/hooks\n",
+            ],
+            &["tools/hooks/pre-commit=1", "tools/other=1"],
+            &["tools/hooks", "tools/hooks/pre-commit"],
+        ),
+        (
+            &[
+                "s/.git/HEAD=1",
+                "s/.git/config=[include]\n\tpath = ../shared.conf\n",
+                "s/shared.conf=[core]\n\tfsmonitor = tools/watch\n",
+                "s/tools/watch=1",
+            ],
+            &[
+                "s/shared.conf=2",
+                "s/tools/watch=2",
+                "shared.conf=1",
+                "s/f=1",
+            ],
+            &["s/shared.conf", "s/tools/watch"],
+        ),
+        (
+            &[
+                ".git/HEAD=1",
+                ".git/config=[include]\n\tpath = ../conf\n",
+                "conf->real",
+            ],
+            &["real=1"],
+            &["real"],
+        ),
+        (
+            &[
+                "r/HEAD=1",
+                "r/objects/",
+                "r/refs/",
+                "r/config=[include]\n\tpath = more\n",
+            ],
+            &["r/more=1", "more=1"],
+            &["r/more"],
+        ),
+        (
+            &[".git/HEAD=1", ".git/config=[filter \"x\"]\n\tclean = sed\n"],
+            &[
+                ".gitattributes=* filter=x\n",
+                "a/b/.gitattributes=* filter=x\n",
+                "a/c=1",
+            ],
+            &[".gitattributes", "a/b/.gitattributes"],
+        ),
+        (
+            &[
+                "s/.git/HEAD=1",
+                "s/.git/config=[merge \"x\"]\n\tdriver = sed %A\n",
+            ],
+            &["s/.gitattributes=* merge=x\n", ".gitattributes=* merge=x\n"],
+            &["s/.gitattributes"],
+        ),
+        (
+            &[
+                ".git/HEAD=1",
+                ".git/config=[include]\n\tpath = more\n",
+                ".git/more=[diff \"x\"]\n\ttextconv = sed\n",
+            ],
+            &[".gitattributes=* diff=x\n"],
+            &[".gitattributes"],
+        ),
+        (
+            &[".git/HEAD=1", ".git/config=[core]\n\tbare = false\n"],
+            &[".gitattributes=* text=auto\n", "tools/hooks/x=1"],
+            &[],
+        ),
     ];
     for (lower, changed, protected) in rows {
         for in_copy in [false, true] {
