@@ -22,11 +22,7 @@ impl Playbook {
             )));
         }
         let file: PlaybookFile =
-            serde_saphyr::from_str(text).map_err(|error| match structure::mistakes(text) {
-                // One mistake is told with its line of the file.
-                mistakes if mistakes.len() > 1 => PlaybookError(mistakes.join("\n")),
-                _ => syntax_error(&error),
-            })?;
+            serde_saphyr::from_str(text).map_err(|error| structure_error(text, &error))?;
         if file.version.value != 1 {
             return Err(PlaybookError(format!(
                 "`version` is {}; this forge reads version 1",
@@ -88,6 +84,14 @@ impl Playbook {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PlaybookError(String);
+
+/// Returns the error of a file whose structure is wrong. One mistake is told with its line of the file.
+fn structure_error(text: &str, error: &serde_saphyr::Error) -> PlaybookError {
+    match structure::mistakes(text) {
+        mistakes if mistakes.len() > 1 => PlaybookError(mistakes.join("\n")),
+        _ => syntax_error(error),
+    }
+}
 
 /// Returns the parser's error without its own `error:` and name of the file: callers write both.
 fn syntax_error(error: &serde_saphyr::Error) -> PlaybookError {
@@ -151,7 +155,6 @@ workers:
       calls: [{tool: a, arg: {}}, {args: {}}, {tool: b}]
     - say: fine
     - 7
-  other: {say: a}
 cases:
   main:
     - {input: a, whne: b, turns: [{sya: a}]}
@@ -162,15 +165,14 @@ cases:
         line 3 column 9: unknown field `worker`, expected one of version, wire, workers, cases
         line 1 column 10: invalid type: string "one", expected u32
         line 2 column 7: unknown variant `telex`, expected one of `anthropic`, `openai-chat`, `openai-responses`
-        line 11 column 10: not a list (worker `other`)
         line 6 column 7: `calls` 1: unknown field `arg`, expected one of `tool`, `args`, `as`, `for_each`, `attempt`, `stopped`, `promise` (worker `main`, turn 1)
         line 6 column 7: `calls` 2: missing field `tool` (worker `main`, turn 1)
         line 6 column 7: unknown field `says`, expected one of `expect`, `set`, `verbatim`, `thinking`, `say`, `calls`, `stop`, `usage`, `fail`, `stream` (worker `main`, turn 1)
         line 6 column 7: unknown variant `bored`, expected one of `done`, `out_of_tokens`, `refused`, `unknown` (worker `main`, turn 1)
         line 10 column 7: a turn is a mapping of keys (worker `main`, turn 3)
-        line 14 column 7: unknown field `whne`, expected one of input, when, turns (worker `main`, case 1)
-        line 14 column 7: turn 1: unknown field `sya`, expected one of `expect`, `set`, `verbatim`, `thinking`, `say`, `calls`, `stop`, `usage`, `fail`, `stream` (worker `main`, case 1)
-        line 15 column 7: missing field `turns` (worker `main`, case 2)
+        line 13 column 7: unknown field `whne`, expected one of input, when, turns (worker `main`, case 1)
+        line 13 column 7: turn 1: unknown field `sya`, expected one of `expect`, `set`, `verbatim`, `thinking`, `say`, `calls`, `stop`, `usage`, `fail`, `stream` (worker `main`, case 1)
+        line 14 column 7: missing field `turns` (worker `main`, case 2)
         "#);
     }
 

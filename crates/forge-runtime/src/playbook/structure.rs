@@ -2,11 +2,9 @@
 //! first one, so each key is read by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
@@ -19,42 +17,20 @@ const MAX_MISTAKES: usize = 50;
 const KEYS: [&str; 4] = ["version", "wire", "workers", "cases"];
 const CASE_KEYS: [&str; 3] = ["input", "when", "turns"];
 
+type UnreadLists = BTreeMap<String, Vec<Spanned<Value>>>;
+
 /// The file, with turns and cases that are not read yet.
 #[derive(Deserialize)]
 struct UnreadFile {
     version: Option<Spanned<Value>>,
     wire: Option<Spanned<Value>>,
-    workers: Option<BTreeMap<String, Spanned<UnreadList>>>,
-    cases: Option<BTreeMap<String, Spanned<UnreadList>>>,
+    #[serde(default)]
+    workers: UnreadLists,
+    #[serde(default)]
+    cases: UnreadLists,
 }
 
-/// A list; `None` if the file has something else there.
-struct UnreadList(Option<Vec<Spanned<Value>>>);
-
-impl<'de> Deserialize<'de> for UnreadList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = UnreadList;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<UnreadList, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list))
-                    .map(|list| UnreadList(Some(list)))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UnreadList, A::Error> {
-                IgnoredAny::deserialize(MapAccessDeserializer::new(map)).map(|_| UnreadList(None))
-            }
-            fn visit_str<E>(self, _text: &str) -> Result<UnreadList, E> {
-                Ok(UnreadList(None))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-/// Returns the mistakes, a line each; none if they are of another kind.
+/// Returns the mistakes, a line each; none if the file is not made of lists of turns and cases.
 pub(super) fn mistakes(text: &str) -> Vec<String> {
     let keys = serde_saphyr::from_str::<BTreeMap<String, Spanned<IgnoredAny>>>(text);
     let (Ok(keys), Ok(file)) = (keys, serde_saphyr::from_str::<UnreadFile>(text)) else {
@@ -85,38 +61,20 @@ pub(super) fn mistakes(text: &str) -> Vec<String> {
     if file.version.is_none() {
         found.push("missing field `version`".to_owned());
     }
-    for (worker, turn, index) in items(&file.workers, &mut found) {
-        let whose = format!("(worker `{worker}`, turn {index})");
-        let at = place(turn.referenced);
-        let complaints = of_turn(&turn.value).into_iter();
-        found.extend(complaints.map(|complaint| format!("{at}: {complaint} {whose}")));
-    }
-    for (worker, case, index) in items(&file.cases, &mut found) {
-        let whose = format!("(worker `{worker}`, case {index})");
-        let at = place(case.referenced);
-        let complaints = of_case(&case.value).into_iter();
-        found.extend(complaints.map(|complaint| format!("{at}: {complaint} {whose}")));
-    }
+    let mut complain = |lists: &UnreadLists, what: &str, of: &dyn Fn(&Value) -> Vec<String>| {
+        for (worker, list) in lists {
+            for (index, item) in (1..).zip(list) {
+                let at = place(item.referenced);
+                let told = of(&item.value).into_iter();
+                let whose = format!("(worker `{worker}`, {what} {index})");
+                found.extend(told.map(|complaint| format!("{at}: {complaint} {whose}")));
+            }
+        }
+    };
+    complain(&file.workers, "turn", &of_turn);
+    complain(&file.cases, "case", &of_case);
     found.truncate(MAX_MISTAKES);
     found
-}
-
-/// Returns the items of the lists of all workers, counted from 1; complains of what is not a list.
-fn items<'f>(
-    lists: &'f Option<BTreeMap<String, Spanned<UnreadList>>>,
-    found: &mut Vec<String>,
-) -> Vec<(&'f String, &'f Spanned<Value>, usize)> {
-    let mut items = Vec::new();
-    for (worker, list) in lists.iter().flatten() {
-        match &list.value.0 {
-            Some(list) => items.extend((1..).zip(list).map(|(index, one)| (worker, one, index))),
-            None => found.push(format!(
-                "{}: not a list (worker `{worker}`)",
-                place(list.referenced)
-            )),
-        }
-    }
-    items
 }
 
 fn of_case(case: &Value) -> Vec<String> {
