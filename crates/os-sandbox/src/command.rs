@@ -90,12 +90,12 @@ impl Command {
             timeout: None,
             session: Session::New,
             host_proxy: None,
-            reports: ReportLevel::Refused,
+            reports: sandbox.plan().policy().reports(),
         }
     }
 
     /// Sets the attempts that are reported ([`Child::denials`](crate::Child::denials));
-    /// [`ReportLevel::Refused`] by default. With reports, a call that changes a file by its path takes some
+    /// by default those of the policy. With reports, a call that changes a file by its path takes some
     /// microseconds longer, and programs that install a listener of their own
     /// (`SECCOMP_FILTER_FLAG_NEW_LISTENER`, seccomp_unotify(2)) fail with `EBUSY`.
     pub fn reports(mut self, level: ReportLevel) -> Self {

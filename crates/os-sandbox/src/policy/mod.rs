@@ -32,6 +32,7 @@ pub(crate) use system::{BROAD, DEVICES, ETC, PROGRAMS};
 use crate::access::Access;
 use crate::error::Error;
 use crate::promise::Promise;
+use crate::reports::ReportLevel;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -65,6 +66,7 @@ pub struct Policy {
     published_ports: BTreeSet<u16>,
     unix_sockets: UnixSockets,
     survivors: Survivors,
+    reports: ReportLevel,
     programs: Vec<ProgramDir>,
     environment: Environment,
     limits: Limits,
@@ -134,6 +136,13 @@ impl Policy {
     #[must_use]
     pub fn survivors(&self) -> Survivors {
         self.survivors
+    }
+
+    /// Returns the attempts that are reported, unless a command has a level of its own
+    /// ([`Command::reports`](crate::Command::reports)).
+    #[must_use]
+    pub fn reports(&self) -> ReportLevel {
+        self.reports
     }
 
     /// Returns the policy with the configuration of repositories protected like every other file
@@ -718,6 +727,7 @@ pub struct PolicyBuilder {
     published_ports: BTreeSet<u16>,
     unix_sockets: UnixSockets,
     survivors: Survivors,
+    reports: ReportLevel,
     named_sockets: Vec<PathBuf>,
     programs: Vec<(PathBuf, PathBuf)>,
     environment: Environment,
@@ -859,6 +869,12 @@ impl PolicyBuilder {
     /// Sets the local sockets that the command can connect to. Default [`UnixSockets::Closed`].
     pub fn unix_sockets(mut self, sockets: UnixSockets) -> Self {
         self.unix_sockets = sockets;
+        self
+    }
+
+    /// Sets the attempts that are reported. Default [`ReportLevel::Refused`].
+    pub fn reports(mut self, level: ReportLevel) -> Self {
+        self.reports = level;
         self
     }
 
@@ -1081,6 +1097,7 @@ impl PolicyBuilder {
             network: self.network,
             published_ports: self.published_ports,
             survivors: self.survivors,
+            reports: self.reports,
             unix_sockets: sockets::resolve(self.unix_sockets, self.named_sockets)?,
             environment: self.environment,
             git: self.git,

@@ -124,6 +124,23 @@ words! {
     }
 }
 
+words! {
+    /// The attempts of commands that are reported to the receipt, the log and the worker.
+    ///
+    /// ```
+    /// use sandbox_config::{Grant, Trace};
+    /// assert_eq!(Grant::empty().confinement().trace(), Trace::Refused);
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Trace {
+        /// Refused attempts to change files and to use the network.
+        #[default]
+        Refused = "refused",
+        /// Refused reads and executions too, and everything that a command touched.
+        Full = "full",
+    }
+}
+
 /// How commands are confined, besides mounts and network. Children have equal confinement; they
 /// must ask for sockets.
 ///
@@ -145,6 +162,7 @@ pub struct Confinement {
     pub(crate) git: GitMode,
     pub(crate) check_git_config: bool,
     pub(crate) survivors: Survivors,
+    pub(crate) trace: Trace,
     pub(crate) programs: ProgramDirs,
     pub(crate) review: bool,
 }
@@ -184,6 +202,12 @@ impl Confinement {
     #[must_use]
     pub fn reviews_changes(&self) -> bool {
         self.review
+    }
+
+    /// `sandbox.trace`.
+    #[must_use]
+    pub fn trace(&self) -> Trace {
+        self.trace
     }
 
     /// `sandbox.survivors`.

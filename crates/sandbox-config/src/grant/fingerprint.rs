@@ -124,6 +124,8 @@ fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
         git,
         check_git_config,
         survivors,
+        // A report is no right.
+        trace: _,
         programs,
         review,
     } = confinement;

@@ -2,7 +2,7 @@
 
 use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
 
-use crate::grant::confinement::Survivors;
+use crate::grant::confinement::{Survivors, Trace};
 use crate::grant::file_rules::HardLinks;
 use crate::grant::mount::DeclaredMode;
 use crate::grant::verdict::Verdict;
@@ -142,6 +142,10 @@ key_table! {
         /// history and keys are shared only after a yes of its own.
         presets: List(&Like(&PRESET_NAME)), last_layer_wins, default("[]"), trust("always"),
             project_only("name them in a project, or with `--preset`");
+        /// Attempts of commands that are reported. `refused`: refused changes and connections.
+        /// `full`: refused reads and executions too, and every file that was touched, as with
+        /// `forge exec --trace=full`; each open of a file takes some microseconds longer.
+        trace: Trace::SHAPE, last_layer_wins, default("refused");
         /// Treatment of processes that outlive their command. `ended`: they end with it. `left`:
         /// they continue, confined as before, which gives up a boundary.
         survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`"),
@@ -179,6 +183,7 @@ sandbox:
   programs: [/opt/tools/bin]
   presets: [rust]
   unix_sockets: [\"/run/user/1000/agent.sock\"]
+  trace: full
   survivors: ended
 ";
     example "\

@@ -8,7 +8,7 @@ use os_sandbox::{
 use sandbox_network::HostRules;
 
 use crate::grant::Grant;
-use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
+use crate::grant::confinement::{GitMode, Survivors, Trace, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
 use crate::grant::preset::SharedState;
@@ -212,6 +212,10 @@ impl Grant {
                 GitMode::Unaware => os_sandbox::Git::Unaware,
                 GitMode::ReadOnly => os_sandbox::Git::ReadOnly,
                 GitMode::Commit => os_sandbox::Git::Commit,
+            })
+            .reports(match self.confinement.trace {
+                Trace::Refused => os_sandbox::ReportLevel::Refused,
+                Trace::Full => os_sandbox::ReportLevel::Full,
             })
             .survivors(match self.confinement.survivors {
                 Survivors::Ended => os_sandbox::Survivors::Ended,

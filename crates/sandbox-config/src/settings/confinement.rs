@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::confinement::{
-    GitMode, MAX_SOCKETS, SocketRequest, Survivors, UnixSockets, socket_problem,
+    GitMode, MAX_SOCKETS, SocketRequest, Survivors, Trace, UnixSockets, socket_problem,
 };
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
@@ -67,6 +67,9 @@ pub(crate) fn read_sandbox(
             ceiling.confinement.survivors = Survivors::Left;
         }
     }
+    ceiling.confinement.trace = section
+        .word(&mut context.reports, "trace", Trace::WORDS)
+        .unwrap_or_default();
     ceiling.confinement.review = section
         .boolean(&mut context.reports, "review")
         .unwrap_or(false);

@@ -52,7 +52,7 @@ impl CommandBuilder<'_> {
             .args(with_url.unwrap_or_default())
             .args(self.arguments)
             .cwd(self.directory.clone())
-            .reports(report_level(self.args))
+            .reports(report_level(self.args, plan.policy()))
             .stdin(Stdio::Inherit);
         let command = match self.global.json {
             // Standard output is for the object, which holds the command's output.
@@ -99,13 +99,14 @@ impl CommandBuilder<'_> {
     }
 }
 
-/// Returns the degree of the reports about the command.
-pub(super) fn report_level(args: &ExecArgs) -> ReportLevel {
+/// Returns the degree of the reports about the command: that of the project, or the one typed.
+pub(super) fn report_level(args: &ExecArgs, policy: &Policy) -> ReportLevel {
     match args.trace {
         Some(TraceReport::Off) => ReportLevel::Off,
         Some(TraceReport::Full) => ReportLevel::Full,
         Some(TraceReport::All) if args.full => ReportLevel::Full,
-        None | Some(TraceReport::All) => ReportLevel::Refused,
+        Some(TraceReport::All) => ReportLevel::Refused.max(policy.reports()),
+        None => policy.reports(),
     }
 }
 

@@ -69,7 +69,7 @@ impl CommandEnd<'_> {
         if !quiet {
             self.print_refused(home);
         }
-        if report_level(self.args) == ReportLevel::Full {
+        if self.args.trace.is_some() && report_level(self.args, self.policy) == ReportLevel::Full {
             denials::print_grants(receipt, home);
         }
         if !(quiet || self.is_success) {

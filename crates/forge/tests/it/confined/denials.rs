@@ -1,5 +1,9 @@
 //! Lines at the end of `forge exec` about refused attempts.
 
+use std::fs;
+
+use serde_json::Value;
+
 use super::exec::mechanisms;
 use crate::support::World;
 
@@ -167,6 +171,36 @@ fn a_repository_outside_the_mounts_is_named() {
         world
             .forge_in(&tree, &["allow", "--remove", &allowed, "--yes"])
             .code(0);
+    }
+}
+
+/// With `sandbox.trace: full` a refused read is in the lines of a failed command, and in the receipt
+/// with everything that it touched; without, it is in neither.
+#[test]
+fn a_project_can_ask_for_full_reports() {
+    for (settings, is_full) in [
+        ("trace: full", true),
+        ("trace: refused", false),
+        ("review: false", false),
+    ] {
+        let world = World::new(&[(
+            "forge.yaml",
+            &format!("sandbox: {{ root: ., {settings} }}\n"),
+        )]);
+        world.write("a.txt", "alpha\n");
+        fs::write(world.outside().join("notes"), "").unwrap();
+        let outside = world.outside().join("notes").display().to_string();
+        for mechanism in mechanisms(&world) {
+            let command = ["--mechanism", mechanism, "--", "cat", "a.txt", &outside];
+            let ran = world.forge(&[&["exec"][..], &command].concat());
+            let is_told = ran.stderr.contains("refused: read");
+            assert_eq!(is_told, is_full, "{settings}, {mechanism}: {}", ran.stderr);
+            let ran = world.forge(&[&["exec", "--json"][..], &command].concat());
+            let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+            let touched = &object["enforcement"]["touched"];
+            let has = touched.to_string().contains("a.txt");
+            assert_eq!(has, is_full, "{settings}, {mechanism}: {object}");
+        }
     }
 }
 
