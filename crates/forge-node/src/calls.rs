@@ -1,26 +1,25 @@
 //! One call in a node: a file tool, a command, or a file.
 
 use std::io::{Read as _, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use file_sandbox::{SandboxPath, WriteOptions};
 use forge_tools::{
-    CallFailure, CommandLine, CommandRunner, CommandSpec, CommandStdin, ContextSnapshot,
-    FailureCode, ProgramList, ReviewedState,
+    CallFailure, CommandLine, CommandRunner, CommandSpec, CommandStdin, ExitReport, FailureCode,
+    ProgramList, RunningCommand,
 };
-use os_sandbox::Stream;
+use os_sandbox::{Exceeded, Exit, Stream};
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::mpsc;
 
-use crate::connection::MAX_WHOLE_BYTES;
-use crate::frame::{FrameKind, NodeFrame, frames};
+use crate::error::internal;
+use crate::frame::{FrameKind, MAX_WHOLE_BYTES, NodeFrame, frames};
 use crate::message::{
-    FileDone, GetCall, PutCall, RunCall, RunDone, TREE, WireFailure, WireInput, WireReply,
-    WireToolCall,
+    FileDone, GetCall, PutCall, RunCall, RunDone, WireFailure, WireInput, WireReply, WireToolCall,
 };
 use crate::node_state::{NodeState, absent};
-use crate::task::{NodeTask, body};
+use crate::task::NodeTask;
 use crate::usage;
 use crate::window::{CHUNK_BYTES, WINDOW_BYTES, cost, wait};
 
@@ -67,18 +66,18 @@ async fn here<T: DeserializeOwned + Send + 'static>(
     frame: NodeFrame,
     work: TaskWork<T>,
 ) -> Result<Vec<u8>, CallFailure> {
-    let asked: T = body(&frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
+    let asked: T = frame.parse().map_err(internal)?;
     let (shared, call) = (Arc::clone(shared), Arc::clone(call));
     let working = tokio::task::spawn_blocking(move || work(&shared, &call, frame.id, asked));
     working.await.unwrap_or_else(|_| {
-        let stopped = "The tool stopped unexpectedly; nothing else was affected.";
-        Err(CallFailure::new(FailureCode::Internal, stopped))
+        Err(internal(
+            "The tool stopped unexpectedly; nothing else was affected.",
+        ))
     })
 }
 
 fn done(value: &impl serde::Serialize) -> Result<Vec<u8>, CallFailure> {
-    serde_json::to_vec(value)
-        .map_err(|_| CallFailure::new(FailureCode::Internal, "No answer could be made."))
+    serde_json::to_vec(value).map_err(|_| internal("No answer could be made."))
 }
 
 async fn tool(
@@ -86,44 +85,11 @@ async fn tool(
     call: &NodeTask,
     frame: &NodeFrame,
 ) -> Result<Vec<u8>, CallFailure> {
-    let asked: WireToolCall =
-        body(frame).map_err(|why| CallFailure::new(FailureCode::Internal, why))?;
+    let asked: WireToolCall = frame.parse().map_err(internal)?;
     let tools = shared.tools.as_ref().ok_or_else(|| absent("such tool"))?;
-    let path = |text: &str| Ok::<_, CallFailure>(SandboxPath::parse(text)?);
-    let mut paths = Vec::with_capacity(asked.paths.len());
-    for (text, meant) in asked.paths {
-        // As it was requested, where that has an equal meaning.
-        let as_asked = SandboxPath::parse(&text).ok();
-        let meant = match as_asked.filter(|path| path.as_str() == meant) {
-            Some(path) => path,
-            None => path(&meant)?,
-        };
-        paths.push((text, meant));
-    }
-    let mut seen = Vec::with_capacity(asked.seen.len());
-    for (path, hash) in asked.seen {
-        let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
-        let state = match tree.or(hash.as_deref()).map(str::parse) {
-            None => ReviewedState::Missing,
-            Some(Ok(hash)) if tree.is_some() => ReviewedState::Tree(hash),
-            Some(Ok(hash)) => ReviewedState::Bytes(hash),
-            Some(Err(_)) => {
-                return Err(CallFailure::new(
-                    FailureCode::Internal,
-                    "A hash that is none.",
-                ));
-            }
-        };
-        seen.push((path, state));
-    }
-    let snapshot = ContextSnapshot {
-        paths,
-        closed: asked.closed,
-        seen,
-    };
+    let (tool, arguments, context) = asked.read()?;
     let cancel = call.cancel.clone();
-    let reply = tools.run(&asked.tool, &asked.arguments, snapshot, cancel);
-    let reply = reply.await?;
+    let reply = tools.run(&tool, &arguments, context, cancel).await?;
     done(&WireReply::from(reply))
 }
 
@@ -145,74 +111,96 @@ fn run(
         directory: asked.directory,
         ..CommandSpec::new(asked.program, asked.args)
     };
-    let group = shared.control_group.as_deref();
-    let out_of_memory = || group.and_then(usage::out_of_memory);
-    let before = out_of_memory();
+    let memory = NodeMemory::watch(shared.control_group.as_deref());
     let started = match asked.input {
         WireInput::Nothing | WireInput::Said => local.start(start).map(|started| (started, None)),
         WireInput::Piped => local.start_piped(start),
     };
     let (started, stdin) = started.map_err(|failure| hint_at_image(shared, failure))?;
     call.killed_by(started.killer()?);
-    let say = |frame| {
-        // The writer ends everything when its reader is gone.
-        let _gone = shared.out.blocking_send(frame);
-    };
-    say(NodeFrame::new(FrameKind::Started, id, Vec::new()));
-    let mut sink = |stream: Stream, bytes: &[u8]| {
-        let kind = match stream {
-            Stream::Stdout => FrameKind::Stdout,
-            Stream::Stderr => FrameKind::Stderr,
-        };
-        for chunk in bytes.chunks(CHUNK_BYTES) {
-            if wait(call.window.take(chunk.len())).is_some() {
-                say(NodeFrame::new(kind, id, chunk));
-            }
-        }
-    };
+    shared.send(NodeFrame::new(FrameKind::Started, id, Vec::new()));
     let ended = match stdin {
-        None => started.wait(&mut sink),
-        Some(stdin) => {
-            let inbox = call.listen();
-            say(call.grant(WINDOW_BYTES, id));
-            std::thread::scope(|scope| {
-                let feed = || {
-                    feed_input(inbox, stdin, |bytes| {
-                        say(call.grant(cost(bytes), id));
-                    });
-                };
-                let ended = match std::thread::Builder::new().spawn_scoped(scope, feed) {
-                    Ok(_) => started.wait(&mut sink),
-                    Err(_) => Err(CallFailure::new(
-                        FailureCode::Internal,
-                        "Cannot run the command: there is nobody to give it its input.",
-                    )),
-                };
-                call.no_more_input();
-                ended
-            })
-        }
+        None => started.wait(&mut |stream, bytes| send_output(shared, call, id, stream, bytes)),
+        Some(stdin) => wait_feeding(shared, call, id, started, stdin),
     }?;
     for chunk in ended.said.chunks(CHUNK_BYTES) {
-        say(NodeFrame::new(FrameKind::Said, id, chunk));
+        shared.send(NodeFrame::new(FrameKind::Said, id, chunk));
     }
-    // The limit of the node's own group, which the plan does not know: its container's.
-    let ours = || {
-        let limit = group.and_then(usage::memory_limit)?;
-        let failed = ended.exit != os_sandbox::Exit::Code(0);
-        let was = failed && before < out_of_memory();
-        // The lower of the two.
-        was.then(|| {
-            let limit = os_sandbox::Exceeded::Memory(limit);
-            format!("{limit} (limits.memory_mb or docker.mem_limit_mb)")
-        })
-    };
-    let exceeded = ended.exceeded.or_else(ours);
+    let exceeded = ended.exceeded.or_else(|| memory.exceeded(ended.exit));
     done(&RunDone {
-        exit: ended.exit.into(),
+        exit: ended.exit,
         exceeded,
         quarantined: ended.quarantined,
         enforcement: ended.enforcement,
+    })
+}
+
+/// The memory limit of the node's own group, which the plan does not know: its container's.
+struct NodeMemory<'a> {
+    group: Option<&'a Path>,
+    out_of_memory: Option<u64>,
+}
+
+impl NodeMemory<'_> {
+    fn watch(group: Option<&Path>) -> NodeMemory<'_> {
+        NodeMemory {
+            group,
+            out_of_memory: group.and_then(usage::out_of_memory),
+        }
+    }
+
+    /// Returns the limit in words if a failed command reached it.
+    fn exceeded(&self, exit: Exit) -> Option<String> {
+        // The lower of the two.
+        let limit = Exceeded::Memory(self.group.and_then(usage::memory_limit)?);
+        let reached = self.out_of_memory < self.group.and_then(usage::out_of_memory);
+        (reached && exit != Exit::Code(0))
+            .then(|| format!("{limit} (limits.memory_mb or docker.mem_limit_mb)"))
+    }
+}
+
+/// Sends output of a command, as much as the broker's window allows.
+fn send_output(shared: &NodeState, call: &NodeTask, id: u32, stream: Stream, bytes: &[u8]) {
+    let kind = match stream {
+        Stream::Stdout => FrameKind::Stdout,
+        Stream::Stderr => FrameKind::Stderr,
+    };
+    for chunk in bytes.chunks(CHUNK_BYTES) {
+        if wait(call.window.take(chunk.len())).is_some() {
+            shared.send(NodeFrame::new(kind, id, chunk));
+        }
+    }
+}
+
+/// Waits for the end of a command, and gives it the input that the broker sends.
+fn wait_feeding(
+    shared: &NodeState,
+    call: &NodeTask,
+    id: u32,
+    started: Box<dyn RunningCommand>,
+    mut stdin: impl Write + Send,
+) -> Result<ExitReport, CallFailure> {
+    let mut inbox = call.listen();
+    shared.send(call.grant(WINDOW_BYTES, id));
+    let feed = move || {
+        let mut open = true;
+        while let Some(bytes) = inbox.blocking_recv() {
+            // Input that the command no longer reads is taken nevertheless.
+            open = open && stdin.write_all(&bytes).is_ok();
+            shared.send(call.grant(cost(bytes.len()), id));
+        }
+    };
+    std::thread::scope(|scope| {
+        let ended = match std::thread::Builder::new().spawn_scoped(scope, feed) {
+            Ok(_) => {
+                started.wait(&mut |stream, bytes| send_output(shared, call, id, stream, bytes))
+            }
+            Err(_) => Err(internal(
+                "Cannot run the command: there is nobody to give it its input.",
+            )),
+        };
+        call.no_more_input();
+        ended
     })
 }
 
@@ -227,20 +215,6 @@ fn hint_at_image(shared: &NodeState, failure: CallFailure) -> CallFailure {
     }
 }
 
-/// Writes input to a command until its end, and reports the size of each piece.
-fn feed_input(
-    mut inbox: mpsc::UnboundedReceiver<Vec<u8>>,
-    mut stdin: impl Write,
-    taken: impl Fn(usize),
-) {
-    let mut open = true;
-    while let Some(bytes) = inbox.blocking_recv() {
-        // Input that the command no longer reads is taken nevertheless.
-        open = open && stdin.write_all(&bytes).is_ok();
-        taken(bytes.len());
-    }
-}
-
 /// The check that the broker has made, again: a name may lead to another program here.
 fn check_programs(
     shared: &NodeState,
@@ -252,10 +226,17 @@ fn check_programs(
     if shared.programs.is_empty() {
         return Ok(());
     }
-    let unclear = || CallFailure::new(FailureCode::Internal, "A line that was not judged.");
+    let unclear = || internal("A line that was not judged.");
     let line = CommandLine::parse(line).map_err(|_| unclear())?;
     let line = line.in_session_of(state).ok_or_else(unclear)?;
     ProgramList::check(&shared.programs, &line, local.plan().policy())
+}
+
+fn too_large(message: String) -> CallFailure {
+    CallFailure::new(
+        FailureCode::File(file_sandbox::ErrorKind::TooLarge),
+        message,
+    )
 }
 
 fn get(
@@ -267,15 +248,12 @@ fn get(
     let files = shared.files.as_ref().ok_or_else(|| absent("files"))?;
     let path = SandboxPath::parse(&asked.path)?;
     let mut file = files.open(&path)?;
-    let too_large = || {
-        let message = format!("A file of more than {} bytes is not sent.", asked.max_bytes);
-        CallFailure::new(
-            FailureCode::File(file_sandbox::ErrorKind::TooLarge),
-            message,
-        )
+    let oversized = || {
+        let most = asked.max_bytes;
+        too_large(format!("A file of more than {most} bytes is not sent."))
     };
     if file.len() > asked.max_bytes {
-        return Err(too_large());
+        return Err(oversized());
     }
     let (mut hash, mut bytes) = (Sha256::new(), 0_u64);
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -293,15 +271,13 @@ fn get(
         };
         bytes += count as u64;
         if bytes > asked.max_bytes {
-            return Err(too_large());
+            return Err(oversized());
         }
         hash.update(&chunk[..count]);
         if wait(call.window.take(count)).is_none() {
             return Err(CallFailure::cancelled());
         }
-        let _gone = shared
-            .out
-            .blocking_send(NodeFrame::new(FrameKind::Data, id, &chunk[..count]));
+        shared.send(NodeFrame::new(FrameKind::Data, id, &chunk[..count]));
     }
     done(&FileDone {
         bytes,
@@ -319,10 +295,7 @@ fn put(
     let size = usize::try_from(asked.bytes).unwrap_or(usize::MAX);
     if size > MAX_WHOLE_BYTES {
         let message = format!("A file of {size} bytes is not taken, at most {MAX_WHOLE_BYTES}.");
-        return Err(CallFailure::new(
-            FailureCode::File(file_sandbox::ErrorKind::TooLarge),
-            message,
-        ));
+        return Err(too_large(message));
     }
     let files = shared.files.as_ref().ok_or_else(|| absent("files"))?;
     if !asked.plant {
@@ -330,18 +303,14 @@ fn put(
         files.check_file_size(&path, asked.bytes)?;
     }
     let mut inbox = call.listen();
-    let _gone = shared.out.blocking_send(call.grant(WINDOW_BYTES, id));
+    shared.send(call.grant(WINDOW_BYTES, id));
     let mut bytes = Vec::new();
     while let Some(more) = inbox.blocking_recv() {
         if bytes.len() + more.len() > size {
-            return Err(CallFailure::new(
-                FailureCode::Internal,
-                "More came than was said.",
-            ));
+            return Err(internal("More came than was said."));
         }
         bytes.extend_from_slice(&more);
-        let more_room = call.grant(cost(more.len()), id);
-        let _gone = shared.out.blocking_send(more_room);
+        shared.send(call.grant(cost(more.len()), id));
     }
     if call.cancel.is_cancelled() || bytes.len() != size {
         return Err(CallFailure::cancelled());

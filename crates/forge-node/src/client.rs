@@ -5,18 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_tools::{
-    ApprovedCall, CallFailure, ContextSnapshot, Elapsed, ExecutionInfo, FailureCode, Reply,
-    ReviewedState, within,
-};
+use forge_tools::{ApprovedCall, CallFailure, Elapsed, ExecutionInfo, Reply, within};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::connection::{CallEvent, FrameQueue, NodeConnection, garbage, more, read, write};
-use crate::error::{NodeError, ended};
+use crate::connection::{FrameQueue, NodeConnection, garbage, more, read, write};
+use crate::error::{NodeError, ended, internal};
 use crate::frame::{CONNECTION, Decoder, FrameKind, NodeFrame, frames};
-use crate::message::{Hello, NodeReady, PROTOCOL, Stats, TREE, WireReply, WireToolCall};
+use crate::message::{Hello, NodeReady, Stats, WireFailure, WireReply, WireToolCall};
 use crate::setup::Setup;
 
 /// Options of a connection, beside the setup of the node.
@@ -161,36 +159,13 @@ impl NodeClient {
             }
         });
         let preloaded = std::mem::take(&mut setup.preloaded);
-        connection.send(NodeFrame::new(
-            FrameKind::Hello,
-            CONNECTION,
-            bytes(&Hello::ours())?,
-        ));
+        let hello = bytes(&Hello::ours())?;
+        connection.send(NodeFrame::new(FrameKind::Hello, CONNECTION, hello));
         for frame in frames(FrameKind::Setup, CONNECTION, bytes(&setup)?) {
             connection.send(frame);
         }
         let mut decoder = Decoder::default();
-        let hello = first(&mut reader, &mut decoder).await?;
-        let theirs: Hello = match hello.kind {
-            FrameKind::Hello => said(&hello)?,
-            kind => return Err(unexpected(kind)),
-        };
-        if theirs.protocol != PROTOCOL {
-            return Err(NodeError::Version {
-                ours: PROTOCOL,
-                theirs: theirs.protocol,
-                their_program: forge_tools::escape_controls(&theirs.version),
-            });
-        }
-        let answer = first(&mut reader, &mut decoder).await?;
-        let ready: NodeReady = match answer.kind {
-            FrameKind::Ready => said(&answer)?,
-            FrameKind::Refused => {
-                let why: String = said(&answer)?;
-                return Err(NodeError::Refused(forge_tools::escape_controls(&why)));
-            }
-            kind => return Err(unexpected(kind)),
-        };
+        let ready = greeting(&mut reader, &mut decoder).await?;
         tokio::spawn(read(reader, decoder, Arc::clone(&connection.calls)));
         let node = NodeClient {
             inner: Arc::new(NodeInner {
@@ -263,46 +238,15 @@ impl NodeClient {
     /// Has a file tool do its work there.
     pub(crate) async fn call(&self, call: &ApprovedCall) -> Result<Reply, CallFailure> {
         let (spec, context) = (call.spec(), call.context());
-        let ContextSnapshot {
-            paths,
-            closed,
-            seen,
-        } = context.snapshot();
-        let seen = seen.into_iter().map(|(path, state)| {
-            let hash = match state {
-                ReviewedState::Missing => None,
-                ReviewedState::Bytes(hash) => Some(hash.to_string()),
-                ReviewedState::Tree(hash) => Some(format!("{TREE}{hash}")),
-            };
-            (path, hash)
-        });
-        let paths = paths.into_iter();
-        let body = WireToolCall {
-            tool: spec.name.clone(),
-            arguments: call.arguments().to_json(),
-            seen: seen.collect(),
-            paths: paths
-                .map(|(text, path)| (text, path.as_str().to_owned()))
-                .collect(),
-            closed,
-        };
+        let arguments = call.arguments().to_json();
+        let body = WireToolCall::new(spec.name.clone(), arguments, context.snapshot());
         let connection = &self.inner.connection;
         let mut calling = connection.begin(FrameKind::Tool, &body).await?;
         let (place, inside) = (self.inner.place, self.inner.ready.files.clone());
-        let answer = loop {
-            match calling.next().await {
-                CallEvent::Done(body) => break body,
-                CallEvent::Failed(failure) => {
-                    return Err(failure.made_at(place, self.receipt(inside)));
-                }
-                CallEvent::Lost => return Err(self.lost()),
-                // A file tool has none of these.
-                CallEvent::Started
-                | CallEvent::Printed(..)
-                | CallEvent::Said(_)
-                | CallEvent::Data(_) => {}
-            }
-        };
+        let answer = calling.result().await.map_err(|failure| match failure {
+            Some(failure) => failure.made_at(place, self.receipt(inside.clone())),
+            None => self.lost(),
+        })?;
         let reply: WireReply = serde_json::from_slice(&answer).map_err(|_| wrong(&spec.name))?;
         let reply = reply.made_at(place, self.receipt(inside));
         // The reply is shown to a model and recorded, so a reply that is impossible for the tool is
@@ -331,24 +275,46 @@ impl NodeClient {
     pub async fn stats(&self) -> Result<Stats, CallFailure> {
         let connection = &self.inner.connection;
         let mut calling = connection.begin(FrameKind::Stats, &json!({})).await?;
-        loop {
-            match calling.next().await {
-                CallEvent::Done(body) => {
-                    return serde_json::from_slice(&body).map_err(|_| wrong("stats"));
-                }
-                CallEvent::Failed(failure) => return Err(failure.made_at(self.inner.place, None)),
-                CallEvent::Lost => return Err(ended()),
-                CallEvent::Started
-                | CallEvent::Printed(..)
-                | CallEvent::Said(_)
-                | CallEvent::Data(_) => {}
-            }
-        }
+        self.parsed(calling.result().await, "stats")
+    }
+
+    /// Parses the result of a call that is neither a tool's nor a command's.
+    pub(crate) fn parsed<T: DeserializeOwned>(
+        &self,
+        result: Result<Vec<u8>, Option<Box<WireFailure>>>,
+        call: &str,
+    ) -> Result<T, CallFailure> {
+        let body = result.map_err(|failure| match failure {
+            Some(failure) => failure.made_at(self.inner.place, None),
+            None => ended(),
+        })?;
+        serde_json::from_slice(&body).map_err(|_| wrong(call))
     }
 }
 
 fn bytes(value: &impl serde::Serialize) -> Result<Vec<u8>, NodeError> {
     serde_json::to_vec(value).map_err(|error| NodeError::Unsupported(error.to_string()))
+}
+
+/// Reads the first words of a node, until it is ready.
+async fn greeting(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder,
+) -> Result<NodeReady, NodeError> {
+    let hello = first(reader, decoder).await?;
+    match hello.kind {
+        FrameKind::Hello => said::<Hello>(&hello)?.check()?,
+        kind => return Err(unexpected(kind)),
+    }
+    let answer = first(reader, decoder).await?;
+    match answer.kind {
+        FrameKind::Ready => said(&answer),
+        FrameKind::Refused => {
+            let why: String = said(&answer)?;
+            Err(NodeError::Refused(forge_tools::escape_controls(&why)))
+        }
+        kind => Err(unexpected(kind)),
+    }
 }
 
 /// The next frame before anything is called.
@@ -365,24 +331,17 @@ async fn first(
     }
 }
 
-fn said<T: serde::de::DeserializeOwned>(frame: &NodeFrame) -> Result<T, NodeError> {
-    serde_json::from_slice(&frame.body).map_err(|error| NodeError::Garbage {
-        why: format!("{:?}: {error}", frame.kind),
-        said: String::new(),
-    })
+fn said<T: DeserializeOwned>(frame: &NodeFrame) -> Result<T, NodeError> {
+    frame.parse().map_err(NodeError::garbage)
 }
 
 fn unexpected(kind: FrameKind) -> NodeError {
-    NodeError::Garbage {
-        why: format!("{kind:?} where it should say who it is"),
-        said: String::new(),
-    }
+    NodeError::garbage(format!("{kind:?} where it should say who it is"))
 }
 
 /// It sent another answer than requested.
 pub(crate) fn wrong(tool: &str) -> CallFailure {
-    CallFailure::new(
-        FailureCode::Internal,
-        format!("{tool} was called, and what came back is not its answer."),
-    )
+    internal(format!(
+        "{tool} was called, and what came back is not its answer."
+    ))
 }

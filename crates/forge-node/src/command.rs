@@ -246,7 +246,7 @@ impl NodeCommand {
                     let done: RunDone =
                         serde_json::from_slice(&body).map_err(|_| wrong("a command"))?;
                     return Ok(CommandEvent::Ended(ExitReport {
-                        exit: done.exit.into(),
+                        exit: done.exit,
                         exceeded: done
                             .exceeded
                             .map(|limit| forge_tools::escape_controls(&limit)),

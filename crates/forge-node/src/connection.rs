@@ -11,15 +11,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::error::{NodeError, ended};
-use crate::frame::{CONNECTION, Decoder, FrameError, FrameKind, NodeFrame, frames};
+use crate::frame::{
+    BodyParts, CONNECTION, Decoder, FrameError, FrameKind, MAX_WHOLE_BYTES, NodeFrame, frames,
+};
 use crate::message::{WindowMore, WireFailure};
 use crate::window::{SendWindow, WINDOW_BYTES, cost};
 
 /// Most calls at once over one connection.
 pub(crate) const MAX_CALLS: usize = 128;
-
-/// Most bytes of one body, in however many frames it comes.
-pub(crate) const MAX_WHOLE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Most bytes of one read.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
@@ -47,7 +46,7 @@ struct CallEntry {
     /// Bytes of its data that the caller has not taken yet.
     unread: u32,
     said: usize,
-    parts: Vec<u8>,
+    parts: BodyParts,
     /// The window for data to the node.
     window: Arc<SendWindow>,
     started: bool,
@@ -130,25 +129,14 @@ impl CallTable {
 impl CallEntry {
     /// Turns a frame into the event that it completes, if any; returns the mistake in words.
     fn event(&mut self, frame: NodeFrame) -> Result<Option<CallEvent>, String> {
-        let data = matches!(
-            frame.kind,
-            FrameKind::Stdout | FrameKind::Stderr | FrameKind::Data
-        );
-        if data && self.events.is_some() {
-            self.unread = self.unread.saturating_add(cost(frame.body.len()));
-            if self.unread > WINDOW_BYTES {
-                return Err("more data than there is room for".to_owned());
-            }
-        }
-        let broken = |error: serde_json::Error| format!("{:?}: {error}", frame.kind);
         let event = match frame.kind {
             FrameKind::Started if std::mem::replace(&mut self.started, true) => {
                 return Err("a second start of one call".to_owned());
             }
             FrameKind::Started => CallEvent::Started,
-            FrameKind::Stdout => CallEvent::Printed(Stream::Stdout, frame.body),
-            FrameKind::Stderr => CallEvent::Printed(Stream::Stderr, frame.body),
-            FrameKind::Data => CallEvent::Data(frame.body),
+            FrameKind::Stdout => CallEvent::Printed(Stream::Stdout, self.data(frame)?),
+            FrameKind::Stderr => CallEvent::Printed(Stream::Stderr, self.data(frame)?),
+            FrameKind::Data => CallEvent::Data(self.data(frame)?),
             FrameKind::Said => {
                 self.said += frame.body.len();
                 if self.said > ExitReport::MAX_SAID_BYTES {
@@ -157,52 +145,37 @@ impl CallEntry {
                 CallEvent::Said(frame.body)
             }
             FrameKind::Window => {
-                let more: WindowMore = serde_json::from_slice(&frame.body).map_err(broken)?;
-                return match self.window.add(more.bytes) {
-                    true => Ok(None),
-                    false => Err("more room than there can be".to_owned()),
-                };
+                self.window.widen(&frame)?;
+                return Ok(None);
             }
             FrameKind::Part => {
-                if self.parts.len() + frame.body.len() > MAX_WHOLE_BYTES {
+                if self.events.is_some() && !self.parts.add(&frame.body) {
                     return Err("an answer that is too long".to_owned());
-                }
-                if self.events.is_some() {
-                    self.parts.extend_from_slice(&frame.body);
                 }
                 return Ok(None);
             }
-            FrameKind::Done => {
-                let mut body = std::mem::take(&mut self.parts);
-                match body.is_empty() {
-                    true => body = frame.body,
-                    false => body.extend_from_slice(&frame.body),
-                }
-                CallEvent::Done(body)
-            }
+            FrameKind::Done => CallEvent::Done(self.parts.complete(frame.body)),
             FrameKind::Failed => {
-                let mut body = std::mem::take(&mut self.parts);
-                body.extend_from_slice(&frame.body);
-                CallEvent::Failed(Box::new(serde_json::from_slice(&body).map_err(broken)?))
+                let body = self.parts.complete(frame.body);
+                let failure = NodeFrame::new(frame.kind, frame.id, body).parse()?;
+                CallEvent::Failed(Box::new(failure))
             }
-            FrameKind::Hello
-            | FrameKind::Setup
-            | FrameKind::Ready
-            | FrameKind::Refused
-            | FrameKind::Bye
-            | FrameKind::Tool
-            | FrameKind::Run
-            | FrameKind::Get
-            | FrameKind::Put
-            | FrameKind::Stats
-            | FrameKind::Input
-            | FrameKind::InputEnd
-            | FrameKind::Signal
-            | FrameKind::Cancel => {
+            _ => {
                 return Err(format!("{:?}, which no node says here", frame.kind));
             }
         };
         Ok(Some(event))
+    }
+
+    /// Counts data against the window of the caller, which takes it later.
+    fn data(&mut self, frame: NodeFrame) -> Result<Vec<u8>, String> {
+        if self.events.is_some() {
+            self.unread = self.unread.saturating_add(cost(frame.body.len()));
+            if self.unread > WINDOW_BYTES {
+                return Err("more data than there is room for".to_owned());
+            }
+        }
+        Ok(frame.body)
     }
 }
 
@@ -244,7 +217,7 @@ impl NodeConnection {
                 events: Some(events),
                 unread: 0,
                 said: 0,
-                parts: Vec::new(),
+                parts: BodyParts::default(),
                 window: Arc::clone(&window),
                 started: false,
                 _slot: slot,
@@ -305,6 +278,26 @@ impl NodeCall {
         event
     }
 
+    /// Returns the body of the result.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the call; `None` if the node is gone.
+    pub(crate) async fn result(&mut self) -> Result<Vec<u8>, Option<Box<WireFailure>>> {
+        loop {
+            match self.next().await {
+                CallEvent::Done(body) => return Ok(body),
+                CallEvent::Failed(failure) => return Err(Some(failure)),
+                CallEvent::Lost => return Err(None),
+                // The callers expect none of these.
+                CallEvent::Started
+                | CallEvent::Printed(..)
+                | CallEvent::Said(_)
+                | CallEvent::Data(_) => {}
+            }
+        }
+    }
+
     /// Data was taken: the node may send as much more. It is told when it is worth a frame.
     fn took(&mut self, bytes: u32) {
         self.taken += bytes;
@@ -330,7 +323,7 @@ impl Drop for NodeCall {
         if let Some(entry) = under.calls.get_mut(&self.id) {
             // Its place is free once the node says that it has ended.
             entry.events = None;
-            entry.parts = Vec::new();
+            entry.parts = BodyParts::default();
             drop(under);
             self.connection
                 .send(NodeFrame::new(FrameKind::Cancel, self.id, Vec::new()));
@@ -351,10 +344,7 @@ pub(crate) async fn read(
             }
             Ok(Some(frame)) => {
                 if let Err(why) = calls.take(frame) {
-                    break NodeError::Garbage {
-                        why,
-                        said: String::new(),
-                    };
+                    break NodeError::garbage(why);
                 }
                 continue;
             }

@@ -74,6 +74,21 @@ impl From<NodeError> for CallFailure {
     }
 }
 
+impl NodeError {
+    /// The bytes of the other side are valid frames and a mistake.
+    pub(crate) fn garbage(why: impl Into<String>) -> NodeError {
+        NodeError::Garbage {
+            why: why.into(),
+            said: String::new(),
+        }
+    }
+}
+
+/// A failure of the protocol, which nothing that a model does can cause.
+pub(crate) fn internal(message: impl Into<String>) -> CallFailure {
+    CallFailure::new(FailureCode::Internal, message)
+}
+
 /// The node ended in the middle of a call.
 pub(crate) fn ended() -> CallFailure {
     CallFailure::new(

@@ -1,11 +1,11 @@
 //! Files of a node, whole: taken from it and written to it, through its own sandbox.
 
-use file_sandbox::SandboxPath;
-use forge_tools::{CallFailure, FailureCode};
+use file_sandbox::{ContentHash, SandboxPath};
+use forge_tools::CallFailure;
 
 use crate::client::{NodeClient, wrong};
 use crate::connection::CallEvent;
-use crate::error::ended;
+use crate::error::internal;
 use crate::frame::{FrameKind, NodeFrame};
 use crate::message::{FileDone, GetCall, PutCall};
 use crate::window::CHUNK_BYTES;
@@ -28,7 +28,7 @@ impl NodeClient {
         let connection = &self.inner.connection;
         let mut calling = connection.begin(FrameKind::Get, &body).await?;
         let mut bytes = Vec::new();
-        loop {
+        let result = loop {
             match calling.next().await {
                 CallEvent::Data(more) => {
                     bytes.extend_from_slice(&more);
@@ -36,19 +36,16 @@ impl NodeClient {
                         return Err(wrong("a file"));
                     }
                 }
-                CallEvent::Done(body) => {
-                    let done: FileDone =
-                        serde_json::from_slice(&body).map_err(|_| wrong("a file"))?;
-                    let hash = file_sandbox::ContentHash::of(&bytes).to_string();
-                    return match done.sha256 == hash {
-                        true => Ok(bytes),
-                        false => Err(wrong("a file")),
-                    };
-                }
-                CallEvent::Failed(failure) => return Err(failure.made_at(self.place(), None)),
-                CallEvent::Lost => return Err(ended()),
+                CallEvent::Done(body) => break Ok(body),
+                CallEvent::Failed(failure) => break Err(Some(failure)),
+                CallEvent::Lost => break Err(None),
                 CallEvent::Started | CallEvent::Printed(..) | CallEvent::Said(_) => {}
             }
+        };
+        let done: FileDone = self.parsed(result, "a file")?;
+        match done.sha256 == ContentHash::of(&bytes).to_string() {
+            true => Ok(bytes),
+            false => Err(wrong("a file")),
         }
     }
 
@@ -83,27 +80,10 @@ impl NodeClient {
             connection.send(NodeFrame::new(FrameKind::Input, calling.id, chunk));
         }
         connection.send(NodeFrame::new(FrameKind::InputEnd, calling.id, Vec::new()));
-        loop {
-            match calling.next().await {
-                CallEvent::Done(body) => {
-                    let done: FileDone =
-                        serde_json::from_slice(&body).map_err(|_| wrong("a file"))?;
-                    let hash = file_sandbox::ContentHash::of(&bytes).to_string();
-                    return match done.sha256 == hash {
-                        true => Ok(()),
-                        false => Err(CallFailure::new(
-                            FailureCode::Internal,
-                            "What was written is not what was sent.",
-                        )),
-                    };
-                }
-                CallEvent::Failed(failure) => return Err(failure.made_at(self.place(), None)),
-                CallEvent::Lost => return Err(ended()),
-                CallEvent::Started
-                | CallEvent::Printed(..)
-                | CallEvent::Said(_)
-                | CallEvent::Data(_) => {}
-            }
+        let done: FileDone = self.parsed(calling.result().await, "a file")?;
+        match done.sha256 == ContentHash::of(&bytes).to_string() {
+            true => Ok(()),
+            false => Err(internal("What was written is not what was sent.")),
         }
     }
 }

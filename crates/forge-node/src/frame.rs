@@ -4,6 +4,8 @@
 //! A frame is a kind (one byte), the id of the call that it belongs to (four), the length of its
 //! body (four, both big-endian), and the body: JSON for records, raw bytes for data.
 
+use serde::de::DeserializeOwned;
+
 /// Bytes before the body.
 const HEADER_BYTES: usize = 9;
 
@@ -12,6 +14,9 @@ pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// Most bytes of the body of one frame.
 pub(crate) const MAX_BODY_BYTES: usize = MAX_FRAME_BYTES - HEADER_BYTES;
+
+/// Most bytes of one body, in however many frames it comes.
+pub(crate) const MAX_WHOLE_BYTES: usize = 64 * 1024 * 1024;
 
 /// The id of frames that are about no call.
 pub(crate) const CONNECTION: u32 = 0;
@@ -109,23 +114,7 @@ impl FrameKind {
             | FrameKind::Refused
             | FrameKind::Bye => Some(true),
             FrameKind::Part => None,
-            FrameKind::Tool
-            | FrameKind::Run
-            | FrameKind::Get
-            | FrameKind::Put
-            | FrameKind::Stats
-            | FrameKind::Input
-            | FrameKind::InputEnd
-            | FrameKind::Signal
-            | FrameKind::Cancel
-            | FrameKind::Window
-            | FrameKind::Started
-            | FrameKind::Stdout
-            | FrameKind::Stderr
-            | FrameKind::Said
-            | FrameKind::Data
-            | FrameKind::Done
-            | FrameKind::Failed => Some(false),
+            _ => Some(false),
         }
     }
 }
@@ -160,6 +149,11 @@ impl NodeFrame {
         }
     }
 
+    /// Parses the body; returns the mistake in words.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.body).map_err(|error| format!("{:?}: {error}", self.kind))
+    }
+
     /// As bytes. A body that is too long is a mistake of ours: see [`frames`].
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(self.body.len() <= MAX_BODY_BYTES);
@@ -181,6 +175,38 @@ pub(crate) fn frames(kind: FrameKind, id: u32, mut body: Vec<u8>) -> Vec<NodeFra
     }
     frames.push(NodeFrame::new(kind, id, body));
     frames
+}
+
+/// The parts of a body that came so far.
+#[derive(Debug, Default)]
+pub(crate) struct BodyParts(Vec<u8>);
+
+impl BodyParts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a part; `false` if the body is too long.
+    #[must_use]
+    pub(crate) fn add(&mut self, part: &[u8]) -> bool {
+        let fits = self.0.len() + part.len() <= MAX_WHOLE_BYTES;
+        if fits {
+            self.0.extend_from_slice(part);
+        }
+        fits
+    }
+
+    /// Returns the whole body, which ends with `last`.
+    pub(crate) fn complete(&mut self, last: Vec<u8>) -> Vec<u8> {
+        let mut body = std::mem::take(&mut self.0);
+        match body.is_empty() {
+            true => last,
+            false => {
+                body.extend_from_slice(&last);
+                body
+            }
+        }
+    }
 }
 
 /// Makes frames of bytes as they come.

@@ -1,11 +1,15 @@
 //! The bodies of frames that have fields.
 
+use file_sandbox::SandboxPath;
 use forge_tools::{
-    Artifact, CallFailure, Effect, EventKind, ExecutionInfo, FailureCode, PolicyEvent, Reply,
+    Artifact, CallFailure, ContextSnapshot, Effect, EventKind, ExecutionInfo, FailureCode,
+    PolicyEvent, Reply, ReviewedState,
 };
 use os_sandbox::Exit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::error::{NodeError, internal};
 
 /// The version of the protocol between broker and node. Other versions are incompatible.
 pub const PROTOCOL: u32 = 1;
@@ -27,6 +31,22 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
+
+    /// Checks the first word of the other side.
+    ///
+    /// # Errors
+    ///
+    /// It speaks another protocol.
+    pub(crate) fn check(&self) -> Result<(), NodeError> {
+        match self.protocol {
+            PROTOCOL => Ok(()),
+            theirs => Err(NodeError::Version {
+                ours: PROTOCOL,
+                theirs,
+                their_program: forge_tools::escape_controls(&self.version),
+            }),
+        }
+    }
 }
 
 /// A node's answer to its setup.
@@ -38,20 +58,75 @@ pub(crate) struct NodeReady {
     pub(crate) files: Option<Value>,
 }
 
-/// Before the hash of a directory that a person has seen.
-pub(crate) const TREE: &str = "tree:";
-
 /// A call of a file tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WireToolCall {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     /// Files as a person has seen them: the hash, or that there was none.
-    pub(crate) seen: Vec<(String, Option<String>)>,
+    seen: Vec<(String, Option<String>)>,
     /// The meanings of the call's paths when it was judged.
-    pub(crate) paths: Vec<(String, String)>,
+    paths: Vec<(String, String)>,
     /// The mounts in which nothing may be read, by their targets.
-    pub(crate) closed: Vec<String>,
+    closed: Vec<String>,
+}
+
+/// Before the hash of a directory that a person has seen.
+const TREE: &str = "tree:";
+
+impl WireToolCall {
+    pub(crate) fn new(tool: String, arguments: Value, context: ContextSnapshot) -> WireToolCall {
+        let seen = context.seen.into_iter().map(|(path, state)| {
+            let hash = match state {
+                ReviewedState::Missing => None,
+                ReviewedState::Bytes(hash) => Some(hash.to_string()),
+                ReviewedState::Tree(hash) => Some(format!("{TREE}{hash}")),
+            };
+            (path, hash)
+        });
+        let paths = context.paths.into_iter();
+        let paths = paths.map(|(text, path)| (text, path.as_str().to_owned()));
+        WireToolCall {
+            tool,
+            arguments,
+            seen: seen.collect(),
+            paths: paths.collect(),
+            closed: context.closed,
+        }
+    }
+
+    /// Returns the tool, its arguments and their context.
+    ///
+    /// # Errors
+    ///
+    /// A path or a hash is not one.
+    pub(crate) fn read(self) -> Result<(String, Value, ContextSnapshot), CallFailure> {
+        let paths = self.paths.into_iter().map(|(text, meant)| {
+            // As it was requested, where that has an equal meaning.
+            let as_asked = SandboxPath::parse(&text).ok();
+            let meant = match as_asked.filter(|path| path.as_str() == meant) {
+                Some(path) => path,
+                None => SandboxPath::parse(&meant)?,
+            };
+            Ok((text, meant))
+        });
+        let seen = self.seen.into_iter().map(|(path, hash)| {
+            let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
+            let state = match tree.or(hash.as_deref()).map(str::parse) {
+                None => ReviewedState::Missing,
+                Some(Ok(hash)) if tree.is_some() => ReviewedState::Tree(hash),
+                Some(Ok(hash)) => ReviewedState::Bytes(hash),
+                Some(Err(_)) => return Err(internal("A hash that is none.")),
+            };
+            Ok((path, state))
+        });
+        let context = ContextSnapshot {
+            paths: paths.collect::<Result<_, CallFailure>>()?,
+            closed: self.closed,
+            seen: seen.collect::<Result<_, CallFailure>>()?,
+        };
+        Ok((self.tool, self.arguments, context))
+    }
 }
 
 /// A command.
@@ -80,15 +155,16 @@ pub(crate) enum WireInput {
 /// The result of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunDone {
-    pub(crate) exit: WireExit,
+    #[serde(with = "WireExit")]
+    pub(crate) exit: Exit,
     pub(crate) exceeded: Option<String>,
     pub(crate) quarantined: Vec<String>,
     pub(crate) enforcement: Option<Value>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum WireExit {
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Exit", rename_all = "snake_case")]
+enum WireExit {
     Code(i32),
     Signal(i32),
     TimedOut,
@@ -165,13 +241,14 @@ pub(crate) struct WireReply {
 #[derive(Debug, Serialize, Deserialize)]
 struct WireArtifact {
     path: String,
-    effect: WireEffect,
+    #[serde(with = "WireEffect")]
+    effect: Effect,
     bytes: Option<u64>,
     sha256: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Effect", rename_all = "snake_case")]
 enum WireEffect {
     Created,
     Updated,
@@ -180,12 +257,13 @@ enum WireEffect {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct WireEvent {
-    kind: WireKind,
+    #[serde(with = "WireKind")]
+    kind: EventKind,
     detail: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "EventKind", rename_all = "snake_case")]
 enum WireKind {
     Denied,
     Refused,
@@ -208,36 +286,10 @@ pub(crate) struct WireFailure {
 /// Most artifacts and events that one call can have.
 const MAX_LISTED: usize = 1024;
 
-impl From<Exit> for WireExit {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Code(code) => WireExit::Code(code),
-            Exit::Signal(signal) => WireExit::Signal(signal),
-            Exit::TimedOut => WireExit::TimedOut,
-        }
-    }
-}
-
-impl From<WireExit> for Exit {
-    fn from(exit: WireExit) -> Self {
-        match exit {
-            WireExit::Code(code) => Exit::Code(code),
-            WireExit::Signal(signal) => Exit::Signal(signal),
-            WireExit::TimedOut => Exit::TimedOut,
-        }
-    }
-}
-
 impl From<PolicyEvent> for WireEvent {
     fn from(event: PolicyEvent) -> Self {
         WireEvent {
-            kind: match event.event {
-                EventKind::Denied => WireKind::Denied,
-                EventKind::Refused => WireKind::Refused,
-                EventKind::Exceeded => WireKind::Exceeded,
-                EventKind::Quarantined => WireKind::Quarantined,
-                EventKind::Untracked => WireKind::Untracked,
-            },
+            kind: event.event,
             detail: event.detail,
         }
     }
@@ -245,14 +297,7 @@ impl From<PolicyEvent> for WireEvent {
 
 impl From<WireEvent> for PolicyEvent {
     fn from(event: WireEvent) -> Self {
-        let kind = match event.kind {
-            WireKind::Denied => EventKind::Denied,
-            WireKind::Refused => EventKind::Refused,
-            WireKind::Exceeded => EventKind::Exceeded,
-            WireKind::Quarantined => EventKind::Quarantined,
-            WireKind::Untracked => EventKind::Untracked,
-        };
-        PolicyEvent::new(kind, event.detail)
+        PolicyEvent::new(event.kind, event.detail)
     }
 }
 
@@ -264,11 +309,7 @@ impl From<Artifact> for WireArtifact {
     fn from(artifact: Artifact) -> Self {
         WireArtifact {
             path: artifact.path,
-            effect: match artifact.effect {
-                Effect::Created => WireEffect::Created,
-                Effect::Updated => WireEffect::Updated,
-                Effect::Deleted => WireEffect::Deleted,
-            },
+            effect: artifact.effect,
             bytes: artifact.bytes,
             sha256: artifact.sha256,
         }
@@ -279,11 +320,7 @@ impl From<WireArtifact> for Artifact {
     fn from(artifact: WireArtifact) -> Self {
         Artifact {
             path: artifact.path,
-            effect: match artifact.effect {
-                WireEffect::Created => Effect::Created,
-                WireEffect::Updated => Effect::Updated,
-                WireEffect::Deleted => Effect::Deleted,
-            },
+            effect: artifact.effect,
             bytes: artifact.bytes,
             sha256: artifact.sha256,
         }

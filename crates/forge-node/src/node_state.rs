@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use file_sandbox::{FileSandbox, Mount};
-use forge_tools::{CallFailure, FailureCode, LocalCommandRunner, ProgramList, RemoteFileTools};
+use forge_tools::{CallFailure, LocalCommandRunner, ProgramList, RemoteFileTools};
 use tokio::sync::mpsc;
 
+use crate::connection::MAX_CALLS;
+use crate::error::internal;
 use crate::frame::NodeFrame;
 use crate::message::Stats;
 use crate::setup::OpenedSetup;
@@ -59,8 +61,23 @@ impl NodeState {
         }
     }
 
+    /// Sends a frame, from a blocking thread. The writer ends everything when its reader is gone.
+    pub(crate) fn send(&self, frame: NodeFrame) {
+        let _gone = self.out.blocking_send(frame);
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<NodeTask>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call; `None` if its id is taken or the calls are too many.
+    pub(crate) fn open(&self, id: u32) -> Option<Arc<NodeTask>> {
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        let mut calls = self.lock();
+        if calls.contains_key(&id) || calls.len() >= MAX_CALLS {
+            return None;
+        }
+        Some(Arc::clone(calls.entry(id).or_default()))
     }
 
     /// A call is over.
@@ -82,5 +99,5 @@ impl NodeState {
 
 /// The node lacks something that the call needs.
 pub(crate) fn absent(what: &str) -> CallFailure {
-    CallFailure::new(FailureCode::Internal, format!("This place has no {what}."))
+    internal(format!("This place has no {what}."))
 }

@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::calls::make;
-use crate::connection::{FrameQueue, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
+use crate::connection::{FrameQueue, garbage, more, write};
 use crate::error::NodeError;
-use crate::frame::{CONNECTION, Decoder, FrameKind, NodeFrame};
-use crate::message::{Hello, NodeReady, PROTOCOL, Stats};
+use crate::frame::{BodyParts, CONNECTION, Decoder, FrameKind, NodeFrame};
+use crate::message::{Hello, NodeReady, Stats};
 use crate::node_state::{NodeCounters, NodeState};
 use crate::setup::{OpenedSetup, Setup};
 use crate::task::NodeTask;
@@ -114,38 +114,26 @@ async fn serve_reading(
     let Some(hello) = next(&mut reader, &mut decoder, &counts).await? else {
         return Ok(());
     };
-    let theirs: Hello = read(&hello, FrameKind::Hello)?;
-    if theirs.protocol != PROTOCOL {
-        return Err(NodeError::Version {
-            ours: PROTOCOL,
-            theirs: theirs.protocol,
-            their_program: forge_tools::escape_controls(&theirs.version),
-        });
-    }
-    let mut body = Vec::new();
+    read::<Hello>(&hello, FrameKind::Hello)?.check()?;
+    let mut parts = BodyParts::default();
     let setup: Setup = loop {
-        let Some(frame) = next(&mut reader, &mut decoder, &counts).await? else {
+        let Some(mut frame) = next(&mut reader, &mut decoder, &counts).await? else {
             return Ok(());
         };
-        body.extend_from_slice(&frame.body);
-        if body.len() > MAX_WHOLE_BYTES {
-            return Err(wrong("a setup that is too long"));
-        }
         if frame.kind != FrameKind::Part {
-            let whole = NodeFrame::new(frame.kind, CONNECTION, std::mem::take(&mut body));
-            break read(&whole, FrameKind::Setup)?;
+            frame.body = parts.complete(frame.body);
+            break read(&frame, FrameKind::Setup)?;
+        }
+        if !parts.add(&frame.body) {
+            return Err(NodeError::garbage("a setup that is too long"));
         }
     };
     let authority = inside.authority;
     let opening = tokio::task::spawn_blocking(move || setup.open(authority));
-    let opened = match opening.await {
-        Ok(Ok(opened)) => opened,
-        Ok(Err(why)) => {
-            say(&out, FrameKind::Refused, &json!(why)).await;
-            return Err(NodeError::Refused(why));
-        }
-        Err(_) => {
-            let why = "it stopped unexpectedly".to_owned();
+    let opened = opening.await;
+    let opened = match opened.unwrap_or_else(|_| Err("it stopped unexpectedly".to_owned())) {
+        Ok(opened) => opened,
+        Err(why) => {
             say(&out, FrameKind::Refused, &json!(why)).await;
             return Err(NodeError::Refused(why));
         }
@@ -192,46 +180,33 @@ async fn calls(
     usage: impl Fn(&mut Stats),
 ) -> Result<(), NodeError> {
     // A body of many frames comes in one piece.
-    let mut parts: (u32, Vec<u8>) = (CONNECTION, Vec::new());
-    while let Some(frame) = next(reader, decoder, &shared.counts).await? {
+    let (mut whose, mut parts) = (CONNECTION, BodyParts::default());
+    while let Some(mut frame) = next(reader, decoder, &shared.counts).await? {
         // Those that are over are let go.
         while tasks.try_join_next().is_some() {}
+        let in_parts = !parts.is_empty() && whose != frame.id;
         match frame.kind {
             FrameKind::Bye => return Ok(()),
             FrameKind::Part => {
-                if parts.0 != frame.id && !parts.1.is_empty() {
-                    return Err(wrong("two bodies at once"));
+                if in_parts {
+                    return Err(NodeError::garbage("two bodies at once"));
                 }
-                parts.0 = frame.id;
-                if parts.1.len() + frame.body.len() > MAX_WHOLE_BYTES {
-                    return Err(wrong("a body that is too long"));
+                whose = frame.id;
+                if !parts.add(&frame.body) {
+                    return Err(NodeError::garbage("a body that is too long"));
                 }
-                parts.1.extend_from_slice(&frame.body);
             }
             FrameKind::Tool
             | FrameKind::Run
             | FrameKind::Get
             | FrameKind::Put
             | FrameKind::Stats => {
-                let mut frame = frame;
-                if !parts.1.is_empty() {
-                    if parts.0 != frame.id {
-                        return Err(wrong("two bodies at once"));
-                    }
-                    let mut body = std::mem::take(&mut parts.1);
-                    body.extend_from_slice(&frame.body);
-                    frame.body = body;
+                if in_parts {
+                    return Err(NodeError::garbage("two bodies at once"));
                 }
-                shared.counts.calls.fetch_add(1, Ordering::Relaxed);
-                let call = {
-                    let mut calls = shared.lock();
-                    if calls.contains_key(&frame.id) || calls.len() >= MAX_CALLS {
-                        return Err(wrong("a call that there cannot be"));
-                    }
-                    let call = Arc::new(NodeTask::default());
-                    calls.insert(frame.id, Arc::clone(&call));
-                    call
-                };
+                frame.body = parts.complete(frame.body);
+                let call = shared.open(frame.id);
+                let call = call.ok_or_else(|| NodeError::garbage("a call that there cannot be"))?;
                 if frame.kind == FrameKind::Stats {
                     let mut stats = shared.stats();
                     usage(&mut stats);
@@ -247,20 +222,12 @@ async fn calls(
                 // It may have ended just now.
                 let call = shared.lock().get(&frame.id).cloned();
                 if let Some(call) = call {
-                    call.take(frame).map_err(wrong)?;
+                    call.take(frame).map_err(NodeError::garbage)?;
                 }
             }
-            FrameKind::Hello
-            | FrameKind::Setup
-            | FrameKind::Ready
-            | FrameKind::Refused
-            | FrameKind::Started
-            | FrameKind::Stdout
-            | FrameKind::Stderr
-            | FrameKind::Said
-            | FrameKind::Data
-            | FrameKind::Done
-            | FrameKind::Failed => return Err(wrong("what no broker says here")),
+            _ => {
+                return Err(NodeError::garbage("what no broker says here"));
+            }
         }
     }
     Ok(())
@@ -318,14 +285,8 @@ async fn next(
 
 fn read<T: DeserializeOwned>(frame: &NodeFrame, kind: FrameKind) -> Result<T, NodeError> {
     if frame.kind != kind {
-        return Err(wrong(format!("{:?} in the place of {kind:?}", frame.kind)));
+        let why = format!("{:?} in the place of {kind:?}", frame.kind);
+        return Err(NodeError::garbage(why));
     }
-    serde_json::from_slice(&frame.body).map_err(|error| wrong(format!("{kind:?}: {error}")))
-}
-
-fn wrong(why: impl Into<String>) -> NodeError {
-    NodeError::Garbage {
-        why: why.into(),
-        said: String::new(),
-    }
+    frame.parse().map_err(NodeError::garbage)
 }

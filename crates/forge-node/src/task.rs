@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use file_sandbox::CancellationToken;
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::frame::{FrameKind, NodeFrame};
@@ -68,15 +67,9 @@ impl NodeTask {
                 self.no_more_input();
                 Ok(())
             }
-            FrameKind::Window => {
-                let more: WindowMore = body(&frame)?;
-                match self.window.add(more.bytes) {
-                    true => Ok(()),
-                    false => Err("more room than there can be".to_owned()),
-                }
-            }
+            FrameKind::Window => self.window.widen(&frame),
             FrameKind::Signal => {
-                let Signal { signal } = body(&frame)?;
+                let Signal { signal } = frame.parse()?;
                 match signal {
                     9 => self.kill(),
                     other => return Err(format!("signal {other}")),
@@ -143,9 +136,4 @@ impl NodeTask {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Parses the body of a frame; returns the mistake in words.
-pub(crate) fn body<T: DeserializeOwned>(frame: &NodeFrame) -> Result<T, String> {
-    serde_json::from_slice(&frame.body).map_err(|error| format!("{:?}: {error}", frame.kind))
 }

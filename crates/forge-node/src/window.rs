@@ -8,6 +8,9 @@ use std::thread::Thread;
 
 use tokio::sync::Semaphore;
 
+use crate::frame::NodeFrame;
+use crate::message::WindowMore;
+
 /// Bytes of one call that may be on their way in one direction.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
 
@@ -35,14 +38,17 @@ impl SendWindow {
         )))
     }
 
-    /// Widens the window. More than any window holds is a mistake of the other side.
-    pub(crate) fn add(&self, bytes: u32) -> bool {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    /// Widens the window by a frame of the other side; returns the mistake in words. More than any
+    /// window holds is one.
+    pub(crate) fn widen(&self, frame: &NodeFrame) -> Result<(), String> {
+        let more: WindowMore = frame.parse()?;
+        let bytes = usize::try_from(more.bytes).unwrap_or(usize::MAX);
         let fits = self.0.available_permits().saturating_add(bytes) <= WINDOW_BYTES as usize;
-        if fits {
-            self.0.add_permits(bytes);
+        if !fits {
+            return Err("more room than there can be".to_owned());
         }
-        fits
+        self.0.add_permits(bytes);
+        Ok(())
     }
 
     /// Closes the window, and wakes waiting senders.
