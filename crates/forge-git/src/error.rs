@@ -195,6 +195,18 @@ impl From<file_sandbox::Error> for GitError {
     }
 }
 
+/// Returns `None` for a result that failed for one of these reasons.
+pub(super) fn unless<T>(
+    result: Result<T, file_sandbox::Error>,
+    reasons: &[file_sandbox::ErrorKind],
+) -> Result<Option<T>, GitError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if reasons.contains(&error.kind()) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Most complaints in one error.
 const MAX_COMPLAINTS: usize = 20;
 

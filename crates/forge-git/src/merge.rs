@@ -1,5 +1,6 @@
 //! Two changes of one text, brought together line by line, as `diff3` does.
 
+use std::iter::Peekable;
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
@@ -85,56 +86,88 @@ fn ends(text: &str) -> Option<LineEnding> {
     }
 }
 
+/// One side of a merge, as far as it is merged.
+struct MergeSide<'a> {
+    lines: &'a [&'a str],
+    edits: Peekable<std::vec::IntoIter<Edit>>,
+    /// The next line.
+    at: usize,
+    /// The end of the present region in these lines, and of its last edit in the base's.
+    end: usize,
+    base_end: usize,
+    changed: bool,
+}
+
+impl<'a> MergeSide<'a> {
+    fn new(base: &[&str], lines: &'a [&'a str]) -> MergeSide<'a> {
+        MergeSide {
+            lines,
+            edits: edits(base, lines).into_iter().peekable(),
+            at: 0,
+            end: 0,
+            base_end: 0,
+            changed: false,
+        }
+    }
+
+    /// Returns the line of the base at which the next edit begins.
+    fn next_edit(&mut self) -> Option<usize> {
+        self.edits.peek().map(|edit| edit.base.start)
+    }
+
+    /// Begins a region at `start` of the base, behind so many unchanged lines.
+    fn begin_region(&mut self, start: usize, unchanged: usize) {
+        self.at += unchanged;
+        (self.end, self.base_end, self.changed) = (self.at, start, false);
+    }
+
+    /// Adds the next edit to the region if it touches it; `end` is the region's end in the base.
+    fn extend_region(&mut self, end: &mut usize) -> bool {
+        let Some(edit) = self.edits.next_if(|edit| edit.base.start <= *end) else {
+            return false;
+        };
+        self.end += edit.base.start - self.base_end + edit.new.len();
+        self.base_end = edit.base.end;
+        *end = edit.base.end.max(*end);
+        self.changed = true;
+        true
+    }
+
+    /// Returns the lines of the region, which ends at `end` of the base.
+    fn end_region(&mut self, end: usize) -> &'a [&'a str] {
+        let from = self.at;
+        self.at = self.end + end - self.base_end;
+        &self.lines[from..self.at]
+    }
+}
+
 fn merge_lines(base: &str, ours: &str, theirs: &str, name: &str) -> MergeResult {
     let [base, ours, theirs] = [base, ours, theirs].map(|text| {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         lines
     });
-    let (mine, other) = (edits(&base, &ours), edits(&base, &theirs));
-    let (mut mine, mut other) = (mine.iter().peekable(), other.iter().peekable());
+    let (mut ours, mut theirs) = (MergeSide::new(&base, &ours), MergeSide::new(&base, &theirs));
     let mut merged = MergeResult {
         text: String::new(),
         conflicts: 0,
     };
     let mut at = 0;
-    // How far each side is ahead of the base.
-    let (mut our_at, mut their_at) = (0, 0);
     loop {
-        let starts = [mine.peek(), other.peek()].map(|edit| edit.map(|edit| edit.base.start));
+        let starts = [ours.next_edit(), theirs.next_edit()];
         let Some(start) = starts.into_iter().flatten().min() else {
             merged.text.extend(base[at..].iter().copied());
             return merged;
         };
-        let same = start - at;
         merged.text.extend(base[at..start].iter().copied());
-        our_at += same;
-        their_at += same;
-        // Everything that touches, of either side, is one place.
+        ours.begin_region(start, start - at);
+        theirs.begin_region(start, start - at);
+        // Everything that touches, of either side, is one region.
         let mut end = start;
-        let (mut our_end, mut their_end) = (our_at, their_at);
-        let (mut our_base, mut their_base) = (start, start);
-        let (mut ours_changed, mut theirs_changed) = (false, false);
-        loop {
-            if let Some(edit) = mine.next_if(|edit| edit.base.start <= end) {
-                our_end += edit.base.start - our_base + edit.new.len();
-                our_base = edit.base.end;
-                end = end.max(edit.base.end);
-                ours_changed = true;
-            } else if let Some(edit) = other.next_if(|edit| edit.base.start <= end) {
-                their_end += edit.base.start - their_base + edit.new.len();
-                their_base = edit.base.end;
-                end = end.max(edit.base.end);
-                theirs_changed = true;
-            } else {
-                break;
-            }
-        }
-        our_end += end - our_base;
-        their_end += end - their_base;
-        let (our, their) = (&ours[our_at..our_end], &theirs[their_at..their_end]);
-        if !theirs_changed || our == their {
+        while ours.extend_region(&mut end) || theirs.extend_region(&mut end) {}
+        let (our, their) = (ours.end_region(end), theirs.end_region(end));
+        if !theirs.changed || our == their {
             merged.text.extend(our.iter().copied());
-        } else if !ours_changed {
+        } else if !ours.changed {
             merged.text.extend(their.iter().copied());
         } else {
             merged.conflicts += 1;
@@ -144,7 +177,7 @@ fn merge_lines(base: &str, ours: &str, theirs: &str, name: &str) -> MergeResult 
             push_lines(&mut merged.text, their);
             merged.text.push_str(&format!(">>>>>>> {name}\n"));
         }
-        (at, our_at, their_at) = (end, our_end, their_end);
+        at = end;
     }
 }
 

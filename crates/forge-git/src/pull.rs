@@ -3,12 +3,12 @@
 //! Everything that can be refused is refused before anything is written. Each write is noted before
 //! it is made, so that after any end of a pull the next one tells its own files from edited ones.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath, WriteOptions};
 use forge_tools::escape_controls;
 
-use super::error::{GitError, GitErrorKind};
+use super::error::{GitError, GitErrorKind, unless};
 use super::merge::merge;
 use super::names::ObjectId;
 use super::pull_index::{PullDestination, PullIndex, PulledEntry};
@@ -191,9 +191,10 @@ fn targets(
     for from in wanted.files.keys() {
         let to = request.into.join(from.as_str())?;
         files.check_write(&to)?;
-        let local = match files.stat(&to) {
-            Ok(stat) if stat.kind == EntryKind::File => Some(files.hash(&to)?),
-            Ok(stat) => {
+        let local = match unless(files.stat(&to), &[ErrorKind::NotFound])? {
+            None => None,
+            Some(stat) if stat.kind == EntryKind::File => Some(files.hash(&to)?),
+            Some(stat) => {
                 let (path, kind) = (escape_controls(to.as_str()), stat.kind.as_str());
                 return Err(GitError::new(
                     GitErrorKind::Refused,
@@ -201,8 +202,6 @@ fn targets(
                 )
                 .hint("Move it away, or pull to another directory."));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error.into()),
         };
         targets.push(PullTarget {
             from: from.clone(),
@@ -229,30 +228,11 @@ impl Pull<'_> {
         let place = place(self.request);
         let index = self.store.index(&place)?;
         let gone = self.gone(&index, wanted)?;
-        let mut bases = HashMap::with_capacity(targets.len());
-        let mut begun = Vec::with_capacity(targets.len());
-        for (target, theirs) in targets.iter().zip(&contents) {
-            let hash = ContentHash::of(theirs);
-            self.store.keep_pulled(hash, theirs)?;
-            let row = index.files.get(&target.from);
-            let base = match (&target.local, row) {
-                (Some(local), Some(row)) => row.base_of(local),
-                (None, _) | (_, None) => None,
-            };
-            let about_to = PulledEntry {
-                base: base.or(row.and_then(PulledEntry::last)),
-                next: Some(hash),
-                bytes: theirs.len() as u64,
-            };
-            bases.insert(target.from.clone(), base);
-            begun.push((target.from.clone(), about_to));
-        }
-        self.store.note(&place, &begun)?;
+        let bases = self.begin(&index, &targets, &contents)?;
         let (all, mut pulled, mut failed) =
             (targets.len(), Vec::with_capacity(targets.len()), None);
         let mut done = Vec::with_capacity(targets.len());
-        for (target, theirs) in targets.into_iter().zip(contents) {
-            let base = bases.get(&target.from).copied().flatten();
+        for ((target, theirs), base) in targets.into_iter().zip(contents).zip(bases) {
             match self.put(&target, &theirs, base) {
                 Ok((outcome, bytes)) => {
                     let row = PulledEntry {
@@ -280,6 +260,35 @@ impl Pull<'_> {
             None => Ok((pulled, gone)),
             Some(error) => Err(error.after(&before(&pulled, all))),
         }
+    }
+
+    /// Notes the contents that are about to be written; returns the base of each target.
+    fn begin(
+        &self,
+        index: &PullIndex,
+        targets: &[PullTarget],
+        contents: &[Vec<u8>],
+    ) -> Result<Vec<Option<ContentHash>>, GitError> {
+        let mut bases = Vec::with_capacity(targets.len());
+        let mut begun = Vec::with_capacity(targets.len());
+        for (target, theirs) in targets.iter().zip(contents) {
+            let hash = ContentHash::of(theirs);
+            self.store.keep_pulled(hash, theirs)?;
+            let row = index.files.get(&target.from);
+            let base = match (&target.local, row) {
+                (Some(local), Some(row)) => row.base_of(local),
+                (None, _) | (_, None) => None,
+            };
+            let about_to = PulledEntry {
+                base: base.or(row.and_then(PulledEntry::last)),
+                next: Some(hash),
+                bytes: theirs.len() as u64,
+            };
+            bases.push(base);
+            begun.push((target.from.clone(), about_to));
+        }
+        self.store.note(&index.place, &begun)?;
+        Ok(bases)
     }
 
     /// Returns the files that were pulled here, still exist, and are no longer in the branch.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::address::Repo;
-use super::error::GitError;
+use super::error::{GitError, unless};
 use super::names::BranchName;
 use super::repo_path::RepoPath;
 use super::store::StagedStore;
@@ -175,16 +175,11 @@ impl StagedStore {
 
     /// A content that was pulled; none where it is gone, another one, or too long to be merged.
     pub(super) fn pulled(&self, hash: ContentHash) -> Result<Option<Vec<u8>>, GitError> {
-        match self
+        let bytes = self
             .files()
-            .read_bytes(&content_at(hash)?, MAX_CONTENT_BYTES)
-        {
-            Ok(bytes) => Ok((ContentHash::of(&bytes) == hash).then_some(bytes)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TooLarge) => {
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
+            .read_bytes(&content_at(hash)?, MAX_CONTENT_BYTES);
+        let bytes = unless(bytes, &[ErrorKind::NotFound, ErrorKind::TooLarge])?;
+        Ok(bytes.filter(|bytes| ContentHash::of(bytes) == hash))
     }
 
     /// Keeps a content to be merged with later.
@@ -238,10 +233,9 @@ impl StagedStore {
         self.files().write(&mark, "", WriteOptions::new())?;
         let contents = SandboxPath::parse("/pulled/contents")?;
         let options = ListOptions::new().pattern("*/*").max_entries(MAX_SWEPT);
-        let listing = match self.files().list(&contents, options) {
-            Ok(listing) => listing,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
+        let listing = self.files().list(&contents, options);
+        let Some(listing) = unless(listing, &[ErrorKind::NotFound])? else {
+            return Ok(());
         };
         for entry in listing.entries {
             let at = contents.join(&entry.name)?;
@@ -259,10 +253,9 @@ impl StagedStore {
     fn places(&self) -> Result<Vec<(SandboxPath, Option<SystemTime>)>, GitError> {
         let dir = SandboxPath::parse("/pulled/places")?;
         let options = ListOptions::new().max_entries(4 * MAX_PLACES);
-        let listing = match self.files().list(&dir, options) {
-            Ok(listing) => listing,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
+        let listing = self.files().list(&dir, options);
+        let Some(listing) = unless(listing, &[ErrorKind::NotFound])? else {
+            return Ok(Vec::new());
         };
         let mut places = Vec::with_capacity(listing.entries.len());
         for entry in listing.entries {
@@ -275,13 +268,9 @@ impl StagedStore {
 
     /// Returns `None` if it is missing, or not an index of ours.
     fn read_index(&self, at: &SandboxPath) -> Result<Option<PullIndex>, GitError> {
-        match self.files().read_bytes(at, MAX_INDEX_BYTES) {
-            Ok(text) => Ok(self.parse_index(&text)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TooLarge) => {
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
+        let text = self.files().read_bytes(at, MAX_INDEX_BYTES);
+        let text = unless(text, &[ErrorKind::NotFound, ErrorKind::TooLarge])?;
+        Ok(text.and_then(|text| self.parse_index(&text)))
     }
 
     fn parse_index(&self, text: &[u8]) -> Option<PullIndex> {

@@ -103,6 +103,31 @@ impl PushApproval {
         self
     }
 
+    fn check_commit(&self, commit: &StagedCommit) -> Result<(), GitError> {
+        match commit.digest() == self.digest {
+            true => Ok(()),
+            false => Err(GitError::new(
+                GitErrorKind::NotAgreed,
+                format!("{} is no longer what was agreed to.", commit.id()),
+            )),
+        }
+    }
+
+    fn check_destination(&self, commit: &StagedCommit, now: &PushPreview) -> Result<(), GitError> {
+        let as_shown = self.onto.as_ref().is_none_or(|shown| shown == now);
+        if as_shown || matches!(now, PushPreview::There(_)) {
+            return Ok(());
+        }
+        Err(GitError::new(
+            GitErrorKind::Moved,
+            format!(
+                "Branch '{}' has moved since {} was shown; nothing was pushed.",
+                commit.branch, commit.id
+            ),
+        )
+        .hint("Push again: it is shown with what is there now."))
+    }
+
     /// The commit that was agreed to.
     #[must_use]
     pub fn id(&self) -> &StagedId {
@@ -184,24 +209,9 @@ impl<R: GitRepositories> GitService<R> {
     ) -> Result<PushReport, GitError> {
         let id = approval.id.clone();
         let commit = self.on_store(move |store| store.expect(&id)).await?;
-        if commit.digest() != approval.digest {
-            return Err(GitError::new(
-                GitErrorKind::NotAgreed,
-                format!("{} is no longer what was agreed to.", commit.id()),
-            ));
-        }
+        approval.check_commit(&commit)?;
         let outlook = self.fits(&commit, if_moved).await?;
-        let told = approval.onto.as_ref();
-        if told.is_some_and(|told| *told != outlook) && !matches!(outlook, PushPreview::There(_)) {
-            return Err(GitError::new(
-                GitErrorKind::Moved,
-                format!(
-                    "Branch '{}' has moved since {} was shown; nothing was pushed.",
-                    commit.branch, commit.id
-                ),
-            )
-            .hint("Push again: it is shown with what is there now."));
-        }
+        approval.check_destination(&commit, &outlook)?;
         let parent = match outlook {
             PushPreview::There(made) => return Ok(self.pushed(&commit, made, true).await),
             PushPreview::AsStaged => commit.base.clone(),

@@ -1,15 +1,14 @@
 //! Staging: checks the files, compares them with the branch, and copies their present state.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
+use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath};
 use forge_tools::{Redactor, escape_controls};
 
 use super::collisions::check_collisions;
 use super::difference::difference;
-use super::error::{GitError, GitErrorKind, refused};
+use super::error::{GitError, GitErrorKind, refused, unless};
 use super::names::ObjectId;
 use super::push::{MAX_SHOWN_BYTES, question};
 use super::repo_path::RepoPath;
@@ -33,6 +32,47 @@ struct LoadedFile {
     content: Option<Vec<u8>>,
     /// `true` if it may be executed here.
     executable: bool,
+}
+
+impl LoadedFile {
+    fn read(
+        files: &FileSandbox,
+        asked: &SandboxPath,
+        path: RepoPath,
+        max_bytes: u64,
+    ) -> Result<LoadedFile, GitError> {
+        let Some(stat) = unless(files.stat(asked), &[ErrorKind::NotFound])? else {
+            // A worker that could not have removed the file does not stage its removal just because
+            // it cannot see it: it may be hidden.
+            files.check_write(asked).map_err(|error| match error.kind() {
+                ErrorKind::ReadOnly => GitError::new(
+                    GitErrorKind::File(error.kind()),
+                    format!(
+                        "Cannot stage '{asked}': no such file can be read, and a file of this name \
+                         may not be taken away."
+                    ),
+                ),
+                _ => error.into(),
+            })?;
+            return Ok(LoadedFile {
+                path,
+                content: None,
+                executable: false,
+            });
+        };
+        if stat.kind != EntryKind::File {
+            let (name, kind) = (escape_controls(asked.asked()), stat.kind.as_str());
+            let error = GitError::new(GitErrorKind::Invalid, format!("'{name}' is a {kind}."));
+            return Err(error.hint("Name the files themselves."));
+        }
+        Ok(LoadedFile {
+            path,
+            content: Some(files.read_bytes(asked, max_bytes)?),
+            executable: stat
+                .unix_mode
+                .is_some_and(|mode| mode & OWNER_EXECUTES != 0),
+        })
+    }
 }
 
 impl<R: GitRepositories> GitService<R> {
@@ -66,19 +106,9 @@ impl<R: GitRepositories> GitService<R> {
             .repositories
             .contents(&request.repo, &known, self.rules.limits.total_bytes)
             .await?;
-        let store = self.rules.store.clone();
-        let redactor = Arc::clone(&self.rules.redactor);
+        let rules = self.rules.clone();
         spawn_blocking(move || {
-            let mut before = before.into_iter();
-            let until = Instant::now() + DIFF_TIME;
-            let (mut staged, mut contents) = (Vec::new(), Vec::new());
-            for (file, entry) in read.into_iter().zip(entries) {
-                let old = entry.as_ref().and_then(|_| before.next());
-                let compared = (file, entry.as_ref(), old);
-                if let Some(file) = compare(compared, &mut contents, &redactor, until)? {
-                    staged.push(file);
-                }
-            }
+            let (staged, contents) = compare_all(read, entries, before, &rules.redactor)?;
             if staged.is_empty() {
                 return Err(GitError::new(
                     GitErrorKind::Invalid,
@@ -86,7 +116,7 @@ impl<R: GitRepositories> GitService<R> {
                 )
                 .hint("Nothing is staged; there is nothing to do."));
             }
-            staged.sort_by(|one, other| one.path.cmp(&other.path));
+            let store = &rules.store;
             let (id, created_at_ns) = store.next_id()?;
             let commit = StagedCommit {
                 id,
@@ -98,19 +128,22 @@ impl<R: GitRepositories> GitService<R> {
                 files: staged,
                 pushing: None,
             };
-            // A commit that cannot be shown whole cannot be agreed to.
-            if let Some(why) = question(&commit).truncation_reason_within(MAX_SHOWN_BYTES) {
-                return Err(GitError::new(
-                    GitErrorKind::TooLarge,
-                    format!("Nothing is staged, since nobody could push it: {why}."),
-                )
-                .hint("Stage fewer files at once, each a commit of its own."));
-            }
+            check_can_be_shown(&commit)?;
             store.put(&commit, &contents)?;
             Ok(commit)
         })
         .await
     }
+}
+
+/// A commit that cannot be shown whole cannot be agreed to.
+fn check_can_be_shown(commit: &StagedCommit) -> Result<(), GitError> {
+    let Some(why) = question(commit).truncation_reason_within(MAX_SHOWN_BYTES) else {
+        return Ok(());
+    };
+    let why = format!("Nothing is staged, since nobody could push it: {why}.");
+    let error = GitError::new(GitErrorKind::TooLarge, why);
+    Err(error.hint("Stage fewer files at once, each a commit of its own."))
 }
 
 /// Returns the entry of the branch at each path, if each is allowed.
@@ -148,12 +181,12 @@ impl StagingRules {
         })
     }
 
-    /// Checks every name before any content is read, and says all that is wrong at once.
-    fn read(
+    /// Returns the paths in the repository, each once, and says all that is wrong with their names
+    /// at once.
+    fn paths<'a>(
         &self,
-        files: &FileSandbox,
-        request: &StageRequest,
-    ) -> Result<Vec<LoadedFile>, GitError> {
+        request: &'a StageRequest,
+    ) -> Result<Vec<(&'a SandboxPath, RepoPath)>, GitError> {
         if request.files.is_empty() || request.files.len() > self.limits.files {
             return Err(GitError::new(
                 GitErrorKind::TooLarge,
@@ -178,47 +211,21 @@ impl StagingRules {
             }
         }
         refused(GitErrorKind::Refused, complaints)?;
+        Ok(paths)
+    }
 
+    /// Checks every name before any content is read.
+    fn read(
+        &self,
+        files: &FileSandbox,
+        request: &StageRequest,
+    ) -> Result<Vec<LoadedFile>, GitError> {
+        let paths = self.paths(request)?;
         let mut total = 0;
         let mut read = Vec::with_capacity(paths.len());
         for (asked, path) in paths {
-            let mut executable = false;
-            let content = match files.stat(asked) {
-                Ok(stat) if stat.kind != EntryKind::File => {
-                    return Err(GitError::new(
-                        GitErrorKind::Invalid,
-                        format!(
-                            "'{}' is a {}.",
-                            escape_controls(asked.asked()),
-                            stat.kind.as_str()
-                        ),
-                    )
-                    .hint("Name the files themselves."));
-                }
-                Ok(stat) => {
-                    executable = stat
-                        .unix_mode
-                        .is_some_and(|mode| mode & OWNER_EXECUTES != 0);
-                    Some(files.read_bytes(asked, self.limits.file_bytes)?)
-                }
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    // A worker that could not have removed the file does not stage its removal just
-                    // because it cannot see it: it may be hidden.
-                    files.check_write(asked).map_err(|error| match error.kind() {
-                        ErrorKind::ReadOnly => GitError::new(
-                            GitErrorKind::File(error.kind()),
-                            format!(
-                                "Cannot stage '{asked}': no such file can be read, and a file of \
-                                 this name may not be taken away."
-                            ),
-                        ),
-                        _ => error.into(),
-                    })?;
-                    None
-                }
-                Err(error) => return Err(error.into()),
-            };
-            total += content.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            let file = LoadedFile::read(files, asked, path, self.limits.file_bytes)?;
+            total += file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
             if total > self.limits.total_bytes {
                 return Err(GitError::new(
                     GitErrorKind::TooLarge,
@@ -229,11 +236,7 @@ impl StagingRules {
                 )
                 .hint("Stage them as several commits."));
             }
-            read.push(LoadedFile {
-                path,
-                content,
-                executable,
-            });
+            read.push(file);
         }
         Ok(read)
     }
@@ -263,6 +266,25 @@ fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitErr
             format!("'{path}' is a link or another repository in the branch."),
         )),
     }
+}
+
+/// Compares the files with the branch; returns those that differ, by path, and their contents.
+fn compare_all(
+    read: Vec<LoadedFile>,
+    entries: Vec<Option<TreeEntry>>,
+    before: Vec<Vec<u8>>,
+    redactor: &Redactor,
+) -> Result<(Vec<StagedFile>, Vec<Vec<u8>>), GitError> {
+    let mut before = before.into_iter();
+    let until = Instant::now() + DIFF_TIME;
+    let (mut staged, mut contents) = (Vec::new(), Vec::new());
+    for (file, entry) in read.into_iter().zip(entries) {
+        let old = entry.as_ref().and_then(|_| before.next());
+        let compared = (file, entry.as_ref(), old);
+        staged.extend(compare(compared, &mut contents, redactor, until)?);
+    }
+    staged.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok((staged, contents))
 }
 
 /// Compares one file with the branch; `None` if they are equal.

@@ -12,7 +12,7 @@ use file_sandbox::{
     ContentHash, ErrorKind, FileSandbox, ListOptions, Mode, Mount, SandboxPath, WriteOptions,
 };
 
-use super::error::{GitError, GitErrorKind};
+use super::error::{GitError, GitErrorKind, unless};
 use super::names::{ObjectId, StagedId};
 use super::staged::{DamagedCommit, StagedCommit, StagedList, StoredCommit};
 
@@ -139,13 +139,11 @@ impl StagedStore {
 
     /// A commit; none where nothing of that name is staged.
     pub(crate) fn get(&self, id: &StagedId) -> Result<Option<StagedCommit>, GitError> {
-        let text = match self
+        let text = self
             .files
-            .read_bytes(&self.description(id)?, MAX_KEPT_BYTES)
-        {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
+            .read_bytes(&self.description(id)?, MAX_KEPT_BYTES);
+        let Some(text) = unless(text, &[ErrorKind::NotFound])? else {
+            return Ok(None);
         };
         let mut commit = StoredCommit::read(&text, id)?;
         commit.pushing = self.pushing(id)?;
@@ -174,11 +172,9 @@ impl StagedStore {
     /// The commit of a push that has not returned. Other content in that file is not a commit, so
     /// it is ignored.
     fn pushing(&self, id: &StagedId) -> Result<Option<ObjectId>, GitError> {
-        match self.files.read_bytes(&self.attempt(id)?, MAX_ATTEMPT_BYTES) {
-            Ok(text) => Ok(std::str::from_utf8(&text).ok().and_then(ObjectId::parse)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let text = self.files.read_bytes(&self.attempt(id)?, MAX_ATTEMPT_BYTES);
+        let text = unless(text, &[ErrorKind::NotFound])?.unwrap_or_default();
+        Ok(std::str::from_utf8(&text).ok().and_then(ObjectId::parse))
     }
 
     /// Remembers the commit of a push before it is sent.
@@ -196,30 +192,24 @@ impl StagedStore {
         hash: ContentHash,
         bytes: u64,
     ) -> Result<Vec<u8>, GitError> {
-        let changed = || {
+        // No more is read than there was.
+        let content = self.files.read_bytes(&self.blob(id, hash)?, bytes);
+        let content = unless(content, &[ErrorKind::TooLarge, ErrorKind::NotFound])?;
+        let unchanged = content.filter(|content| ContentHash::of(content) == hash);
+        unchanged.ok_or_else(|| {
             GitError::new(
                 GitErrorKind::Damaged,
                 format!("What was staged in {id} is no longer what it was."),
             )
             .hint("Discard it, and stage the files again.")
-        };
-        // No more is read than there was.
-        match self.files.read_bytes(&self.blob(id, hash)?, bytes) {
-            Ok(content) if ContentHash::of(&content) == hash => Ok(content),
-            Ok(_) => Err(changed()),
-            Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotFound) => {
-                Err(changed())
-            }
-            Err(error) => Err(error.into()),
-        }
+        })
     }
 
     /// Whether it was there.
     pub(crate) fn remove(&self, id: &StagedId) -> Result<bool, GitError> {
-        match self.files.delete(&self.description(id)?) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error.into()),
+        let deleted = self.files.delete(&self.description(id)?);
+        if unless(deleted, &[ErrorKind::NotFound])?.is_none() {
+            return Ok(false);
         }
         // The commit is gone by now; its remains are swept later.
         let _left = self.files.delete_all(&self.place(id)?);
@@ -247,10 +237,9 @@ impl StagedStore {
     /// Every directory of a commit, whole or not.
     fn begun(&self) -> Result<Vec<StagedId>, GitError> {
         let options = ListOptions::new().max_entries(2 * MAX_COMMITS);
-        let listing = match self.files.list(&SandboxPath::parse("/staged")?, options) {
-            Ok(listing) => listing,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
+        let listing = self.files.list(&SandboxPath::parse("/staged")?, options);
+        let Some(listing) = unless(listing, &[ErrorKind::NotFound])? else {
+            return Ok(Vec::new());
         };
         let names = listing
             .entries

@@ -99,35 +99,8 @@ pub(super) fn failure(repo: &Repo, shown: &CredentialUsed, done: &GitOutput) -> 
         "does not exist",
         "ot a git repository",
     ]);
-    match shown {
-        CredentialUsed::NoServer => {}
-        CredentialUsed::Agent(origin) => {
-            if let Some(error) = over_ssh(repo, origin, said) {
-                return error;
-            }
-        }
-        CredentialUsed::Login(origin, _) => {
-            if is_unknown(done) || has(&["error: 403"]) {
-                let error = GitError::new(
-                    GitErrorKind::Authentication,
-                    format!("{repo} rejected the configured credentials."),
-                );
-                return error.hint(two_ways(origin));
-            }
-        }
-        CredentialUsed::None(origin, why) => {
-            // Services hide repositories that only members may see.
-            if is_unknown(done) || has(&["error: 403"]) || missing {
-                let asks = match missing {
-                    true => "does not exist, or is hidden without credentials",
-                    false => "requires credentials",
-                };
-                let why = why.as_ref().map(|why| format!(", and {why}"));
-                let text = format!("{repo} {asks}{}.", why.unwrap_or_default());
-                let error = GitError::new(GitErrorKind::Authentication, text);
-                return error.hint(two_ways(origin));
-            }
-        }
+    if let Some(error) = rejected_credentials(repo, shown, done, missing) {
+        return error;
     }
     if has(&["certificate", "SSL", "gnutls_handshake", "TLS"]) {
         return GitError::new(
@@ -156,6 +129,36 @@ pub(super) fn failure(repo: &Repo, shown: &CredentialUsed, done: &GitOutput) -> 
         GitErrorKind::Failed,
         format!("git failed with {repo} ({}):\n{}", done.exit, told(said)),
     )
+}
+
+/// The error for a server that refused the credentials, or wants some.
+fn rejected_credentials(
+    repo: &Repo,
+    shown: &CredentialUsed,
+    done: &GitOutput,
+    missing: bool,
+) -> Option<GitError> {
+    let forbidden = is_unknown(done) || done.complaint.contains("error: 403");
+    let (origin, text) = match shown {
+        CredentialUsed::Agent(origin) => return over_ssh(repo, origin, &done.complaint),
+        CredentialUsed::Login(origin, _) if forbidden => (
+            origin,
+            format!("{repo} rejected the configured credentials."),
+        ),
+        // Services hide repositories that only members may see.
+        CredentialUsed::None(origin, why) if forbidden || missing => {
+            let asks = match missing {
+                true => "does not exist, or is hidden without credentials",
+                false => "requires credentials",
+            };
+            let why = why.as_ref().map(|why| format!(", and {why}"));
+            (origin, format!("{repo} {asks}{}.", why.unwrap_or_default()))
+        }
+        CredentialUsed::NoServer | CredentialUsed::Login(..) | CredentialUsed::None(..) => {
+            return None;
+        }
+    };
+    Some(GitError::new(GitErrorKind::Authentication, text).hint(two_ways(origin)))
 }
 
 fn over_ssh(repo: &Repo, origin: &ServerOrigin, said: &str) -> Option<GitError> {

@@ -1,6 +1,7 @@
 //! One run of the git program: its access, its settings, and the limits of its output.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,24 +150,15 @@ pub(super) fn run(
     cache: &std::path::Path,
     job: GitCommand,
 ) -> Result<GitOutput, GitError> {
-    let unavailable = |why: String| {
-        GitError::new(
-            GitErrorKind::Unavailable,
-            format!("git cannot be run confined: {why}."),
-        )
-        .hint("forge doctor says what this machine lacks.")
-    };
-    let plan = plan(support, cache, &job).map_err(|error| unavailable(error.to_string()))?;
+    let plan = plan(support, cache, &job).map_err(unavailable)?;
     let mut child = Command::new(&Sandbox::open(plan, Directories::user()), git)
         .args(arguments(&job.reach))
         .args(job.args)
         .stdin(Stdio::Piped)
         .timeout(job.wall)
         .spawn()
-        .map_err(|error| unavailable(error.to_string()))?;
-    let killer = child
-        .killer()
-        .map_err(|error| unavailable(error.to_string()))?;
+        .map_err(unavailable)?;
+    let killer = child.killer().map_err(unavailable)?;
     let (pipe, input) = (child.stdin.take(), job.stdin);
     let mut answer = Vec::new();
     let mut complaint = Captured::new(MAX_COMPLAINT_BYTES);
@@ -199,13 +191,7 @@ pub(super) fn run(
         ));
     }
     if let Some(limit) = child.exceeded() {
-        let kind = match limit {
-            Exceeded::Wall(_) | Exceeded::Cpu(_) => GitErrorKind::TimeLimit,
-            Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {
-                GitErrorKind::TooLarge
-            }
-        };
-        return Err(GitError::new(kind, format!("git was ended: {limit}.")));
+        return Err(ended(&limit));
     }
     Ok(GitOutput {
         exit,
@@ -214,29 +200,48 @@ pub(super) fn run(
     })
 }
 
+fn unavailable(why: impl fmt::Display) -> GitError {
+    GitError::new(
+        GitErrorKind::Unavailable,
+        format!("git cannot be run confined: {why}."),
+    )
+    .hint("forge doctor says what this machine lacks.")
+}
+
+/// The error for a run that a limit ended.
+fn ended(limit: &Exceeded) -> GitError {
+    let kind = match limit {
+        Exceeded::Wall(_) | Exceeded::Cpu(_) => GitErrorKind::TimeLimit,
+        Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {
+            GitErrorKind::TooLarge
+        }
+    };
+    GitError::new(kind, format!("git was ended: {limit}."))
+}
+
 fn plan(
     support: &Support,
     cache: &std::path::Path,
     job: &GitCommand,
 ) -> Result<Plan, os_sandbox::Error> {
-    let mut variables: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in [
-        ("GIT_CONFIG_NOSYSTEM", "1"),
-        ("GIT_CONFIG_SYSTEM", "/dev/null"),
-        ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ("GIT_ATTR_NOSYSTEM", "1"),
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("GIT_ASKPASS", "false"),
-        ("SSH_ASKPASS", "false"),
-        ("GIT_NO_LAZY_FETCH", "1"),
-        ("GIT_NO_REPLACE_OBJECTS", "1"),
-        ("GIT_OPTIONAL_LOCKS", "0"),
-        ("GIT_FLUSH", "1"),
-        // Its complaints are read.
-        ("LC_ALL", "C"),
-    ] {
-        variables.insert(name.to_owned(), value.to_owned());
-    }
+    let mut variables = BTreeMap::from(
+        [
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_SYSTEM", "/dev/null"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_ASKPASS", "false"),
+            ("SSH_ASKPASS", "false"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_FLUSH", "1"),
+            // Its complaints are read.
+            ("LC_ALL", "C"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
     let policy = Policy::builder()
         .system(System::Minimal)
         .mount(cache, format!("/{CACHE}"), Access::READ | Access::WRITE)
@@ -249,10 +254,10 @@ fn plan(
             ..Limits::default()
         });
     let policy = grant_remote(policy, &job.reach, &mut variables);
-    let mut environment = Environment::clean();
-    for (name, value) in variables {
-        environment = environment.set(name, value);
-    }
+    let variables = variables.into_iter();
+    let environment = variables.fold(Environment::clean(), |all, (name, value)| {
+        all.set(name, value)
+    });
     let policy = policy.env(environment).build()?;
     Ok(Plan::new(&policy, support, Requirement::Enforce)?)
 }
@@ -298,14 +303,12 @@ fn grant_remote(
             agent,
             known_hosts,
         } => {
-            let agent_at = agent.to_string_lossy().into_owned();
-            for (name, value) in [
+            let ssh = [
                 ("GIT_SSH_COMMAND", ssh::command(program)),
                 ("GIT_SSH_VARIANT", "ssh".to_owned()),
-                ("SSH_AUTH_SOCK", agent_at),
-            ] {
-                variables.insert(name.to_owned(), value);
-            }
+                ("SSH_AUTH_SOCK", agent.to_string_lossy().into_owned()),
+            ];
+            variables.extend(ssh.map(|(name, value)| (name.to_owned(), value)));
             policy
                 .network(Network::Unrestricted)
                 .unix_socket(agent)
