@@ -111,7 +111,12 @@ impl Budget {
     }
 }
 
-fn check(used: u64, limit: u64, unit: &'static str, path: &TreePath) -> Result<(), ReviewError> {
+pub(crate) fn check(
+    used: u64,
+    limit: u64,
+    unit: &'static str,
+    path: &TreePath,
+) -> Result<(), ReviewError> {
     if used <= limit {
         return Ok(());
     }

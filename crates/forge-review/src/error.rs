@@ -33,7 +33,7 @@ pub enum ReviewError {
     Limit {
         /// The limit.
         limit: u64,
-        /// The unit that it counts: `files`, `bytes`, `bytes to compare` or `nested directories`.
+        /// The unit that it counts: such as `files`, `bytes` or `nested directories`.
         unit: &'static str,
         /// The path at which it was met.
         path: String,

@@ -1,7 +1,7 @@
 //! Paths of the project to which links with protected names and the configuration of repositories
 //! lead: a program reads them by the protected name, so that a change of one is a change of the name.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use sandbox_names::git::ReferenceKind;
 use sandbox_names::git_config::references;
 
-use crate::budget::{Budget, ReviewLimits};
+use crate::budget::{self, Budget, ReviewLimits};
 use crate::classify::ProtectedName;
 use crate::error::{ReviewError, failed};
 use crate::path::TreePath;
@@ -24,7 +24,8 @@ use crate::tree;
 /// Links that are followed from one name (the kernel's own limit).
 const MAX_LINKS: usize = 40;
 
-/// Configuration files of one repository that are read.
+/// Configuration files of one repository that are read, and the bytes of each. With more, the changes
+/// are not judged.
 const MAX_CONFIGS: usize = 32;
 const MAX_CONFIG_BYTES: u64 = 8 << 20;
 
@@ -224,8 +225,16 @@ impl LedPaths<'_> {
         let mut files =
             VecDeque::from(["config", "config.worktree"].map(|name| git.join(name.as_ref())));
         let mut has_drivers = false;
-        for _ in 0..MAX_CONFIGS {
-            let Some(file) = files.pop_front() else { break };
+        let mut known = BTreeSet::new();
+        while let Some(file) = files.pop_front() {
+            if !known.insert(file.clone()) {
+                continue;
+            }
+            let at_most = |count: usize, limit, unit| {
+                let count = u64::try_from(count).unwrap_or(u64::MAX);
+                budget::check(count, limit, unit, &file)
+            };
+            at_most(known.len(), MAX_CONFIGS as u64, "configuration files")?;
             let text = match self.text(&file) {
                 Ok(text) => text,
                 Err(
@@ -240,7 +249,8 @@ impl LedPaths<'_> {
                 }
                 Err(error) => return Err(failed("read", &file)(error)),
             };
-            let references = references(&text);
+            at_most(text.len(), MAX_CONFIG_BYTES, "bytes of configuration")?;
+            let references = references(&String::from_utf8_lossy(&text));
             has_drivers |= references.drivers;
             for lead in references.paths {
                 let base = match lead.kind {
@@ -274,15 +284,15 @@ impl LedPaths<'_> {
         Ok(())
     }
 
-    /// Returns the text of a file; its beginning, if it is too large for a configuration.
-    fn text(&self, path: &TreePath) -> rustix::io::Result<String> {
+    /// Returns the content of a file, with a byte too much if it is too large for a configuration.
+    fn text(&self, path: &TreePath) -> rustix::io::Result<Vec<u8>> {
         let (above, name) = path.split_last().ok_or(Errno::NOENT)?;
         let dir = tree::open_below(self.lower, &above)?;
         let file = std::fs::File::from(tree::open_file(&dir, name)?);
         let mut bytes = Vec::new();
-        let read = file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes);
+        let read = file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(bytes)
     }
 
     fn is_file(&self, path: &TreePath) -> bool {

@@ -438,6 +438,41 @@ fn a_list_is_judged_as_the_scan_after_a_command() {
     }
 }
 
+/// A list that could not judge a change is none: with more configuration than is read there is an error.
+#[test]
+fn configuration_is_read_to_its_end_or_refused() {
+    let include = |next: &str| format!("[include]\n\tpath = {next}\n");
+    for (files, large, is_listed) in [
+        (10, 0, true),
+        (31, 0, true),
+        (32, 0, false),
+        (1, 9 << 20, false),
+    ] {
+        let scene = Scene::new();
+        lay(&scene.lower(), &[".git/HEAD=1"]);
+        for number in 0..files {
+            let name = match number {
+                0 => ".git/config".to_owned(),
+                number => format!(".git/c{number}"),
+            };
+            // The last one includes the first again.
+            let next = match number + 1 == files {
+                true => "config".to_owned(),
+                false => format!("c{}", number + 1),
+            };
+            let text = format!("{}{}", "#".repeat(large) + "\n", include(&next));
+            fs::write(scene.lower().join(name), text).unwrap();
+        }
+        let mut dir = scene.create();
+        lay(&scene.upper(), &["f=1"]);
+        let listed = scene.try_record(&mut dir);
+        assert_eq!(listed.is_ok(), is_listed, "{files} {large}");
+        if let Err(error) = listed {
+            assert!(error.to_string().contains("configuration"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn a_quarantine_is_never_applied() {
     let scene = Scene::new();
