@@ -272,7 +272,7 @@ impl ReadOnlyContext<'_> {
             return Vec::new();
         };
         let mut found: Vec<FileChange> = Vec::new();
-        for word in line.scripts().take(MAX_SCRIPTS) {
+        for word in line.scripts() {
             let below = match line.session().and_then(|state| state.directory()) {
                 Some(directory) => format!("{directory}/{word}"),
                 None => format!("/work/{word}"),
@@ -286,6 +286,11 @@ impl ReadOnlyContext<'_> {
                 .is_ok_and(|stat| stat.kind == EntryKind::File);
             if !is_file || found.iter().any(|change| change.path() == path.as_str()) {
                 continue;
+            }
+            if found.len() == MAX_SCRIPTS {
+                // What is not shown is not agreed to.
+                found.push(FileChange::unseen("the other files that it runs"));
+                break;
             }
             found.push(match self.summary(&path) {
                 Some((row, seen)) => {

@@ -15,14 +15,14 @@ use crate::support::{Always, World, call};
 
 /// Agrees to everything, keeps what it was shown, and meanwhile the files change.
 #[derive(Clone)]
-struct Reader {
+pub(crate) struct Reader {
     for_run: bool,
     shown: Arc<Mutex<Vec<String>>>,
     meanwhile: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
 impl Reader {
-    fn new(for_run: bool, meanwhile: impl Fn(usize) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(for_run: bool, meanwhile: impl Fn(usize) + Send + Sync + 'static) -> Self {
         Reader {
             for_run,
             shown: Arc::default(),
@@ -30,7 +30,7 @@ impl Reader {
         }
     }
 
-    fn shown(&self) -> Vec<String> {
+    pub(crate) fn shown(&self) -> Vec<String> {
         std::mem::take(&mut *self.shown.lock().unwrap())
     }
 }

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{CallRequest, Processes, Toolbox, Verdict};
 use os_sandbox::{Access, Plan, Policy, Requirement, Support};
 use serde_json::json;
 
+use crate::agreed::Reader;
 use crate::place::{self, everywhere};
 use crate::support::{Always, block_on, call, recorder};
 
@@ -55,6 +57,43 @@ fn results_and_notes_here() {
         shown.push_str(&format!("--- {command} -> {code}\n{}\n", result.content));
     }
     insta::assert_snapshot!("results_and_notes", shown);
+}
+
+/// The files that a command runs are shown with the question. With more of them than are shown it is
+/// not asked.
+#[test]
+fn every_file_that_is_run_is_shown() {
+    everywhere(every_file_that_is_run_is_shown_here);
+}
+
+fn every_file_that_is_run_is_shown_here() {
+    for (count, is_asked) in [(1, true), (64, true), (65, false), (200, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..count).map(|n| format!("work-dir/s{n}.sh")).collect();
+        for number in 0..count {
+            std::fs::write(dir.path().join(format!("s{number}.sh")), "true\n").unwrap();
+        }
+        let target = SandboxPath::parse("/work-dir").unwrap();
+        let authority = file_sandbox::cap_std::ambient_authority();
+        let mount = Mount::open_ambient(target, dir.path(), Mode::ReadWrite, authority).unwrap();
+        let reader = Reader::new(false, |_| {});
+        let toolbox = Toolbox::builder()
+            .files(FileSandbox::new(vec![mount]).unwrap())
+            .processes(processes(dir.path()))
+            .gate(Always(Verdict::Ask))
+            .approver(reader.clone())
+            .build()
+            .unwrap();
+        let command = format!("sh {}", names.join(" "));
+        let result = call(&toolbox, "shell", json!({ "command": command }));
+        let shown = reader.shown();
+        assert_eq!(result.ok, is_asked, "{count}: {}", result.content);
+        assert_eq!(shown.len(), usize::from(is_asked), "{count}: {shown:?}");
+        let all = shown
+            .iter()
+            .all(|text| names.iter().all(|name| text.contains(name.as_str())));
+        assert!(all, "{count}: {shown:?}");
+    }
 }
 
 /// Only a mount layer looks for protected names; without one the plan lists them as not kept.
