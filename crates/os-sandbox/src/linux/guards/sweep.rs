@@ -218,11 +218,13 @@ impl PostRunScan {
                 if offence.is_none()
                     && let Some(link) = led.and_then(|led| before.repointed_link(mount, led))
                 {
-                    // Its target may be the person's.
-                    let is_own = writable(&self.mounts, &mount.host.join(link));
-                    if is_own && left.insert(link.to_owned()) {
+                    let was_there = before.guarded_links.contains_key(link);
+                    let own = self.offence(mount, link, (true, was_there), &after.bare);
+                    // Its target may be the person's. A link that the command may make can stay.
+                    let is_taken = (own.is_some() || was_there)
+                        && writable(&self.mounts, &mount.host.join(link));
+                    if is_taken && left.insert(link.to_owned()) {
                         moved = true;
-                        let own = self.offence(mount, link, (true, true), &after.bare);
                         let pattern = own.map_or_else(|| ".git".to_owned(), |(pattern, _)| pattern);
                         let why = visible(&format!("it leads to {}", mount.shown(below)));
                         let taken = take(&mut quarantine, link, pattern, why, findings);
