@@ -118,10 +118,9 @@ pub use syntax::text::{ConfigOrigin, Layer};
 pub use worker::Worker;
 
 #[cfg(test)]
-mod key_effects;
-#[cfg(test)]
-mod sample_projects;
-#[cfg(test)]
-mod schema_agreement;
-#[cfg(test)]
-mod user_limit_cases;
+mod tests {
+    mod key_effects;
+    mod sample_projects;
+    mod schema_agreement;
+    mod user_limit_cases;
+}

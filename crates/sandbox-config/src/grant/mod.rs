@@ -3,8 +3,6 @@
 //! declarations of the workers on the way.
 
 pub(crate) mod attachments;
-#[cfg(test)]
-mod attenuation;
 pub(crate) mod confinement;
 pub(crate) mod declaration;
 mod difference;
@@ -845,4 +843,9 @@ impl Mount {
         }
         approval
     }
+}
+
+#[cfg(test)]
+mod tests {
+    mod attenuation;
 }

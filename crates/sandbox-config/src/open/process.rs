@@ -102,6 +102,11 @@ impl ExtraDirs {
 }
 
 /// Name of the kept home directory in a policy. Commands see it at its path on the host.
+/// `true` for a pattern that does not begin at the top of a mount.
+fn any_depth(pattern: &&String) -> bool {
+    !pattern.starts_with('/')
+}
+
 const KEPT_HOME: &str = "/forge-home";
 
 impl Grant {
@@ -191,23 +196,48 @@ impl Grant {
 
     /// All but the programs.
     fn builder(&self) -> Result<PolicyBuilder, GrantError> {
+        let mut builder = self.settings_builder()?;
+        let mut count = 0_usize;
+        for mount in self.mounts().filter(|mount| is_shown(mount)) {
+            builder = self.add_mount(builder, mount, &mut count)?;
+        }
+        if count > Policy::MAX_MOUNTS {
+            return Err(GrantError {
+                target: "the mounts".into(),
+                why: format!(
+                    "there are {count}, parts that are held without being used included, and \
+                     commands can be shown at most {}",
+                    Policy::MAX_MOUNTS
+                ),
+                host: None,
+            });
+        }
+        Ok(builder)
+    }
+
+    fn unix_sockets(&self) -> os_sandbox::UnixSockets {
+        match &self.confinement.unix_sockets {
+            // What another program makes in a mount meanwhile is a gap in this.
+            UnixSockets::Closed if self.confinement.require_guards => {
+                os_sandbox::UnixSockets::Closed
+            }
+            UnixSockets::Closed => os_sandbox::UnixSockets::Own,
+            UnixSockets::Named(paths) => {
+                os_sandbox::UnixSockets::Named(paths.iter().cloned().collect())
+            }
+            UnixSockets::Open => os_sandbox::UnixSockets::Open,
+        }
+    }
+
+    /// All but the mounts and the programs.
+    fn settings_builder(&self) -> Result<PolicyBuilder, GrantError> {
         let mut builder = Policy::builder()
             .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
                 NetworkAccess::Hosts(rules) => Network::Hosts(named_hosts(rules)?),
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
-            .unix_sockets(match &self.confinement.unix_sockets {
-                // What another program makes in a mount meanwhile is a gap in this.
-                UnixSockets::Closed if self.confinement.require_guards => {
-                    os_sandbox::UnixSockets::Closed
-                }
-                UnixSockets::Closed => os_sandbox::UnixSockets::Own,
-                UnixSockets::Named(paths) => {
-                    os_sandbox::UnixSockets::Named(paths.iter().cloned().collect())
-                }
-                UnixSockets::Open => os_sandbox::UnixSockets::Open,
-            })
+            .unix_sockets(self.unix_sockets())
             .git(match self.confinement.git {
                 GitMode::Unaware => os_sandbox::Git::Unaware,
                 GitMode::ReadOnly => os_sandbox::Git::ReadOnly,
@@ -232,58 +262,49 @@ impl Grant {
         } else if self.confinement.check_git_config {
             builder = builder.check_git_config();
         }
-        let mut count = 0_usize;
-        let any_depth = |pattern: &&String| !pattern.starts_with('/');
-        for pattern in self.protect.iter().filter(any_depth) {
-            builder = builder.protect(pattern);
+        let protected = self.protect.iter().filter(any_depth);
+        builder = protected.fold(builder, PolicyBuilder::protect);
+        let hidden = self.hide.iter().filter(any_depth);
+        Ok(hidden.fold(builder, PolicyBuilder::hide))
+    }
+
+    /// Adds a mount with its guards, and covers the parts of it that commands are not shown.
+    fn add_mount(
+        &self,
+        mut builder: PolicyBuilder,
+        mount: &Mount,
+        count: &mut usize,
+    ) -> Result<PolicyBuilder, GrantError> {
+        let own = MountGuardPatterns::on(mount, self.protected_in(mount));
+        let hides = MountGuardPatterns::on(mount, self.hidden_in(mount));
+        if hides.everything {
+            let error = GrantError::of(mount, "its directory does not exist");
+            return Err(error.shown_by(self.front));
         }
-        for pattern in self.hide.iter().filter(any_depth) {
-            builder = builder.hide(pattern);
-        }
-        for mount in self.mounts().filter(|mount| is_shown(mount)) {
-            let own = MountGuardPatterns::on(mount, self.protected_in(mount));
-            let hides = MountGuardPatterns::on(mount, self.hidden_in(mount));
-            if hides.everything {
-                let error = GrantError::of(mount, "its directory does not exist");
-                return Err(error.shown_by(self.front));
-            }
-            let access = match mount.open_mode() {
-                Mode::ReadWrite if !own.everything => Access::ALL,
-                Mode::ReadOnly | Mode::ReadWrite => Access::READ | Access::EXECUTE,
-            };
-            // The path was resolved when the config was read. Whoever may write around it, such as
-            // another worker, does not get to lead this one elsewhere.
-            builder = builder.mount_resolved(mount.host(), shown_at(self, mount), access);
-            count += 1;
-            let nested = |part: &&Mount| part.is_nested_in(mount) && !is_shown(part);
-            for part in self.mounts().filter(nested) {
-                // What the outer mount has at that place, itself or covered by another directory.
-                let inside = mount.host().join(part.way_in(mount));
-                if part.is_part_of(mount) || is_directory(&inside) {
-                    builder =
-                        builder.mount_resolved(inside, below(self, mount, part), Access::NONE);
-                    count += 1;
-                }
-            }
-            let at = shown_at(self, mount);
-            let by_name = mount.own_files.iter().filter(any_depth).cloned();
-            for pattern in own.inside.into_iter().chain(by_name) {
-                builder = builder.protect_in(&at, pattern);
-            }
-            for pattern in hides.inside {
-                builder = builder.hide_in(&at, pattern);
+        let access = match mount.open_mode() {
+            Mode::ReadWrite if !own.everything => Access::ALL,
+            Mode::ReadOnly | Mode::ReadWrite => Access::READ | Access::EXECUTE,
+        };
+        let at = shown_at(self, mount);
+        // The path was resolved when the config was read. Whoever may write around it, such as
+        // another worker, does not get to lead this one elsewhere.
+        builder = builder.mount_resolved(mount.host(), &at, access);
+        *count += 1;
+        let nested = |part: &&Mount| part.is_nested_in(mount) && !is_shown(part);
+        for part in self.mounts().filter(nested) {
+            // What the outer mount has at that place, itself or covered by another directory.
+            let inside = mount.host().join(part.way_in(mount));
+            if part.is_part_of(mount) || is_directory(&inside) {
+                builder = builder.mount_resolved(inside, below(self, mount, part), Access::NONE);
+                *count += 1;
             }
         }
-        if count > Policy::MAX_MOUNTS {
-            return Err(GrantError {
-                target: "the mounts".into(),
-                why: format!(
-                    "there are {count}, parts that are held without being used included, and \
-                     commands can be shown at most {}",
-                    Policy::MAX_MOUNTS
-                ),
-                host: None,
-            });
+        let by_name = mount.own_files.iter().filter(any_depth).cloned();
+        for pattern in own.inside.into_iter().chain(by_name) {
+            builder = builder.protect_in(&at, pattern);
+        }
+        for pattern in hides.inside {
+            builder = builder.hide_in(&at, pattern);
         }
         Ok(builder)
     }
@@ -333,13 +354,12 @@ impl Grant {
         for (name, directory) in programs.variables() {
             environment = environment.set(name, directory);
         }
-        for name in &self.environment.pass {
-            environment = environment.pass(name);
-        }
-        for (name, value) in &self.environment.set {
-            environment = environment.set(name, value);
-        }
-        environment
+        let passed = self.environment.pass.iter();
+        let set = self.environment.set.iter();
+        set.fold(
+            passed.fold(environment, Environment::pass),
+            |all, (name, value)| all.set(name, value),
+        )
     }
 
     fn command_limits(&self) -> Limits {

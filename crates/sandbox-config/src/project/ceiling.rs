@@ -40,6 +40,21 @@ pub(crate) struct ReadProject {
     pub(crate) presets: PresetSet,
 }
 
+impl ReadProject {
+    fn empty() -> ReadProject {
+        ReadProject {
+            ceiling: Grant::empty(),
+            delegation: Delegation::default(),
+            providers: Providers::default(),
+            storage: RunStorage::default(),
+            worker_dirs: Vec::new(),
+            own_files: ForgeFiles::default(),
+            git: GitSettings::default(),
+            presets: PresetSet::default(),
+        }
+    }
+}
+
 /// How far workers may call workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delegation {
@@ -110,16 +125,7 @@ pub(crate) fn read_project(
     found: &ProjectLocation,
 ) -> ReadProject {
     let Some(top) = MappingFields::open(&mut context.reports, root, "", &keys::PROJECT) else {
-        return ReadProject {
-            ceiling: Grant::empty(),
-            delegation: Delegation::default(),
-            providers: Providers::default(),
-            storage: RunStorage::default(),
-            worker_dirs: Vec::new(),
-            own_files: ForgeFiles::default(),
-            git: GitSettings::default(),
-            presets: PresetSet::default(),
-        };
+        return ReadProject::empty();
     };
     version(&mut context.reports, &top);
     check_preferences(&mut context.reports, &top);

@@ -322,54 +322,72 @@ fn inner_asterisk(text: &str) -> Option<(usize, &str)> {
     None
 }
 
-/// Reads a line as a rule. `start` is the place of its first character.
-fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
-    let text = line.trim_start();
-    let at = |offset: usize, part: &str| {
+/// One line of a file of rules.
+struct RuleLine<'l> {
+    line: &'l str,
+    /// The line without the blanks before it.
+    text: &'l str,
+    /// The place of the line's first character.
+    start: &'l Span,
+}
+
+impl RuleLine<'_> {
+    fn at(&self, offset: usize, part: &str) -> Span {
         let chars = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
-        let before = line.get(..line.len() - text.len() + offset).unwrap_or("");
+        let indent = self.line.len() - self.text.len();
+        let before = self.line.get(..indent + offset).unwrap_or("");
         Span {
-            column: start.column.saturating_add(chars(before)),
+            column: self.start.column.saturating_add(chars(before)),
             width: chars(part).max(1),
-            ..start.clone()
+            ..self.start.clone()
         }
-    };
-    let mistake = |message: String, at: Span, help: &str| {
+    }
+
+    /// A mistake in `part`, which begins at `offset`.
+    fn mistake(&self, message: String, offset: usize, part: &str, help: &str) -> Box<Diagnostic> {
+        let at = self.at(offset, part);
         let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&at);
         Box::new(match help {
             "" => mistake,
             help => mistake.help(help),
         })
-    };
+    }
+
+    fn origin(&self) -> ConfigOrigin {
+        self.at(0, self.text).origin()
+    }
+}
+
+/// Reads a line as a rule. `start` is the place of its first character.
+fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
+    let text = line.trim_start();
+    let line = RuleLine { line, text, start };
     if is_comment(text) {
         let help = "write the command, for example `npm test *`";
-        return Err(mistake("the rule is empty".to_owned(), at(0, text), help));
+        return Err(line.mistake("the rule is empty".to_owned(), 0, text, help));
     }
-    if let Some((offset, _)) = text
-        .char_indices()
-        .find(|(_, c)| is_hidden(*c) && *c != '\t')
-    {
+    let mut chars = text.char_indices();
+    if let Some((offset, _)) = chars.find(|(_, c)| is_hidden(*c) && *c != '\t') {
         let message = "the rule holds a character that is not seen".to_owned();
-        return Err(mistake(message, at(offset, "x"), ""));
+        return Err(line.mistake(message, offset, "x", ""));
     }
     if let Some(host) = text.strip_prefix(HOST) {
         let pattern = HostPattern::parse(host.trim()).map_err(|problem| {
             let message = format!("`{host}` cannot be allowed: {problem}");
-            mistake(message, at(HOST.len(), host), problem.help())
+            line.mistake(message, HOST.len(), host, problem.help())
         })?;
         return Ok(PersonalRule::Host(HostLine {
             key: "allow",
             pattern,
-            origin: at(0, text).origin(),
+            origin: line.origin(),
         }));
     }
     if let Some((access, path)) = PersonalPath::split(text) {
         let parsed = PersonalPath::parse_path(path).ok_or_else(|| {
-            let message =
-                format!("`{path}` cannot be shown: it is not an absolute path without `..`");
-            mistake(
-                message,
-                at(text.len() - path.len(), path),
+            line.mistake(
+                format!("`{path}` cannot be shown: it is not an absolute path without `..`"),
+                text.len() - path.len(),
+                path,
                 "write the whole path: `forge allow` takes a leading `~` for your home directory, \
                  and the file has none",
             )
@@ -377,49 +395,54 @@ fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
         return Ok(PersonalRule::Path(PersonalPath {
             access,
             path: parsed,
-            origin: at(0, text).origin(),
+            origin: line.origin(),
         }));
     }
+    Ok(PersonalRule::Command(CommandRule {
+        pattern: command_pattern(&line)?,
+        verdict: Verdict::Allow,
+        why: None,
+        origin: line.origin(),
+    }))
+}
+
+/// Reads a line as the pattern of a command that only one program can be meant by.
+fn command_pattern(line: &RuleLine<'_>) -> Result<CommandPattern, Box<Diagnostic>> {
+    let text = line.text;
     let pattern = CommandPattern::parse(text).map_err(|problem| {
-        mistake(
+        line.mistake(
             format!("the pattern cannot be read: {problem}"),
-            at(0, text),
+            0,
+            text,
             "",
         )
     })?;
     let first = text.split_whitespace().next().unwrap_or(text);
-    let is_foreign = first.starts_with(|c: char| c.is_ascii_uppercase()) && first.contains('(');
-    if is_foreign {
-        return Err(mistake(
-            format!("`{first}` is another tool's spelling"),
-            at(0, first),
-            "write the command alone, for example `npm test *`",
-        ));
+    if first.starts_with(|c: char| c.is_ascii_uppercase()) && first.contains('(') {
+        let message = format!("`{first}` is another tool's spelling");
+        let help = "write the command alone, for example `npm test *`";
+        return Err(line.mistake(message, 0, first, help));
     }
-    let programs = pattern.word(0).unwrap_or_default();
-    if let Some(program) = programs
-        .iter()
-        .find(|program| program.contains('/') && !program.starts_with('/'))
+    let mut programs = pattern.word(0).unwrap_or_default().into_iter();
+    if let Some(program) =
+        programs.find(|program| program.contains('/') && !program.starts_with('/'))
     {
-        return Err(mistake(
+        return Err(line.mistake(
             format!("`{program}` is a relative path"),
-            at(0, first),
+            0,
+            first,
             "name a program (`npm`) or an absolute path: a worker can put another file at a \
              relative one",
         ));
     }
     if let Some((offset, word)) = inner_asterisk(text) {
-        return Err(mistake(
+        return Err(line.mistake(
             format!("`*` in `{word}` is not a pattern"),
-            at(offset, word),
+            offset,
+            word,
             "`*` stands alone, for one word or at the end for any rest; quote a `*` that is \
              meant as itself",
         ));
     }
-    Ok(PersonalRule::Command(CommandRule {
-        pattern,
-        verdict: Verdict::Allow,
-        why: None,
-        origin: at(0, text).origin(),
-    }))
+    Ok(pattern)
 }

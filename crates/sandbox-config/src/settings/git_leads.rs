@@ -145,16 +145,7 @@ impl GitLeads {
                 match (lead.kind, host) {
                     (ReferenceKind::None, _) => {}
                     (ReferenceKind::File, Some(host)) => self.add(host),
-                    (ReferenceKind::File, None) => {
-                        let relative = lead.path.trim_start_matches("./");
-                        let relative = relative.trim_end_matches('/');
-                        let way = Path::new(relative);
-                        let is_plain = way.components().all(|c| matches!(c, Component::Normal(_)));
-                        if is_plain && !relative.is_empty() {
-                            self.anywhere
-                                .push(sandbox_names::pattern::covering(relative));
-                        }
-                    }
+                    (ReferenceKind::File, None) => self.add_anywhere(&lead.path),
                     (ReferenceKind::Configuration, Some(host)) => {
                         if at < MAX_INCLUDED {
                             files.push(host.clone());
@@ -176,6 +167,15 @@ impl GitLeads {
                     }
                 }
             }
+        }
+    }
+
+    /// A file of every repository, by its path from the top.
+    fn add_anywhere(&mut self, path: &str) {
+        let path = path.trim_start_matches("./").trim_end_matches('/');
+        let mut names = Path::new(path).components();
+        if !path.is_empty() && names.all(|c| matches!(c, Component::Normal(_))) {
+            self.anywhere.push(sandbox_names::pattern::covering(path));
         }
     }
 

@@ -11,10 +11,10 @@ use crate::grant::Grant;
 use crate::grant::verdict::Operation;
 use crate::keys::{PROJECT, WORKER};
 use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
-use crate::sample_projects::good;
-use crate::schema_agreement::{ConfigFileKind, tree, written};
 use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::key_table::{KeySpec, KeyTable};
+use crate::tests::sample_projects::good;
+use crate::tests::schema_agreement::{ConfigFileKind, tree, written};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
 /// Writes the public properties of a grant.

@@ -6,10 +6,12 @@ use serde_json::{Map, Value, json};
 
 use crate::Diagnostic;
 use crate::keys::{PROJECT, WORKER};
-use crate::schema_agreement::{ConfigFileKind, SchemaVisibility, fits, mistakes, seen, written};
 use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::key_table::shape::{KeyPattern, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable};
+use crate::tests::schema_agreement::{
+    ConfigFileKind, SchemaVisibility, fits, mistakes, seen, written,
+};
 
 /// One document, and whether its structure is right.
 struct SchemaSample {
