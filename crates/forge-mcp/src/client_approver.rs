@@ -128,7 +128,8 @@ impl ClientApprover {
             .take()
     }
 
-    async fn answer(&self, request: &ApprovalRequest) -> ApprovalAnswer {
+    /// Asks the person at the client; `None` if the client cannot or will not ask.
+    async fn ask_client(&self, request: &ApprovalRequest) -> Option<ApprovalAnswer> {
         let call = json!([
             self.policy,
             request.caller.chain(),
@@ -142,69 +143,48 @@ impl ClientApprover {
                 || request.changes_nothing() && self.questions.is_agreed(&done)
         };
         if !request.only_a_person && is_agreed() {
-            return ApprovalAnswer::AllowOnce {
+            return Some(ApprovalAnswer::AllowOnce {
                 by: "a person at the client, for a while".to_owned(),
-            };
+            });
         }
         // A question in the result of a call would start its command a second time.
         let by_result = matches!(self.line, ElicitationRoute::Result { .. });
         if request.host.is_some() && by_result {
-            return self.next.ask(request).await;
+            return None;
         }
-        let Some(question) = ElicitationForm::about(request) else {
-            return self.next.ask(request).await;
-        };
+        let question = ElicitationForm::about(request)?;
+        let keys = [key, done];
         if let ElicitationRoute::Result {
             given: Some(given), ..
         } = &self.line
             && given.shown == question.shown()
         {
-            let keys = [key, done];
-            return self.take(request, keys, given.decision, given.hasty).await;
+            let answer = self.take(request, keys, given.decision, given.hasty);
+            return Some(answer.await);
         }
         if self.questions.client_is_hasty() {
             match self.next.ask(request).await {
                 ApprovalAnswer::Unanswered { .. } => {}
-                answer => return answer,
+                answer => return Some(answer),
             }
         }
         match &self.line {
-            ElicitationRoute::None => self.next.ask(request).await,
+            ElicitationRoute::None => None,
             ElicitationRoute::Result { call, .. } => {
-                match self.questions.seal(call, &question.shown()) {
-                    Some(state) => {
-                        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
-                            Some(question.into_result(state));
-                        ApprovalAnswer::Unanswered {
-                            reason: "the client has the question, and calls again with the answer"
-                                .to_owned(),
-                        }
-                    }
-                    None => self.next.ask(request).await,
-                }
+                let state = self.questions.seal(call, &question.shown())?;
+                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(question.into_result(state));
+                Some(ApprovalAnswer::Unanswered {
+                    reason: "the client has the question, and calls again with the answer"
+                        .to_owned(),
+                })
             }
             ElicitationRoute::Request(peer) => {
                 let asked = Instant::now();
-                let options = PeerRequestOptions::with_timeout(WAIT);
-                let sent = peer
-                    .send_request_with_option(
-                        ServerRequest::ElicitRequest(question.into_request()),
-                        options,
-                    )
-                    .await;
-                let answered = match sent {
-                    Ok(handle) => handle.await_response().await,
-                    Err(error) => Err(error),
-                };
-                match answered {
-                    Ok(ClientResult::ElicitResult(answer)) => {
-                        let hasty = asked.elapsed() < NO_PERSON;
-                        self.take(request, [key, done], ElicitedDecision::of(&answer), hasty)
-                            .await
-                    }
-                    // It took too long, or cannot do as it announced.
-                    Ok(_) | Err(_) => self.next.ask(request).await,
-                }
+                let answer = question.send(peer).await?;
+                let hasty = asked.elapsed() < NO_PERSON;
+                let decision = ElicitedDecision::of(&answer);
+                Some(self.take(request, keys, decision, hasty).await)
             }
         }
     }
@@ -259,7 +239,12 @@ impl Approver for ClientApprover {
     }
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
-        Box::pin(self.answer(request))
+        Box::pin(async {
+            match self.ask_client(request).await {
+                Some(answer) => answer,
+                None => self.next.ask(request).await,
+            }
+        })
     }
 }
 
@@ -305,6 +290,17 @@ impl ElicitationForm {
 
     fn shown(&self) -> Fingerprint {
         fingerprint(&Value::from(self.message.as_str()))
+    }
+
+    /// Sends the question; `None` if it took too long, or the client cannot do as it announced.
+    async fn send(self, peer: &Peer<RoleServer>) -> Option<ElicitResult> {
+        let request = ServerRequest::ElicitRequest(self.into_request());
+        let options = PeerRequestOptions::with_timeout(WAIT);
+        let sent = peer.send_request_with_option(request, options).await;
+        match sent.ok()?.await_response().await {
+            Ok(ClientResult::ElicitResult(answer)) => Some(answer),
+            Ok(_) | Err(_) => None,
+        }
     }
 
     fn into_request(self) -> ElicitRequest {

@@ -140,18 +140,16 @@ impl Handler {
         let is_list = |spec: &Spec| spec.output.as_ref().is_some_and(OutputSchema::is_list);
         let mut specs = toolbox.specs();
         let is_list = specs.any(|spec| spec.answers_to(&request.name) && is_list(spec));
-        let call = CallRequest::new(request.name, arguments)
+        let mut call = CallRequest::new(request.name, arguments)
             .asking(Arc::clone(&channel) as _)
             .reporting(progress.clone());
         let place = self.results.as_ref().map(ResultSlots::place);
-        let call = match &place {
-            Some(place) => call.with_result_permit(place.clone()),
-            None => call,
-        };
-        let call = match &self.handoff {
-            Some(handoff) => call.with_blocking_handoff(handoff.clone()),
-            None => call,
-        };
+        if let Some(place) = &place {
+            call = call.with_result_permit(place.clone());
+        }
+        if let Some(handoff) = &self.handoff {
+            call = call.with_blocking_handoff(handoff.clone());
+        }
         let (done, until_done) = oneshot::channel();
         let work = async {
             let outcome = caught(Box::pin(toolbox.call(call))).await;
@@ -164,15 +162,13 @@ impl Handler {
                 if let (Some(results), Some(place)) = (&self.results, place) {
                     results.hold(&context.id, place);
                 }
-                match outcome {
-                Some(result) => match channel.take_question() {
-                    Some(question) => Ok(question.into()),
-                    None => answer(result, is_list),
-                },
-                None => Err(ErrorData::internal_error(
-                    "The tool stopped unexpectedly; nothing else was affected.",
-                    None,
-                )),
+                match (outcome, channel.take_question()) {
+                    (Some(_), Some(question)) => Ok(question.into()),
+                    (Some(result), None) => answer(result, is_list),
+                    (None, _) => Err(ErrorData::internal_error(
+                        "The tool stopped unexpectedly; nothing else was affected.",
+                        None,
+                    )),
                 }
             }
             // The answer to a cancelled request is not awaited; it is not sent.
