@@ -89,6 +89,18 @@ impl<'a> Parameters<'a> {
     }
 }
 
+const DOMAINS: [&str; 5] = ["AF_UNIX", "AF_INET", "AF_INET6", "AF_SYSTEM", "AF_ROUTE"];
+
+/// Filters by a whole name.
+const NAMES: [&str; 6] = [
+    "global-name",
+    "local-name",
+    "sysctl-name",
+    "ipc-posix-name",
+    "iokit-registry-entry-class",
+    "iokit-user-client-class",
+];
+
 /// Reads one filter of a rule about `about`.
 pub(crate) fn parse(node: &Node, about: About, given: &Parameters<'_>) -> Result<Filter, Error> {
     let unknown = || Error::Unknown {
@@ -107,6 +119,7 @@ pub(crate) fn parse(node: &Node, about: About, given: &Parameters<'_>) -> Result
         }
         rest.iter().map(|one| parse(one, about, given)).collect()
     };
+    let number = |text: &String| text.parse().map_err(|_| unknown());
     match (name.as_str(), about, rest) {
         ("require-all", _, _) => many().map(Filter::All),
         ("require-any", _, _) => many().map(Filter::Any),
@@ -122,48 +135,43 @@ pub(crate) fn parse(node: &Node, about: About, given: &Parameters<'_>) -> Result
             endpoint(rest, given, &unknown)
         }
         ("socket-domain", About::Socket, [Node::Symbol(domain)])
-            if matches!(
-                domain.as_str(),
-                "AF_UNIX" | "AF_INET" | "AF_INET6" | "AF_SYSTEM" | "AF_ROUTE"
-            ) =>
+            if DOMAINS.contains(&domain.as_str()) =>
         {
             Ok(Filter::SocketDomain(domain.clone()))
         }
-        ("socket-protocol", About::Socket, [Node::Symbol(number)]) => number
-            .parse()
-            .map(Filter::SocketProtocol)
-            .map_err(|_| unknown()),
+        ("socket-protocol", About::Socket, [Node::Symbol(text)]) => {
+            number(text).map(Filter::SocketProtocol)
+        }
         ("target", About::Process, [Node::Symbol(target)]) if target == "same-sandbox" => {
             Ok(Filter::SameSandbox)
         }
         ("mac-policy-name", About::Call, [Node::Text(policy)]) => {
             Ok(Filter::Policy(policy.clone()))
         }
-        ("mac-syscall-number", About::Call, [Node::Symbol(number)]) => number
-            .parse()
-            .map(Filter::CallNumber)
-            .map_err(|_| unknown()),
-        ("fsctl-command", About::Name, [Node::Symbol(command)]) => {
-            Ok(Filter::Name(Bytes::Literal(command.clone().into_bytes())))
+        ("mac-syscall-number", About::Call, [Node::Symbol(text)]) => {
+            number(text).map(Filter::CallNumber)
         }
-        (
-            "global-name"
-            | "local-name"
-            | "sysctl-name"
-            | "ipc-posix-name"
-            | "iokit-registry-entry-class"
-            | "iokit-user-client-class",
-            About::Name,
-            [Node::Text(value)],
-        ) => Ok(Filter::Name(Bytes::Literal(value.clone().into_bytes()))),
-        ("sysctl-name-prefix" | "ipc-posix-name-prefix", About::Name, [Node::Text(value)]) => {
-            Ok(Filter::Name(Bytes::Prefix(value.clone().into_bytes())))
-        }
-        ("ipc-posix-name-regex", About::Name, [Node::Regex(value)]) => {
-            Ok(Filter::Name(Bytes::Regex(Regex::new(value)?)))
+        (name, About::Name, [value]) => {
+            let bytes = name_of(name, value)?;
+            bytes.map(Filter::Name).ok_or_else(unknown)
         }
         _ => Err(unknown()),
     }
+}
+
+/// Reads a filter by a name; `None` for an unknown one.
+fn name_of(filter: &str, value: &Node) -> Result<Option<Bytes>, Error> {
+    Ok(match (filter, value) {
+        ("fsctl-command", Node::Symbol(text)) => Some(Bytes::Literal(text.clone().into_bytes())),
+        (filter, Node::Text(text)) if NAMES.contains(&filter) => {
+            Some(Bytes::Literal(text.clone().into_bytes()))
+        }
+        ("sysctl-name-prefix" | "ipc-posix-name-prefix", Node::Text(text)) => {
+            Some(Bytes::Prefix(text.clone().into_bytes()))
+        }
+        ("ipc-posix-name-regex", Node::Regex(text)) => Some(Bytes::Regex(Regex::new(text)?)),
+        _ => None,
+    })
 }
 
 /// `(remote ip "localhost:*")`, `(local unix-socket (subpath …))` and the like.
