@@ -388,7 +388,7 @@ pub(crate) fn garbage(error: &FrameError, decoder: &Decoder) -> NodeError {
 
 /// Frames on their way out.
 pub(crate) enum FrameQueue {
-    /// From a broker, whose calls are limited.
+    /// From a broker: its calls are limited.
     Free(mpsc::UnboundedReceiver<NodeFrame>),
     /// From a node, whose calls wait for a slot.
     Few(mpsc::Receiver<NodeFrame>),

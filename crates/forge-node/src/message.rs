@@ -146,7 +146,7 @@ pub(crate) struct RunCall {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WireInput {
     Nothing,
-    /// A socket, whose bytes are reported.
+    /// A socket: its bytes are reported.
     Said,
     /// The data that the broker sends.
     Piped,

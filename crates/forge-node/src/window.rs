@@ -1,4 +1,4 @@
-//! Flow control: a sender waits for space, so that a reader who does not read costs bounded memory.
+//! Flow control: a sender waits for space, so that an idle reader costs bounded memory.
 
 use std::future::Future;
 use std::pin::pin;

@@ -235,19 +235,8 @@ impl LedPaths<'_> {
                 budget::check(count, limit, unit, &file)
             };
             at_most(known.len(), MAX_CONFIGS as u64, "configuration files")?;
-            let text = match self.text(&file) {
-                Ok(text) => text,
-                Err(
-                    Errno::ACCESS
-                    | Errno::PERM
-                    | Errno::NOENT
-                    | Errno::NOTDIR
-                    | Errno::LOOP
-                    | Errno::ISDIR,
-                ) => {
-                    continue;
-                }
-                Err(error) => return Err(failed("read", &file)(error)),
+            let Some(text) = self.text(&file)? else {
+                continue;
             };
             at_most(text.len(), MAX_CONFIG_BYTES, "bytes of configuration")?;
             let references = references(&String::from_utf8_lossy(&text));
@@ -284,15 +273,31 @@ impl LedPaths<'_> {
         Ok(())
     }
 
-    /// Returns the content of a file, with a byte too much if it is too large for a configuration.
-    fn text(&self, path: &TreePath) -> rustix::io::Result<Vec<u8>> {
-        let (above, name) = path.split_last().ok_or(Errno::NOENT)?;
-        let dir = tree::open_below(self.lower, &above)?;
-        let file = std::fs::File::from(tree::open_file(&dir, name)?);
-        let mut bytes = Vec::new();
-        let read = file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(bytes)
+    /// Returns the content of a file, with a byte too much if it is too large for a configuration;
+    /// `None` for one that commands cannot read.
+    fn text(&self, path: &TreePath) -> Result<Option<Vec<u8>>, ReviewError> {
+        let read = || {
+            let (above, name) = path.split_last().ok_or(Errno::NOENT)?;
+            let dir = tree::open_below(self.lower, &above)?;
+            let file = std::fs::File::from(tree::open_file(&dir, name)?);
+            let mut bytes = Vec::new();
+            match file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes) {
+                Ok(_) => Ok(bytes),
+                Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            }
+        };
+        match read() {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(
+                Errno::ACCESS
+                | Errno::PERM
+                | Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::ISDIR,
+            ) => Ok(None),
+            Err(error) => Err(failed("read", path)(error)),
+        }
     }
 
     fn is_file(&self, path: &TreePath) -> bool {

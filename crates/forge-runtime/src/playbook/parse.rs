@@ -85,7 +85,7 @@ impl Playbook {
 #[error("{0}")]
 pub struct PlaybookError(String);
 
-/// Returns the error of a file whose structure is wrong. One mistake is told with its line of the file.
+/// Returns the error of a file with a wrong structure. One mistake is told with its line of the file.
 fn structure_error(text: &str, error: &serde_saphyr::Error) -> PlaybookError {
     match structure::mistakes(text) {
         mistakes if mistakes.len() > 1 => PlaybookError(mistakes.join("\n")),

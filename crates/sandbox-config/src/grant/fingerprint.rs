@@ -124,7 +124,7 @@ fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
         git,
         check_git_config,
         survivors,
-        // A report is no right.
+        // Reports give no access.
         trace: _,
         programs,
         review,

@@ -37,7 +37,7 @@ impl CommandBuilder<'_> {
         let program = self.program.to_string_lossy();
         let inner = self.presets.map(|presets| presets.inner_sandbox(&program));
         let (first, variables) = inner.unwrap_or((&[], &[]));
-        // Whoever gives the argument has decided.
+        // An argument that is given decides.
         let is_given =
             |argument: &String| self.arguments.iter().any(|own| own == argument.as_str());
         let first = if first.iter().any(is_given) {

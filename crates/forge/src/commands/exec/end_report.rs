@@ -169,7 +169,7 @@ pub(super) fn describe_limit(limit: &Exceeded) -> String {
     }
 }
 
-/// Prints the guards whose state differs from the plan.
+/// Prints the guards with a state that differs from the plan.
 pub(super) fn notes(before: &[Entry], now: &Enforcement) {
     for (before, now) in before.iter().zip(&now.promises) {
         let said = before.reason.as_deref().unwrap_or_default();

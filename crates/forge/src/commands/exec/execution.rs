@@ -227,14 +227,20 @@ fn start_error(
     ambient: &Ambient,
 ) -> CliError {
     let failure = not_started(error);
-    let hint = missing.map(|missing| missing.hint(ambient));
+    // What is known of a missing program says more than the failure.
+    let hint = match missing {
+        Some(missing) => Some(missing.hint(ambient)),
+        None => failure
+            .hint_text()
+            .map(str::to_owned)
+            .filter(|_| in_overlay),
+    };
     let more = match error.kind() {
         ErrorKind::NotFound => presets::advice(program, ambient),
         ErrorKind::Enforcement if in_overlay => Some(IN_A_COPY.to_owned()),
         _ => None,
     };
-    let own = failure.hint_text().map(str::to_owned);
-    let hints: Vec<String> = own.into_iter().chain(hint).chain(more).collect();
+    let hints: Vec<String> = hint.into_iter().chain(more).collect();
     match hints.as_slice() {
         [] => failure,
         hints => failure.hint(hints.join("\n")),

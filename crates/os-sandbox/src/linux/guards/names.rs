@@ -52,7 +52,7 @@ pub(crate) struct ScanResult {
     pub(crate) found: Vec<GuardedPath>,
     /// Links with protected names, and links in repositories: a link cannot be mounted over.
     pub(crate) links: Vec<PathBuf>,
-    /// Links whose targets are protected: these, and those below protected names.
+    /// Links to protected targets: these, and those below protected names.
     pub(crate) guarded_links: Vec<PathBuf>,
     /// Directories that git recognizes as repositories under any name.
     pub(crate) bare: Vec<PathBuf>,

@@ -56,7 +56,7 @@ struct MountSnapshot {
     /// Identity of the file behind each name, and `true` if the name is hidden.
     names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
     links: HashMap<PathBuf, OsString>,
-    /// The texts of links whose targets are protected.
+    /// The texts of links to protected targets.
     guarded_links: HashMap<PathBuf, OsString>,
     /// Contents of configuration that the command may change; `None` if it could not be read.
     configs: HashMap<PathBuf, Option<Vec<u8>>>,
