@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep};
 
 /// Bound on the time in which an engine ends and removes a container.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
-/// Time limit for the release of a volume by a container that is being removed.
-const FREE_WITHIN: Duration = Duration::from_secs(5);
+/// Time limit for the release of a volume by a container that is being removed: a busy machine takes
+/// seconds.
+const FREE_WITHIN: Duration = Duration::from_secs(30);
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
 
 /// Result of a removal of orphans.
