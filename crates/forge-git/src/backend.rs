@@ -69,10 +69,7 @@ impl<R: GitRepositories> GitBackend for GitService<R> {
         files: &'a FileSandbox,
         request: PullRequest,
     ) -> BoxFuture<'a, Result<PullReport, GitError>> {
-        Box::pin(async move {
-            let pulled = self.pull_files(files, request).await;
-            pulled.map_err(|error| error.during(GitOperation::Pull))
-        })
+        during(GitOperation::Pull, self.pull_files(files, request))
     }
 
     fn status<'a>(
@@ -80,10 +77,7 @@ impl<R: GitRepositories> GitBackend for GitService<R> {
         files: &'a FileSandbox,
         of: &'a [Repo],
     ) -> BoxFuture<'a, Result<Status, GitError>> {
-        Box::pin(async move {
-            let status = self.compare_with_pulled(files, of).await;
-            status.map_err(|error| error.during(GitOperation::Status))
-        })
+        during(GitOperation::Status, self.compare_with_pulled(files, of))
     }
 
     fn stage<'a>(
@@ -91,10 +85,7 @@ impl<R: GitRepositories> GitBackend for GitService<R> {
         files: &'a FileSandbox,
         request: StageRequest,
     ) -> BoxFuture<'a, Result<StagedCommit, GitError>> {
-        Box::pin(async move {
-            let staged = self.stage_files(files, request).await;
-            staged.map_err(|error| error.during(GitOperation::Stage))
-        })
+        during(GitOperation::Stage, self.stage_files(files, request))
     }
 
     fn push(
@@ -102,36 +93,34 @@ impl<R: GitRepositories> GitBackend for GitService<R> {
         approval: PushApproval,
         if_moved: OnDivergence,
     ) -> BoxFuture<'_, Result<PushReport, GitError>> {
-        Box::pin(async move {
-            let pushed = self.push_commit(&approval, if_moved).await;
-            pushed.map_err(|error| error.during(GitOperation::Push))
-        })
+        let push = async move { self.push_commit(&approval, if_moved).await };
+        during(GitOperation::Push, push)
     }
 
     fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>> {
-        Box::pin(async move {
-            let asked = id.clone();
-            let removed = self.on_store(move |store| match store.remove(&asked)? {
-                true => Ok(()),
-                false => Err(nothing_staged(&asked)),
-            });
-            let removed = removed.await;
-            removed.map_err(|error| error.during(GitOperation::Discard))
-        })
+        let id = id.clone();
+        let removed = self.on_store(move |store| match store.remove(&id)? {
+            true => Ok(()),
+            false => Err(nothing_staged(&id)),
+        });
+        during(GitOperation::Discard, removed)
     }
 
     fn list_staged(&self) -> BoxFuture<'_, Result<StagedList, GitError>> {
-        Box::pin(async move {
-            let all = self.on_store(StagedStore::all).await;
-            all.map_err(|error| error.during(GitOperation::List))
-        })
+        during(GitOperation::List, self.on_store(StagedStore::all))
     }
 
     fn diff<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<StagedCommit, GitError>> {
-        Box::pin(async move {
-            let asked = id.clone();
-            let commit = self.on_store(move |store| store.expect(&asked)).await;
-            commit.map_err(|error| error.during(GitOperation::Diff))
-        })
+        let id = id.clone();
+        let commit = self.on_store(move |store| store.expect(&id));
+        during(GitOperation::Diff, commit)
     }
+}
+
+/// Runs an operation, and names it in its error.
+fn during<'a, T: 'a>(
+    operation: GitOperation,
+    work: impl Future<Output = Result<T, GitError>> + Send + 'a,
+) -> BoxFuture<'a, Result<T, GitError>> {
+    Box::pin(async move { work.await.map_err(|error| error.during(operation)) })
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forge_tools::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
 use super::address::Repo;
@@ -149,109 +148,87 @@ impl MemoryRepositories {
 }
 
 impl GitRepositories for MemoryRepositories {
-    fn head<'a>(
-        &'a self,
-        repo: &'a Repo,
-        branch: &'a BranchName,
-    ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>> {
-        Box::pin(async move {
-            let inner = self.inner();
-            if !inner.existing.contains(repo) {
-                return Err(GitError::new(
-                    GitErrorKind::NotFound,
-                    format!("There is no repository at {repo}."),
-                ));
-            }
-            Ok(inner.heads.get(&(repo.clone(), branch.clone())).cloned())
-        })
+    async fn head(&self, repo: &Repo, branch: &BranchName) -> Result<Option<ObjectId>, GitError> {
+        let inner = self.inner();
+        if !inner.existing.contains(repo) {
+            return Err(GitError::new(
+                GitErrorKind::NotFound,
+                format!("There is no repository at {repo}."),
+            ));
+        }
+        Ok(inner.heads.get(&(repo.clone(), branch.clone())).cloned())
     }
 
-    fn tree<'a>(
-        &'a self,
-        _: &'a Repo,
-        commit: &'a ObjectId,
-    ) -> BoxFuture<'a, Result<Vec<TreeEntry>, GitError>> {
-        Box::pin(async move {
-            let files = self.inner().files(Some(commit));
-            let entry = |(path, (kind, id))| TreeEntry { path, kind, id };
-            Ok(files.into_iter().map(entry).collect())
-        })
+    async fn tree(&self, _: &Repo, commit: &ObjectId) -> Result<Vec<TreeEntry>, GitError> {
+        let files = self.inner().files(Some(commit));
+        let entry = |(path, (kind, id))| TreeEntry { path, kind, id };
+        Ok(files.into_iter().map(entry).collect())
     }
 
-    fn contents<'a>(
-        &'a self,
-        _: &'a Repo,
-        ids: &'a [ObjectId],
+    async fn contents(
+        &self,
+        _: &Repo,
+        ids: &[ObjectId],
         max_bytes: u64,
-    ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>> {
-        Box::pin(async move {
-            let inner = self.inner();
-            let mut left = max_bytes;
-            let mut contents = Vec::with_capacity(ids.len());
-            for id in ids {
-                let content = inner.contents.get(id).ok_or_else(|| {
-                    GitError::new(GitErrorKind::NotFound, format!("There is no object {id}."))
-                })?;
-                left = left.checked_sub(content.len() as u64).ok_or_else(|| {
-                    GitError::new(
-                        GitErrorKind::TooLarge,
-                        format!("The files have more than {max_bytes} bytes."),
-                    )
-                })?;
-                contents.push(content.clone());
-            }
-            Ok(contents)
-        })
+    ) -> Result<Vec<Vec<u8>>, GitError> {
+        let inner = self.inner();
+        let mut left = max_bytes;
+        let mut contents = Vec::with_capacity(ids.len());
+        for id in ids {
+            let content = inner.contents.get(id).ok_or_else(|| {
+                GitError::new(GitErrorKind::NotFound, format!("There is no object {id}."))
+            })?;
+            left = left.checked_sub(content.len() as u64).ok_or_else(|| {
+                GitError::new(
+                    GitErrorKind::TooLarge,
+                    format!("The files have more than {max_bytes} bytes."),
+                )
+            })?;
+            contents.push(content.clone());
+        }
+        Ok(contents)
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _: &'a Repo,
-        commit: NewCommit,
-    ) -> BoxFuture<'a, Result<ObjectId, GitError>> {
-        Box::pin(async move {
-            let mut inner = self.inner();
-            let mut files = inner.files(commit.parent.as_ref());
-            for file in &commit.files {
-                let path = file.path.as_str();
-                let Some((bytes, executable)) = &file.content else {
-                    files.remove(path);
-                    continue;
-                };
-                let kind = match executable {
-                    true => TreeKind::Executable,
-                    false => TreeKind::File,
-                };
-                if let Some(id) = inner.put(bytes) {
-                    files.insert(path.to_owned(), (kind, id));
-                }
+    async fn prepare(&self, _: &Repo, commit: NewCommit) -> Result<ObjectId, GitError> {
+        let mut inner = self.inner();
+        let mut files = inner.files(commit.parent.as_ref());
+        for file in &commit.files {
+            let path = file.path.as_str();
+            let Some((bytes, executable)) = &file.content else {
+                files.remove(path);
+                continue;
+            };
+            let kind = match executable {
+                true => TreeKind::Executable,
+                false => TreeKind::File,
+            };
+            if let Some(id) = inner.put(bytes) {
+                files.insert(path.to_owned(), (kind, id));
             }
-            let id = inner.keep(commit.parent.as_ref(), &commit.message, files);
-            id.ok_or_else(|| GitError::new(GitErrorKind::Failed, "A hash was no hash."))
-        })
+        }
+        let id = inner.keep(commit.parent.as_ref(), &commit.message, files);
+        id.ok_or_else(|| GitError::new(GitErrorKind::Failed, "A hash was no hash."))
     }
 
-    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>> {
-        Box::pin(async move {
-            let mut inner = self.inner();
-            let at = (repo.clone(), head.branch.clone());
-            if inner.protected.contains(&at) {
-                return Err(GitError::new(
-                    GitErrorKind::Rejected,
-                    format!(
-                        "{repo} did not take it: branch '{}' is protected.",
-                        head.branch
-                    ),
-                ));
-            }
-            if inner.heads.get(&at) != head.parent.as_ref() {
-                return Err(GitError::new(
-                    GitErrorKind::Moved,
-                    format!("Branch '{}' moved meanwhile.", head.branch),
-                ));
-            }
-            inner.heads.insert(at, head.id);
-            Ok(())
-        })
+    async fn push(&self, repo: &Repo, head: NewHead) -> Result<(), GitError> {
+        let mut inner = self.inner();
+        let at = (repo.clone(), head.branch.clone());
+        if inner.protected.contains(&at) {
+            return Err(GitError::new(
+                GitErrorKind::Rejected,
+                format!(
+                    "{repo} did not take it: branch '{}' is protected.",
+                    head.branch
+                ),
+            ));
+        }
+        if inner.heads.get(&at) != head.parent.as_ref() {
+            return Err(GitError::new(
+                GitErrorKind::Moved,
+                format!("Branch '{}' moved meanwhile.", head.branch),
+            ));
+        }
+        inner.heads.insert(at, head.id);
+        Ok(())
     }
 }

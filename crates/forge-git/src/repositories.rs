@@ -1,8 +1,6 @@
 //! The operations of a backend of repositories. The common rules (of staging, diffs, merges of
 //! local edits) are not in here.
 
-use forge_tools::BoxFuture;
-
 use super::address::Repo;
 use super::error::GitError;
 use super::names::{Author, BranchName, ObjectId};
@@ -130,44 +128,45 @@ pub struct NewHead {
 /// ```
 pub trait GitRepositories: Send + Sync + 'static {
     /// Returns the present head of a branch; `None` if the branch is absent.
-    fn head<'a>(
-        &'a self,
-        repo: &'a Repo,
-        branch: &'a BranchName,
-    ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>>;
+    fn head(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+    ) -> impl Future<Output = Result<Option<ObjectId>, GitError>> + Send;
 
     /// Every file of a commit that [`head`](Self::head) has answered.
-    fn tree<'a>(
-        &'a self,
-        repo: &'a Repo,
-        commit: &'a ObjectId,
-    ) -> BoxFuture<'a, Result<Vec<TreeEntry>, GitError>>;
+    fn tree(
+        &self,
+        repo: &Repo,
+        commit: &ObjectId,
+    ) -> impl Future<Output = Result<Vec<TreeEntry>, GitError>> + Send;
 
     /// Contents, in the order asked for, of at most so many bytes in all.
-    fn contents<'a>(
-        &'a self,
-        repo: &'a Repo,
-        ids: &'a [ObjectId],
+    fn contents(
+        &self,
+        repo: &Repo,
+        ids: &[ObjectId],
         max_bytes: u64,
-    ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>>;
+    ) -> impl Future<Output = Result<Vec<Vec<u8>>, GitError>> + Send;
 
     /// Makes a commit without publishing it, where its id has to be known before the push.
-    fn prepare<'a>(
-        &'a self,
-        repo: &'a Repo,
+    fn prepare(
+        &self,
+        repo: &Repo,
         commit: NewCommit,
-    ) -> BoxFuture<'a, Result<ObjectId, GitError>>;
+    ) -> impl Future<Output = Result<ObjectId, GitError>> + Send;
 
     /// Fails if a push to this branch is known to be refused before anything is sent; a person is
     /// not asked about such a push.
-    fn check_push<'a>(
-        &'a self,
-        _repo: &'a Repo,
-        _branch: &'a BranchName,
-    ) -> BoxFuture<'a, Result<(), GitError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn check_push(
+        &self,
+        _repo: &Repo,
+        _branch: &BranchName,
+    ) -> impl Future<Output = Result<(), GitError>> + Send {
+        std::future::ready(Ok(()))
     }
 
     /// Makes the commit of [`prepare`](Self::prepare) the head of its branch, or changes nothing.
-    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>>;
+    fn push(&self, repo: &Repo, head: NewHead)
+    -> impl Future<Output = Result<(), GitError>> + Send;
 }

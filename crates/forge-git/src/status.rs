@@ -97,7 +97,7 @@ fn status(files: &FileSandbox, of: &[Repo], rules: &StagingRules) -> Result<Stat
         let mut rows = Vec::with_capacity(index.files.len());
         for (path, row) in &index.files {
             let at = index.place.into.join(path.as_str())?;
-            rows.push((at.clone(), path, now(files, &at, row)?));
+            rows.push((at.clone(), path, now(files, &at, row)));
         }
         // The files of another run are no longer there, and were not deleted.
         let all_gone = rows
@@ -142,25 +142,21 @@ enum LocalState {
     Unknown,
 }
 
-fn now(files: &FileSandbox, at: &SandboxPath, row: &PulledEntry) -> Result<LocalState, GitError> {
+fn now(files: &FileSandbox, at: &SandboxPath, row: &PulledEntry) -> LocalState {
     let stat = match files.stat(at) {
         Ok(stat) if stat.kind == EntryKind::File => stat,
-        Ok(_) => return Ok(LocalState::Gone),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(LocalState::Gone),
-        Err(_) => return Ok(LocalState::Unknown),
+        Ok(_) => return LocalState::Gone,
+        Err(error) if error.kind() == ErrorKind::NotFound => return LocalState::Gone,
+        Err(_) => return LocalState::Unknown,
     };
-    let Some(last) = row.last() else {
-        return Ok(LocalState::Unknown);
-    };
-    let hash = match files.hash(at) {
-        Ok(hash) => hash,
-        Err(_) => return Ok(LocalState::Unknown),
+    let (Some(last), Ok(hash)) = (row.last(), files.hash(at)) else {
+        return LocalState::Unknown;
     };
     let same = stat.size == row.bytes && hash == last;
-    Ok(match same || row.base_of(&hash) == Some(hash) {
+    match same || row.base_of(&hash) == Some(hash) {
         true => LocalState::Same,
         false => LocalState::Other(hash),
-    })
+    }
 }
 
 /// A file of a repository with a content; `None` for a removal.

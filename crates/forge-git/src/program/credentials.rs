@@ -122,26 +122,11 @@ impl Credential {
     }
 
     /// The variables that credential helpers find their home, their keyring and their language by.
+    #[rustfmt::skip]
     pub const HELPER_VARIABLES: &[&str] = &[
-        "DBUS_SESSION_BUS_ADDRESS",
-        "DISPLAY",
-        "GNUPGHOME",
-        "GPG_TTY",
-        "HOME",
-        "LANG",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LOGNAME",
-        "PASSWORD_STORE_DIR",
-        "PATH",
-        "TMPDIR",
-        "USER",
-        "WAYLAND_DISPLAY",
-        "XAUTHORITY",
-        "XDG_CACHE_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_RUNTIME_DIR",
+        "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "GNUPGHOME", "GPG_TTY", "HOME", "LANG", "LC_ALL",
+        "LC_CTYPE", "LOGNAME", "PASSWORD_STORE_DIR", "PATH", "TMPDIR", "USER", "WAYLAND_DISPLAY",
+        "XAUTHORITY", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
         "XDG_STATE_HOME",
     ];
 }

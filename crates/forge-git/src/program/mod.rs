@@ -27,7 +27,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_tools::BoxFuture;
 use os_sandbox::Support;
 
 use self::cache::RepoCache;
@@ -192,55 +191,42 @@ impl ProgramSettings {
 }
 
 impl GitRepositories for GitProgram {
-    fn head<'a>(
-        &'a self,
-        repo: &'a Repo,
-        branch: &'a BranchName,
-    ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>> {
+    async fn head(&self, repo: &Repo, branch: &BranchName) -> Result<Option<ObjectId>, GitError> {
         let (repo, branch) = (repo.clone(), branch.clone());
-        Box::pin(self.blocking(move |inner| inner.head(&repo, &branch)))
+        self.blocking(move |inner| inner.head(&repo, &branch)).await
     }
 
-    fn tree<'a>(
-        &'a self,
-        repo: &'a Repo,
-        commit: &'a ObjectId,
-    ) -> BoxFuture<'a, Result<Vec<TreeEntry>, GitError>> {
+    async fn tree(&self, repo: &Repo, commit: &ObjectId) -> Result<Vec<TreeEntry>, GitError> {
         let (repo, commit) = (repo.clone(), commit.clone());
-        Box::pin(self.blocking(move |inner| inner.tree(&repo, &commit)))
+        self.blocking(move |inner| inner.tree(&repo, &commit)).await
     }
 
-    fn contents<'a>(
-        &'a self,
-        repo: &'a Repo,
-        ids: &'a [ObjectId],
+    async fn contents(
+        &self,
+        repo: &Repo,
+        ids: &[ObjectId],
         max_bytes: u64,
-    ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>> {
+    ) -> Result<Vec<Vec<u8>>, GitError> {
         let (repo, ids) = (repo.clone(), ids.to_vec());
-        Box::pin(self.blocking(move |inner| inner.contents(&repo, &ids, max_bytes)))
+        self.blocking(move |inner| inner.contents(&repo, &ids, max_bytes))
+            .await
     }
 
-    fn prepare<'a>(
-        &'a self,
-        repo: &'a Repo,
-        commit: NewCommit,
-    ) -> BoxFuture<'a, Result<ObjectId, GitError>> {
+    async fn prepare(&self, repo: &Repo, commit: NewCommit) -> Result<ObjectId, GitError> {
         let repo = repo.clone();
-        Box::pin(self.blocking(move |inner| inner.prepare(&repo, &commit)))
+        self.blocking(move |inner| inner.prepare(&repo, &commit))
+            .await
     }
 
-    fn check_push<'a>(
-        &'a self,
-        repo: &'a Repo,
-        branch: &'a BranchName,
-    ) -> BoxFuture<'a, Result<(), GitError>> {
+    async fn check_push(&self, repo: &Repo, branch: &BranchName) -> Result<(), GitError> {
         let (repo, branch) = (repo.clone(), branch.clone());
-        Box::pin(self.blocking(move |inner| inner.check_push(&repo, &branch)))
+        self.blocking(move |inner| inner.check_push(&repo, &branch))
+            .await
     }
 
-    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>> {
+    async fn push(&self, repo: &Repo, head: NewHead) -> Result<(), GitError> {
         let repo = repo.clone();
-        Box::pin(self.blocking(move |inner| inner.push(&repo, &head)))
+        self.blocking(move |inner| inner.push(&repo, &head)).await
     }
 }
 

@@ -6,7 +6,6 @@ use forge_git::{
     BranchName, GitError, GitRepositories, GitService, MemoryRepositories, NewCommit, NewHead,
     ObjectId, OnDivergence, Repo, StagedStore, TreeEntry,
 };
-use forge_tools::BoxFuture;
 
 use crate::world::{World, in_memory, wait, worlds};
 
@@ -14,46 +13,32 @@ use crate::world::{World, in_memory, wait, worlds};
 struct NeverBack(MemoryRepositories, bool);
 
 impl GitRepositories for NeverBack {
-    fn head<'a>(
-        &'a self,
-        repo: &'a Repo,
-        branch: &'a BranchName,
-    ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>> {
-        self.0.head(repo, branch)
+    async fn head(&self, repo: &Repo, branch: &BranchName) -> Result<Option<ObjectId>, GitError> {
+        self.0.head(repo, branch).await
     }
 
-    fn tree<'a>(
-        &'a self,
-        repo: &'a Repo,
-        commit: &'a ObjectId,
-    ) -> BoxFuture<'a, Result<Vec<TreeEntry>, GitError>> {
-        self.0.tree(repo, commit)
+    async fn tree(&self, repo: &Repo, commit: &ObjectId) -> Result<Vec<TreeEntry>, GitError> {
+        self.0.tree(repo, commit).await
     }
 
-    fn contents<'a>(
-        &'a self,
-        repo: &'a Repo,
-        ids: &'a [ObjectId],
+    async fn contents(
+        &self,
+        repo: &Repo,
+        ids: &[ObjectId],
         max_bytes: u64,
-    ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>> {
-        self.0.contents(repo, ids, max_bytes)
+    ) -> Result<Vec<Vec<u8>>, GitError> {
+        self.0.contents(repo, ids, max_bytes).await
     }
 
-    fn prepare<'a>(
-        &'a self,
-        repo: &'a Repo,
-        commit: NewCommit,
-    ) -> BoxFuture<'a, Result<ObjectId, GitError>> {
-        self.0.prepare(repo, commit)
+    async fn prepare(&self, repo: &Repo, commit: NewCommit) -> Result<ObjectId, GitError> {
+        self.0.prepare(repo, commit).await
     }
 
-    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>> {
-        Box::pin(async move {
-            if self.1 {
-                self.0.push(repo, head).await?;
-            }
-            std::future::pending().await
-        })
+    async fn push(&self, repo: &Repo, head: NewHead) -> Result<(), GitError> {
+        if self.1 {
+            self.0.push(repo, head).await?;
+        }
+        std::future::pending().await
     }
 }
 
