@@ -59,18 +59,10 @@ pub struct HostName(Box<str>);
 
 /// Domains of private networks: RFC 6761, 6762 and 8375, `internal` (ICANN, 2024), RFC 6762, appendix
 /// G, and names that ICANN gives nobody (2018).
+#[rustfmt::skip]
 const PRIVATE_DOMAINS: [&str; 11] = [
-    "corp",
-    "home",
-    "home.arpa",
-    "internal",
-    "intranet",
-    "lan",
-    "local",
-    "localdomain",
-    "localhost",
-    "mail",
-    "private",
+    "corp", "home", "home.arpa", "internal", "intranet", "lan", "local", "localdomain", "localhost",
+    "mail", "private",
 ];
 
 impl HostName {
