@@ -390,7 +390,7 @@ pub(crate) fn garbage(error: &FrameError, decoder: &Decoder) -> NodeError {
 pub(crate) enum FrameQueue {
     /// From a broker: its calls are limited.
     Free(mpsc::UnboundedReceiver<NodeFrame>),
-    /// From a node, whose calls wait for a slot.
+    /// From a node: its calls wait for a slot.
     Few(mpsc::Receiver<NodeFrame>),
 }
 

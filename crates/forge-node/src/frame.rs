@@ -74,30 +74,13 @@ pub(crate) enum FrameKind {
 }
 
 /// All of them.
+#[rustfmt::skip]
 const KINDS: [FrameKind; 23] = [
-    FrameKind::Hello,
-    FrameKind::Setup,
-    FrameKind::Ready,
-    FrameKind::Refused,
-    FrameKind::Bye,
-    FrameKind::Part,
-    FrameKind::Tool,
-    FrameKind::Run,
-    FrameKind::Get,
-    FrameKind::Put,
-    FrameKind::Stats,
-    FrameKind::Input,
-    FrameKind::InputEnd,
-    FrameKind::Signal,
-    FrameKind::Cancel,
-    FrameKind::Window,
-    FrameKind::Started,
-    FrameKind::Stdout,
-    FrameKind::Stderr,
-    FrameKind::Said,
-    FrameKind::Data,
-    FrameKind::Done,
-    FrameKind::Failed,
+    FrameKind::Hello, FrameKind::Setup, FrameKind::Ready, FrameKind::Refused, FrameKind::Bye,
+    FrameKind::Part, FrameKind::Tool, FrameKind::Run, FrameKind::Get, FrameKind::Put,
+    FrameKind::Stats, FrameKind::Input, FrameKind::InputEnd, FrameKind::Signal, FrameKind::Cancel,
+    FrameKind::Window, FrameKind::Started, FrameKind::Stdout, FrameKind::Stderr, FrameKind::Said,
+    FrameKind::Data, FrameKind::Done, FrameKind::Failed,
 ];
 
 impl FrameKind {

@@ -62,7 +62,7 @@ impl ServeOptions {
         }
     }
 
-    /// Sets the control group whose use of processor and memory is reported as the node's.
+    /// Sets the control group. The node reports its use of processor and memory.
     #[must_use]
     pub fn control_group(mut self, path: impl Into<PathBuf>) -> ServeOptions {
         self.control_group = Some(path.into());

@@ -44,7 +44,7 @@ impl Setup {
         Setup::default()
     }
 
-    /// Adds these files, whose directories are at `places` for the node. The files of read-only
+    /// Adds these files; `places` maps their directories to the node's. The files of read-only
     /// mounts in memory are read here, to be sent along; blocks.
     ///
     /// # Errors

@@ -233,7 +233,7 @@ fn owned<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 impl WireCommands {
-    /// Describes commands under `policy`, whose directories are at `places` for the node.
+    /// Describes commands under `policy`; `places` maps its directories to the node's.
     ///
     /// # Errors
     ///

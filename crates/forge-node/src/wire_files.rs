@@ -58,7 +58,7 @@ enum WireLinks {
 }
 
 impl WireFiles {
-    /// Describes mounts whose directories are at `places` for the node.
+    /// Describes the mounts; `places` maps their directories to the node's.
     ///
     /// # Errors
     ///
