@@ -47,28 +47,18 @@ fn attempt(verb: Verb, words: &[String]) -> io::Result<String> {
     };
     let none = |()| String::new();
     let first = if verb.words() > 0 { word(0)? } else { "" };
+    let write = |options: &OpenOptions| {
+        let written = options.open(first)?.write_all(WRITTEN.as_bytes());
+        written.map(none)
+    };
     match verb {
         Verb::Read => fs::read_to_string(first),
         Verb::List => Ok(fs::read_dir(first)?.count().to_string()),
         Verb::Stat => fs::metadata(first).map(|_| String::new()),
         Verb::Readlink => fs::read_link(first).map(|to| to.display().to_string()),
-        Verb::Write => OpenOptions::new()
-            .write(true)
-            .truncate(true)
-            .open(first)?
-            .write_all(WRITTEN.as_bytes())
-            .map(none),
-        Verb::Create => OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(first)?
-            .write_all(WRITTEN.as_bytes())
-            .map(none),
-        Verb::Append => OpenOptions::new()
-            .append(true)
-            .open(first)?
-            .write_all(WRITTEN.as_bytes())
-            .map(none),
+        Verb::Write => write(OpenOptions::new().write(true).truncate(true)),
+        Verb::Create => write(OpenOptions::new().write(true).create_new(true)),
+        Verb::Append => write(OpenOptions::new().append(true)),
         Verb::Truncate => nix::unistd::truncate(first, 0)
             .map(none)
             .map_err(Into::into),

@@ -40,24 +40,21 @@ fn operations(fixtures: &Fixtures, case: &Case) -> Option<Vec<(&'static str, Sub
         .into_iter()
         .collect::<Option<_>>()?;
     let at = |operation, index: usize| {
-        (
-            operation,
-            Subject::path(places[index].as_os_str().as_bytes()),
-        )
+        let path = places[index].as_os_str().as_bytes();
+        (operation, Subject::path(path))
     };
     let replaced = |index: usize| {
         let name = places[index].strip_prefix(assumed_top()).ok();
         let name = name.and_then(Path::to_str)?;
         let tree = fixtures.tree(case);
-        let mut names = tree.files().map(|(file, _)| file);
-        names
-            .any(|file| file == name)
-            .then(|| at("file-write-unlink", index))
+        let exists = tree.files().any(|(file, _)| file == name);
+        exists.then(|| at("file-write-unlink", index))
     };
+    let domain = "AF_UNIX".to_owned();
     let socket = (
         "system-socket",
         Subject::Socket {
-            domain: "AF_UNIX".to_owned(),
+            domain,
             protocol: 0,
         },
     );
@@ -88,10 +85,8 @@ fn operations(fixtures: &Fixtures, case: &Case) -> Option<Vec<(&'static str, Sub
         Verb::OwnLoopback => vec![address("network-bind"), address("network-outbound")],
         Verb::Unix => {
             let path = assumed_words(fixtures, case).first()?.clone();
-            vec![
-                socket,
-                ("network-outbound", Subject::UnixSocket(path.into_bytes())),
-            ]
+            let server = Subject::UnixSocket(path.into_bytes());
+            vec![socket, ("network-outbound", server)]
         }
         Verb::Signal => vec![signal(Target::Other)],
         Verb::SignalOwn => vec![signal(Target::SameSandbox)],
