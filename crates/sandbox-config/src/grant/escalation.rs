@@ -269,86 +269,81 @@ impl Violation {
         }
     }
 
-    fn diagnostic(&self, sentence: String) -> Diagnostic {
-        let diagnostic = Diagnostic::error(DiagnosticCode::ExceedsParent, sentence);
+    /// The place in the worker's file.
+    fn at(&self) -> Option<&Span> {
         match self {
-            Violation::Mode {
-                zone,
-                at,
-                implied,
-                parent,
-            } => {
-                let diagnostic = at_span(diagnostic, at);
-                let diagnostic = diagnostic.related_to(parent, format!("zone '{zone}' is ro here"));
-                if *implied {
-                    diagnostic.help(
-                        "without `mode` a worker asks for rw: declare `mode: ro`, or make the zone rw in the project config",
-                    )
-                } else {
-                    diagnostic.help("declare `mode: ro`, or make the zone rw in the project config")
-                }
+            Violation::Mode { at, .. }
+            | Violation::Missing { at, .. }
+            | Violation::Approval { at, .. }
+            | Violation::Suffixes { at, .. }
+            | Violation::Outside { at, .. }
+            | Violation::Upgrade { at, .. }
+            | Violation::Network { at, .. }
+            | Violation::PublishedPorts { at, .. }
+            | Violation::Shell { at }
+            | Violation::Sockets { at }
+            | Violation::Repository { at, .. }
+            | Violation::NoRepository { at, .. } => at.as_ref(),
+        }
+    }
+
+    fn diagnostic(&self, sentence: String) -> Diagnostic {
+        let mut diagnostic = Diagnostic::error(DiagnosticCode::ExceedsParent, sentence);
+        if let Some(span) = self.at() {
+            diagnostic = diagnostic.at(span);
+        }
+        match self {
+            Violation::Mode { zone, implied, parent, .. } => diagnostic
+                .related_to(parent, format!("zone '{zone}' is ro here"))
+                .help(match implied {
+                    true => "without `mode` a worker asks for rw: declare `mode: ro`, or make the zone rw in the project config",
+                    false => "declare `mode: ro`, or make the zone rw in the project config",
+                }),
+            Violation::Missing { available, .. } => {
+                diagnostic.note(format!("Available zones: {}", names(available)))
             }
-            Violation::Missing { at, available, .. } => {
-                at_span(diagnostic, at).note(format!("Available zones: {}", names(available)))
-            }
-            Violation::Approval { held, at, .. } => at_span(diagnostic, at).help(format!(
+            Violation::Approval { held, .. } => diagnostic.help(format!(
                 "a worker can only be stricter: leave the key out or write `{held}`"
             )),
-            Violation::Suffixes { at, held, .. } => {
-                at_span(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
+            Violation::Suffixes { held, .. } => {
+                diagnostic.note(format!("the parent allows: {}", held.join(", ")))
             }
-            Violation::Outside { at, held, .. } if held.is_empty() => {
-                at_span(diagnostic, at).help(NO_DIRECTORIES)
-            }
-            Violation::Outside { at, held, .. } => at_span(diagnostic, at)
+            Violation::Outside { held, .. } if held.is_empty() => diagnostic.help(NO_DIRECTORIES),
+            Violation::Outside { held, .. } => diagnostic
                 .note(format!("Available: {}", list(held)))
                 .help("a place is counted from the `/` that the caller sees"),
-            Violation::Upgrade { target, at, parent } => at_span(diagnostic, at)
+            Violation::Upgrade { target, parent, .. } => diagnostic
                 .related_to(parent, format!("`{target}` is read-only here"))
                 .help("leave `readonly` out, or make it read-write for the caller"),
             Violation::Network {
-                at,
                 held: held @ NetworkAccess::Hosts(_),
                 ..
-            } => at_span(diagnostic, at).note(format!("the parent allows: {held}")),
-            Violation::Network { at, .. } => {
-                at_span(diagnostic, at).help("write `network: false`, or give the caller the network")
+            } => diagnostic.note(format!("the parent allows: {held}")),
+            Violation::Network { .. } => {
+                diagnostic.help("write `network: false`, or give the caller the network")
             }
-            Violation::PublishedPorts { at, held, .. } if !held.is_empty() => {
-                at_span(diagnostic, at).note(format!("the parent publishes: {held}"))
+            Violation::PublishedPorts { held, .. } if !held.is_empty() => {
+                diagnostic.note(format!("the parent publishes: {held}"))
             }
-            Violation::PublishedPorts { at, .. } => at_span(diagnostic, at)
-                .help("leave `loopback_in` out, or give it to the caller"),
-            Violation::Sockets { at } => at_span(diagnostic, at).help(
+            Violation::PublishedPorts { .. } => {
+                diagnostic.help("leave `loopback_in` out, or give it to the caller")
+            }
+            Violation::Sockets { .. } => diagnostic.help(
                 "write `unix_sockets: inherit` for what the caller has, or name fewer",
             ),
-            Violation::Repository {
-                name,
-                at,
-                implied,
-                parent,
-            } => {
-                let diagnostic = at_span(diagnostic, at);
-                let diagnostic = diagnostic.related_to(parent, format!("'{name}' is ro here"));
-                diagnostic.help(match implied {
+            Violation::Repository { name, implied, parent, .. } => diagnostic
+                .related_to(parent, format!("'{name}' is ro here"))
+                .help(match implied {
                     true => "without `access` a worker asks for rw: write `{ repo: …, access: ro }`, or make it rw in the project config",
                     false => "write `access: ro`, or make it rw in the project config",
-                })
-            }
-            Violation::NoRepository { at, held, .. } => at_span(diagnostic, at)
+                }),
+            Violation::NoRepository { held, .. } => diagnostic
                 .note(format!("Available repositories: {}", list(held)))
                 .help("list it under `git.repositories` of the project and of every caller"),
-            Violation::Shell { at } => at_span(diagnostic, at).help(
+            Violation::Shell { .. } => diagnostic.help(
                 "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
             ),
         }
-    }
-}
-
-fn at_span(diagnostic: Diagnostic, at: &Option<Span>) -> Diagnostic {
-    match at {
-        Some(span) => diagnostic.at(span),
-        None => diagnostic,
     }
 }
 

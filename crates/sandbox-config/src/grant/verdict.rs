@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::syntax::text::{ConfigOrigin, SourceLocation};
+use crate::syntax::text::{ConfigOrigin, SourceLocation, Span};
 use crate::syntax::word::words;
 
 words! {
@@ -262,6 +262,13 @@ pub struct ApprovalPolicy {
 pub(crate) struct ApprovalRequirement {
     pub(crate) verdict: Verdict,
     pub(crate) at: SourceLocation,
+}
+
+impl ApprovalRequirement {
+    pub(crate) fn at(verdict: Verdict, span: &Span) -> ApprovalRequirement {
+        let at = SourceLocation::at(span);
+        ApprovalRequirement { verdict, at }
+    }
 }
 
 impl std::fmt::Debug for ApprovalRequirement {

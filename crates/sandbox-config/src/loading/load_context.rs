@@ -9,9 +9,10 @@ use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::{TrustRule, Untrusted};
 use crate::loading::user_limits::role;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::Reports;
-use crate::syntax::key_table::UserKeyRole;
+use crate::syntax::fields::{MappingFields, Reports};
+use crate::syntax::key_table::{KeyTable, UserKeyRole};
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
+use crate::syntax::yaml::YamlNode;
 
 pub(crate) struct LoadContext<'s> {
     pub(crate) reports: Reports,
@@ -44,6 +45,20 @@ impl<'s> LoadContext<'s> {
             network_lines: Vec::new(),
             named_workers: Vec::new(),
         }
+    }
+
+    pub(crate) fn report(&mut self, finding: Diagnostic) {
+        self.reports.add(finding);
+    }
+
+    /// Opens a section; reports its unknown keys.
+    pub(crate) fn open<'n>(
+        &mut self,
+        node: &'n YamlNode,
+        path: &str,
+        keys: &'static KeyTable,
+    ) -> Option<MappingFields<'n>> {
+        MappingFields::open(&mut self.reports, node, path, keys)
     }
 
     /// Returns `true` if a privileged setting may have its effect. A setting of the user for this

@@ -60,7 +60,7 @@ pub(crate) fn mount_table(
         };
     };
     for (_, entry) in &spoken[1..] {
-        context.reports.add(two_front_ends(first, entry));
+        context.report(two_front_ends(first, entry));
     }
     // All of them are read, so that all mistakes are told; only one comes back.
     // A root that is missing beside another front-end is not the mistake.
@@ -82,7 +82,7 @@ fn refuse_credentials(context: &mut LoadContext<'_>) {
             "{} is in ~/{place}, where credentials are stored: a project cannot be there",
             visible(&context.dir.to_string_lossy())
         );
-        context.reports.add(
+        context.report(
             Diagnostic::error(DiagnosticCode::HostPath, message)
                 .help("start in a directory of your own, or use -C DIR"),
         );

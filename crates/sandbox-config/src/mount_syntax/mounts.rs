@@ -8,7 +8,7 @@ use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::mount_table::{MountEntry, finish};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::syntax::fields::{self, MappingFields};
+use crate::syntax::fields;
 use crate::syntax::yaml::YamlNode;
 
 /// Read `sandbox.mounts`.
@@ -26,7 +26,7 @@ pub(crate) fn read(context: &mut LoadContext<'_>, node: &YamlNode) -> Vec<Mount>
 
 fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<MountEntry> {
     let path = format!("sandbox.mounts[{index}]");
-    let fields = MappingFields::open(&mut context.reports, item, &path, &keys::MOUNT)?;
+    let fields = context.open(item, &path, &keys::MOUNT)?;
     let mode = match fields.boolean(&mut context.reports, "readonly") {
         Some(true) => Mode::ReadOnly,
         Some(false) | None => Mode::ReadWrite,
@@ -39,22 +39,14 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
     let source = fields.string(&mut context.reports, "source");
     let target = fields.string(&mut context.reports, "target");
     let (source_at, target_at) = (fields.get("source")?, fields.get("target")?);
-    let target = target.and_then(|text| match normal_target(text) {
-        Ok(target) => Some(target),
-        Err(problem) => {
-            context.reports.add(problem.at(&target_at.node.span));
-            None
-        }
+    let target = target.and_then(|text| {
+        let target = normal_target(text);
+        context.reports.take_at(target, &target_at.node.span)
     });
     let source = source?;
     let span = &source_at.node.span;
-    let host = match resolve_mount_path(context, source, PathScope::Anywhere, "mount") {
-        Ok(host) => host,
-        Err(problem) => {
-            context.reports.add(problem.at(span));
-            return None;
-        }
-    };
+    let host = resolve_mount_path(context, source, PathScope::Anywhere, "mount");
+    let host = context.reports.take_at(host, span)?;
     let target = target?;
     // By target, which does not change when the list is sorted.
     let key = format!("sandbox.mounts[{target}].source");
@@ -62,11 +54,8 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
     if !host.exists() && !outside {
         let message = format!("`{source}` does not exist");
         let help = format!("make the directory {}", host.path.display());
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::HostPath, message)
-                .at(span)
-                .help(help),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(span);
+        context.report(mistake.help(help));
         return None;
     }
     let mode_origin = fields

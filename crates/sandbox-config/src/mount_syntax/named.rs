@@ -40,7 +40,7 @@ pub(crate) fn read(
     let mut rows = Vec::new();
     for entry in entries {
         match name_problem(&entry.key, form.noun) {
-            Some(problem) => context.reports.add(problem.at(&entry.key_span)),
+            Some(problem) => context.report(problem.at(&entry.key_span)),
             None => rows.extend(row(context, entry, form, reach)),
         }
     }
@@ -55,7 +55,7 @@ fn row(
 ) -> Option<MountEntry> {
     let name = &entry.key;
     let path = format!("{}.{name}", form.section);
-    let named = MappingFields::open(&mut context.reports, &entry.node, &path, form.keys)?;
+    let named = context.open(&entry.node, &path, form.keys)?;
     let declared = named.word(&mut context.reports, "mode", DeclaredMode::WORDS);
     let mode = declared.map_or(form.mode, DeclaredMode::access);
     let mode_origin = named
@@ -75,13 +75,8 @@ fn row(
     };
     let text = fields::string(&mut context.reports, &path_entry.node, &named.dotted(key))?;
     let span = &path_entry.node.span;
-    let host = match resolve_mount_path(context, text, reach, form.noun) {
-        Ok(host) => host,
-        Err(problem) => {
-            context.reports.add(problem.at(span));
-            return None;
-        }
-    };
+    let host = resolve_mount_path(context, text, reach, form.noun);
+    let host = context.reports.take_at(host, span)?;
     // Below a root, the file that names the root is responsible for the path.
     let said_by = match reach {
         PathScope::Below(below) => below.at.as_ref(),
@@ -155,14 +150,9 @@ pub(crate) fn suffixes(reports: &mut Reports, node: &YamlNode, path: &str) -> Op
     let list = fields::strings(reports, node, path)?;
     let list = fields::at_most(reports, node, path, &list, MAX_SUFFIXES);
     if matches!(&node.value, YamlValue::List(items) if items.is_empty()) {
-        reports.add(
-            Diagnostic::error(
-                DiagnosticCode::BadValue,
-                format!("`{path}` is empty: no file would do"),
-            )
-            .at(&node.span)
-            .help("leave it out to allow every suffix"),
-        );
+        let message = format!("`{path}` is empty: no file would do");
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+        reports.add(mistake.help("leave it out to allow every suffix"));
     }
     for (suffix, node) in list {
         if !suffix.starts_with('.') || suffix.len() < 2 || suffix.contains('/') {

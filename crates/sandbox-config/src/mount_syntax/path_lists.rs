@@ -57,12 +57,9 @@ fn list<'n>(
     let mut list = Vec::new();
     for (text, node) in texts {
         let span = &node.span;
-        let host = match resolve_mount_path(context, text, PathScope::Anywhere, "path") {
-            Ok(host) => host,
-            Err(problem) => {
-                context.reports.add(problem.at(span));
-                continue;
-            }
+        let host = resolve_mount_path(context, text, PathScope::Anywhere, "path");
+        let Some(host) = context.reports.take_at(host, span) else {
+            continue;
         };
         let outside = is_outside(
             context,
@@ -74,11 +71,8 @@ fn list<'n>(
         if mode == Mode::ReadOnly && !host.exists() && !outside {
             let message = format!("`{text}` does not exist");
             let help = format!("make the directory {}", host.path.display());
-            context.reports.add(
-                Diagnostic::error(DiagnosticCode::HostPath, message)
-                    .at(span)
-                    .help(help),
-            );
+            let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(span);
+            context.report(mistake.help(help));
             continue;
         }
         list.push(ListedPath {
@@ -105,7 +99,7 @@ fn own_target(context: &mut LoadContext<'_>, one: &ListedPath<'_>) -> Option<Str
         "listed directories are named after themselves; give this one a name with `paths: {{ docs: {{ root: {} }} }}`",
         one.text
     );
-    context.reports.add(problem.at(one.span).note(help));
+    context.report(problem.at(one.span).note(help));
     None
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn read(
         let message = "`sandbox.readonly` stands beside `root`, and there is none";
         let missing = Diagnostic::error(DiagnosticCode::FrontEnd, message)
             .help("name the directory: `root: .` is the whole project");
-        context.reports.add(match section.get("readonly") {
+        context.report(match section.get("readonly") {
             Some(entry) => missing.at(&entry.key_span),
             None => missing.at(&section.span),
         });
@@ -50,21 +50,13 @@ pub(crate) fn read(
         at: None,
         bounds: &BOUNDS,
     };
-    let host = match resolve_host_path(context, text, PathScope::Below(&below), "project's root") {
-        Ok(host) => host,
-        Err(problem) => {
-            context.reports.add(problem.at(span));
-            return None;
-        }
-    };
+    let host = resolve_host_path(context, text, PathScope::Below(&below), "project's root");
+    let host = context.reports.take_at(host, span)?;
     if !host.exists() {
         let message = format!("`sandbox.root: {text}` does not exist");
         let help = format!("make the directory {}", host.path.display());
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::HostPath, message)
-                .at(span)
-                .help(help),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(span);
+        context.report(mistake.help(help));
         return None;
     }
     is_outside(context, &host, mode, "sandbox.root", span);

@@ -102,15 +102,14 @@ impl Placing {
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
             let message = format!("`sandbox.root: {text}` is not a directory below the project");
             context
-                .reports
-                .add(Diagnostic::error(DiagnosticCode::HostPath, message).at(&entry.node.span));
+                .report(Diagnostic::error(DiagnosticCode::HostPath, message).at(&entry.node.span));
             return unstated;
         }
         if placement == Some(Placement::Direct) {
             let message = "`sandbox.root` has no effect in direct mode";
-            context
-                .reports
-                .add(Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&entry.node.span));
+            context.report(
+                Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&entry.node.span),
+            );
         }
         Placing {
             placement: placement.unwrap_or(unstated.placement),
@@ -155,9 +154,7 @@ pub(crate) fn default_zones(context: &mut LoadContext<'_>, placing: &Placing) ->
         match resolve_host_path(context, name, placing.reach(), FORM.noun) {
             Err(problem) => {
                 let message = format!("the default zone `{name}`: {}", problem.message());
-                context
-                    .reports
-                    .add(Diagnostic::error(DiagnosticCode::HostPath, message));
+                context.report(Diagnostic::error(DiagnosticCode::HostPath, message));
             }
             Ok(host) => {
                 if let Some(at) = placing.said_by() {

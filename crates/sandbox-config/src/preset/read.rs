@@ -15,7 +15,7 @@ use crate::preset::server_url::ServerUrl;
 use crate::preset::{
     HostGroup, Preset, PresetCredential, PresetHost, PresetState, RegistrySetting, VerifiedVersion,
 };
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::escape::is_hidden;
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::shape::{HEADER, PLACEHOLDER, StringPattern, VARIABLE};
@@ -287,10 +287,7 @@ fn unprotect(reports: &mut Reports, top: &MappingFields<'_>) -> Vec<String> {
             Some(name) => {
                 let message = format!("`{name}` is none of the names that `unprotect` is about");
                 let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-                reports.add(match nearest(&name, UNPROTECTABLE) {
-                    Some(near) => bad.help(format!("did you mean `{near}`?")),
-                    None => bad,
-                });
+                reports.add(bad.suggest(&name, UNPROTECTABLE));
             }
             None => {}
         }

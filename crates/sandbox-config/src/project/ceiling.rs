@@ -124,7 +124,7 @@ pub(crate) fn read_project(
     root: &YamlNode,
     found: &ProjectLocation,
 ) -> ReadProject {
-    let Some(top) = MappingFields::open(&mut context.reports, root, "", &keys::PROJECT) else {
+    let Some(top) = context.open(root, "", &keys::PROJECT) else {
         return ReadProject::empty();
     };
     version(&mut context.reports, &top);
@@ -197,14 +197,13 @@ fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEn
     let words = [("intersect", false), ("own", true)];
     let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);
     if own && front != FrontEnd::Paths {
-        reports.add(
-            Diagnostic::error(
-                DiagnosticCode::FrontEnd,
-                "`child_sandbox_policy: own` is for projects with `sandbox.paths`",
-            )
-            .at(&value_span(section, "child_sandbox_policy"))
-            .help("remove it: here a called worker gets what it declares and its caller holds"),
-        );
+        let message = "`child_sandbox_policy: own` is for projects with `sandbox.paths`";
+        let mistake = Diagnostic::error(DiagnosticCode::FrontEnd, message)
+            .at(&value_span(section, "child_sandbox_policy"));
+        reports
+            .add(mistake.help(
+                "remove it: here a called worker gets what it declares and its caller holds",
+            ));
         return false;
     }
     own
@@ -243,13 +242,8 @@ fn worker_dirs(
     for (text, node) in list {
         let path = Path::new(text);
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
-            reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::HostPath,
-                    format!("`{text}` is not a directory below the project"),
-                )
-                .at(&node.span),
-            );
+            let message = format!("`{text}` is not a directory below the project");
+            reports.add(Diagnostic::error(DiagnosticCode::HostPath, message).at(&node.span));
             continue;
         }
         let dir = found.dir.join(lexically(path));
@@ -311,7 +305,7 @@ fn sandbox(
             DiagnosticCode::DuplicateKey,
             "`network` stands at two places",
         );
-        context.reports.add(
+        context.report(
             twice
                 .at(&inner.key_span)
                 .related(&top.key_span, "the other one")
@@ -364,9 +358,7 @@ fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &
     }
     if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
         let message = format!("more than {MAX_PATTERNS} protected and hidden names");
-        context
-            .reports
-            .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&section.span));
+        context.report(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&section.span));
     }
 }
 
@@ -391,7 +383,7 @@ fn taken_back(
                 None => format!("these are: {}", known.join(" ")),
             };
             let wrong = Diagnostic::error(DiagnosticCode::BadValue, message);
-            context.reports.add(wrong.at(&item.span).help(help));
+            context.report(wrong.at(&item.span).help(help));
             continue;
         }
         let dotted = format!("sandbox.{key}[{text}]");
@@ -435,11 +427,8 @@ fn patterns(
         }
         if let Some((at, why)) = sandbox_names::pattern::problem(&pattern) {
             let message = format!("`{text}` cannot be held: {why} (character {})", 1 + at);
-            reports.add(
-                Diagnostic::error(DiagnosticCode::BadPattern, message)
-                    .at(&node.span)
-                    .help("a name counts at any depth, `/` first names a path as workers see it, `*` is any text in one name"),
-            );
+            let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&node.span);
+            reports.add(mistake.help("a name counts at any depth, `/` first names a path as workers see it, `*` is any text in one name"));
             continue;
         }
         if pattern.starts_with('/') {
@@ -453,11 +442,8 @@ fn patterns(
                     .map(|mount| format!("`{}`", mount.target))
                     .collect();
                 let message = format!("`{text}` lies in no mount, so it would hold nothing");
-                reports.add(
-                    Diagnostic::error(DiagnosticCode::BadPattern, message)
-                        .at(&node.span)
-                        .help(format!("workers see {}", tops.join(", "))),
-                );
+                let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&node.span);
+                reports.add(mistake.help(format!("workers see {}", tops.join(", "))));
                 continue;
             }
         }
@@ -485,11 +471,8 @@ fn root_pattern(
             };
             if rest.is_empty() {
                 let message = format!("`{text}` names a whole mount");
-                reports.add(
-                    Diagnostic::error(DiagnosticCode::BadPattern, message)
-                        .at(span)
-                        .help("leave the mount out, or make it `ro`"),
-                );
+                let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(span);
+                reports.add(mistake.help("leave the mount out, or make it `ro`"));
             } else if !kept.contains(&rest) {
                 kept.push(rest);
             }

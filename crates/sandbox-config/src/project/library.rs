@@ -109,7 +109,7 @@ impl WorkerCatalog {
                 mistakes.any(|mistake| mistake.code() == DiagnosticCode::UnknownWorker)
             });
             if let Some(problem) = unknown_tool(known, &name).filter(|_| is_missing) {
-                context.reports.add(problem.at(&at));
+                context.report(problem.at(&at));
             }
         }
     }

@@ -202,14 +202,9 @@ fn read_root(
         .map_err(|problem| Diagnostics::from(*problem))?;
     let root = yaml::parse(&text).map_err(|problem| Diagnostics::from(*problem))?;
     if root.is_none() {
-        context.reports.add(
-            Diagnostic::warning(
-                DiagnosticCode::Empty,
-                "the project file holds no keys: all defaults apply",
-            )
-            .at(&Span::start(&text))
-            .help("a zone project by default has cache and workspace, both rw"),
-        );
+        let message = "the project file holds no keys: all defaults apply";
+        let mistake = Diagnostic::warning(DiagnosticCode::Empty, message).at(&Span::start(&text));
+        context.report(mistake.help("a zone project by default has cache and workspace, both rw"));
     }
     Ok(root)
 }

@@ -181,7 +181,7 @@ pub(crate) fn add(
     let home = context.sources.home.as_deref();
     let limits = PersonalPathLimits::new(ceiling, out_of_reach, home);
     for warning in limits.problems(lines) {
-        context.reports.add(warning);
+        context.report(warning);
     }
     let mut shown: BTreeMap<&Path, bool> = BTreeMap::new();
     let mut programs = ceiling.confinement.programs.directories().to_vec();

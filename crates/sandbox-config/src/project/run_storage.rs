@@ -50,7 +50,7 @@ pub(crate) fn knowledge_base(
     let span = &entry.node.span;
     let outside = is_outside(context, &host, Mode::ReadOnly, "knowledge_base", span);
     if let Some(problem) = no_place(mounts, &host, span) {
-        context.reports.add(problem);
+        context.report(problem);
         return;
     }
     mounts.push(Mount {
@@ -158,7 +158,7 @@ fn redact(context: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String>
                 let message =
                     format!("a text of `log.redact` cannot be kept from being seen: {why}");
                 let wrong = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-                context.reports.add(wrong);
+                context.report(wrong);
             }
         }
     }
@@ -175,7 +175,7 @@ fn runs_dir(
     let log_dir = log.and_then(|log| Some((log, log.get("dir")?)));
     let (fields, key, dotted) = match (top.get("runs_dir"), log_dir) {
         (Some(own), Some((_, other))) if own.key_span.layer() == other.key_span.layer() => {
-            context.reports.add(
+            context.report(
                 Diagnostic::error(
                     DiagnosticCode::DuplicateKey,
                     "`runs_dir` and `log.dir` are one key",
@@ -199,7 +199,7 @@ fn runs_dir(
             "`{}` would show workers what is kept of runs, or let them change it",
             mount.name
         );
-        context.reports.add(
+        context.report(
             Diagnostic::error(DiagnosticCode::Overlap, message)
                 .at(span)
                 .note(format!("`{}`: {}", mount.name, mount.origin))
@@ -221,11 +221,6 @@ fn directory<'n>(
 ) -> Option<(&'n YamlEntry, HostPath)> {
     let text = top.string(&mut context.reports, key)?;
     let entry = top.get(key)?;
-    match resolve_host_path(context, text, PathScope::Anywhere, noun) {
-        Ok(host) => Some((entry, host)),
-        Err(problem) => {
-            context.reports.add(problem.at(&entry.node.span));
-            None
-        }
-    }
+    let host = resolve_host_path(context, text, PathScope::Anywhere, noun);
+    Some((entry, context.reports.take_at(host, &entry.node.span)?))
 }

@@ -10,6 +10,7 @@ use crate::keys::{self, canonical};
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::Untrusted;
 use crate::syntax::diagnostic::nearest;
+use crate::syntax::fields::join;
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
@@ -270,11 +271,7 @@ fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant
         return;
     };
     for key in table.list.iter().filter(|key| key.in_effect) {
-        let path = if path.is_empty() {
-            key.name.to_owned()
-        } else {
-            format!("{path}.{}", key.name)
-        };
+        let path = join(path, key.name);
         let there = entries.iter_mut().find(|entry| entry.key == key.name);
         let front = matches!(
             path.as_str(),
@@ -385,11 +382,7 @@ fn collect_leaves(node: &YamlNode, path: &str, list: &mut Vec<Setting>) {
     match &node.value {
         YamlValue::Map(entries) if !entries.is_empty() => {
             for entry in entries {
-                let path = if path.is_empty() {
-                    entry.key.clone()
-                } else {
-                    format!("{path}.{}", entry.key)
-                };
+                let path = join(path, &entry.key);
                 collect_leaves(&entry.node, &path, list);
             }
         }
@@ -439,11 +432,7 @@ fn is_known(shape: &ValueShape, parts: &[&str]) -> bool {
 /// Every key that has a name, for suggestions.
 fn known_keys(table: &'static KeyTable, path: &str, list: &mut Vec<String>) {
     for key in table.list.iter().filter(|key| key.in_effect) {
-        let path = if path.is_empty() {
-            key.name.to_owned()
-        } else {
-            format!("{path}.{}", key.name)
-        };
+        let path = join(path, key.name);
         if let ValueShape::Section(below) = &key.shape {
             known_keys(below, &path, list);
         }

@@ -48,13 +48,7 @@ pub(crate) fn user_file(
         return None;
     }
     let parsed = read(path, &found.show(path), Layer::User).and_then(|text| yaml::parse(&text));
-    let tree = match parsed {
-        Ok(tree) => tree?,
-        Err(problem) => {
-            reports.add(*problem);
-            return None;
-        }
-    };
+    let tree = reports.take(parsed)??;
     let before = reports.errors();
     MappingFields::open(reports, &tree, "", &keys::USER)?;
     if reports.errors() > before {
@@ -152,11 +146,8 @@ impl UserValue<'_> {
     fn refuse(&self, reports: &mut Reports, why: &str) {
         let Some(last) = self.keys.last() else { return };
         let message = format!("`{}` belongs to a project file", self.dotted());
-        reports.add(
-            Diagnostic::error(DiagnosticCode::UnknownKey, message)
-                .at(&last.key_span)
-                .help(why),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::UnknownKey, message).at(&last.key_span);
+        reports.add(mistake.help(why));
     }
 
     fn check_limit(&self, reports: &mut Reports, meet: MeetRule) {
@@ -171,11 +162,12 @@ impl UserValue<'_> {
         };
         if gives_nothing {
             let message = format!("`{}` has no effect in the user file", self.dotted());
-            reports.add(
-                Diagnostic::warning(DiagnosticCode::NoEffect, message)
-                    .at(&self.node.span)
-                    .help("your own file says what holds at most; a project or a flag asks for it"),
-            );
+            let mistake =
+                Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&self.node.span);
+            reports
+                .add(mistake.help(
+                    "your own file says what holds at most; a project or a flag asks for it",
+                ));
         }
         if let (MeetRule::Blocked, YamlValue::List(rules)) = (meet, &self.node.value) {
             for rule in rules.iter().filter(|rule| !is_blocked(rule)) {
@@ -424,22 +416,19 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
     let exceeds = match meet {
         MeetRule::Network => match (network(own), network(there)) {
             (Some(1), Some(1)) => return within_hosts(reports, leaf, there),
-            (Some(own), Some(there)) => there > own,
-            _ => false,
+            (own, there) => own.zip(there).is_some_and(|(own, there)| there > own),
         },
         MeetRule::Sockets => match (sockets(own), sockets(there)) {
             (Some(1), Some(1)) => return keep_within(reports, leaf, own, there),
-            (Some(own), Some(there)) => there > own,
-            _ => false,
+            (own, there) => own.zip(there).is_some_and(|(own, there)| there > own),
         },
-        MeetRule::Mode => match (mode(own), mode(there)) {
-            (Some(own), Some(there)) => there < own,
-            _ => false,
-        },
-        MeetRule::Consent => match (consent(own), consent(there)) {
-            (Some(own), Some(there)) => there < own,
-            _ => false,
-        },
+        MeetRule::Mode => mode(own)
+            .zip(mode(there))
+            .is_some_and(|(own, there)| there < own),
+        MeetRule::Consent => {
+            let both = consent(own).zip(consent(there));
+            both.is_some_and(|(own, there)| there < own)
+        }
         MeetRule::True => {
             matches!(own.value, YamlValue::Bool(true))
                 && matches!(there.value, YamlValue::Bool(false))
@@ -450,15 +439,13 @@ fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: 
         }
         MeetRule::Stricter(order) => {
             let strictness = |node: &YamlNode| strictness(order, node.as_str()?);
-            match (strictness(own), strictness(there)) {
-                (Some(own), Some(there)) => there < own,
-                _ => false,
-            }
+            let both = strictness(own).zip(strictness(there));
+            both.is_some_and(|(own, there)| there < own)
         }
-        MeetRule::Least => match (number(own), number(there)) {
-            (Some(own), Some(there)) => there > own,
-            _ => false,
-        },
+        MeetRule::Least => {
+            let both = number(own).zip(number(there));
+            both.is_some_and(|(own, there)| there > own)
+        }
         MeetRule::Within | MeetRule::Only => return keep_within(reports, leaf, own, there),
         // Needs to know where addresses lead.
         MeetRule::Repositories => return,

@@ -25,7 +25,7 @@ pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) 
     let named = fields::free_mapping(&mut context.reports, &entry.node, "providers");
     for entry in named.unwrap_or_default() {
         if !is_name(&entry.key) {
-            context.reports.add(bad_name(entry));
+            context.report(bad_name(entry));
             continue;
         }
         let before = context.reports.errors();
@@ -260,11 +260,8 @@ pub(crate) fn words(
     let words = fields::strings(reports, node, path)?;
     let mut bad = |message: String| {
         let help = format!("for example {example}");
-        reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&node.span)
-                .help(help),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+        reports.add(mistake.help(help));
         None
     };
     let Some((program, _)) = words.first() else {
@@ -340,11 +337,8 @@ fn nano_usd(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
     let dollars = fields::number(reports, node, path)?;
     if dollars > MOST {
         let message = format!("`{path}` is more than any model costs");
-        reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&node.span)
-                .help("prices are US dollars for a million tokens"),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+        reports.add(mistake.help("prices are US dollars for a million tokens"));
         return None;
     }
     // By thousandths first, so that 0.07 is 70 and not 71.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::keys::{PROJECT, USER, WORKER};
 use crate::loading::user_limits::roles;
+use crate::syntax::fields::join;
 use crate::syntax::key_table::shape::{KeyPattern, PORTS, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable, MeetRule, MergeRule, UserKeyRole};
 use crate::{TrustRule, Untrusted};
@@ -150,11 +151,7 @@ impl PageSections {
             path: path.clone(),
         });
         for key in table.list.iter().filter(|key| key.in_effect) {
-            let path = if path.is_empty() {
-                key.name.to_owned()
-            } else {
-                format!("{path}.{}", key.name)
-            };
+            let path = join(&path, key.name);
             self.below(&key.shape, path, prefix);
         }
     }

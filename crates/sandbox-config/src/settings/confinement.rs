@@ -95,7 +95,7 @@ pub(crate) fn read_sandbox(
         section.get("survivors"),
     ) {
         let message = "sockets are named, and what commands leave behind stays";
-        context.reports.add(
+        context.report(
             Diagnostic::error(DiagnosticCode::BadValue, message)
                 .at(&left.node.span)
                 .related(&entry.node.span, "sockets are named here")
@@ -116,19 +116,14 @@ fn programs(
         && let Some(entry) = section.get("programs")
     {
         let message = format!("`sandbox.programs` names more than {MAX_PROGRAMS} directories");
-        context
-            .reports
-            .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
+        context.report(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
         return ProgramDirs::default();
     }
     let mut directories: Vec<PathBuf> = Vec::new();
     for (text, item) in list {
-        let directory = match program_directory(context, text, mounts) {
-            Ok(directory) => directory,
-            Err(problem) => {
-                context.reports.add(problem.at(&item.span));
-                continue;
-            }
+        let directory = program_directory(context, text, mounts);
+        let Some(directory) = context.reports.take_at(directory, &item.span) else {
+            continue;
         };
         let key = format!("sandbox.programs[{text}]");
         let agreed = context.agreed(&trust_rules::PROGRAMS, &key, text, &item.span);
@@ -230,25 +225,19 @@ fn sockets(
     }
     if !matches!(node.value, YamlValue::List(_)) {
         let wrong = fields::wrong_type(node, path, "`closed`, `open` or a list");
-        context
-            .reports
-            .add(wrong.help("write `[/run/user/1000/agent.sock]`"));
+        context.report(wrong.help("write `[/run/user/1000/agent.sock]`"));
         return None;
     }
     let list = fields::strings(&mut context.reports, node, path)?;
     if list.len() > MAX_SOCKETS {
         let message = format!("`{path}` names more than {MAX_SOCKETS} sockets");
-        context
-            .reports
-            .add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
+        context.report(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
         return None;
     }
     let mut named: Vec<PathBuf> = Vec::new();
     for (text, item) in list {
-        match socket(context, text, mounts) {
-            Ok(socket) => named.push(socket),
-            Err(problem) => context.reports.add(problem.at(&item.span)),
-        }
+        let socket = socket(context, text, mounts);
+        named.extend(context.reports.take_at(socket, &item.span));
     }
     Some(UnixSockets::named(named))
 }

@@ -26,13 +26,8 @@ pub(crate) fn execution(
         let path = if entry.key == "mode" {
             "execution.mode"
         } else {
-            context.reports.add(
-                Diagnostic::warning(
-                    DiagnosticCode::Alias,
-                    "`execution_mode` is read as `execution: { mode: … }`",
-                )
-                .at(&entry.key_span),
-            );
+            let message = "`execution_mode` is read as `execution: { mode: … }`";
+            context.report(Diagnostic::warning(DiagnosticCode::Alias, message).at(&entry.key_span));
             "execution_mode"
         };
         execution.origin = entry.node.span.origin();
@@ -65,7 +60,7 @@ fn stronger<'n>(
 ) -> Option<&'n YamlEntry> {
     let (a, b) = (own.node.span.layer(), alias.node.span.layer());
     if a == b {
-        context.reports.add(
+        context.report(
             Diagnostic::error(
                 DiagnosticCode::DuplicateKey,
                 "`execution_mode` is another spelling of `execution.mode`, and both are given",
@@ -92,14 +87,9 @@ fn runners(
     (execution.os, execution.containers) = (false, false);
     for item in items {
         if matches!(&item.value, YamlValue::Str(word) if word == "kubernetes") {
-            context.reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::NotYet,
-                    "the runner `kubernetes` does not exist yet",
-                )
-                .at(&item.span)
-                .help("runners are: os, docker"),
-            );
+            let message = "the runner `kubernetes` does not exist yet";
+            let mistake = Diagnostic::error(DiagnosticCode::NotYet, message).at(&item.span);
+            context.report(mistake.help("runners are: os, docker"));
             continue;
         }
         let words = [("os", false), ("docker", true)];
@@ -119,11 +109,8 @@ fn runners(
             "no runner is left: `execution.mode` is `{}`",
             execution.mode
         );
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&entry.node.span)
-                .help("leave `runners` out, or list what the mode uses"),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        context.report(mistake.help("leave `runners` out, or list what the mode uses"));
     }
 }
 
@@ -135,7 +122,7 @@ fn network_at(docker: &YamlNode) -> &YamlNode {
 
 fn docker(context: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
     let mut docker = DockerSettings::default();
-    let Some(section) = MappingFields::open(&mut context.reports, node, "docker", &DOCKER) else {
+    let Some(section) = context.open(node, "docker", &DOCKER) else {
         return docker;
     };
     docker.read(&mut context.reports, &section);

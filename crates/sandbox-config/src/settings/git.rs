@@ -254,11 +254,8 @@ fn bad(
 ) {
     if let Some(entry) = fields.get(key) {
         let message = format!("`{}` {what}", fields.dotted(key));
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&entry.node.span)
-                .help(help),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        context.report(mistake.help(help));
     }
 }
 
@@ -317,7 +314,7 @@ fn place_is_odd(
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{}` cannot be a repository: {why}", item.text);
         let problem = Diagnostic::error(DiagnosticCode::OwnDirectory, message);
-        context.reports.add(problem.at(item.span));
+        context.report(problem.at(item.span));
         return;
     }
     let writable =
@@ -327,7 +324,7 @@ fn place_is_odd(
             "`{}` lies in `{}`: who may write there changes it without a push",
             item.text, mount.name
         );
-        context.reports.add(
+        context.report(
             Diagnostic::warning(DiagnosticCode::Overlap, message)
                 .at(item.span)
                 .related_to(&mount.origin, "the directory")
@@ -350,7 +347,7 @@ pub(crate) fn keep_from_commands(
             let message = format!(
                 "`shell.env.pass` hands `{name}` to commands, and `git.credentials` says that it is a key"
             );
-            context.reports.add(
+            context.report(
                 Diagnostic::error(DiagnosticCode::BadValue, message)
                     .at_origin(&one.origin)
                     .help("take it out of one of them, or keep the key in a variable of its own"),
@@ -364,7 +361,7 @@ pub(crate) fn worker_repositories(
     context: &mut LoadContext<'_>,
     entry: &YamlEntry,
 ) -> Option<Vec<RepositoryRequest>> {
-    let git = MappingFields::open(&mut context.reports, &entry.node, "git", &keys::WORKER_GIT)?;
+    let git = context.open(&entry.node, "git", &keys::WORKER_GIT)?;
     let list = git.get("repositories")?;
     let wish = |item: RepositoryItem<'_>| RepositoryRequest {
         address: item.located.address,
@@ -391,7 +388,7 @@ fn items<'n>(context: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<Repositor
             .find(|known| known.located.address == item.located.address);
         if let Some(twin) = twin {
             let message = format!("`{}` is named twice", item.text);
-            context.reports.add(
+            context.report(
                 Diagnostic::error(DiagnosticCode::DuplicateKey, message)
                     .at(item.span)
                     .related(twin.span, "the first one")
@@ -412,7 +409,7 @@ fn item<'n>(
     let (text, at, access) = match &node.value {
         YamlValue::Map(_) => {
             let table = &keys::GIT_REPOSITORY;
-            let item = MappingFields::open(&mut context.reports, node, path, table)?;
+            let item = context.open(node, path, table)?;
             let access = item.word(&mut context.reports, "access", Mode::WORDS);
             // The mistake has been noted: the intended access may be less than the default.
             let access_is_bad = item.get("access").is_some() && access.is_none();
@@ -430,26 +427,21 @@ fn item<'n>(
         YamlValue::Str(text) => (text.as_str(), node, None),
         _ => {
             let wrong = fields::wrong_type(node, path, "a repository");
-            context
-                .reports
-                .add(wrong.help("write `octo/reports`, or `{ repo: octo/reports, access: ro }`"));
+            context.report(
+                wrong.help("write `octo/reports`, or `{ repo: octo/reports, access: ro }`"),
+            );
             return None;
         }
     };
-    match locate(context, text) {
-        Ok(located) => Some(RepositoryItem {
-            text,
-            span: &at.span,
-            located,
-            access: access.unwrap_or(Mode::ReadWrite),
-            implied: access.is_none(),
-            node,
-        }),
-        Err(problem) => {
-            context.reports.add(problem.at(&at.span));
-            None
-        }
-    }
+    let located = locate(context, text);
+    Some(RepositoryItem {
+        text,
+        span: &at.span,
+        located: context.reports.take_at(located, &at.span)?,
+        access: access.unwrap_or(Mode::ReadWrite),
+        implied: access.is_none(),
+        node,
+    })
 }
 
 const SHAPES: &str =
@@ -577,7 +569,7 @@ fn credentials(context: &mut LoadContext<'_>, node: &YamlNode, settings: &mut Gi
             .find(|known| known.server == credential.server)
         {
             let message = format!("`{}` is named twice", credential.server);
-            context.reports.add(
+            context.report(
                 Diagnostic::error(DiagnosticCode::DuplicateKey, message)
                     .at(&entry.key_span)
                     .related_to(&twin.origin, "the first one")
@@ -605,16 +597,11 @@ fn credentials(context: &mut LoadContext<'_>, node: &YamlNode, settings: &mut Gi
 
 fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCredential> {
     let path = format!("git.credentials.{}", entry.key);
-    let server = match server(context, &entry.key) {
-        Ok(server) => server,
-        Err(problem) => {
-            context.reports.add(problem.at(&entry.key_span));
-            return None;
-        }
-    };
+    let server = server(context, &entry.key);
+    let server = context.reports.take_at(server, &entry.key_span)?;
     if !matches!(entry.node.value, YamlValue::Map(_)) {
         let wrong = fields::wrong_type(&entry.node, &path, "a mapping");
-        context.reports.add(
+        context.report(
             wrong
                 .hiding()
                 .help("for example `{ token_env: GITHUB_TOKEN }`"),
@@ -623,7 +610,7 @@ fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCre
     }
     let before = context.reports.errors();
     let table = table(&entry.node);
-    let fields = MappingFields::open(&mut context.reports, &entry.node, &path, table)?;
+    let fields = context.open(&entry.node, &path, table)?;
     if context.reports.errors() > before {
         return None;
     }
@@ -663,11 +650,8 @@ fn credential_kind<'n>(
             true => "write `{ agent: true }`",
             false => "write `{ token_env: GITHUB_TOKEN }`",
         };
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::NoEffect, message)
-                .at(&entry.key_span)
-                .help(help),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::NoEffect, message).at(&entry.key_span);
+        context.report(mistake.help(help));
         return None;
     };
     Some(*kind)
@@ -691,7 +675,7 @@ fn fits_server(
             ),
             false => ("ssh takes no tokens", "write `agent: true`"),
         };
-        context.reports.add(
+        context.report(
             Diagnostic::error(DiagnosticCode::NoEffect, format!("`{path}`: {message}"))
                 .at(&kind.key_span)
                 .help(help),
@@ -700,11 +684,8 @@ fn fits_server(
     }
     if !over_ssh && let Some(file) = fields.get("known_hosts") {
         let message = format!("`{path}`: `known_hosts` is for ssh");
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::NoEffect, message)
-                .at(&file.key_span)
-                .help("remove it"),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::NoEffect, message).at(&file.key_span);
+        context.report(mistake.help("remove it"));
         return false;
     }
     true
@@ -714,11 +695,8 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
     let entry = fields.get("agent")?;
     if !fields.boolean(&mut context.reports, "agent")? {
         let message = format!("`{}: false` says nothing", fields.dotted("agent"));
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&entry.node.span)
-                .help("remove it"),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        context.report(mistake.help("remove it"));
         return None;
     }
     let Some(file) = fields.get("known_hosts") else {
@@ -733,11 +711,8 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
             "`{}` is not the path of a file",
             fields.dotted("known_hosts")
         );
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::HostPath, message)
-                .at(&file.node.span)
-                .help("for example ~/.ssh/known_hosts"),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(&file.node.span);
+        context.report(mistake.help("for example ~/.ssh/known_hosts"));
         return None;
     };
     Some(CredentialSource::Agent {

@@ -18,7 +18,7 @@ pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -
     if list.len() > MAX_PRESETS {
         let message = format!("`sandbox.presets` names more than {MAX_PRESETS} presets");
         let many = Diagnostic::error(DiagnosticCode::TooComplex, message);
-        context.reports.add(many.at(&entry.node.span));
+        context.report(many.at(&entry.node.span));
         return PresetSet::default();
     }
     let library = match &context.sources.own_presets {
@@ -29,14 +29,14 @@ pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -
     let before = context.reports.errors();
     for (name, item) in &list {
         if !is_name(name) {
-            context.reports.add(invalid_name(name).at(&item.span));
+            context.report(invalid_name(name).at(&item.span));
             continue;
         }
         let Err(mistakes) = library.add(name, &mut set) else {
             continue;
         };
         for mistake in mistakes.into_list() {
-            context.reports.add(match mistake.layer() {
+            context.report(match mistake.layer() {
                 // In the preset's own file.
                 Some(_) => mistake.related(&item.span, "the project names the preset here"),
                 None => mistake.at(&item.span),

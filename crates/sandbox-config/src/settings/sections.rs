@@ -53,14 +53,9 @@ pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
 /// `approval`.
 pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>) -> ApprovalPolicy {
     let mut approval = ApprovalPolicy::default();
-    let Some(section) = entry.and_then(|entry| {
-        MappingFields::open(
-            &mut context.reports,
-            &entry.node,
-            "approval",
-            &keys::APPROVAL,
-        )
-    }) else {
+    let Some(section) =
+        entry.and_then(|entry| context.open(&entry.node, "approval", &keys::APPROVAL))
+    else {
         return approval;
     };
     approval_mode(context, &section, &mut approval);
@@ -72,10 +67,8 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
         check_tool_or_worker(context, entry);
         let key = format!("approval.require_user_permission.{name}");
         if verdict > Verdict::Allow || unasked(context, &key, &entry.node) {
-            let at = SourceLocation::at(&entry.key_span);
-            approval
-                .by_tool
-                .insert(name.to_owned(), ApprovalRequirement { verdict, at });
+            let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
+            approval.by_tool.insert(name.to_owned(), requirement);
         }
     }
     for (entry, verdict) in verdicts(context, &section, "require_user_permission_by_risk") {
@@ -86,10 +79,8 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
         // A call that is unasked by default needs no yes.
         let harmless = verdict > Verdict::Allow || risk.safe_default() == Verdict::Allow;
         if harmless || unasked(context, &key, &entry.node) {
-            let at = SourceLocation::at(&entry.key_span);
-            approval
-                .by_risk
-                .insert(risk, ApprovalRequirement { verdict, at });
+            let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
+            approval.by_risk.insert(risk, requirement);
         }
     }
     approval
@@ -106,13 +97,9 @@ fn approval_mode(
         if let YamlValue::Str(word) = &entry.node.value
             && *word != mode.to_string()
         {
-            context.reports.add(
-                Diagnostic::warning(
-                    DiagnosticCode::Alias,
-                    format!("`{word}` is read as `{mode}`"),
-                )
-                .at(&entry.node.span),
-            );
+            let message = format!("`{word}` is read as `{mode}`");
+            context
+                .report(Diagnostic::warning(DiagnosticCode::Alias, message).at(&entry.node.span));
         }
         let agreed = match mode {
             ApprovalMode::Auto => context.agreed(
@@ -157,7 +144,7 @@ pub(crate) fn worker_approval(
     delegates: &Delegates,
 ) -> Option<ApprovalPolicy> {
     let table = &keys::WORKER_APPROVAL;
-    let section = MappingFields::open(&mut context.reports, &entry.node, "approval", table)?;
+    let section = context.open(&entry.node, "approval", table)?;
     let mut approval = ApprovalPolicy::default();
     let modes = [
         ("tool", ApprovalMode::Tool),
@@ -176,21 +163,16 @@ pub(crate) fn worker_approval(
             report_unknown_tool(known, &mut context.reports, &entry.key, entry);
         }
         if only_more(context, entry, verdict) {
-            let at = SourceLocation::at(&entry.key_span);
-            let name = entry.key.clone();
-            approval
-                .by_tool
-                .insert(name, ApprovalRequirement { verdict, at });
+            let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
+            approval.by_tool.insert(entry.key.clone(), requirement);
         }
     }
     for (entry, verdict) in verdicts(context, &section, "require_user_permission_by_risk") {
         if let Some(risk) = risk(&mut context.reports, entry)
             && only_more(context, entry, verdict)
         {
-            let at = SourceLocation::at(&entry.key_span);
-            approval
-                .by_risk
-                .insert(risk, ApprovalRequirement { verdict, at });
+            let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
+            approval.by_risk.insert(risk, requirement);
         }
     }
     Some(approval)
@@ -204,10 +186,9 @@ fn only_more(context: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict)
             _ => "false",
         };
         let message = format!("`{}: {said}`: a worker can only ask for more", entry.key);
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&entry.node.span)
-                .help("remove it: what is not asked about is for the project file to say"),
+        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        context.report(
+            mistake.help("remove it: what is not asked about is for the project file to say"),
         );
     }
     stricter
@@ -223,10 +204,7 @@ fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
         )
         .at(&entry.key_span)
         .label(format!("risks are: {}", words.join(", ")));
-        reports.add(match nearest(&entry.key, words) {
-            Some(near) => unknown.help(format!("did you mean `{near}`?")),
-            None => unknown,
-        });
+        reports.add(unknown.suggest(&entry.key, words));
     }
     found
 }
@@ -301,8 +279,7 @@ pub(crate) fn shell(
     entry: Option<&YamlEntry>,
 ) -> (Option<ShellRules>, EnvironmentGrant) {
     let Some((entry, section)) = entry.and_then(|entry| {
-        let section =
-            MappingFields::open(&mut context.reports, &entry.node, "shell", &keys::SHELL)?;
+        let section = context.open(&entry.node, "shell", &keys::SHELL)?;
         Some((entry, section))
     }) else {
         return (None, EnvironmentGrant::default());
@@ -585,7 +562,7 @@ fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Envi
             let message = format!("`{name}` makes programs run other code and is never passed on");
             let help = format!("give it a value of your own: `set: {{ {name}: … }}`");
             let refused = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-            context.reports.add(refused.help(help));
+            context.report(refused.help(help));
             continue;
         }
         let key = format!("shell.env.pass[{name}]");

@@ -198,6 +198,18 @@ impl Diagnostic {
         self
     }
 
+    /// Adds the known name that is nearest to `name`, if one is near.
+    pub(crate) fn suggest<'n>(
+        self,
+        name: &str,
+        known: impl IntoIterator<Item = &'n str>,
+    ) -> Diagnostic {
+        match nearest(name, known) {
+            Some(near) => self.help(format!("did you mean `{near}`?")),
+            None => self,
+        }
+    }
+
     /// The code.
     #[must_use]
     pub fn code(&self) -> DiagnosticCode {

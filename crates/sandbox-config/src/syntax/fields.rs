@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::escape::is_hidden;
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::other_tools::our_words;
@@ -38,6 +38,20 @@ impl Reports {
         } else {
             of_its_kind.left_out += 1;
         }
+    }
+
+    /// Returns the value, or reports the mistake.
+    pub(crate) fn take<T>(&mut self, read: Result<T, Box<Diagnostic>>) -> Option<T> {
+        read.map_err(|mistake| self.add(*mistake)).ok()
+    }
+
+    /// Returns the value, or reports the mistake at `span`.
+    pub(crate) fn take_at<T>(
+        &mut self,
+        read: Result<T, Box<Diagnostic>>,
+        span: &Span,
+    ) -> Option<T> {
+        read.map_err(|mistake| self.add(mistake.at(span))).ok()
     }
 
     /// Returns `true` if a further error would be counted and not shown: its explanation need not
@@ -132,14 +146,9 @@ impl<'n> MappingFields<'n> {
         if known.is_some() {
             let dotted = self.dotted(key);
             let help = "remove it: forge does not support this key";
-            reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::NotYet,
-                    format!("`{dotted}` has no effect yet"),
-                )
-                .at(&entry.key_span)
-                .help(help),
-            );
+            let message = format!("`{dotted}` has no effect yet");
+            let mistake = Diagnostic::error(DiagnosticCode::NotYet, message).at(&entry.key_span);
+            reports.add(mistake.help(help));
             return;
         }
         if !key.starts_with("x-") {
@@ -193,10 +202,7 @@ impl<'n> MappingFields<'n> {
             Some(note) => unknown.note(note),
             None => unknown,
         };
-        reports.add(match nearest(key, accepted.iter().copied()) {
-            Some(near) => unknown.help(format!("did you mean `{near}`?")),
-            None => unknown,
-        });
+        reports.add(unknown.suggest(key, accepted));
     }
 
     pub(crate) fn get(&self, key: &'static str) -> Option<&'n YamlEntry> {
@@ -389,13 +395,8 @@ pub(crate) fn count(reports: &mut Reports, node: &YamlNode, path: &str) -> Optio
     };
     let positive = number.filter(|number| *number > 0);
     if positive.is_none() {
-        reports.add(
-            Diagnostic::error(
-                DiagnosticCode::BadValue,
-                format!("`{path}` must be a whole number above 0"),
-            )
-            .at(&node.span),
-        );
+        let message = format!("`{path}` must be a whole number above 0");
+        reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span));
     }
     positive
 }
@@ -439,10 +440,7 @@ pub(crate) fn word<T: Copy>(
         Some(note) => bad.note(note),
         None => bad,
     };
-    reports.add(match nearest(text, allowed.iter().copied()) {
-        Some(near) => bad.help(format!("did you mean `{near}`?")),
-        None => bad,
-    });
+    reports.add(bad.suggest(text, allowed));
     None
 }
 

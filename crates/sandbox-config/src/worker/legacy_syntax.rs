@@ -36,7 +36,7 @@ pub(crate) fn read(
     };
     match ceiling.front() {
         FrontEnd::Zones | FrontEnd::Paths | FrontEnd::PathLists => {
-            context.reports.add(replaced(entry, &written, ceiling));
+            context.report(replaced(entry, &written, ceiling));
             nothing
         }
         FrontEnd::Root | FrontEnd::Mounts => {
@@ -45,7 +45,7 @@ pub(crate) fn read(
                 _ => paths::read(context, &entry.node),
             };
             if ceiling.mounts().next().is_none() {
-                context.reports.add(as_program(entry, &written));
+                context.report(as_program(entry, &written));
                 LegacySandbox {
                     declaration: Declaration::zones(
                         table
@@ -56,7 +56,7 @@ pub(crate) fn read(
                 }
             } else {
                 let (places, dropped) = places(&table, ceiling);
-                context.reports.add(as_narrowing(entry, &places, &dropped));
+                context.report(as_narrowing(entry, &places, &dropped));
                 let mut declaration = Declaration::none();
                 declaration.mounts = MountRequest::Places(places);
                 LegacySandbox {

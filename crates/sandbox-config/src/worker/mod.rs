@@ -232,7 +232,7 @@ pub(crate) fn parse(
     ceiling: &Grant,
 ) -> Option<Worker> {
     let (root, body) = front_root(context, text)?;
-    let top = MappingFields::open(&mut context.reports, &root, "", &keys::WORKER)?;
+    let top = context.open(&root, "", &keys::WORKER)?;
     let stem = stem(file);
     let name = name(&mut context.reports, &top, stem);
     let description = top
@@ -282,30 +282,20 @@ fn front_root<'t>(
     let (front, body) = match split(&text.text) {
         Ok(parts) => parts,
         Err(problem) => {
-            context.reports.add(
-                Diagnostic::error(DiagnosticCode::FrontMatter, problem)
-                    .at(&Span::start(text))
-                    .help("a worker file is `---`, keys, `---`, then the instructions"),
-            );
+            let mistake =
+                Diagnostic::error(DiagnosticCode::FrontMatter, problem).at(&Span::start(text));
+            context
+                .report(mistake.help("a worker file is `---`, keys, `---`, then the instructions"));
             return None;
         }
     };
     if front.len() > MAX_FRONT_BYTES {
         let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
-        context.reports.add(
-            Diagnostic::error(DiagnosticCode::TooComplex, message)
-                .at(&Span::start(text))
-                .help("what a worker is told stands below the second `---`"),
-        );
+        let mistake = Diagnostic::error(DiagnosticCode::TooComplex, message).at(&Span::start(text));
+        context.report(mistake.help("what a worker is told stands below the second `---`"));
         return None;
     }
-    let root = match yaml::parse_part(text, front) {
-        Ok(root) => root,
-        Err(problem) => {
-            context.reports.add(*problem);
-            return None;
-        }
-    };
+    let root = context.reports.take(yaml::parse_part(text, front))?;
     let root = root.unwrap_or_else(|| YamlNode {
         value: YamlValue::Map(Vec::new()),
         span: Span::start(text),
@@ -383,14 +373,9 @@ fn name(reports: &mut Reports, top: &MappingFields<'_>, stem: &str) -> String {
     if !is_name(name) && (written.is_some() || top.get("name").is_none()) {
         reports.add(bad_name(name).at(at));
     } else if name != stem {
-        reports.add(
-            Diagnostic::warning(
-                DiagnosticCode::FileName,
-                format!("`{name}` stands in a file named `{stem}.worker`"),
-            )
-            .at(at)
-            .help(format!("rename the file to `{name}.worker`, or the worker")),
-        );
+        let message = format!("`{name}` stands in a file named `{stem}.worker`");
+        let mistake = Diagnostic::warning(DiagnosticCode::FileName, message).at(at);
+        reports.add(mistake.help(format!("rename the file to `{name}.worker`, or the worker")));
     }
     name.to_owned()
 }
@@ -400,14 +385,10 @@ fn instructions(reports: &mut Reports, top: &MappingFields<'_>, body: &str) -> S
     let key = top.string(reports, "instructions");
     match (top.get("instructions"), body.trim().is_empty()) {
         (Some(entry), false) => {
-            reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::FrontMatter,
-                    "instructions stand in the front matter and in the body",
-                )
-                .at(&entry.key_span)
-                .help("keep one of them"),
-            );
+            let message = "instructions stand in the front matter and in the body";
+            let mistake =
+                Diagnostic::error(DiagnosticCode::FrontMatter, message).at(&entry.key_span);
+            reports.add(mistake.help("keep one of them"));
             body.to_owned()
         }
         (Some(_), true) => key.unwrap_or_default().to_owned(),

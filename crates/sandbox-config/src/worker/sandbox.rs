@@ -12,7 +12,7 @@ use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::mount_syntax::named::{stated, suffixes};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::text::Span;
 use crate::syntax::word::ConfigWord;
@@ -31,12 +31,7 @@ pub(crate) fn read(
         program: None,
     };
     if let YamlValue::Map(_) = &entry.node.value {
-        let Some(section) = MappingFields::open(
-            &mut context.reports,
-            &entry.node,
-            "sandbox",
-            &keys::WORKER_SANDBOX,
-        ) else {
+        let Some(section) = context.open(&entry.node, "sandbox", &keys::WORKER_SANDBOX) else {
             return of_today(Declaration::none());
         };
         let forms: Vec<&YamlEntry> = [
@@ -50,7 +45,7 @@ pub(crate) fn read(
                 legacy_syntax::read(context, old, ceiling)
             }
             [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
-                context.reports.add(
+                context.report(
                     Diagnostic::error(
                         DiagnosticCode::FrontEnd,
                         format!("`{}` is an old form and stands alone", old.key),
@@ -77,13 +72,13 @@ fn word(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Declaration {
         };
     }
     if let YamlValue::Null = &entry.node.value {
-        context.reports.add(
+        context.report(
             fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
                 .help("write `sandbox: none` for a worker without files"),
         );
         return Declaration::none();
     }
-    context.reports.add(fields::wrong_type(
+    context.report(fields::wrong_type(
         &entry.node,
         "sandbox",
         "`none`, `inherit` or a mapping",
@@ -110,7 +105,7 @@ fn mapping(
         },
         (Some(zones), None) => {
             if let Some(problem) = misplaced_zones(zones, ceiling) {
-                context.reports.add(problem);
+                context.report(problem);
                 return Declaration::none();
             }
             named(context, zones, ceiling, worker)
@@ -118,13 +113,13 @@ fn mapping(
         (None, Some(key)) => {
             let wish = restrict(&mut context.reports, section);
             if let Some(problem) = misplaced_subtree(key, &wish, ceiling) {
-                context.reports.add(problem);
+                context.report(problem);
                 return Declaration::none();
             }
             Declaration::restrict(wish)
         }
         (Some(zones), Some(key)) => {
-            context.reports.add(
+            context.report(
                 Diagnostic::error(
                     DiagnosticCode::FrontEnd,
                     format!(
@@ -276,7 +271,7 @@ fn named(
     worker: &str,
 ) -> Declaration {
     if let YamlValue::Map(_) = &zones.node.value {
-        context.reports.add(
+        context.report(
             fields::wrong_type(&zones.node, "sandbox.zones", "a list")
                 .help("a worker lists the zones it needs: `zones: [{ name: data, mode: ro }]`"),
         );
@@ -294,7 +289,7 @@ fn named(
             twin.and_then(|twin| twin.name_span.as_ref()),
             &wish.name_span,
         ) {
-            context.reports.add(
+            context.report(
                 Diagnostic::error(
                     DiagnosticCode::DuplicateKey,
                     format!("zone `{}` is listed twice", wish.name),
@@ -319,18 +314,13 @@ fn zone(
     worker: &str,
 ) -> Option<ZoneDeclaration> {
     if let YamlValue::Str(name) = &node.value {
-        context.reports.add(
+        context.report(
             fields::wrong_type(node, "sandbox.zones[]", "a mapping")
                 .help(format!("write `{{ name: {name}, mode: ro }}`")),
         );
         return None;
     }
-    let zone = MappingFields::open(
-        &mut context.reports,
-        node,
-        "sandbox.zones[]",
-        &keys::WORKER_ZONE,
-    )?;
+    let zone = context.open(node, "sandbox.zones[]", &keys::WORKER_ZONE)?;
     let mode = zone.word(&mut context.reports, "mode", Mode::WORDS);
     let usable = zone.boolean(&mut context.reports, "use").unwrap_or(true);
     let max_file_bytes = zone.count(&mut context.reports, "max_file_bytes");
@@ -410,8 +400,5 @@ fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &G
             zones.join(", ")
         }
     ));
-    reports.add(match nearest(name, zones) {
-        Some(near) => unknown.help(format!("did you mean `{near}`?")),
-        None => unknown,
-    });
+    reports.add(unknown.suggest(name, zones));
 }

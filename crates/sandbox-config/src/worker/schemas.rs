@@ -92,13 +92,10 @@ pub(crate) fn schemas(context: &mut LoadContext<'_>, top: &MappingFields<'_>) ->
     let input = top.get("input_schema").and_then(|entry| {
         let schema = schema(context, entry, "input_schema")?;
         if schema.get("type").is_none_or(|kind| kind != "object") {
-            context.reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::BadValue,
-                    "`input_schema` must be one of a mapping: `type: object`",
-                )
-                .at(&entry.key_span)
-                .help("it becomes the parameters of the worker's tool, which have names"),
+            let message = "`input_schema` must be one of a mapping: `type: object`";
+            let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span);
+            context.report(
+                mistake.help("it becomes the parameters of the worker's tool, which have names"),
             );
             return None;
         }
@@ -124,7 +121,7 @@ fn schema(context: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option
         }
         _ => {
             let expected = "a JSON Schema, or a file that holds one";
-            context.reports.add(fields::wrong_type(node, key, expected));
+            context.report(fields::wrong_type(node, key, expected));
             return None;
         }
     };
@@ -146,7 +143,7 @@ fn schema(context: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option
             at => format!("`{key}` is not a JSON Schema at {at}: {problem}"),
         };
         let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
-        context.reports.add(match &place {
+        context.report(match &place {
             SchemaSource::Inline(node) => bad.at(find(node, &at)),
             SchemaSource::File(text) => {
                 bad.at(&Span::start(text)).related(&node.span, "named here")
@@ -199,31 +196,23 @@ fn from_file(
             .help("write the schema itself, or the path of a JSON file from the project's directory on")
     };
     if file.is_empty() || file.contains('\0') || !plain {
-        context.reports.add(refuse("not a file below the project"));
+        context.report(refuse("not a file below the project"));
         return None;
     }
     // Its contents are shown to models: a link must not lead to a foreign file.
     match below.canonicalize() {
         Ok(real) if !real.starts_with(context.dir) => {
-            context.reports.add(refuse("it leads out of the project"));
+            context.report(refuse("it leads out of the project"));
             return None;
         }
         Ok(_) => {}
         Err(error) => {
             let message = format!("cannot read `{file}`: {error}");
-            context
-                .reports
-                .add(Diagnostic::error(DiagnosticCode::Unreadable, message).at(&node.span));
+            context.report(Diagnostic::error(DiagnosticCode::Unreadable, message).at(&node.span));
             return None;
         }
     }
-    let text = match read(&below, file, Layer::Project) {
-        Ok(text) => text,
-        Err(problem) => {
-            context.reports.add(*problem);
-            return None;
-        }
-    };
+    let text = context.reports.take(read(&below, file, Layer::Project))?;
     Some((parse_file(context, file, &text, node)?, text))
 }
 
@@ -237,7 +226,7 @@ fn parse_file(
     match serde_json::from_str(&text.text) {
         Ok(Json::Object(map)) => Some(Json::Object(map)),
         Ok(_) => {
-            context.reports.add(
+            context.report(
                 Diagnostic::error(
                     DiagnosticCode::WrongType,
                     format!("`{file}` must hold a mapping"),
@@ -251,7 +240,7 @@ fn parse_file(
             let clamp = |number| u32::try_from(number).unwrap_or(u32::MAX);
             let at = text.inside(clamp(error.line()), clamp(error.column()));
             let message = format!("`{file}` is not JSON: {error}");
-            context.reports.add(
+            context.report(
                 Diagnostic::error(DiagnosticCode::Syntax, message)
                     .at(&at)
                     .related(&node.span, "named here"),

@@ -21,20 +21,10 @@ const ALIASES: [(&str, &str); 6] = [
 
 /// The tools that a worker has because of its files (`forge_tools::tools::file_tools`); also those
 /// of golem's `filesystem`.
+#[rustfmt::skip]
 pub(crate) const FILE_TOOLS: &[&str] = &[
-    "read_file",
-    "write_file",
-    "append_file",
-    "edit_file",
-    "list_files",
-    "search_files",
-    "delete_file",
-    "move_file",
-    "copy_file",
-    "create_dir",
-    "file_exists",
-    "file_info",
-    "hash_file",
+    "read_file", "write_file", "append_file", "edit_file", "list_files", "search_files",
+    "delete_file", "move_file", "copy_file", "create_dir", "file_exists", "file_info", "hash_file",
 ];
 
 /// The tools and workers that a file asks for.
@@ -73,13 +63,8 @@ fn tools(
         let alias = ALIASES.iter().find(|(alias, _)| *alias == written);
         let name = alias.map_or(written, |(_, name)| name);
         if alias.is_some() {
-            context.reports.add(
-                Diagnostic::warning(
-                    DiagnosticCode::Alias,
-                    format!("`{written}` is read as `{name}`"),
-                )
-                .at(&node.span),
-            );
+            let message = format!("`{written}` is read as `{name}`");
+            context.report(Diagnostic::warning(DiagnosticCode::Alias, message).at(&node.span));
         }
         let is_worker = name == CALL || delegates.allows(name);
         if let Some(known) = context
@@ -89,7 +74,7 @@ fn tools(
             .filter(|_| !is_worker)
             && let Some(problem) = unknown_tool(known, name)
         {
-            context.reports.add(problem.at(&node.span));
+            context.report(problem.at(&node.span));
         }
         names.push(name.to_owned());
     }
@@ -105,7 +90,7 @@ fn delegates(
     }
     for (name, node) in &list {
         if !is_name(name) {
-            context.reports.add(bad_name(name).at(&node.span));
+            context.report(bad_name(name).at(&node.span));
         }
     }
     if list.is_empty() {
@@ -125,7 +110,7 @@ fn toolset_names(
     let mut tools: Vec<String> = Vec::new();
     if let Some(files) = sets.get("filesystem") {
         let path = "toolsets.filesystem";
-        MappingFields::open(&mut context.reports, &files.node, path, &keys::NO_OPTIONS);
+        context.open(&files.node, path, &keys::NO_OPTIONS);
         let known = context.sources.known_tools.as_deref();
         let exists = |name: &str| known.is_none_or(|known| known.iter().any(|tool| tool == name));
         tools.extend(
@@ -137,22 +122,18 @@ fn toolset_names(
     }
     if let Some(shell) = sets.get("shell") {
         let path = "toolsets.shell";
-        MappingFields::open(&mut context.reports, &shell.node, path, &keys::NO_OPTIONS);
+        context.open(&shell.node, path, &keys::NO_OPTIONS);
         tools.push("shell".to_owned());
     }
     if let Some(workers) = sets.get("workers") {
         let path = "toolsets.workers";
-        let allowed = MappingFields::open(
-            &mut context.reports,
-            &workers.node,
-            path,
-            &keys::WORKER_TOOLSET,
-        )
-        .and_then(|section| section.get("allowed_workers"))
-        .and_then(|entry| {
-            let path = "toolsets.workers.allowed_workers";
-            fields::strings(&mut context.reports, &entry.node, path)
-        });
+        let allowed = context
+            .open(&workers.node, path, &keys::WORKER_TOOLSET)
+            .and_then(|section| section.get("allowed_workers"))
+            .and_then(|entry| {
+                let path = "toolsets.workers.allowed_workers";
+                fields::strings(&mut context.reports, &entry.node, path)
+            });
         (wanted.delegates, wanted.delegates_at) = delegates(context, allowed.unwrap_or_default());
         match &wanted.delegates {
             Delegates::None => {}
@@ -174,13 +155,12 @@ fn toolsets(
     wanted: &mut RequestedTools,
 ) {
     let path = "toolsets";
-    let Some(sets) = MappingFields::open(&mut context.reports, &entry.node, path, &keys::TOOLSETS)
-    else {
+    let Some(sets) = context.open(&entry.node, path, &keys::TOOLSETS) else {
         return;
     };
     for key in ["tools", "workers"] {
         if let Some(twice) = top.get(key) {
-            context.reports.add(
+            context.report(
                 Diagnostic::error(
                     DiagnosticCode::DuplicateKey,
                     format!("`toolsets` and `{key}` say the same thing"),
@@ -197,13 +177,8 @@ fn toolsets(
         Delegates::Listed(names) => format!("\nworkers: [{}]", names.join(", ")),
         Delegates::All => "\nworkers: [\"*\"]".to_owned(),
     };
-    context.reports.add(
-        Diagnostic::warning(
-            DiagnosticCode::Alias,
-            "`toolsets` is read as `tools` and `workers`",
-        )
-        .at(&entry.key_span)
-        .help(format!("write:\ntools: [{}]{lines}", tools.join(", "))),
-    );
+    let message = "`toolsets` is read as `tools` and `workers`";
+    let mistake = Diagnostic::warning(DiagnosticCode::Alias, message).at(&entry.key_span);
+    context.report(mistake.help(format!("write:\ntools: [{}]{lines}", tools.join(", "))));
     wanted.tools = Some(tools);
 }

@@ -92,9 +92,7 @@ pub(crate) fn properties(context: &mut LoadContext<'_>, top: &MappingFields<'_>)
             .any(|pattern| fits(pattern, model))
     {
         let message = format!("`model: {model}` is none of its own `compatible_models`");
-        context
-            .reports
-            .add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
+        context.report(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
     }
     properties
 }
@@ -117,7 +115,7 @@ fn compatible_models(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
         .unwrap_or_default();
     for (pattern, node) in &list {
         if pattern.trim().is_empty() {
-            context.reports.add(
+            context.report(
                 Diagnostic::error(DiagnosticCode::BadValue, "an empty pattern fits no model")
                     .at(&node.span)
                     .help("for example `anthropic:*`"),
@@ -134,9 +132,7 @@ fn metadata(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Map<Strin
         return Map::new();
     };
     if let YamlValue::Null = entry.node.value {
-        context
-            .reports
-            .add(fields::wrong_type(&entry.node, "metadata", "a mapping"));
+        context.report(fields::wrong_type(&entry.node, "metadata", "a mapping"));
         return Map::new();
     }
     fields::free_mapping(&mut context.reports, &entry.node, "metadata")
