@@ -2,6 +2,7 @@
 //! and no program of its image runs.
 
 use super::engine::Engine;
+use super::made::has_status;
 use bollard::models::{ContainerCreateBody, HostConfig, Mount};
 use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::StreamExt as _;
@@ -16,7 +17,6 @@ const MADE_WITHIN: Duration = Duration::from_secs(60);
 const NOTHING: &str = "/os-sandbox/nothing";
 /// Bound on an archive with one small file, headers and padding included.
 const MAX_AROUND_BYTES: usize = 64 << 10;
-const NOT_FOUND: u16 = 404;
 
 /// A container that exists and never starts. Dropping it removes the container.
 #[derive(Debug)]
@@ -94,10 +94,7 @@ pub(super) fn fetch_file(
     })?;
     let archive = match fetched {
         Ok(archive) => archive,
-        Err(bollard::errors::Error::DockerResponseServerError {
-            status_code: NOT_FOUND,
-            ..
-        }) => return Ok(None),
+        Err(error) if has_status(&error, &[404]) => return Ok(None),
         Err(error) => return Err(engine.failed("give out a file", &error)),
     };
     let mut archive = tar::Archive::new(archive.as_slice());

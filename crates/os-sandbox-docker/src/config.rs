@@ -6,12 +6,12 @@
 
 use super::containers::EngineHost;
 use super::filter::{Inside, profile};
-use super::inside::{HOME, TMP, WORK, text};
+use super::inside::{HOME, TMP, WORK, no_health_check, separate_host_config, text};
 use super::place::Private;
 use super::settings::Settings;
 use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
-    Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
+    ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum,
+    MountType, ResourcesUlimits,
 };
 use os_sandbox::mechanism::seccomp::{Arch, UnixSocketRule};
 use os_sandbox::mechanism::{EffectiveLimits, LayoutContent, LayoutEntry, Owner};
@@ -128,10 +128,7 @@ pub(super) fn config(
         env: Some(environment(&wanted)?),
         entrypoint: Some(vec![text(wanted.program, "the program")?]),
         cmd: Some(arguments.collect::<Result<_, _>>()?),
-        healthcheck: Some(HealthConfig {
-            test: Some(vec!["NONE".to_owned()]),
-            ..HealthConfig::default()
-        }),
+        healthcheck: no_health_check(),
         image: Some(wanted.digest.to_owned()),
         working_dir: Some(wanted.directory.to_owned()),
         labels: Some(wanted.labels),
@@ -188,20 +185,9 @@ fn host_config(wanted: &ContainerSpec<'_>, shown: &ShownContainer) -> Result<Hos
         pids_limit: shown.pids.map(number),
         ulimits: Some(ulimits(wanted.policy)),
         readonly_rootfs: Some(shown.read_only_root),
-        cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(security(wanted)),
-        privileged: Some(false),
         init: Some(true),
-        ipc_mode: Some("private".to_owned()),
-        cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-        // The engine removes the container even if the broker is gone.
-        auto_remove: Some(true),
-        // The broker reads the output as it arrives; the engine stores no copy.
-        log_config: Some(HostConfigLogConfig {
-            typ: Some("none".to_owned()),
-            config: None,
-        }),
-        ..HostConfig::default()
+        ..separate_host_config()
     })
 }
 

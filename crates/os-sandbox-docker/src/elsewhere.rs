@@ -3,12 +3,12 @@
 
 use super::config::User;
 use super::containers::Containers;
-use super::copy::{CopyBackReport, MountCopies, Source};
+use super::copy::{CopyBackReport, MountCopies, Source, volume_mount};
 use super::engine::Engine;
 use super::inside::{HOME, TMP};
 use super::made::ContainerOutcome;
 use super::place::Private;
-use bollard::models::{ContainerCreateBody, Mount, MountType, MountVolumeOptions};
+use bollard::models::{ContainerCreateBody, Mount};
 use os_sandbox::{Command, Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,13 +74,8 @@ pub(super) fn prepare(
         return Ok(None);
     };
     let own = settings.mounts.iter().map(|own| own.host.as_path());
-    let hosts: Vec<&Path> = policy
-        .mounts()
-        .iter()
-        .map(os_sandbox::Mount::host)
-        .chain(private.work.as_deref())
-        .chain(own)
-        .collect();
+    let hosts = policy.mounts().iter().map(os_sandbox::Mount::host);
+    let hosts: Vec<&Path> = hosts.chain(private.work.as_deref()).chain(own).collect();
     // The other mounts cover names inside these: hidden names are not copied, and changes of
     // protected names are not copied back.
     let copied = |mount: &Mount| {
@@ -105,15 +100,9 @@ pub(super) fn prepare(
     for (index, mount) in mounts.iter_mut().enumerate() {
         let gone = || Error::new(ErrorKind::Enforcement, "a mount has no copy");
         *mount = Mount {
-            typ: Some(MountType::VOLUME),
-            source: Some(copies.volume(index).ok_or_else(gone)?.to_owned()),
             target: mount.target.take(),
             read_only: mount.read_only,
-            volume_options: Some(MountVolumeOptions {
-                no_copy: Some(true),
-                ..MountVolumeOptions::default()
-            }),
-            ..Mount::default()
+            ..volume_mount(copies.volume(index).ok_or_else(gone)?)
         };
     }
     host.mounts = Some(mounts);

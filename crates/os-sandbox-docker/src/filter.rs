@@ -118,9 +118,9 @@ impl SeccompProfile {
             Arch::X86_64 => "SCMP_ARCH_X86_64",
             Arch::Aarch64 => "SCMP_ARCH_AARCH64",
         };
+        let default = format!(r#""defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":{ENOSYS}"#);
         SeccompProfile(format!(
-            "{{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":{ENOSYS},\
-             \"architectures\":[\"{arch}\"],\"syscalls\":["
+            r#"{{{default},"architectures":["{arch}"],"syscalls":["#
         ))
     }
 

@@ -2,6 +2,7 @@
 //! an archive. Nothing in this module asks a registry.
 
 use super::engine::{Engine, ask};
+use super::made::has_status;
 use super::name::ImageName;
 use bollard::Docker;
 use bollard::query_parameters::ImportImageOptionsBuilder;
@@ -18,8 +19,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 const ARCHIVE_WITHIN: Duration = Duration::from_secs(30 * 60);
 /// Bytes that are read or written at once.
 const PIECE_BYTES: usize = 1 << 20;
-/// Status code of the engine's answer if it does not have the image.
-const NOT_FOUND: u16 = 404;
 
 /// An engine's description of an image that it has.
 ///
@@ -91,7 +90,7 @@ impl Engine {
         )?;
         let found = match answer {
             Ok(found) => found,
-            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) if has_status(&error, &[404]) => return Ok(None),
             Err(error) => return Err(failed(&format!("look for the image `{name}`"), &error)),
         };
         let config = found.config.unwrap_or_default();
@@ -212,16 +211,6 @@ fn patient(client: &Docker) -> Docker {
 fn names(pairs: Vec<String>) -> Vec<String> {
     let name = |pair: &String| pair.split('=').next().unwrap_or_default().to_owned();
     pairs.iter().map(name).collect()
-}
-
-fn is_absent(error: &bollard::errors::Error) -> bool {
-    matches!(
-        error,
-        bollard::errors::Error::DockerResponseServerError {
-            status_code: NOT_FOUND,
-            ..
-        }
-    )
 }
 
 fn failed(doing: &str, error: &bollard::errors::Error) -> Error {

@@ -1,5 +1,7 @@
-//! Paths inside a container, and text in the form that engines take.
+//! Paths inside a container, text in the form that engines take, and what the requests for
+//! containers have in common.
 
+use bollard::models::{HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig};
 use os_sandbox::{Error, ErrorKind};
 use std::ffi::OsStr;
 
@@ -17,5 +19,32 @@ pub(super) fn text(text: &OsStr, what: &str) -> Result<String, Error> {
             ErrorKind::Invalid,
             format!("{what} is not UTF-8, which containers need: {text:?}"),
         )
+    })
+}
+
+/// Returns what every started container has in common: no capabilities, namespaces of its own, and
+/// nothing that stays behind it.
+pub(super) fn separate_host_config() -> HostConfig {
+    HostConfig {
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        privileged: Some(false),
+        ipc_mode: Some("private".to_owned()),
+        cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+        // The engine removes the container even if the broker is gone.
+        auto_remove: Some(true),
+        // The broker reads the output as it arrives; the engine stores no copy.
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("none".to_owned()),
+            config: None,
+        }),
+        ..HostConfig::default()
+    }
+}
+
+/// Switches off the check that an image may have.
+pub(super) fn no_health_check() -> Option<HealthConfig> {
+    Some(HealthConfig {
+        test: Some(vec!["NONE".to_owned()]),
+        ..HealthConfig::default()
     })
 }

@@ -59,7 +59,7 @@ impl ContainerHandle {
         let asked = self.client.kill_container(&self.id, Some(options));
         match tokio::time::timeout(ANSWER_WITHIN, asked).await {
             Err(_) => Err(Error::RequestTimeoutError),
-            Ok(Err(error)) if !is(&error, &[404, 409]) => Err(error),
+            Ok(Err(error)) if !has_status(&error, &[404, 409]) => Err(error),
             Ok(_) => Ok(()),
         }
     }
@@ -93,7 +93,7 @@ impl Drop for ContainerHandle {
 pub(super) async fn status(client: &Docker, id: &str) -> Result<ContainerStatus, Error> {
     let state = match client.inspect_container(id, None).await {
         Ok(seen) => seen.state.unwrap_or_default(),
-        Err(error) if is(&error, &[404]) => return Ok(ContainerStatus::Gone),
+        Err(error) if has_status(&error, &[404]) => return Ok(ContainerStatus::Gone),
         Err(error) => return Err(error),
     };
     Ok(match state.running {
@@ -115,15 +115,15 @@ async fn remove(client: &Docker, id: &str) -> Result<(), Error> {
         };
         match client.remove_container(id, Some(options())).await {
             Ok(()) => return Ok(()),
-            Err(error) if is(&error, &[404]) => return Ok(()),
+            Err(error) if has_status(&error, &[404]) => return Ok(()),
             // The engine is already removing it.
-            Err(error) if is(&error, &[409]) => {}
+            Err(error) if has_status(&error, &[409]) => {}
             Err(error) => return Err(error),
         }
         loop {
             match client.inspect_container(id, None).await {
                 Ok(_) => tokio::time::sleep(LOOK_EVERY).await,
-                Err(error) if is(&error, &[404]) => return Ok(()),
+                Err(error) if has_status(&error, &[404]) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -133,7 +133,8 @@ async fn remove(client: &Docker, id: &str) -> Result<(), Error> {
         .unwrap_or(Err(Error::RequestTimeoutError))
 }
 
-fn is(error: &Error, codes: &[u16]) -> bool {
+/// Returns `true` if an engine answered with one of these codes.
+pub(super) fn has_status(error: &Error, codes: &[u16]) -> bool {
     matches!(
         error,
         Error::DockerResponseServerError { status_code, .. } if codes.contains(status_code)

@@ -9,11 +9,12 @@
 
 use super::containers::Containers;
 use super::engine::{ANSWER_WITHIN, Engine};
+use super::inside::{no_health_check, separate_host_config};
 use super::labels::labels;
 use super::made::{ContainerHandle, ContainerStatus, status};
 use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
-    Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
+    ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum,
+    MountType,
 };
 use nix::poll::{PollFd, PollFlags, poll};
 use os_sandbox::mechanism::{Scratch, serve_own_namespace, static_program};
@@ -147,10 +148,7 @@ fn request(
         entrypoint: Some(vec![format!("{INSIDE}/{LAUNCHER}")]),
         cmd: Some(vec![format!("{INSIDE}/{SOCKET}")]),
         working_dir: Some("/".to_owned()),
-        healthcheck: Some(HealthConfig {
-            test: Some(vec!["NONE".to_owned()]),
-            ..HealthConfig::default()
-        }),
+        healthcheck: no_health_check(),
         labels: Some(labels(state_dir)),
         host_config: Some(HostConfig {
             mounts: Some(vec![Mount {
@@ -167,7 +165,6 @@ fn request(
             network_mode: Some("none".to_owned()),
             sysctls: ipv6.then(|| HashMap::from([(setting.to_owned(), "0".to_owned())])),
             readonly_rootfs: Some(true),
-            cap_drop: Some(vec!["ALL".to_owned()]),
             // For addresses, and for the resolver's port.
             cap_add: Some(vec!["NET_ADMIN".to_owned(), "NET_BIND_SERVICE".to_owned()]),
             security_opt: Some(vec![
@@ -175,15 +172,7 @@ fn request(
                 // Otherwise SELinux refuses the broker's socket, whose label is a user's.
                 "label=disable".to_owned(),
             ]),
-            privileged: Some(false),
-            ipc_mode: Some("private".to_owned()),
-            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-            auto_remove: Some(true),
-            log_config: Some(HostConfigLogConfig {
-                typ: Some("none".to_owned()),
-                config: None,
-            }),
-            ..HostConfig::default()
+            ..separate_host_config()
         }),
         ..ContainerCreateBody::default()
     })

@@ -31,7 +31,7 @@ use os_sandbox::mechanism::{Pattern, Scratch};
 use os_sandbox::{Access, Error, ErrorKind, Policy};
 use pack::{Manifest, Packed, Unpackable};
 use std::collections::HashMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -137,17 +137,7 @@ impl MountCopies {
         };
         let labels = engine.labels(state_dir);
         for Source { host, writable } in sources {
-            let top = tree::top(&host).map_err(|error| {
-                let shown = host.display();
-                match error.raw_os_error().map(nix::errno::Errno::from_raw) {
-                    Some(nix::errno::Errno::ENOTDIR) => Error::new(
-                        ErrorKind::Unsupported,
-                        format!("{shown} is a file, and only directories can be copied to an engine elsewhere"),
-                    )
-                    .with_hint("mount the directory that it is in, or use an engine on this machine"),
-                    _ => Error::io(format!("could not copy {shown}"), error),
-                }
-            })?;
+            let top = tree::top(&host).map_err(|error| not_opened(&host, error))?;
             let index = policy.mounts().iter().position(|one| one.host() == host);
             let guards = index.map_or_else(|| policy.guards_of_all(), |at| policy.guards_of(at));
             copies.mounts.push(Copied {
@@ -161,24 +151,12 @@ impl MountCopies {
                 hidden: guards.hide,
             });
         }
-        let volumes = copies.mounts.iter().map(|copied| copied.volume.clone());
-        let mount = |(index, volume): (usize, String)| Mount {
+        let volumes = copies.mounts.iter().enumerate();
+        let mounts = volumes.map(|(index, copied)| Mount {
             target: Some(format!("/{INSIDE}/{index}")),
-            source: Some(volume),
-            typ: Some(MountType::VOLUME),
-            volume_options: Some(MountVolumeOptions {
-                // The volume gets no files of the image.
-                no_copy: Some(true),
-                ..MountVolumeOptions::default()
-            }),
-            ..Mount::default()
-        };
-        let carrier = carrier(
-            engine,
-            image,
-            volumes.enumerate().map(mount).collect(),
-            labels,
-        )?;
+            ..volume_mount(&copied.volume)
+        });
+        let carrier = carrier(engine, image, mounts.collect(), labels)?;
         let failed = |error| engine.failed("make a container for copies", &error);
         copies.carrier = Some(carrier.map_err(failed)?);
         for index in 0..copies.mounts.len() {
@@ -258,7 +236,7 @@ impl MountCopies {
         let hidden = copied.hidden.clone();
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let inside = PathBuf::from(format!("{INSIDE}/{index}"));
-        let packer = std::thread::spawn(move || -> Result<Packed, Unpackable> {
+        let packer = std::thread::spawn(move || {
             let hidden = |at: BorrowedFd<'_>, below: &Path| pack::is_hidden(&hidden, at, below);
             let to = BufWriter::with_capacity(PIECE_BYTES, Pieces(sender.clone()));
             let packed = pack::pack(top.as_fd(), &inside, &hidden, owner, &limits, to);
@@ -289,35 +267,7 @@ impl MountCopies {
         let packed = packer
             .join()
             .map_err(|_| Error::new(ErrorKind::Enforcement, "the thread that packs was lost"))?;
-        let shown = copied.host.display();
-        // An error on this side is the reason for the engine's error.
-        let packed = match packed {
-            Ok(packed) => packed,
-            Err(Unpackable::TooMuch(why)) => {
-                return Err(too_much(&format!(
-                    "{shown} is not copied to the engine: {why}"
-                )));
-            }
-            Err(Unpackable::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-                let why = "the engine stopped reading";
-                return Err(match sent {
-                    Ok(Err(error)) => self.engine.failed(&format!("take {shown}"), &error),
-                    Ok(Ok(())) => self.engine.lost(&why),
-                    Err(late) => late,
-                });
-            }
-            Err(Unpackable::Io(below, error)) => {
-                let path = copied.host.join(below);
-                return Err(Error::io(
-                    format!("could not copy {}", path.display()),
-                    error,
-                ));
-            }
-        };
-        match sent? {
-            Ok(()) => {}
-            Err(error) => return Err(self.engine.failed(&format!("take {shown}"), &error)),
-        }
+        let packed = sent_whole(&self.engine, &copied.host, packed, sent)?;
         copied.manifest = packed.manifest;
         copied.left_out = packed.left_out;
         Ok(())
@@ -327,14 +277,7 @@ impl MountCopies {
     fn fetch(&self, index: usize, copied: &Copied) -> Result<unpack::Unpacked, Error> {
         let shown = copied.host.display();
         let carrier = self.carrier()?;
-        let private = |error| Error::io("could not make a private file for what comes back", error);
-        let scratch = Scratch::create()?;
-        let path = scratch.tmp().join("back");
-        let mut options = OpenOptions::new();
-        let store = options.read(true).write(true).create_new(true).open(&path);
-        let store = store.map_err(private)?;
-        // The file has no name from here on.
-        std::fs::remove_file(&path).map_err(private)?;
+        let store = private_file()?;
         let client = self.engine.client().clone().with_timeout(COPIED_WITHIN);
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let path = format!("/{INSIDE}/{index}/.");
@@ -417,9 +360,75 @@ impl Engine {
     }
 }
 
+/// A mount of a volume, which gets no files of the image. Its target is missing.
+pub(super) fn volume_mount(volume: &str) -> Mount {
+    Mount {
+        source: Some(volume.to_owned()),
+        typ: Some(MountType::VOLUME),
+        volume_options: Some(MountVolumeOptions {
+            no_copy: Some(true),
+            ..MountVolumeOptions::default()
+        }),
+        ..Mount::default()
+    }
+}
+
+fn not_opened(host: &Path, error: io::Error) -> Error {
+    let shown = host.display();
+    match error.raw_os_error().map(nix::errno::Errno::from_raw) {
+        Some(nix::errno::Errno::ENOTDIR) => Error::new(
+            ErrorKind::Unsupported,
+            format!("{shown} is a file, and only directories can be copied to an engine elsewhere"),
+        )
+        .with_hint("mount the directory that it is in, or use an engine on this machine"),
+        _ => Error::io(format!("could not copy {shown}"), error),
+    }
+}
+
 fn too_much(what: &str) -> Error {
     Error::new(ErrorKind::Limit, what)
         .with_hint("leave out what is not needed there, or use an engine on this machine")
+}
+
+/// Returns the packed tree if the engine has taken all of it. An error on this side is the reason
+/// for the engine's error.
+fn sent_whole(
+    engine: &Engine,
+    host: &Path,
+    packed: Result<Packed, Unpackable>,
+    sent: Result<Result<(), bollard::errors::Error>, Error>,
+) -> Result<Packed, Error> {
+    let shown = host.display();
+    let refused = |error| engine.failed(&format!("take {shown}"), &error);
+    match packed {
+        Ok(packed) => sent?.map(|()| packed).map_err(refused),
+        Err(Unpackable::TooMuch(why)) => Err(too_much(&format!(
+            "{shown} is not copied to the engine: {why}"
+        ))),
+        Err(Unpackable::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            sent?.map_err(refused)?;
+            Err(engine.lost(&"the engine stopped reading"))
+        }
+        Err(Unpackable::Io(below, error)) => {
+            let path = host.join(below);
+            Err(Error::io(
+                format!("could not copy {}", path.display()),
+                error,
+            ))
+        }
+    }
+}
+
+/// Makes a file without a name for the content that comes back.
+fn private_file() -> Result<File, Error> {
+    let failed = |error| Error::io("could not make a private file for what comes back", error);
+    let scratch = Scratch::create()?;
+    let path = scratch.tmp().join("back");
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true);
+    let file = options.open(&path).map_err(failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    Ok(file)
 }
 
 /// Pieces of an archive on their way to an engine.

@@ -167,28 +167,9 @@ impl ArchiveReader<'_> {
         }
         let mode = entry.header().mode()? & 0o777;
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.header().mtime()?);
-        let (what, kept) = match kind {
-            EntryType::Directory => (CopiedContent::Directory, None),
-            EntryType::Symlink => {
-                let to = link.filter(|to| !to.is_empty() && to.len() <= MAX_PATH_BYTES);
-                let to = to.ok_or_else(|| hostile("a link leads nowhere", &below))?;
-                (CopiedContent::Link(OsStr::from_bytes(&to).to_owned()), None)
-            }
-            EntryType::Regular | EntryType::Continuous => {
-                let (hash, kept) = self.file(&mut entry, size, &below)?;
-                (CopiedContent::File(hash), kept)
-            }
-            EntryType::Link => self.same(link.as_deref(), &below)?,
-            EntryType::Fifo | EntryType::Char | EntryType::Block => {
-                self.unpacked.left_out.push(below);
-                return Ok(());
-            }
-            other => {
-                return Err(hostile(
-                    &format!("of the kind {:?}", other.as_byte() as char),
-                    &below,
-                ));
-            }
+        let Some((what, kept)) = self.content(&mut entry, kind, size, link, &below)? else {
+            self.unpacked.left_out.push(below);
+            return Ok(());
         };
         let got = Got {
             what,
@@ -200,6 +181,35 @@ impl ArchiveReader<'_> {
             None => Ok(()),
             Some(_) => Err(hostile("twice the same name", &below)),
         }
+    }
+
+    /// Reads the content of an entry; `None` for a kind that is not copied.
+    fn content(
+        &mut self,
+        entry: &mut impl Read,
+        kind: EntryType,
+        size: u64,
+        link: Option<Vec<u8>>,
+        below: &Path,
+    ) -> Result<Option<(CopiedContent, Option<StoredRange>)>, Unusable> {
+        Ok(Some(match kind {
+            EntryType::Directory => (CopiedContent::Directory, None),
+            EntryType::Symlink => {
+                let to = link.filter(|to| !to.is_empty() && to.len() <= MAX_PATH_BYTES);
+                let to = to.ok_or_else(|| hostile("a link leads nowhere", below))?;
+                (CopiedContent::Link(OsStr::from_bytes(&to).to_owned()), None)
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                let (hash, kept) = self.file(entry, size, below)?;
+                (CopiedContent::File(hash), kept)
+            }
+            EntryType::Link => self.same(link.as_deref(), below)?,
+            EntryType::Fifo | EntryType::Char | EntryType::Block => return Ok(None),
+            other => {
+                let kind = format!("of the kind {:?}", other.as_byte() as char);
+                return Err(hostile(&kind, below));
+            }
+        }))
     }
 
     /// Returns the path below the archive's root; `None` for the root itself.
@@ -299,13 +309,11 @@ impl ArchiveReader<'_> {
         let CopiedContent::File(hash) = &first.what else {
             return Err(wrong());
         };
-        let same = matches!(self.known.get(below), Some(known) if known.what == first.what);
-        match (same, first.kept) {
-            (true, _) => Ok((CopiedContent::File(*hash), None)),
-            (false, kept @ Some(_)) => Ok((CopiedContent::File(*hash), kept)),
-            // The earlier file has not changed, so the host has its bytes.
-            (false, None) => Ok((CopiedContent::File(*hash), None)),
-        }
+        let known = self.known.get(below);
+        let same = known.is_some_and(|known| known.what == first.what);
+        // If the earlier file has not changed, the host has its bytes.
+        let kept = first.kept.filter(|_| !same);
+        Ok((CopiedContent::File(*hash), kept))
     }
 
     fn count(&mut self, size: u64) -> Result<(), Unusable> {

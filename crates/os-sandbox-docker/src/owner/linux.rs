@@ -4,20 +4,23 @@
 use super::OwnerId;
 
 /// Returns an id of the machine and its boot; `None` if the kernel does not report one.
-pub(super) fn boot() -> Option<String> {
+/// Returns an id of the machine and its boot; `None` if the system does not report one.
+pub(crate) fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Returns the PID namespace, which gives process numbers their meaning.
-pub(super) fn namespace() -> Option<String> {
+/// Returns the namespace that gives process numbers their meaning.
+pub(crate) fn namespace() -> Option<String> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 
 /// Returns the start time of a process, in ticks after boot.
-pub(super) fn life(pid: u32) -> OwnerId {
+/// Returns the start time of a process.
+pub(crate) fn life(pid: u32) -> OwnerId {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         // The process does not exist, or the kernel hides it (hidepid); `kill` tells which.

@@ -4,17 +4,20 @@ use super::OwnerId;
 use std::process::{Command, Stdio};
 
 /// Returns an id of the machine and its boot; `None` if the system does not report one.
-pub(super) fn boot() -> Option<String> {
+/// Returns an id of the machine and its boot; `None` if the system does not report one.
+pub(crate) fn boot() -> Option<String> {
     said(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
 }
 
 /// Returns the only namespace of this system.
-pub(super) fn namespace() -> Option<String> {
+/// Returns the namespace that gives process numbers their meaning.
+pub(crate) fn namespace() -> Option<String> {
     Some("macos".to_owned())
 }
 
 /// Returns the start time of a process.
-pub(super) fn life(pid: u32) -> OwnerId {
+/// Returns the start time of a process.
+pub(crate) fn life(pid: u32) -> OwnerId {
     let mut ps = Command::new("/bin/ps");
     ps.args(["-o", "lstart=", "-p", &pid.to_string()]);
     match said(ps.env("LC_ALL", "C").env("TZ", "UTC")) {

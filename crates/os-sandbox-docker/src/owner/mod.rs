@@ -20,17 +20,4 @@ pub(crate) enum OwnerId {
     Unknown,
 }
 
-/// Returns an id of the machine and its boot; `None` if the system does not report one.
-pub(crate) fn boot() -> Option<String> {
-    system::boot()
-}
-
-/// Returns the namespace that gives process numbers their meaning.
-pub(crate) fn namespace() -> Option<String> {
-    system::namespace()
-}
-
-/// Returns the start time of a process.
-pub(crate) fn life(pid: u32) -> OwnerId {
-    system::life(pid)
-}
+pub(crate) use system::{boot, life, namespace};

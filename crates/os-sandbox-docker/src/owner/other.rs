@@ -3,14 +3,17 @@
 
 use super::OwnerId;
 
-pub(super) fn boot() -> Option<String> {
+/// Returns an id of the machine and its boot; `None` if the system does not report one.
+pub(crate) fn boot() -> Option<String> {
     None
 }
 
-pub(super) fn namespace() -> Option<String> {
+/// Returns the namespace that gives process numbers their meaning.
+pub(crate) fn namespace() -> Option<String> {
     None
 }
 
-pub(super) fn life(_: u32) -> OwnerId {
+/// Returns the start time of a process.
+pub(crate) fn life(_: u32) -> OwnerId {
     OwnerId::Unknown
 }
