@@ -2,6 +2,9 @@
 
 use sandbox_config::{Project, RunLimits};
 
+/// Hint about a command for which no overlay can be mounted.
+pub(crate) const IN_A_COPY: &str = "or make the changes in a copy of the project: --review=copy";
+
 /// The facts for the list of reviews.
 #[cfg_attr(
     not(target_os = "linux"),

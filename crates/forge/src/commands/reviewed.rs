@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{ApplyArgs, Global, ReviewAction, ReviewArgs, ReviewLayer};
 use crate::commands::review;
-use crate::commands::review_subject::ReviewSubject;
+use crate::commands::review_subject::{IN_A_COPY, ReviewSubject};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
@@ -128,24 +128,6 @@ impl ReviewedMount {
     }
 }
 
-/// Refuses a staged directory in another one that can be written: changes there would pass the review
-/// by.
-pub(crate) fn check_staged(policy: &Policy, staged: &[PathBuf]) -> Result<(), CliError> {
-    for dir in staged {
-        let holds = |mount: &&os_sandbox::Mount| {
-            mount.access().contains(Access::WRITE)
-                && mount.host() != dir
-                && dir.starts_with(mount.host())
-        };
-        if let Some(outer) = policy.mounts().iter().find(holds) {
-            let (dir, outer) = (escape_path(dir), escape_path(outer.host()));
-            let text = format!("{dir} is staged, and {outer} around it can be written at once");
-            return Err(refused(text).hint("name a directory beside it, or pass --review"));
-        }
-    }
-    Ok(())
-}
-
 /// Returns the policy of a command with an overlay or a copy in the place of the mounts that can be
 /// written and are chosen by their host directories. `None` for the run if no mount is.
 pub(crate) fn prepare(
@@ -155,15 +137,20 @@ pub(crate) fn prepare(
     subject: ReviewSubject<'_>,
     ambient: &Ambient,
 ) -> Result<(Policy, Option<ReviewedRun>), CliError> {
-    // A part of another mount is a part of its overlay or copy.
-    let is_reviewed = |mount: &os_sandbox::Mount| {
-        !matches!(mount.place(), MountPlacement::NestedIn(_))
-            && is_chosen(mount.host())
-            && mount.access().contains(Access::WRITE)
+    let waits = |mount: &os_sandbox::Mount| {
+        is_chosen(mount.host()) && mount.access().contains(Access::WRITE)
+    };
+    // A part of a reviewed mount is a part of its overlay or copy.
+    let is_part = |mount: &os_sandbox::Mount| {
+        let outer = |mount: &&os_sandbox::Mount| match mount.place() {
+            MountPlacement::NestedIn(outer) => policy.mounts().get(outer),
+            _ => None,
+        };
+        std::iter::successors(Some(mount), outer).skip(1).any(waits)
     };
     let (mut shown, mut mounts) = (Vec::new(), Vec::new());
     for (index, mount) in policy.mounts().iter().enumerate() {
-        if is_reviewed(mount) {
+        if waits(mount) && !is_part(mount) {
             let name = review_name(mount.shown_at(), index);
             let protected = policy.guards_of(index).protect;
             mounts.push(ReviewedMount::open(name, mount.host(), &protected)?);
@@ -185,10 +172,12 @@ pub(crate) fn prepare(
             ReviewLayer::Copy => policy.relocated(host, own.join("copy")),
         };
         policy = changed.map_err(|error| {
-            let failure = refused(format!("--review cannot be used here: {error}"));
-            match error.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
+            let failure = refused(format!("changes cannot be kept for a review here: {error}"));
+            let copy = (layer == ReviewLayer::Overlay).then_some(IN_A_COPY);
+            let hints: Vec<&str> = error.hint().into_iter().chain(copy).collect();
+            match hints.as_slice() {
+                [] => failure,
+                hints => failure.hint(hints.join("\n")),
             }
         })?;
     }

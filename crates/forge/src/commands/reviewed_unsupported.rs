@@ -2,7 +2,7 @@
 
 pub(crate) use std::convert::{Infallible as ReviewedChanges, Infallible as ReviewedRun};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use os_sandbox::Policy;
 use sandbox_config::Grant;
@@ -20,10 +20,6 @@ fn unavailable() -> CliError {
         "isolation.unavailable",
         "--review works on Linux only",
     )
-}
-
-pub(crate) fn check_staged(_policy: &Policy, _staged: &[PathBuf]) -> Result<(), CliError> {
-    Ok(())
 }
 
 pub(crate) fn prepare(

@@ -359,7 +359,8 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// A path is not absolute.
+    /// A path is not absolute, or another mount with write access shows a directory around `from`, in
+    /// which commands would change the original.
     pub fn relocated(
         mut self,
         from: impl AsRef<Path>,

@@ -306,9 +306,25 @@ pub(super) fn make_overlay(
 /// Takes the directories of mounts at and below `from` from `to`.
 pub(super) fn relocate(mounts: &mut [Mount], from: &Path, to: &Path) -> Result<(), Error> {
     let to = check_path(to)?;
-    for mount in mounts {
+    let moves: Vec<bool> = mounts
+        .iter()
+        .map(|one| one.host.starts_with(from))
+        .collect();
+    for mount in mounts.iter_mut() {
         if let Ok(below) = mount.host.strip_prefix(from) {
             mount.host = to.components().chain(below.components()).collect();
+            // The one around it has another directory there now.
+            if let MountPlacement::NestedIn(outer) = mount.place
+                && !moves[outer]
+            {
+                mount.place = MountPlacement::Covers(outer);
+            }
+        } else if from.starts_with(&mount.host) && mount.access.contains(Access::WRITE) {
+            return Err(Error::invalid(format!(
+                "the mount at {} shows a directory around it, where it is not taken from elsewhere",
+                mount.shown_at
+            ))
+            .with_hint("take that mount out, or make it read-only"));
         }
     }
     Ok(())
@@ -696,6 +712,45 @@ mod tests {
                 })
                 .collect();
             assert_eq!(ok(covering), expected, "{covering:?}");
+        }
+    }
+
+    #[test]
+    fn mounts_that_are_taken_from_elsewhere() {
+        use MountPlacement::{Covers, NestedIn};
+        let relocated = |mounts: &[(&str, &str, Access)], from: &str| {
+            let wanted: Vec<_> = mounts
+                .iter()
+                .map(|(host, shown, access)| UnresolvedMount {
+                    access: *access,
+                    ..one(host, shown)
+                })
+                .collect();
+            let mut mounts = resolve(&wanted, Paths::OfHost).unwrap();
+            relocate(&mut mounts, Path::new(from), Path::new("/copy")).map(|()| {
+                let last = mounts.pop().unwrap();
+                (last.host, last.place)
+            })
+        };
+        let write = Access::ALL;
+        // With the mount around it, a part stays a part; without, it covers what is there.
+        for (outer, from, host, place) in [
+            (write, "/p", "/copy/v", NestedIn(0)),
+            (Access::READ, "/p/v", "/copy", Covers(0)),
+        ] {
+            let found = relocated(&[("/p", "/", outer), ("/p/v", "/v", write)], from);
+            assert_eq!(found.unwrap(), (host.into(), place));
+        }
+        // Commands would change the original in a directory around it.
+        for mounts in [
+            [("/p", "/", write), ("/p/v", "/v", write)],
+            [("/q/p", "/p", write), ("/q", "/q", write)],
+        ] {
+            let from = match mounts[0].0 {
+                "/p" => "/p/v",
+                other => other,
+            };
+            assert!(relocated(&mounts, from).is_err(), "{mounts:?}");
         }
     }
 

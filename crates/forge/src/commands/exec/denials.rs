@@ -77,10 +77,7 @@ pub(super) fn describe_hidden(receipt: &Enforcement) -> Option<String> {
     if receipt.denials.iter().any(is_told) {
         return None;
     }
-    let others = match more.len() {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
+    let others = if more.is_empty() { "" } else { " and others" };
     let hint = match first.pattern.as_str() {
         "" => "the quarantine, see `forge quarantine list`".to_owned(),
         pattern => hidden_hint(pattern),

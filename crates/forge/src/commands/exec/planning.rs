@@ -5,12 +5,12 @@ use os_sandbox::{Backend, HostSpec, Plan, PlanError, Policy, Requirement, Suppor
 use sandbox_config::Grant;
 
 use crate::cli::{ExecArgs, MechanismName, ReviewLayer};
+use crate::commands::review_subject::IN_A_COPY;
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup;
 
 const GAPS_REFUSE: &str = "without `require: guards` these gaps are listed and do not refuse";
-pub(super) const IN_A_COPY: &str = "or make the changes in a copy of the project: --review=copy";
 const CHANGES_AT_ONCE: &str = "without `--review`, `sandbox.review: true` and `mode: staged` it changes \
                                the project at once";
 

@@ -26,7 +26,7 @@ const CHANGE: &str = "echo new > a.txt; rm b.txt; rm -r old; echo made > made.tx
                       echo {} > .vscode/tasks.json";
 
 /// A host without namespaces of its own refuses, and changes nothing.
-fn has_overlays() -> bool {
+pub(super) fn has_overlays() -> bool {
     let has = Support::detect().namespaces();
     if !has {
         let why = "skipped: this host lets nobody make namespaces, which overlays need";

@@ -1,11 +1,10 @@
 //! `mode: staged`: changes of one directory wait for a review, those of others are made at once.
 
 use std::fs;
-use std::io::Write as _;
 
-use os_sandbox::Support;
 use serde_json::Value;
 
+use super::reviewed::has_overlays;
 use crate::support::{Ran, World};
 
 const PROJECT: &str = "\
@@ -52,15 +51,6 @@ fn world() -> World {
     }
     fs::write(world.outside().join("play.yaml"), CHANGES).unwrap();
     world
-}
-
-fn has_overlays() -> bool {
-    let has = Support::detect().namespaces();
-    if !has {
-        let why = "skipped: this host lets nobody make namespaces, which overlays need";
-        let _told = writeln!(std::io::stderr(), "{why}");
-    }
-    has
 }
 
 fn names(world: &World, dir: &str) -> Vec<String> {
@@ -183,35 +173,76 @@ fn plans_and_answers_name_it() {
     );
 }
 
-/// A directory around a staged one that can be written at once would pass the review by.
+/// The changes of a part that can be written of a directory that cannot wait as well.
 #[test]
-fn no_directory_around_a_staged_one_is_written_at_once() {
+fn changes_of_a_writable_part_wait() {
     if !has_overlays() {
         return;
     }
-    let world = world();
-    let home = world.outside().join("home");
-    let project = home.join("around/project");
-    for dir in [project.join("src"), home.join(".config/forge/presets")] {
-        fs::create_dir_all(dir).unwrap();
+    const PARTS: [&str; 2] = [
+        "sandbox:\n  mounts:\n    - { source: ., target: /, readonly: true }\n    - { source: ./out, target: /out }\n",
+        "sandbox: { read_paths: [.], write_paths: [./out] }\n",
+    ];
+    for settings in PARTS {
+        for layer in ["--review", "--review=copy"] {
+            let world = World::new(&[("forge.yaml", settings)]);
+            world.write("out/b.txt", "old\n");
+            let script = "cat out/b.txt; echo new > out/b.txt; echo > out/x; cat out/b.txt";
+            let ran = world.forge(&["--trust", "exec", layer, "--", "sh", "-c", script]);
+            assert_eq!(
+                names(&world, "out"),
+                ["b.txt"],
+                "{settings} {layer}: {}",
+                ran.stderr
+            );
+            if layer == "--review" {
+                // No overlay is mounted in another mount.
+                ran.code(125).says(&["--review=copy"]);
+                continue;
+            }
+            ran.code(0)
+                .says(&["b.txt", "1 added", "forge review apply"]);
+            assert_eq!(ran.stdout, "old\nnew\n");
+            world.forge(&["review", "apply"]).code(0);
+            assert_eq!(names(&world, "out"), ["b.txt", "x"]);
+        }
     }
-    let preset = "preset: mine\nabout: x\nstate: [{ path: ~/around, mode: share }]\n";
-    for (path, text) in [
-        (home.join(".config/forge/presets/mine.yaml"), preset),
-        (project.join("forge.yaml"), PROJECT),
-    ] {
-        fs::write(path, text).unwrap();
+}
+
+/// A directory around a reviewed one that can be written at once would pass the review by.
+#[test]
+fn no_directory_around_a_reviewed_one_is_written_at_once() {
+    if !has_overlays() {
+        return;
     }
-    let script = ["sh", "-c", "echo > src/x"];
-    let ran = world.forge_in(
-        &project,
-        &[
-            &["--trust", "exec", "--preset", "mine", "--share", "--"][..],
-            &script,
-        ]
-        .concat(),
-    );
-    ran.code(125)
-        .says(&["is staged, and", "around it can be written at once"]);
-    assert_eq!(fs::read_dir(project.join("src")).unwrap().count(), 0);
+    const ROOT: &str = "sandbox: { root: . }\n";
+    let rows: [(&str, &[&str]); 5] = [
+        (PROJECT, &["--review=copy"]),
+        (PROJECT, &[]),
+        (ROOT, &["--review"]),
+        (ROOT, &["--review=copy"]),
+        ("sandbox: { root: ., review: true }\n", &[]),
+    ];
+    for (settings, flags) in rows {
+        let world = world();
+        let home = world.outside().join("home");
+        let project = home.join("around/project");
+        for dir in [project.join("src"), home.join(".config/forge/presets")] {
+            fs::create_dir_all(dir).unwrap();
+        }
+        let preset = "preset: mine\nabout: x\nstate: [{ path: ~/around, mode: share }]\n";
+        for (path, text) in [
+            (home.join(".config/forge/presets/mine.yaml"), preset),
+            (project.join("forge.yaml"), settings),
+        ] {
+            fs::write(path, text).unwrap();
+        }
+        let exec = ["--trust", "exec", "--preset", "mine", "--share"];
+        let script = ["--", "sh", "-c", "echo > src/x"];
+        let ran = world.forge_in(&project, &[&exec[..], flags, &script].concat());
+        let left = fs::read_dir(project.join("src")).unwrap().count();
+        assert_eq!(left, 0, "{settings} {flags:?}: {}", ran.stderr);
+        ran.code(125)
+            .says(&["changes cannot be kept for a review here", "mount at"]);
+    }
 }
