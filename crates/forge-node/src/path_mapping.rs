@@ -6,7 +6,7 @@ use os_sandbox::Policy;
 
 use crate::error::NodeError;
 
-/// Where directories of the broker are for a node.
+/// The paths of the broker's directories on a node.
 ///
 /// ```
 /// use forge_node::PathMapping;
@@ -27,7 +27,7 @@ pub enum PathMapping {
 }
 
 impl PathMapping {
-    /// Where a policy shows its mounts under a mount layer.
+    /// The paths at which a mount layer shows the mounts of a policy.
     #[must_use]
     pub fn of(policy: &Policy) -> PathMapping {
         let mounts = policy.mounts().iter();
@@ -38,7 +38,7 @@ impl PathMapping {
         )
     }
 
-    /// Where a directory of the broker is for the node; none if it is not there.
+    /// Returns the path of a directory of the broker on the node; `None` if the node does not have it.
     #[must_use]
     pub fn find(&self, host: &Path) -> Option<PathBuf> {
         let moved = match self {

@@ -30,18 +30,18 @@ const MAX_CONFIGS: usize = 32;
 const MAX_CONFIG_BYTES: u64 = 8 << 20;
 
 /// A path, and the link or the setting that leads to it.
-struct LedPath {
+struct TargetPath {
     path: TreePath,
     by: String,
 }
 
 /// What leads to paths of a project.
-struct LedPaths<'a> {
+struct LinkTargets<'a> {
     lower: &'a OwnedFd,
     host: &'a Path,
-    targets: Vec<LedPath>,
+    targets: Vec<TargetPath>,
     /// Directories in which git starts programs for files that attributes name.
-    drivers: Vec<LedPath>,
+    drivers: Vec<TargetPath>,
 }
 
 /// Marks each change as protected that a link with a protected name or the configuration of a
@@ -57,19 +57,19 @@ pub(crate) fn protect_targets(
     if changes.is_empty() {
         return Ok(());
     }
-    let mut led = LedPaths {
+    let mut found = LinkTargets {
         lower,
         host,
         targets: Vec::new(),
         drivers: Vec::new(),
     };
-    led.walk(judge, limits)?;
+    found.walk(judge, limits)?;
     for change in changes {
         let is_dir = |change: &ReviewedChange| {
             let after = change.after.as_ref();
             after.is_some_and(|after| after.kind == PathKind::Directory)
         };
-        let is_led = |target: &&LedPath| {
+        let is_led = |target: &&TargetPath| {
             change.path.starts_with(&target.path)
                 // A directory on the way is removed or becomes something else.
                 || target.path.starts_with(&change.path) && !is_dir(change)
@@ -79,11 +79,11 @@ pub(crate) fn protect_targets(
         }
         let is_attributes =
             (change.path.names().last()).is_some_and(|name| name == ".gitattributes");
-        let has_driver = |target: &&LedPath| {
+        let has_driver = |target: &&TargetPath| {
             is_attributes && change.after.is_some() && change.path.starts_with(&target.path)
         };
-        let target = led.targets.iter().find(is_led);
-        if let Some(target) = target.or_else(|| led.drivers.iter().find(has_driver)) {
+        let target = found.targets.iter().find(is_led);
+        if let Some(target) = target.or_else(|| found.drivers.iter().find(has_driver)) {
             let pattern = format!("{} leads to it", target.by);
             change.class = ChangeClass::Protected { pattern };
         }
@@ -111,7 +111,7 @@ fn kinds(dir: &OwnedFd) -> rustix::io::Result<Vec<(OsString, FileType)>> {
     Ok(found)
 }
 
-impl LedPaths<'_> {
+impl LinkTargets<'_> {
     /// Walks the project.
     fn walk(
         &mut self,
@@ -161,7 +161,7 @@ impl LedPaths<'_> {
         let mut add = |path: &TreePath| {
             if !path.names().is_empty() && path != link {
                 let (path, by) = (path.clone(), by.to_owned());
-                self.targets.push(LedPath { path, by });
+                self.targets.push(TargetPath { path, by });
             }
         };
         let mut rest: VecDeque<OsString> = link.names().iter().cloned().collect();
@@ -263,12 +263,12 @@ impl LedPaths<'_> {
                 if lead.kind == ReferenceKind::Configuration {
                     files.push_back(path.clone());
                 }
-                self.targets.push(LedPath { path, by });
+                self.targets.push(TargetPath { path, by });
             }
         }
         if has_drivers {
             let by = format!("a program for files in {git}");
-            self.drivers.push(LedPath { path: around, by });
+            self.drivers.push(TargetPath { path: around, by });
         }
         Ok(())
     }

@@ -49,15 +49,15 @@ impl FileSandbox {
             };
             for (link, is_for_keys) in links {
                 let at = path_in(mount, &link);
-                let led = self.walk_mounts(&at, index, link, FinalLink::Follow, Verb::Access);
+                let target = self.walk_mounts(&at, index, link, FinalLink::Follow, Verb::Access);
                 // Without a target in a mount, no change reaches it.
-                let Ok(led) = Box::pin(led).await else {
+                let Ok(target) = Box::pin(target).await else {
                     continue;
                 };
-                let target = folded(&led.real);
-                let hit = place.starts_with(&target) || takes_all && target.starts_with(&place);
-                let hit = led.index == location.index && !target.is_empty() && hit;
-                if hit && (!is_for_keys || is_key_in(&led).await) {
+                let names = folded(&target.real);
+                let hit = place.starts_with(&names) || takes_all && names.starts_with(&place);
+                let hit = target.index == location.index && !names.is_empty() && hit;
+                if hit && (!is_for_keys || is_key_in(&target).await) {
                     return refuse(Some(self.table.show(&at)));
                 }
             }
@@ -78,7 +78,7 @@ fn folded(names: &[OsString]) -> Vec<String> {
     names.map(|name| fold(&name.to_string_lossy())).collect()
 }
 
-/// What counts in a directory.
+/// The names that count in a directory.
 enum Search<'m> {
     /// Everything below a protected name.
     All,

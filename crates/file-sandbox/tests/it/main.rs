@@ -19,7 +19,7 @@ mod escapes;
 mod faults;
 mod git_files;
 mod kinds;
-mod led;
+mod link_targets;
 mod model;
 mod mounts;
 mod name_patterns;

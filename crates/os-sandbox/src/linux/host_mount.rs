@@ -54,7 +54,7 @@ pub(crate) struct HostMount {
     /// Directories below this mount that other mounts cover.
     pub(crate) covered: Vec<PathBuf>,
     /// Files in this mount that other mounts lead to, after those were scanned.
-    pub(crate) led: OnceLock<Vec<Led>>,
+    pub(crate) targets: OnceLock<Vec<ObeyedPath>>,
     /// The directories that take the changes, if this mount is an overlay.
     pub(crate) overlay: Option<OpenOverlay>,
     /// `true` if this mount is a part of an overlay, which takes its changes too.
@@ -89,7 +89,7 @@ impl HostMount {
             is_unguarded: false,
             linked: None,
             covered: Vec::new(),
-            led: OnceLock::new(),
+            targets: OnceLock::new(),
             overlay: None,
             in_overlay: false,
         }
@@ -147,7 +147,7 @@ impl HostMount {
 /// A file of the mount that git obeys because of a link or of configuration, and the description of
 /// that reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Led {
+pub(crate) struct ObeyedPath {
     pub(crate) below: PathBuf,
     pub(crate) by: String,
     /// The link in this mount that leads to it, if one does.

@@ -234,7 +234,7 @@ struct HitSink<'s> {
     around: &'s [u8],
     start: usize,
     mask: Option<&'s TextMask>,
-    /// Where the mask finds something; `None` until the first line is found.
+    /// The places that the mask finds; `None` before the first hit.
     masked: Option<Vec<Range<usize>>>,
     answer_bytes: &'s mut usize,
     hits: &'s mut Vec<SearchHit>,

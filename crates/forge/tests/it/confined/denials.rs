@@ -62,7 +62,7 @@ fn a_failed_command_is_told_of_hidden_names() {
             &["sub/.env", ".ssh/id"],
             "cp -a . $HOME/c",
             1,
-            Some((" and 1 more", "`sandbox.show")),
+            Some((" and others", "`sandbox.show")),
         ),
         (&["sub/.env"], "true", 0, None),
         (&["sub/.env"], "mv sub/.env b", 1, None),

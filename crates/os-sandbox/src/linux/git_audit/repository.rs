@@ -4,7 +4,7 @@
 //! protected name, leads to them.
 
 use super::super::below;
-use super::super::host_mount::{HostMount, Led};
+use super::super::host_mount::{HostMount, ObeyedPath};
 use crate::git_config;
 use crate::policy::{Git, Policy};
 use nix::sys::stat::SFlag;
@@ -287,7 +287,7 @@ pub(crate) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String>
 /// References of a mount.
 pub(crate) struct LedFrom {
     /// Files in the mount.
-    pub(crate) led: Vec<Led>,
+    pub(crate) targets: Vec<ObeyedPath>,
     /// Paths outside the mount, on the host or as commands see them, and the file that names each.
     pub(crate) elsewhere: Vec<(PathBuf, String)>,
     /// Reasons for files that cannot be protected.
@@ -296,7 +296,7 @@ pub(crate) struct LedFrom {
 
 /// Returns the targets of links with protected names, and the paths in the configuration of
 /// repositories.
-pub(crate) fn led(
+pub(crate) fn link_targets(
     mount: &HostMount,
     links: &[PathBuf],
     repositories: &[PathBuf],
@@ -305,7 +305,7 @@ pub(crate) fn led(
     let mut found = ReferenceCollector {
         mount,
         out: LedFrom {
-            led: Vec::new(),
+            targets: Vec::new(),
             elsewhere: Vec::new(),
             unheld: Vec::new(),
         },
@@ -361,7 +361,7 @@ impl ReferenceCollector<'_> {
         if drivers {
             let by = format!("programs for files in {}", self.mount.shown(git));
             for file in attributes.iter().filter(|file| file.starts_with(around)) {
-                self.out.led.push(Led {
+                self.out.targets.push(ObeyedPath {
                     below: file.clone(),
                     by: by.clone(),
                     link: None,
@@ -384,7 +384,7 @@ impl ReferenceCollector<'_> {
         }
         if path.is_symlink() {
             let link = None;
-            self.out.led.push(Led { below, by, link });
+            self.out.targets.push(ObeyedPath { below, by, link });
         }
     }
 
@@ -410,7 +410,7 @@ impl ReferenceCollector<'_> {
                 self.mount.inside
             ));
         } else {
-            self.out.led.push(Led {
+            self.out.targets.push(ObeyedPath {
                 below: below.to_owned(),
                 by,
                 link: link.map(Path::to_owned),

@@ -338,7 +338,7 @@ fn extra_mount(
         is_unguarded: false,
         linked,
         covered: Vec::new(),
-        led: OnceLock::new(),
+        targets: OnceLock::new(),
         overlay: None,
         in_overlay: false,
     })

@@ -9,7 +9,7 @@
 use super::super::below;
 use super::super::git_audit::bare;
 use super::super::git_audit::repository;
-use super::super::host_mount::{HostMount, Led};
+use super::super::host_mount::{HostMount, ObeyedPath};
 use super::listings::{Lister, ListingCache};
 use super::ready_patterns::{Guards, LastNames};
 use super::secrets::Secrets;
@@ -68,7 +68,7 @@ pub(crate) struct ScanResult {
     /// Unfinished rebases and similar operations, if the policy lets commands have them.
     pub(crate) states: Vec<PathBuf>,
     /// Files that are protected because a link or a repository's configuration leads to them.
-    pub(crate) led: Vec<Led>,
+    pub(crate) targets: Vec<ObeyedPath>,
     /// Host paths that links and configuration lead to, possibly in other mounts.
     elsewhere: Vec<(PathBuf, String)>,
     /// Reasons for files among these that cannot be protected.
@@ -129,7 +129,7 @@ pub(crate) fn follow_between(
                 Some(_) => PathBuf::new(),
                 None => PathBuf::from(".git"),
             };
-            elsewhere.extend(repository::led(mount, &[], &[git], &[]).elsewhere);
+            elsewhere.extend(repository::link_targets(mount, &[], &[git], &[]).elsewhere);
         }
     }
     let mut again = Vec::new();
@@ -142,16 +142,16 @@ pub(crate) fn follow_between(
             let below = below.or_else(|_| path.strip_prefix(&mount.inside));
             below.ok().map(Path::to_owned)
         };
-        let led: Vec<Led> = elsewhere
+        let targets: Vec<ObeyedPath> = elsewhere
             .iter()
             .filter_map(|(path, by)| {
                 let below = below(path).filter(|below| !below.as_os_str().is_empty())?;
                 let by = by.clone();
                 let link = None;
-                Some(Led { below, by, link })
+                Some(ObeyedPath { below, by, link })
             })
             .collect();
-        if !led.is_empty() && mount.led.set(led).is_ok() {
+        if !targets.is_empty() && mount.targets.set(targets).is_ok() {
             again.push(index);
         }
     }
@@ -217,13 +217,13 @@ pub(crate) fn find_but(
                 break;
             }
             names.guarded_links.extend(links.iter().cloned());
-            let mut led = names.follow(mount, &links, &attributes, &mut followed, known);
-            led.retain(|led| !sealed_dirs.iter().any(|top| led.starts_with(top)));
-            if led.is_empty() {
+            let mut targets = names.follow(mount, &links, &attributes, &mut followed, known);
+            targets.retain(|target| !sealed_dirs.iter().any(|top| target.starts_with(top)));
+            if targets.is_empty() {
                 break;
             }
-            sealed_dirs.extend(led.iter().cloned());
-            queue.extend(led.into_iter().map(|led| (led, true)));
+            sealed_dirs.extend(targets.iter().cloned());
+            queue.extend(targets.into_iter().map(|target| (target, true)));
             continue;
         };
         if lister.is_due() {
@@ -401,7 +401,7 @@ pub(crate) fn find_but(
     }
     names.memory = lister.memory;
     names.unread = secrets.into_unread();
-    if again > 0 || !names.bare.is_empty() || !names.led.is_empty() {
+    if again > 0 || !names.bare.is_empty() || !names.targets.is_empty() {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));
         names.sockets.retain(|socket| once.insert(socket.clone()));
@@ -573,16 +573,16 @@ impl ScanResult {
         };
         let git = git.into_iter().filter(|git| followed.insert(git.clone()));
         let git: Vec<PathBuf> = git.collect();
-        let from = repository::led(mount, links, &git, attributes);
+        let from = repository::link_targets(mount, links, &git, attributes);
         self.unheld.extend(from.unheld);
         self.elsewhere.extend(from.elsewhere);
         let mut directories = Vec::new();
         let found = self.found.iter().map(|found| found.below.clone());
         let mut covered: HashSet<PathBuf> = found.collect();
         // Once.
-        let by_others = mount.led.get().filter(|_| self.led.is_empty());
+        let by_others = mount.targets.get().filter(|_| self.targets.is_empty());
         let by_others = by_others.into_iter().flatten().cloned();
-        for one in from.led.into_iter().chain(by_others) {
+        for one in from.targets.into_iter().chain(by_others) {
             if !one.below.ancestors().any(|around| covered.contains(around))
                 && let (Some(parent), Some(name)) = (one.below.parent(), one.below.file_name())
                 && let Ok(stat) = below::directory(mount.handle.as_fd(), parent)
@@ -597,7 +597,7 @@ impl ScanResult {
                     covered.insert(one.below.clone());
                 }
             }
-            self.led.push(one);
+            self.targets.push(one);
         }
         directories
     }

@@ -8,7 +8,7 @@ use super::super::below;
 use super::super::git_audit::bare;
 use super::super::git_audit::fresh;
 use super::super::git_audit::repository::{self, GitDirLocation};
-use super::super::host_mount::{HostMount, Led};
+use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{ReopenedDirs, ScanResult, find_but};
@@ -212,11 +212,12 @@ impl PostRunScan {
                 if same || !writable(&self.mounts, &mount.host.join(below)) {
                     continue;
                 }
-                let led = after.led.iter().find(|led| led.below == *below);
+                let target = after.targets.iter().find(|target| target.below == *below);
                 let was_link = before.links.contains_key(below);
                 let offence = self.offence(mount, below, (link, was_link), &after.bare);
                 if offence.is_none()
-                    && let Some(link) = led.and_then(|led| before.repointed_link(mount, led))
+                    && let Some(link) =
+                        target.and_then(|target| before.repointed_link(mount, target))
                 {
                     let was_there = before.guarded_links.contains_key(link);
                     let own = self.offence(mount, link, (true, was_there), &after.bare);
@@ -234,7 +235,8 @@ impl PostRunScan {
                     }
                     continue;
                 }
-                let offence = offence.or_else(|| led.and_then(|led| led_offence(mount, led)));
+                let offence =
+                    offence.or_else(|| target.and_then(|target| target_offence(mount, target)));
                 let Some((pattern, why)) = offence else {
                     continue;
                 };
@@ -402,15 +404,15 @@ fn take(
 
 /// Returns the violation of a new file to which git, or a link with a protected name, leads;
 /// attributes are judged by their content.
-fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
-    let name = led.below.file_name()?;
-    let parent = below::directory(mount.handle.as_fd(), led.below.parent()?).ok()?;
+fn target_offence(mount: &HostMount, target: &ObeyedPath) -> Option<(String, String)> {
+    let name = target.below.file_name()?;
+    let parent = below::directory(mount.handle.as_fd(), target.below.parent()?).ok()?;
     below::look(parent.as_fd(), name).ok()?;
     if name == ".gitattributes" {
         let why = fresh::harm_of_attributes(parent.as_fd(), name)?;
         return Some((".gitattributes".to_owned(), visible(&why)));
     }
-    let why = format!("{} leads to it", led.by);
+    let why = format!("{} leads to it", target.by);
     Some((".git".to_owned(), visible(&why)))
 }
 
@@ -513,8 +515,8 @@ impl MountSnapshot {
     }
 
     /// Returns the link that leads to a file, if the command made it or gave it another target.
-    fn repointed_link<'l>(&self, mount: &HostMount, led: &'l Led) -> Option<&'l Path> {
-        let link = led.link.as_deref()?;
+    fn repointed_link<'l>(&self, mount: &HostMount, target: &'l ObeyedPath) -> Option<&'l Path> {
+        let link = target.link.as_deref()?;
         let now = readlinkat(AT_FDCWD, &mount.host.join(link)).ok();
         (self.guarded_links.get(link) != now.as_ref()).then_some(link)
     }
