@@ -150,6 +150,19 @@ pub fn closed_directory() -> Result<i32> {
     new_file_system(c"tmpfs", &[(c"mode", c"0")], how)
 }
 
+/// A link, attached nowhere.
+pub fn link(to: CStr<'_>) -> Result<i32> {
+    let around = new_file_system(c"tmpfs", &[(c"mode", c"700")], SAFE)?;
+    let name = CStr::new(b"link\0").ok_or(super::EINVAL)?;
+    link_in(to, around, name)?;
+    let link = open_in(around, name)?;
+    let mount = copy_tree(link)?;
+    super::close(link);
+    super::close(around);
+    restrict(mount, READ_ONLY | SAFE)?;
+    Ok(mount)
+}
+
 /// A new file system with options, attached nowhere. An option with an empty value is a flag.
 pub fn new_file_system(
     kind: &core::ffi::CStr,

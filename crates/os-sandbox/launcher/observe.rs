@@ -517,14 +517,18 @@ impl<'a> CallObserver<'a> {
             if first.is_empty() || rest.split(|byte| *byte == b'/').any(|part| part == b"..") {
                 return None;
             }
-            if !sys::about(start.0).ok()?.is_directory {
+            let about = sys::about(start.0).ok()?;
+            if !about.is_directory {
                 return None;
             }
-            if error == EACCES {
+            let mut link = [0u8; MAX_PATH_BYTES];
+            let target = self.link(root, &text[..text.len() - more.len()], &mut link);
+            let is_hidden =
+                target.is_some_and(|target| wire::NOWHERE.strip_suffix(b"\0") == Some(target));
+            if error == EACCES || is_hidden {
                 return self.named(&start, rest, wire::STATE_EXISTS | wire::STATE_MOUNT, name);
             }
-            let mut link = [0u8; MAX_PATH_BYTES];
-            let Some(target) = self.link(root, &text[..text.len() - more.len()], &mut link) else {
+            let Some(target) = target else {
                 return match (more.is_empty(), how.creates) {
                     (true, true) => self.named(&start, first, 0, name),
                     // The kernel's answer is ENOENT, and most programs that remove or move expect

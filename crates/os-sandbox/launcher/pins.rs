@@ -29,8 +29,7 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
     };
     let mut maker = Maker {
         root,
-        closed_directory: None,
-        closed_file: None,
+        covers: [None; 3],
     };
     maker.cover(run)?;
     // The launcher copies these mounts first, while the surrounding mounts still have the access
@@ -89,9 +88,9 @@ fn own_namespaces(run: &Run<'_>) -> sys::Result<Option<i32>> {
 
 struct Maker {
     root: i32,
-    // A mount each, attached once and copied from then on.
-    closed_directory: Option<i32>,
-    closed_file: Option<i32>,
+    /// What covers hidden names, by the kind of the pin. Each is attached once, and copied from then
+    /// on.
+    covers: [Option<i32>; 3],
 }
 
 impl Maker {
@@ -132,7 +131,7 @@ impl Maker {
         if run.pins().any(|pin| is_covering(&pin)) {
             let path = CStr::new(wire::ASIDE).ok_or(failed(sys::EINVAL))?;
             let place = mounts::open_beneath(self.root, path).map_err(&failed)?;
-            let closed = self.closed_directory()?;
+            let closed = self.cover_of(wire::PIN_CLOSED_DIRECTORY)?;
             mounts::attach(closed, place).map_err(&failed)?;
             sys::close(place);
         }
@@ -155,50 +154,58 @@ impl Maker {
         let mount = match how {
             wire::PIN_READ_ONLY | wire::PIN_IN_PLACE if pin.how == how => copy_of(pin, place)?,
             wire::PIN_READ_ONLY | wire::PIN_IN_PLACE => copies.next().ok_or(protocol)?,
-            wire::PIN_CLOSED_DIRECTORY => self.closed_directory()?,
-            wire::PIN_CLOSED_FILE => self.closed_file()?,
+            how if is_mask(how) => self.cover_of(how)?,
             _ => return Err(protocol),
         };
         mounts::attach(mount, place).map_err(at(wire::STAGE_MOUNTS))?;
         sys::close(place);
-        if Some(mount) != self.closed_directory {
+        if !self.covers.contains(&Some(mount)) {
             sys::close(mount);
         }
         Ok(())
     }
 
-    fn closed_directory(&mut self) -> Result<i32, Failure> {
-        match self.closed_directory {
-            Some(first) => mounts::copy_tree(first),
-            None => {
-                mounts::closed_directory().inspect(|first| self.closed_directory = Some(*first))
-            }
-        }
-        .map_err(at(wire::STAGE_MOUNTS))
-    }
-
-    /// Returns a device file in a mount that forbids devices: no process can open it, whatever its
-    /// privileges.
-    fn closed_file(&mut self) -> Result<i32, Failure> {
+    /// Returns a mount that covers a hidden name.
+    fn cover_of(&mut self, how: u64) -> Result<i32, Failure> {
         let failed = at(wire::STAGE_MOUNTS);
-        let null = match self.closed_file {
-            Some(null) => null,
-            None => {
-                let path = CStr::new(b"/dev/null\0").ok_or(failed(sys::EINVAL))?;
-                mounts::open_beneath(self.root, path).map_err(&failed)?
-            }
-        };
-        self.closed_file = Some(null);
-        let copy = mounts::copy_tree(null).map_err(&failed)?;
-        mounts::make_read_only(copy).map_err(&failed)?;
-        Ok(copy)
+        let place = how.wrapping_sub(wire::PIN_CLOSED_DIRECTORY) as usize;
+        let kept = self.covers.get(place).copied().flatten();
+        let new = match (kept, how) {
+            (Some(first), _) => return mounts::copy_tree(first).map_err(failed),
+            (None, wire::PIN_CLOSED_DIRECTORY) => mounts::closed_directory(),
+            (None, wire::PIN_DANGLING_LINK) => CStr::new(wire::NOWHERE)
+                .ok_or(sys::EINVAL)
+                .and_then(mounts::link),
+            (None, _) => closed_file(self.root),
+        }
+        .map_err(failed)?;
+        if let Some(kept) = self.covers.get_mut(place) {
+            *kept = Some(new);
+        }
+        Ok(new)
     }
 
     fn close(self) {
-        for open in [Some(self.root), self.closed_directory, self.closed_file] {
-            open.map(sys::close);
+        for open in self.covers.into_iter().flatten().chain([self.root]) {
+            sys::close(open);
         }
     }
+}
+
+/// Returns a device file in a mount that forbids devices: no process can open it, whatever its
+/// privileges.
+fn closed_file(root: i32) -> sys::Result<i32> {
+    let path = CStr::new(b"/dev/null\0").ok_or(sys::EINVAL)?;
+    let null = mounts::open_beneath(root, path)?;
+    let copy = mounts::copy_tree(null)?;
+    sys::close(null);
+    mounts::make_read_only(copy)?;
+    Ok(copy)
+}
+
+/// `true` if a pin covers a hidden name.
+fn is_mask(how: u64) -> bool {
+    (wire::PIN_CLOSED_DIRECTORY..=wire::PIN_DANGLING_LINK).contains(&how)
 }
 
 /// Returns a copy of the mounts at a place, with the pin's own access.
@@ -233,10 +240,9 @@ fn look(pin: &Pin<'_>, place: i32) -> sys::Result<()> {
     let found = sys::identity(place);
     sys::close(place);
     let (device, inode, mount_root) = found?;
-    let masked = matches!(pin.how, wire::PIN_CLOSED_DIRECTORY | wire::PIN_CLOSED_FILE);
     match mount_root {
         false => Err(sys::EXDEV),
-        true if masked || is(pin, device, inode) => Ok(()),
+        true if is_mask(pin.how) || is(pin, device, inode) => Ok(()),
         true => Err(sys::ESTALE),
     }
 }

@@ -54,8 +54,8 @@ fn a_failed_command_is_told_of_hidden_names() {
     for (files, line, code, says) in [
         (
             &["sub/.env"][..],
-            "grep -r a .",
-            2,
+            "cat sub/.env",
+            1,
             Some(("sub/.env", hint)),
         ),
         (
@@ -65,6 +65,12 @@ fn a_failed_command_is_told_of_hidden_names() {
             Some((" and others", "`sandbox.show")),
         ),
         (&["sub/.env"], "true", 0, None),
+        (
+            &["sub/.env", "b"],
+            "grep -r a . && cp -a . $HOME/d",
+            0,
+            None,
+        ),
         (&["sub/.env"], "mv sub/.env b", 1, None),
         (&["a.txt"], "false", 1, None),
         (

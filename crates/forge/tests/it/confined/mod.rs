@@ -1,6 +1,7 @@
 //! Everything that runs a command. Commands are confined on Linux only, so far, so
 //! these tests are for Linux: elsewhere each command would be refused.
 
+mod absent;
 mod allowed_paths;
 mod calls;
 mod crash;

@@ -13,6 +13,7 @@ use super::super::guards::names::ScanResult;
 use super::super::host_mount::{HostMount, KnownDir};
 use super::super::start::message::Pin;
 use super::super::wire;
+use super::absent::{AbsentNames, IgnoreList};
 use super::inside_paths::{HOME, TMP};
 use crate::access::Access;
 use crate::error::Error;
@@ -202,6 +203,10 @@ pub(crate) fn compose(
 
     let ops = ops(mounts, names)?;
     let mut pins = close_in_programs(&mut steps, programs)?;
+    let absent = match inner {
+        NestedMountMethod::ByDescriptor => AbsentNames::find(mounts, names),
+        NestedMountMethod::ByPath => AbsentNames::default(),
+    };
     for ((_, dest), op) in ops {
         if let Some((step, pin)) = overlay_at(mounts, &dest)? {
             steps.push(step);
@@ -215,9 +220,12 @@ pub(crate) fn compose(
         }
         pins.push(match inner {
             NestedMountMethod::ByDescriptor if own_root => outer(&mut steps, mounts, dest, &op),
-            NestedMountMethod::ByDescriptor => in_overlay(mounts, of_launcher(dest, &op)),
+            NestedMountMethod::ByDescriptor => in_overlay(mounts, of_launcher(dest, &op, &absent)),
             NestedMountMethod::ByPath => by_path(&mut steps, dest, &op),
         });
+    }
+    for list in absent.lists {
+        pins.extend(replaced(&mut steps, mounts, list, pins.len()));
     }
     working_directory(&mut steps, policy, mounts);
     steps.push(RootStep::Seal { at: "/".into() });
@@ -350,18 +358,47 @@ fn aside(
         return None;
     };
     let writable = *writable || has_writable_part(mounts, from);
-    let home = wire::ASIDE.strip_suffix(b"\0").unwrap_or(wire::ASIDE);
-    let path = [home, format!("/{number}").as_bytes()].concat();
+    let path = place_aside(number);
     steps.push(bind(from, &path_of(&path), writable));
-    let pin = |how, identity, path: &[u8]| Pin {
+    Some([
+        pin(wire::PIN_ASIDE, *identity, path),
+        pin(wire::PIN_COVERED, *covered, dest.to_vec()),
+    ])
+}
+
+/// Mounts a list of ignored files in the same way over a repository's own.
+fn replaced(
+    steps: &mut Vec<RootStep>,
+    mounts: &[HostMount],
+    list: IgnoreList,
+    number: usize,
+) -> [Pin; 2] {
+    let path = place_aside(number);
+    steps.push(RootStep::Write {
+        text: list.text,
+        at: path_of(&path),
+    });
+    let covered = in_overlay(mounts, pin(wire::PIN_CLOSED_FILE, list.identity, list.at));
+    [
+        pin(wire::PIN_ASIDE, (0, 0), path),
+        Pin {
+            how: wire::PIN_COVERED,
+            ..covered
+        },
+    ]
+}
+
+fn place_aside(number: usize) -> Vec<u8> {
+    let home = wire::ASIDE.strip_suffix(b"\0").unwrap_or(wire::ASIDE);
+    [home, format!("/{number}").as_bytes()].concat()
+}
+
+fn pin(how: u64, identity: (u64, u64), path: Vec<u8>) -> Pin {
+    Pin {
         how,
         identity,
-        path: path.to_vec(),
-    };
-    Some([
-        pin(wire::PIN_ASIDE, *identity, &path),
-        pin(wire::PIN_COVERED, *covered, dest),
-    ])
+        path,
+    }
 }
 
 /// Returns `true` if a writable mount is below a directory of the host.
@@ -404,7 +441,7 @@ fn outer(steps: &mut Vec<RootStep>, mounts: &[HostMount], dest: Vec<u8>, op: &Op
 }
 
 /// Has the first process make the mount, by descriptor.
-fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
+fn of_launcher(path: Vec<u8>, op: &Op, absent: &AbsentNames) -> Pin {
     let (how, identity) = match *op {
         Op::Bind {
             writable,
@@ -420,8 +457,14 @@ fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
             let of_policy = if of_policy { wire::PIN_MOUNT } else { 0 };
             (how | of_policy, identity)
         }
-        Op::Mask { is_dir, identity } if is_dir => (wire::PIN_CLOSED_DIRECTORY, identity),
-        Op::Mask { identity, .. } => (wire::PIN_CLOSED_FILE, identity),
+        Op::Mask { is_dir, identity } => {
+            let how = match is_dir {
+                true => wire::PIN_CLOSED_DIRECTORY,
+                false if absent.has(&path) => wire::PIN_DANGLING_LINK,
+                false => wire::PIN_CLOSED_FILE,
+            };
+            (how, identity)
+        }
     };
     Pin {
         how,
@@ -472,7 +515,7 @@ fn in_overlay(mounts: &[HostMount], pin: Pin) -> Pin {
     let (device, inode) = pin.identity;
     let one_system = overlay.upper.identity.0 == device
         && mount.identity().is_ok_and(|(lower, _)| lower == device);
-    let is_file = pin.how == wire::PIN_CLOSED_FILE;
+    let is_file = matches!(pin.how, wire::PIN_CLOSED_FILE | wire::PIN_DANGLING_LINK);
     Pin {
         identity: match one_system || is_file {
             true => (wire::DEVICE_OF_OVERLAY, inode),
@@ -707,7 +750,7 @@ pub(crate) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
         .map_or(Access::NONE, |mount| mount.access)
 }
 
-fn dest(inside: &str, rest: &Path) -> Vec<u8> {
+pub(super) fn dest(inside: &str, rest: &Path) -> Vec<u8> {
     let mut out = inside.as_bytes().to_vec();
     out.push(b'/');
     out.extend_from_slice(rest.as_os_str().as_bytes());
