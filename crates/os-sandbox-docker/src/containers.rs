@@ -141,35 +141,6 @@ impl Containers {
             },
         }
     }
-
-    /// Returns containers of an engine that is only described.
-    #[cfg(test)]
-    pub(crate) fn assumed() -> Containers {
-        let host = EngineHost {
-            version: "20.10.24".to_owned(),
-            arch: Arch::native(),
-            filters: true,
-            rootless: false,
-            limits_memory: true,
-            limits_swap: true,
-            limits_processes: true,
-            memory_bytes: None,
-            cpus: None,
-            read_only_below: false,
-            kernel: None,
-        };
-        Containers::assumed_with(Settings::new(ImageName::assumed()), host)
-    }
-
-    #[cfg(test)]
-    pub(super) fn assumed_with(settings: Settings, host: EngineHost) -> Containers {
-        Containers(Arc::new(ContainersInner {
-            engine: None,
-            settings,
-            image: None,
-            host,
-        }))
-    }
 }
 
 impl EngineHost {
@@ -218,4 +189,38 @@ fn missing(image: &ImageName) -> Error {
     .with_hint(format!(
         "build it, or fetch it yourself: docker pull {image}; nothing is fetched by itself"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Containers {
+        /// Returns containers of an engine that is only described.
+        pub(crate) fn assumed() -> Containers {
+            let host = EngineHost {
+                version: "20.10.24".to_owned(),
+                arch: Arch::native(),
+                filters: true,
+                rootless: false,
+                limits_memory: true,
+                limits_swap: true,
+                limits_processes: true,
+                memory_bytes: None,
+                cpus: None,
+                read_only_below: false,
+                kernel: None,
+            };
+            Containers::assumed_with(Settings::new(ImageName::assumed()), host)
+        }
+
+        pub(super) fn assumed_with(settings: Settings, host: EngineHost) -> Containers {
+            Containers(Arc::new(ContainersInner {
+                engine: None,
+                settings,
+                image: None,
+                host,
+            }))
+        }
+    }
 }

@@ -90,15 +90,6 @@ impl ImageName {
         Ok(named(tag.map_or(Tag::Absent, Tag::Named)))
     }
 
-    /// Returns the image name of an engine that is only described.
-    #[cfg(test)]
-    pub(super) fn assumed() -> ImageName {
-        ImageName {
-            text: "assumed".to_owned(),
-            tag: Tag::Absent,
-        }
-    }
-
     /// Returns the name as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -209,6 +200,16 @@ fn is_tag(text: &str) -> Result<(), &'static str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl ImageName {
+        /// Returns the image name of an engine that is only described.
+        pub(super) fn assumed() -> ImageName {
+            ImageName {
+                text: "assumed".to_owned(),
+                tag: Tag::Absent,
+            }
+        }
+    }
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 

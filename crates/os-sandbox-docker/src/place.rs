@@ -58,20 +58,6 @@ impl Closed {
 }
 
 impl Private {
-    /// Returns the paths as if they had been made at `path`.
-    #[cfg(test)]
-    pub(super) fn at(path: &str) -> Private {
-        Private {
-            scratch: None,
-            work: None,
-            closed: Some(Closed {
-                file: Path::new(path).join("file"),
-                directory: Path::new(path).join("directory"),
-            }),
-            names: Vec::new(),
-        }
-    }
-
     pub(super) fn new(plan: &Plan, layout: &Layout) -> Result<Private, Error> {
         let policy = plan.policy();
         let mut made = Private::default();
@@ -242,6 +228,21 @@ fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use os_sandbox::Access;
+
+    impl Private {
+        /// Returns the paths as if they had been made at `path`.
+        pub(super) fn at(path: &str) -> Private {
+            Private {
+                scratch: None,
+                work: None,
+                closed: Some(Closed {
+                    file: Path::new(path).join("file"),
+                    directory: Path::new(path).join("directory"),
+                }),
+                names: Vec::new(),
+            }
+        }
+    }
 
     #[test]
     fn working_directories() {

@@ -76,7 +76,8 @@ fn text_if_there<S: serde::Serializer>(path: &Option<PathBuf>, out: S) -> Result
     }
 }
 
-#[cfg(all(test, feature = "serde"))]
+#[cfg(feature = "serde")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::ffi::OsStr;

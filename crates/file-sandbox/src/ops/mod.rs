@@ -1,7 +1,5 @@
 //! The operations, one file each.
 
-#[cfg(all(test, feature = "search", feature = "edit", feature = "encodings"))]
-mod cancelled;
 mod delete;
 mod file_hash;
 mod read;
@@ -9,6 +7,10 @@ mod relocate;
 #[cfg(feature = "search")]
 mod search;
 mod stat;
+#[cfg(all(test, feature = "search", feature = "edit", feature = "encodings"))]
+mod tests {
+    mod cancelled;
+}
 mod tree_visitor;
 mod walk;
 mod write;

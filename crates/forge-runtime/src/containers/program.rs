@@ -264,8 +264,8 @@ fn refused(file: &Path, why: String) -> ProgramError {
     }
 }
 
-#[cfg(test)]
 #[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;

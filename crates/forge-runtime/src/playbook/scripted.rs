@@ -533,7 +533,6 @@ fn last_results(request: &ModelRequest) -> Vec<&ToolResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::collect;
 
     fn request(messages: Vec<Message>) -> Arc<ModelRequest> {
         Arc::new(ModelRequest {
@@ -563,16 +562,25 @@ mod tests {
     }
 
     async fn next(model: &ScriptedModel, messages: Vec<Message>) -> Result<String, String> {
-        match collect(model.turn(request(messages)), |_| {}).await {
-            Ok(turn) => Ok(turn
-                .calls
-                .iter()
-                .map(|call| format!("{}{}", call.tool, call.arguments))
-                .chain([turn.text])
-                .collect::<Vec<_>>()
-                .join(" ")),
-            Err(error) => Err(error.to_string()),
+        let (mut text, mut calls) = (String::new(), Vec::new());
+        let mut events = model.turn(request(messages));
+        while let Some(event) = events.recv().await {
+            match event {
+                ModelEvent::Text(more) => text.push_str(&more),
+                ModelEvent::Call(call) => calls.push(format!("{}{}", call.tool, call.arguments)),
+                ModelEvent::Retry(_) => {
+                    text.clear();
+                    calls.clear();
+                }
+                ModelEvent::End(_) => {
+                    calls.push(text);
+                    return Ok(calls.join(" "));
+                }
+                ModelEvent::Failed(error) => return Err(error.to_string()),
+                ModelEvent::Thinking(_) | ModelEvent::Heartbeat | ModelEvent::Usage(_) => {}
+            }
         }
+        Err(ModelError::Cut.to_string())
     }
 
     fn model(text: &str) -> ScriptedModel {

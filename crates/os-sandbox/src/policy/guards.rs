@@ -141,12 +141,6 @@ impl Pattern {
     pub(crate) fn exact(&self) -> Option<&Path> {
         (!self.text.contains('*')).then(|| Path::new(self.relative()))
     }
-
-    /// Returns `true` if the pattern matches `path` itself, and not one of its ancestors.
-    #[cfg(test)]
-    pub(crate) fn names(&self, path: &Path) -> bool {
-        self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))
-    }
 }
 
 #[cfg(test)]
@@ -196,7 +190,9 @@ mod tests {
                 covers,
                 "{pattern:?} {path}"
             );
-            assert_eq!(pattern.names(Path::new(path)), names, "{pattern:?} {path}");
+            let matches_itself =
+                pattern.covers(path) && !path.parent().is_some_and(|parent| pattern.covers(parent));
+            assert_eq!(matches_itself, names, "{pattern:?} {path}");
             assert_eq!(pattern.ends(Path::new(path)), names, "{pattern:?} {path}");
             let last = Path::new(path)
                 .file_name()

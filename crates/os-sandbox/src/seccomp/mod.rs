@@ -5,8 +5,6 @@
 //! Semantics of the kernel: <https://man7.org/linux/man-pages/man2/seccomp.2.html>
 
 mod compile;
-#[cfg(test)]
-mod interpret;
 mod numbers;
 mod observed;
 mod rules;

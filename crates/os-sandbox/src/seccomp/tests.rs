@@ -1,7 +1,8 @@
 //! Tests the contents of the table, and that the compiled program means the table.
 
+mod interpret;
+
 use super::compile::compile;
-use super::interpret;
 use super::numbers::{Arch, NUMBERS};
 use super::observed::{OBSERVED, ObservedCalls};
 use super::rules::{FilterSpec, InternetSocketRule, TIOCSTI, UnixSocketRule, table};

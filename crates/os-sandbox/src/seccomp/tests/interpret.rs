@@ -1,7 +1,7 @@
 //! The kernel's side of the filter, for tests: runs a program over one `struct seccomp_data`.
 
-use super::compile::{self, Instruction};
-use super::table::Action;
+use crate::seccomp::compile::{self, Instruction};
+use crate::seccomp::table::Action;
 
 /// Returns the action that the kernel would take; `None` if it would refuse the program.
 pub(crate) fn run(

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::SystemTime;
 
-use super::*;
+use super::super::*;
 use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorKind};
 use crate::hash::ContentHash;
