@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use file_sandbox::Mount;
+use file_sandbox::{FileSandbox, Mount};
 use forge_tools::{
     ApprovedCall, Approver, BoxFuture, CallFailure, CallRunner, Caller, CommandRunner, CommandSpec,
     FailureCode, Processes, ProgramList, Recorder, Redactor, Reply, RunAnswers, RunningCommand,
@@ -175,17 +175,7 @@ pub(crate) fn equip_with(
     redactor: Arc<Redactor>,
     beside: Extras,
 ) -> Result<WorkerEquipment, EquipError> {
-    let staged = grant
-        .mounts()
-        .filter(|mount| mount.usable() && mount.is_staged());
-    let read_only = |mount: &sandbox_config::Mount| {
-        format!(
-            "{} is `mode: staged`, so it is read-only here: `forge run` and `forge exec` keep changes \
-             for a review",
-            mount.target()
-        )
-    };
-    let mut warnings: Vec<String> = staged.map(read_only).collect();
+    let mut warnings = staged_mounts(grant);
     let files = match &beside.open {
         None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
         Some(open) => grant.files_of(&**open, beside.place)?,
@@ -197,12 +187,15 @@ pub(crate) fn equip_with(
         grant,
         commands,
         on_host,
-        asks: approver.shows(),
+        hosts: HostAccess {
+            parent_proxy: isolation.parent_proxy.as_ref(),
+            asks: approver.shows(),
+        },
     };
-    let place = ExecutionSite::find(&worker, isolation, &mut warnings)?;
-    let mut builder: ToolboxBuilder = Toolbox::builder()
+    let (place, found) = ExecutionSite::find(&worker, isolation, &mut warnings)?;
+    let builder = Toolbox::builder()
         .caller(caller)
-        .gate(GrantGate::new(grant.clone()).with_availability(place.found()))
+        .gate(GrantGate::new(grant.clone()).with_availability(found))
         .timeout(seconds(grant, grant.limits().timeout_s_default()))
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
@@ -213,48 +206,16 @@ pub(crate) fn equip_with(
         .as_ref()
         .map(|files| files.writable_roots())
         .unwrap_or_default();
-    let (processes, plan) = match place {
-        ExecutionSite::Here { plan, .. } => (plan.clone().map(Processes::new), plan),
-        ExecutionSite::Docker(docker, _) => {
-            let hosts = HostAccess {
-                parent_proxy: isolation.parent_proxy.as_ref(),
-                asks: worker.asks,
-            };
-            let nodes = WorkerNodes::of(&docker, grant, files.as_ref(), commands, &hosts)?;
-            warnings.extend(describe_parent_proxy(nodes.plan().policy()));
-            if grant.execution().mode() == ExecutionMode::DockerRequired {
-                builder = nodes.files(builder);
-            }
-            (Some(nodes.processes()), Some(nodes.plan().clone()))
-        }
-        ExecutionSite::NoRunner(_) => {
-            builder = builder.runner(NoRunner);
-            let processes = Processes::started_by(NoRunner, grant.policy()?);
-            (Some(processes), None)
-        }
-    };
+    let (mut builder, processes, plan) =
+        place.apply(&worker, files.as_ref(), builder, &mut warnings)?;
     if let Some(files) = files {
         builder = builder.files(files);
     }
     if let Some(processes) = processes.filter(|_| commands) {
-        let processes = processes
-            .programs(programs(grant))
-            .askable_hosts(grant.askable_hosts().clone())
-            .notes(
-                writable,
-                *grant.network() != sandbox_config::NetworkAccess::Denied,
-            )
-            .default_timeout(seconds(grant, grant.limits().timeout_s_default()))
-            .max_timeout(seconds(grant, grant.limits().timeout_s_max()));
-        builder = builder.processes(match grant.environment().session() {
-            true => processes.session(),
-            false => processes,
-        });
+        builder = builder.processes(set_up_commands(processes, grant, writable));
     }
-    for tool in isolation.repositories.tools(grant, &isolation.os)? {
-        builder = builder.boxed_tool(tool);
-    }
-    for tool in beside.tools {
+    let git = isolation.repositories.tools(grant, &isolation.os)?;
+    for tool in git.into_iter().chain(beside.tools) {
         builder = builder.boxed_tool(tool);
     }
     Ok(WorkerEquipment {
@@ -262,6 +223,36 @@ pub(crate) fn equip_with(
         plan,
         warnings,
     })
+}
+
+/// Returns a warning for each mount whose changes wait for a review: its files are read-only here.
+fn staged_mounts(grant: &Grant) -> Vec<String> {
+    let staged = grant
+        .mounts()
+        .filter(|mount| mount.usable() && mount.is_staged());
+    let read_only = |mount: &sandbox_config::Mount| {
+        format!(
+            "{} is `mode: staged`, so it is read-only here: `forge run` and `forge exec` keep changes \
+             for a review",
+            mount.target()
+        )
+    };
+    staged.map(read_only).collect()
+}
+
+/// Applies the grant's settings of commands.
+fn set_up_commands(processes: Processes, grant: &Grant, writable: Vec<String>) -> Processes {
+    let has_network = *grant.network() != sandbox_config::NetworkAccess::Denied;
+    let processes = processes
+        .programs(programs(grant))
+        .askable_hosts(grant.askable_hosts().clone())
+        .notes(writable, has_network)
+        .default_timeout(seconds(grant, grant.limits().timeout_s_default()))
+        .max_timeout(seconds(grant, grant.limits().timeout_s_max()));
+    match grant.environment().session() {
+        true => processes.session(),
+        false => processes,
+    }
 }
 
 /// Returns the time limit of one call: at most that of the run, also if the run is otherwise
@@ -276,21 +267,32 @@ struct WorkerSetup<'a> {
     /// `true` if it can run commands.
     commands: bool,
     on_host: bool,
-    /// `true` if a person may be asked about the hosts that its commands want to reach.
-    asks: bool,
+    /// The hosts that its commands can reach beside those of the grant.
+    hosts: HostAccess<'a>,
+}
+
+impl WorkerSetup<'_> {
+    /// Plans the confinement on this host, if there is anything to confine.
+    fn plan(
+        &self,
+        isolation: &Isolation,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Plan>, EquipError> {
+        match self.commands || self.grant.require_os_sandbox() {
+            true => confine(self.grant, isolation, &self.hosts, warnings).map(Some),
+            false => Ok(None),
+        }
+    }
 }
 
 /// The place where a worker's calls run if they do not run in this process.
 enum ExecutionSite {
     /// On this host; with a plan if the worker can run commands.
-    Here {
-        plan: Option<Plan>,
-        found: IsolationAvailability,
-    },
+    Here(Option<Plan>),
     /// In containers.
-    Docker(NodeContainers, IsolationAvailability),
+    Docker(NodeContainers),
     /// In containers, which are unavailable.
-    NoRunner(IsolationAvailability),
+    NoRunner,
 }
 
 impl ExecutionSite {
@@ -299,88 +301,77 @@ impl ExecutionSite {
         worker: &WorkerSetup<'_>,
         isolation: &Isolation,
         warnings: &mut Vec<String>,
-    ) -> Result<Self, EquipError> {
-        let WorkerSetup {
-            grant,
-            commands,
-            on_host,
-            asks,
-        } = *worker;
-        let execution = grant.execution();
+    ) -> Result<(Self, IsolationAvailability), EquipError> {
+        let execution = worker.grant.execution();
         let mode = execution.mode();
-        let here = |warnings: &mut Vec<String>| match commands || grant.require_os_sandbox() {
-            true => confine(grant, isolation, asks, warnings).map(Some),
-            false => Ok(None),
+        let tries_docker = match mode {
+            ExecutionMode::LocalOnly => false,
+            ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => worker.commands,
+            ExecutionMode::DockerRequired => worker.on_host,
         };
-        let tried = match mode {
-            ExecutionMode::LocalOnly => None,
-            ExecutionMode::PreferLocal if commands => {
-                let mut told = Vec::new();
-                let plan = here(&mut told);
-                let confined = plan.as_ref().is_ok_and(|plan| {
-                    plan.as_ref()
-                        .is_some_and(|plan| plan.backend() != Backend::None)
-                });
-                Some((Some((plan, told)), confined && execution.uses_os()))
-            }
-            ExecutionMode::PreferDocker => commands.then_some((None, false)),
-            ExecutionMode::DockerRequired => on_host.then_some((None, false)),
-            ExecutionMode::PreferLocal => None,
-        };
-        let Some((planned, enough)) = tried else {
-            let plan = here(warnings)?;
-            return Ok(ExecutionSite::Here {
-                plan,
-                found: IsolationAvailability::default(),
-            });
+        if !tries_docker {
+            let plan = worker.plan(isolation, warnings)?;
+            return Ok((ExecutionSite::Here(plan), IsolationAvailability::default()));
+        }
+        let mut told = Vec::new();
+        let planned =
+            (mode == ExecutionMode::PreferLocal).then(|| worker.plan(isolation, &mut told));
+        let is_confined = match &planned {
+            Some(Ok(Some(plan))) => plan.backend() != Backend::None,
+            _ => false,
         };
         let docker = match execution.without_docker() {
             // The table says it in its own words.
             Some(why) => Err(why.to_owned()),
-            None if enough => Err("it was not looked for".to_owned()),
+            None if is_confined && execution.uses_os() => Err("it was not looked for".to_owned()),
             None => isolation.docker.probe(execution.docker()).map_err(|why| {
                 let text = why.with_remediation();
                 warnings.push(format!("no container can be started: {text}"));
                 text
             }),
         };
-        match (docker, mode) {
-            (Ok(containers), _) => Ok(ExecutionSite::Docker(
-                containers,
-                IsolationAvailability {
-                    os: (mode == ExecutionMode::PreferLocal).then_some(false),
-                    docker: Ok(()),
-                },
-            )),
-            (Err(why), ExecutionMode::DockerRequired) => {
-                Ok(ExecutionSite::NoRunner(IsolationAvailability {
-                    os: None,
-                    docker: Err(why),
-                }))
+        let found = IsolationAvailability {
+            os: (docker.is_ok() && mode == ExecutionMode::PreferLocal).then_some(false),
+            docker: docker.as_ref().map(drop).map_err(Clone::clone),
+        };
+        let site = match docker {
+            Ok(containers) => ExecutionSite::Docker(containers),
+            Err(_) if mode == ExecutionMode::DockerRequired => ExecutionSite::NoRunner,
+            Err(_) => {
+                warnings.extend(told);
+                ExecutionSite::Here(match planned {
+                    Some(plan) => plan?,
+                    None => worker.plan(isolation, warnings)?,
+                })
             }
-            (Err(why), _) => {
-                let plan = match planned {
-                    Some((plan, told)) => {
-                        warnings.extend(told);
-                        plan?
-                    }
-                    None => here(warnings)?,
-                };
-                let found = IsolationAvailability {
-                    os: None,
-                    docker: Err(why),
-                };
-                Ok(ExecutionSite::Here { plan, found })
-            }
-        }
+        };
+        Ok((site, found))
     }
 
-    fn found(&self) -> IsolationAvailability {
-        match self {
-            ExecutionSite::Here { found, .. }
-            | ExecutionSite::Docker(_, found)
-            | ExecutionSite::NoRunner(found) => found.clone(),
-        }
+    /// Makes the calls of a toolbox run here. Returns the runner of commands, and its plan.
+    fn apply(
+        self,
+        worker: &WorkerSetup<'_>,
+        files: Option<&FileSandbox>,
+        mut builder: ToolboxBuilder,
+        warnings: &mut Vec<String>,
+    ) -> Result<(ToolboxBuilder, Option<Processes>, Option<Plan>), EquipError> {
+        let grant = worker.grant;
+        Ok(match self {
+            ExecutionSite::Here(plan) => (builder, plan.clone().map(Processes::new), plan),
+            ExecutionSite::Docker(docker) => {
+                let nodes = WorkerNodes::of(&docker, grant, files, worker.commands, &worker.hosts)?;
+                warnings.extend(describe_parent_proxy(nodes.plan().policy()));
+                if grant.execution().mode() == ExecutionMode::DockerRequired {
+                    builder = nodes.files(builder);
+                }
+                (builder, Some(nodes.processes()), Some(nodes.plan().clone()))
+            }
+            ExecutionSite::NoRunner => {
+                let processes = Processes::started_by(NoRunner, grant.policy()?);
+                (builder.runner(NoRunner), Some(processes), None)
+            }
+        })
     }
 }
 
@@ -474,13 +465,9 @@ impl HostAccess<'_> {
 fn confine(
     grant: &Grant,
     isolation: &Isolation,
-    asks: bool,
+    hosts: &HostAccess<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, EquipError> {
-    let hosts = HostAccess {
-        parent_proxy: isolation.parent_proxy.as_ref(),
-        asks,
-    };
     let policy = hosts.apply(grant.policy()?);
     let Some(support) = isolation.os.support() else {
         if grant.require_os_sandbox() {

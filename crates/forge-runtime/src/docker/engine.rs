@@ -132,16 +132,7 @@ impl ContainerSource {
             // It says by itself how forge is started in it.
             true => image.entrypoint().to_vec(),
             false => {
-                let program = match &self.program {
-                    Some(program) => program().map_err(ContainersUnavailable::new)?,
-                    None => {
-                        return Err(ContainersUnavailable::new(format!(
-                            "there is no forge of this version in the image {}",
-                            settings.image()
-                        ))
-                        .hint("build one with `forge image build`"));
-                    }
-                };
+                let program = self.program_for(&settings)?;
                 for part in program.parts() {
                     settings = settings.mount(part.host(), format!("{INSIDE}/{}", part.name()))?;
                 }
@@ -169,6 +160,18 @@ impl ContainerSource {
         check_copies(asked.reuse(), own)?;
         there.prove()?;
         Ok(there)
+    }
+
+    /// Returns the program for an image without forge.
+    fn program_for(&self, settings: &Settings) -> Result<ProgramBundle, ContainersUnavailable> {
+        let Some(program) = &self.program else {
+            return Err(ContainersUnavailable::new(format!(
+                "there is no forge of this version in the image {}",
+                settings.image()
+            ))
+            .hint("build one with `forge image build`"));
+        };
+        program().map_err(ContainersUnavailable::new)
     }
 
     /// Connects to the engine.

@@ -178,25 +178,7 @@ impl PlaybookRecorder {
             keys.push(format!("say: {}", said(&turn.text)));
         }
         if !turn.calls.is_empty() {
-            let mut calls = "calls:".to_owned();
-            for (index, call) in turn.calls.iter().enumerate() {
-                let mut arguments = call.arguments.clone();
-                self.redactor.redact_json(&mut arguments);
-                if turn.templates {
-                    arguments = templated(arguments, handles);
-                }
-                let name = match turn.named.contains(&index) {
-                    true => format!(", as: {}", alias(&call.id)),
-                    false => String::new(),
-                };
-                let _ = write!(
-                    calls,
-                    "\n{indent}    - {{tool: {}{name}, args: {}}}",
-                    quoted(&call.tool),
-                    escaped(&arguments.to_string())
-                );
-            }
-            keys.push(calls);
+            keys.push(self.calls(turn, handles, indent));
         }
         if turn.stop != StopReason::Done {
             let stop = json!(turn.stop);
@@ -212,6 +194,34 @@ impl PlaybookRecorder {
             let mark = if nth == 0 { "- " } else { "  " };
             let _ = writeln!(text, "{indent}{mark}{key}");
         }
+    }
+
+    /// Returns the key with the calls of a turn.
+    fn calls(
+        &self,
+        turn: &RecordedTurn,
+        handles: &HashMap<String, String>,
+        indent: &str,
+    ) -> String {
+        let mut calls = "calls:".to_owned();
+        for (index, call) in turn.calls.iter().enumerate() {
+            let mut arguments = call.arguments.clone();
+            self.redactor.redact_json(&mut arguments);
+            if turn.templates {
+                arguments = templated(arguments, handles);
+            }
+            let name = match turn.named.contains(&index) {
+                true => format!(", as: {}", alias(&call.id)),
+                false => String::new(),
+            };
+            let _ = write!(
+                calls,
+                "\n{indent}    - {{tool: {}{name}, args: {}}}",
+                quoted(&call.tool),
+                escaped(&arguments.to_string())
+            );
+        }
+        calls
     }
 
     fn talks(&self) -> MutexGuard<'_, BTreeMap<u64, RecordedConversation>> {
@@ -231,18 +241,11 @@ impl Observer for PlaybookRecorder {
             RunEvent::Started { caller, .. } => {
                 self.talks().entry(caller.run()).or_default().worker = caller.worker().to_owned();
             }
-            RunEvent::Streamed { caller, event } => match event {
-                ModelEvent::End(stop) => {
+            RunEvent::Streamed { caller, event } => {
+                if let ModelEvent::End(stop) = event {
                     self.talks().entry(caller.run()).or_default().stop = Some(*stop);
                 }
-                ModelEvent::Text(_)
-                | ModelEvent::Thinking(_)
-                | ModelEvent::Call(_)
-                | ModelEvent::Heartbeat
-                | ModelEvent::Retry(_)
-                | ModelEvent::Usage(_)
-                | ModelEvent::Failed(_) => {}
-            },
+            }
             RunEvent::Used { caller, usage, .. } => {
                 self.talks().entry(caller.run()).or_default().usage = *usage;
             }

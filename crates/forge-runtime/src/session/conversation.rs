@@ -197,18 +197,13 @@ impl Session {
                 return end;
             }
             so_far += 1;
-            let taken = match self.take_turn(&*model, &name, so_far, running).await {
-                Ok(taken) => taken,
+            let turn = match self.take_turn(&*model, &name, so_far, running).await {
+                Ok(turn) => turn,
                 Err(end) => return end,
             };
-            let CompletedTurn {
-                text,
-                calls,
-                stop,
-                usage,
-            } = taken;
-            last = usage;
-            match (stop, calls.is_empty()) {
+            last = turn.usage;
+            let (text, calls) = (turn.text, turn.calls);
+            match (turn.stop, calls.is_empty()) {
                 (StopReason::Refused, _) => return RunOutcome::Refused { text },
                 (StopReason::Done | StopReason::Unknown, true) => {
                     match answered(shape.as_ref(), text, running).await {
@@ -348,18 +343,9 @@ impl Session {
                 caller: &caller,
                 event,
             });
-            match event {
-                ModelEvent::Usage(more) => {
-                    let cost = prices.map_or(0, |prices| prices.of(*more));
-                    self.shared.counts.spend(*more, cost);
-                }
-                ModelEvent::Text(_)
-                | ModelEvent::Thinking(_)
-                | ModelEvent::Call(_)
-                | ModelEvent::Heartbeat
-                | ModelEvent::Retry(_)
-                | ModelEvent::End(_)
-                | ModelEvent::Failed(_) => {}
+            if let ModelEvent::Usage(more) = event {
+                let cost = prices.map_or(0, |prices| prices.of(*more));
+                self.shared.counts.spend(*more, cost);
             }
         };
         let received = receive(events, &running.budget, prices, &mut usage, watch).await;

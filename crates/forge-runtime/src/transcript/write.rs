@@ -238,20 +238,15 @@ impl<W: Write + Send + 'static> Observer for TranscriptWriter<W> {
                 turn,
                 time,
             }),
-            RunEvent::Streamed { caller, event } => match event {
-                ModelEvent::Retry(retry) => self.keep(TranscriptEntry::Retried {
-                    run: caller.run(),
-                    retry: retry.clone(),
-                }),
-                // The whole of it follows as `UsageTotals` and `Said`.
-                ModelEvent::Text(_)
-                | ModelEvent::Thinking(_)
-                | ModelEvent::Call(_)
-                | ModelEvent::Heartbeat
-                | ModelEvent::Usage(_)
-                | ModelEvent::End(_)
-                | ModelEvent::Failed(_) => {}
-            },
+            // Of the other events the whole follows, as `Used` and `Said`.
+            RunEvent::Streamed { caller, event } => {
+                if let ModelEvent::Retry(retry) = event {
+                    self.keep(TranscriptEntry::Retried {
+                        run: caller.run(),
+                        retry: retry.clone(),
+                    });
+                }
+            }
             RunEvent::Used {
                 caller,
                 usage,

@@ -387,6 +387,46 @@ impl ResponsesParser {
         Ok(())
     }
 
+    /// Adds the items of the whole response to the streamed ones.
+    fn complete_items(
+        &mut self,
+        output: impl IntoIterator<Item = OutputItem>,
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        // A call that was streamed under one index is not a second call when the response lists it
+        // at another.
+        let places: HashMap<String, u64> = self
+            .items
+            .iter()
+            .filter_map(|(index, kept)| Some((kept.call.as_ref()?.id.clone(), *index)))
+            .filter(|(id, _)| !id.is_empty())
+            .collect();
+        let mut rest = Vec::new();
+        for (index, item) in (0..).zip(output) {
+            let place = match &item {
+                OutputItem::FunctionCall { call_id, .. } => places.get(call_id).copied(),
+                _ => None,
+            };
+            match place {
+                Some(place) => self.done(place, item, events)?,
+                None => rest.push((index, item)),
+            }
+        }
+        for (index, item) in rest {
+            let is_a_call = |kept: &PartialItem| kept.call.is_some();
+            let is_taken = self.items.get(&index).is_some_and(is_a_call);
+            let place = match item {
+                // The streamed call occupies this index, so the item gets another.
+                OutputItem::Message { .. } | OutputItem::Reasoning { .. } if is_taken => {
+                    index | ELSEWHERE
+                }
+                _ => index,
+            };
+            self.done(place, item, events)?;
+        }
+        Ok(())
+    }
+
     fn end(
         &mut self,
         response: ResponseObject,
@@ -406,39 +446,7 @@ impl ResponsesParser {
             (Some("incomplete"), Some("content_filter")) => StopReason::Refused,
             (Some(_) | None, _) => StopReason::Unknown,
         };
-        // A call that was streamed under one index is not a second call when the response lists it
-        // at another.
-        let places: HashMap<String, u64> = self
-            .items
-            .iter()
-            .filter_map(|(index, kept)| Some((kept.call.as_ref()?.id.clone(), *index)))
-            .filter(|(id, _)| !id.is_empty())
-            .collect();
-        let mut rest = Vec::new();
-        for (index, item) in (0..).zip(response.output) {
-            let place = match &item {
-                OutputItem::FunctionCall { call_id, .. } => places.get(call_id).copied(),
-                OutputItem::Message { .. } | OutputItem::Reasoning { .. } | OutputItem::Other => {
-                    None
-                }
-            };
-            match place {
-                Some(place) => self.done(place, item, events)?,
-                None => rest.push((index, item)),
-            }
-        }
-        for (index, item) in rest {
-            let is_a_call = |kept: &PartialItem| kept.call.is_some();
-            let is_taken = self.items.get(&index).is_some_and(is_a_call);
-            let place = match item {
-                // The streamed call occupies this index, so the item gets another.
-                OutputItem::Message { .. } | OutputItem::Reasoning { .. } if is_taken => {
-                    index | ELSEWHERE
-                }
-                _ => index,
-            };
-            self.done(place, item, events)?;
-        }
+        self.complete_items(response.output, events)?;
         let stop = match self.refused {
             true => StopReason::Refused,
             false => stop,
