@@ -39,7 +39,6 @@ pub struct ToolboxBuilder {
     redactor: Option<Arc<Redactor>>,
     runner: Option<Arc<dyn CallRunner>>,
     timeout: Option<Duration>,
-    turn: TurnLimits,
     answers: Arc<RunAnswers>,
     extra: Vec<Box<dyn Tool>>,
 }
@@ -84,18 +83,6 @@ impl ToolboxBuilder {
     /// default.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
-        self
-    }
-
-    /// Most calls in one turn of the model; see [`Toolbox::begin_turn`].
-    pub fn max_calls_per_turn(mut self, calls: u64) -> Self {
-        self.turn.max_calls = Some(calls);
-        self
-    }
-
-    /// Once the results of one turn have this many bytes, no further call of it is made.
-    pub fn max_bytes_per_turn(mut self, bytes: u64) -> Self {
-        self.turn.max_bytes = Some(bytes);
         self
     }
 
@@ -218,7 +205,7 @@ impl ToolboxBuilder {
                 asking: Arc::default(),
                 timeout: self.timeout,
                 writing: PathLocks::default(),
-                turn: self.turn,
+                turn: TurnLimits::default(),
             }),
         })
     }

@@ -107,22 +107,9 @@ impl ProgramList {
         let named = line.segments().iter().map(|one| (one, in_shell));
         // Whether a shell is in between is not known of these.
         let started = line.starts().iter().map(|one| (one, true));
-        let words = || {
-            line.segments()
-                .iter()
-                .chain(line.starts())
-                .flat_map(CommandSegment::words)
-        };
-        let moves = state.is_some_and(|state| state.has_moved())
-            || in_shell && words().any(|word| MOVES.contains(&word.as_str()))
-            || words().any(|word| word.starts_with("--chdir") || word == "-execdir")
-            || line.starts().iter().chain(line.segments()).any(|one| {
-                let words = one.words();
-                words.first().is_some_and(|word| word.ends_with("env"))
-                    && words.contains(&"-C".into())
-            });
+        let moves = may_change_directory(line, in_shell);
         let other_path = state.is_some_and(|state| state.has_variable("PATH"))
-            || words().any(|word| word.starts_with("PATH="));
+            || all_words(line).any(|word| word.starts_with("PATH="));
         for (segment, in_shell) in named.chain(started) {
             let Some(word) = segment.words().first() else {
                 continue;
@@ -133,15 +120,11 @@ impl ProgramList {
             let unclear = in_shell && meaning
                 || moves && word.contains('/') && !word.starts_with('/')
                 || other_path && !word.contains('/');
-            if unclear {
+            let program = (!unclear).then(|| ResolvedProgram::find(word, policy));
+            let Some(program) = program.filter(|program| !program.through_proc) else {
                 let why = "its program cannot be told beforehand";
                 return Some(refused(word, why, "programs", allow_at(first)));
-            }
-            let program = ResolvedProgram::find(word, policy);
-            if program.through_proc {
-                let why = "its program cannot be told beforehand";
-                return Some(refused(word, why, "programs", allow_at(first)));
-            }
+            };
             for list in lists {
                 if list.denies(&program, policy) {
                     let at = list.deny_at.clone();
@@ -180,6 +163,24 @@ impl ProgramList {
             CallFailure::new(FailureCode::Blocked, format!("Cannot run {}.", reason.text));
         Err(failure.hint(reason.why.unwrap_or_default()))
     }
+}
+
+/// Every word of the commands that a line consists of or starts.
+fn all_words(line: &CommandLine) -> impl Iterator<Item = &String> {
+    let commands = line.segments().iter().chain(line.starts());
+    commands.flat_map(CommandSegment::words)
+}
+
+/// `true` if a command of the line, or an earlier one of its session, may change the directory.
+fn may_change_directory(line: &CommandLine, in_shell: bool) -> bool {
+    let words = || all_words(line);
+    line.session().is_some_and(|state| state.has_moved())
+        || in_shell && words().any(|word| MOVES.contains(&word.as_str()))
+        || words().any(|word| word.starts_with("--chdir") || word == "-execdir")
+        || line.starts().iter().chain(line.segments()).any(|one| {
+            let words = one.words();
+            words.first().is_some_and(|word| word.ends_with("env")) && words.contains(&"-C".into())
+        })
 }
 
 fn refused(word: &str, why: &str, rule: &str, origin: Option<String>) -> VerdictReason {

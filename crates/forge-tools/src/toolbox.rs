@@ -75,14 +75,10 @@ impl Toolbox {
         }
     }
 
-    /// Starts a new turn of the model: the limits of a turn count from here.
-    pub fn begin_turn(&self) {
-        self.inner.turn.begin();
-    }
-
-    /// Starts a new turn with at most `max_calls` calls.
+    /// Starts a new turn of the model with at most `max_calls` calls. Without a turn calls have no
+    /// limit.
     pub fn begin_turn_of(&self, max_calls: u64) {
-        self.inner.turn.begin_with(max_calls);
+        self.inner.turn.begin(max_calls);
     }
 
     /// The result, recorded; a failure is still to be.

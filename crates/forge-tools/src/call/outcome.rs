@@ -141,7 +141,6 @@ impl CallRecordBuilder {
             artifacts: result.artifacts.clone(),
             events: result.events.clone(),
         };
-        self.inner.turn.count_bytes(result.content.len());
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
             Err(_) if self.not_made => result,

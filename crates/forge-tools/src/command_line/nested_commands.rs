@@ -248,33 +248,18 @@ impl NestedCommands {
         }
         let rest = &words[1..];
         let runs_index = TAKES_VARIABLES.contains(&name) || is_assignment(name);
-        if RENAMES.contains(&name) || runs_index && words.iter().any(|word| has_index(word)) {
-            self.unparsed = true;
-        }
+        self.unparsed |= RENAMES.contains(&name)
+            || OTHER_SHELLS.contains(&name)
+            || runs_index && words.iter().any(|word| has_index(word));
         if SHELLS.contains(&name) {
             self.text_of_shell(rest);
-        }
-        if OTHER_SHELLS.contains(&name) {
-            self.unparsed = true;
         }
         if TAKES_TEXT.contains(&name) {
             self.text_behind(rest, 'c', "--command");
         }
         match name {
             "eval" => self.text(&rest.join(" ")),
-            "trap" => rest.iter().for_each(|word| {
-                let signal = word
-                    .chars()
-                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
-                self.text_as(
-                    word,
-                    if signal {
-                        Certainty::Other
-                    } else {
-                        Certainty::Program
-                    },
-                );
-            }),
+            "trap" => rest.iter().for_each(|word| self.trapped(word)),
             "git" => self.unparsed |= sets_unknown_git_key(rest),
             "find" | "gfind" => self.behind_exec(rest),
             "fd" | "fdfind" => self.behind_x(rest),
@@ -282,15 +267,7 @@ impl NestedCommands {
             "mapfile" | "readarray" => self.text_behind(rest, 'C', "--callback"),
             "env" => {
                 self.text_behind(rest, 'S', "--split-string");
-                // It has signs of its own for blanks and variables.
-                let split = |word: &String| word.starts_with('-') && word.contains(['S', 's']);
-                let at = rest.iter().position(split);
-                self.unparsed |= at.is_some_and(|at| {
-                    rest[at..]
-                        .iter()
-                        .take(2)
-                        .any(|word| word.contains(['\\', '$', '#']))
-                });
+                self.unparsed |= splits_with_signs(rest);
             }
             "." | "source" => {
                 let given = |word: &&String| !word.starts_with('-');
@@ -307,14 +284,7 @@ impl NestedCommands {
             }
         }
         if ["tar", "gtar", "bsdtar"].contains(&name) {
-            for word in rest {
-                if let Some(action) = word.strip_prefix("--checkpoint-action=exec=") {
-                    self.text(action);
-                }
-            }
-            // `tar xIf PROGRAM FILE`: which word belongs to which letter is not told by its place.
-            let bundle = rest.first().filter(|word| !word.starts_with('-'));
-            self.unparsed |= bundle.is_some_and(|letters| letters.contains(['I', 'F']));
+            self.by_tar(rest);
         }
         if SOMEWHERE.contains(&name) {
             self.any_suffix(rest);
@@ -325,6 +295,28 @@ impl NestedCommands {
         if name == "xargs" {
             self.put_together(rest);
         }
+    }
+
+    /// A text or a signal of `trap`.
+    fn trapped(&mut self, word: &str) {
+        let mut letters = word.chars();
+        let reading = match letters.all(|c| c.is_ascii_uppercase() || c.is_ascii_digit()) {
+            true => Certainty::Other,
+            false => Certainty::Program,
+        };
+        self.text_as(word, reading);
+    }
+
+    /// The programs that `tar` starts.
+    fn by_tar(&mut self, rest: &[String]) {
+        for word in rest {
+            if let Some(action) = word.strip_prefix("--checkpoint-action=exec=") {
+                self.text(action);
+            }
+        }
+        // `tar xIf PROGRAM FILE`: which word belongs to which letter is not told by its place.
+        let bundle = rest.first().filter(|word| !word.starts_with('-'));
+        self.unparsed |= bundle.is_some_and(|letters| letters.contains(['I', 'F']));
     }
 
     /// A text that a shell is given.
@@ -598,6 +590,18 @@ impl NestedCommands {
             }
         }
     }
+}
+
+/// `true` if a string that `env` splits has signs of its own for blanks and variables.
+fn splits_with_signs(rest: &[String]) -> bool {
+    let split = |word: &String| word.starts_with('-') && word.contains(['S', 's']);
+    let at = rest.iter().position(split);
+    at.is_some_and(|at| {
+        rest[at..]
+            .iter()
+            .take(2)
+            .any(|word| word.contains(['\\', '$', '#']))
+    })
 }
 
 /// Returns whether `git` is given a setting that could name a program, or another directory of

@@ -103,17 +103,11 @@ impl Invocation for ListFiles {
                 };
                 own_line(&mut text, &format!("[more entries are not shown; {how}]"));
             }
-            let skipped: Vec<String> = listing
-                .skipped
-                .iter()
-                .map(|skipped| {
-                    format!(
-                        "{}: {}",
-                        crate::escape_controls(&skipped.name),
-                        skipped.reason
-                    )
-                })
-                .collect();
+            let skipped = listing.skipped.iter().map(|skipped| {
+                let name = crate::escape_controls(&skipped.name);
+                format!("{name}: {}", skipped.reason)
+            });
+            let skipped: Vec<String> = skipped.collect();
             for left_out in &skipped {
                 own_line(&mut text, &format!("[left out: {left_out}]"));
             }

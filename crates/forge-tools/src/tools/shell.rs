@@ -173,82 +173,94 @@ fn execute(
     let timeout = processes.timeout(call.timeout_s);
     let clock = Instant::now();
     let changes = FileChangeTracker::before(context.files.as_ref());
-    let (running, deadline) = start(processes, context, &line, timeout)?;
-    if let Err(kill) = started.send(running.killer()?) {
-        kill();
-    }
     let limits = processes.policy().limits();
     let limits = [limits.stdout_bytes, limits.stderr_bytes];
     let mut captured = limits.map(CapturedStream::capture);
-    let ExitReport {
-        exit,
-        exceeded,
-        quarantined,
-        enforcement,
-        said,
-    } = running.wait(&mut |stream, bytes| {
-        if let Some(progress) = context.progress() {
-            progress.add_bytes(bytes.len() as u64);
-        }
-        captured[stream as usize].push(bytes);
-    })?;
-    let exit = match deadline.is_some_and(CommandDeadline::end) {
-        true => Exit::TimedOut,
-        false => exit,
-    };
+    let report = run_to_end(processes, context, &line, timeout, started, &mut captured)?;
     let ([stdout, stderr], cut_by) = truncate(&captured, limits, context);
     let mut finished = CommandResult {
-        exit,
-        exceeded,
+        exit: report.exit,
+        exceeded: report.exceeded,
         stdout,
         stderr,
         cut_by,
         notes: Vec::new(),
-        quarantined,
+        quarantined: report.quarantined,
         duration: clock.elapsed(),
         output_id: None,
-        session: None,
+        session: update_session(processes, &line, &report.said),
     };
-    finished.session = update_session(processes, &line, &said);
-    if !exit.success() {
+    if !finished.exit.success() {
         finished.notes = notes_of_failure(
             processes,
             finished.stderr.whole(),
-            enforcement.as_ref(),
+            report.enforcement.as_ref(),
             &context.redactor,
         );
     }
     if finished.has_more() && context.reads_outputs {
         finished.output_id = context.outputs.keep(&finished.whole(), Instant::now());
     }
-    let runner = processes.place();
     let (artifacts, untracked) = changes.after();
     let mut events = finished.events();
     events.extend(untracked);
+    let ran = ExecutionInfo {
+        runner: processes.place(),
+        enforcement: report.enforcement,
+        events,
+        artifacts,
+    };
+    to_reply(&finished, ran, timeout, processes.longest_timeout())
+}
+
+/// Returns the reply of a command that ended by itself, or the failure of one that was ended.
+fn to_reply(
+    finished: &CommandResult,
+    mut ran: ExecutionInfo,
+    timeout: Duration,
+    longest: Duration,
+) -> Result<Reply, CallFailure> {
     if finished.exit == Exit::TimedOut {
         if finished.exceeded.is_none() {
-            events.push(PolicyEvent::new(
-                EventKind::Exceeded,
-                format!("its {} seconds", timeout.as_secs()),
-            ));
+            let limit = format!("its {} seconds", timeout.as_secs());
+            ran.events
+                .push(PolicyEvent::new(EventKind::Exceeded, limit));
         }
-        return Err(
-            timed_out(&finished, timeout, processes.longest_timeout()).ran(ExecutionInfo {
-                runner,
-                enforcement,
-                events,
-                artifacts,
-            }),
-        );
+        return Err(timed_out(finished, timeout, longest).ran(ran));
     }
     Ok(Reply {
         text: finished.text(),
         structured: Some(finished.facts()),
-        enforcement,
-        artifacts,
-        events,
-        runner,
+        enforcement: ran.enforcement,
+        artifacts: ran.artifacts,
+        events: ran.events,
+        runner: ran.runner,
     })
+}
+
+/// Starts a command, collects its output and waits for its end.
+fn run_to_end(
+    processes: &Processes,
+    context: &ToolContext,
+    line: &CommandLine,
+    timeout: Duration,
+    started: oneshot::Sender<KillFn>,
+    captured: &mut [Captured; 2],
+) -> Result<ExitReport, CallFailure> {
+    let (running, deadline) = start(processes, context, line, timeout)?;
+    if let Err(kill) = started.send(running.killer()?) {
+        kill();
+    }
+    let mut report = running.wait(&mut |stream, bytes| {
+        if let Some(progress) = context.progress() {
+            progress.add_bytes(bytes.len() as u64);
+        }
+        captured[stream as usize].push(bytes);
+    })?;
+    if deadline.is_some_and(CommandDeadline::end) {
+        report.exit = Exit::TimedOut;
+    }
+    Ok(report)
 }
 
 /// Starts a command. One that may ask about hosts gets a time limit in which questions do not count.

@@ -292,23 +292,14 @@ fn edits_of_one_file_lose_nothing_here() {
 #[test]
 fn a_turn_has_a_budget_and_the_next_one_its_own() {
     let world = World::new();
-    let read = |toolbox: &Toolbox| {
-        let result = call(toolbox, "read_file", json!({"path": "/data/notes.md"}));
-        result.code
-    };
-    // The file has ten bytes.
-    for (builder, fits) in [
-        (world.builder().max_calls_per_turn(2), 2),
-        (world.builder().max_bytes_per_turn(25), 3),
-    ] {
-        let toolbox = builder.build().unwrap();
-        for _ in 0..2 {
-            for _ in 0..fits {
-                assert_eq!(read(&toolbox), None);
-            }
-            assert_eq!(read(&toolbox), Some(FailureCode::Limit));
-            toolbox.begin_turn();
+    let toolbox = world.builder().build().unwrap();
+    let read = || call(&toolbox, "read_file", json!({"path": "/data/notes.md"})).code;
+    for fits in [2, 3] {
+        toolbox.begin_turn_of(fits);
+        for _ in 0..fits {
+            assert_eq!(read(), None);
         }
+        assert_eq!(read(), Some(FailureCode::Limit));
     }
 }
 

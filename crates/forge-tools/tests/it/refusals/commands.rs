@@ -10,7 +10,7 @@ use forge_tools::{
 use os_sandbox::{Access, HostSpec, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
 
-use super::Page;
+use super::{Page, TOO_MANY_CALLS};
 use crate::place;
 use crate::support::{Always, Counting, call};
 
@@ -60,9 +60,7 @@ pub(super) fn rows(page: &mut Page) {
             it.gate(Always(Verdict::Ask))
                 .approver(NoApprover::because("this is a test"))
         }),
-        ("too many calls", run("ls"), |it| {
-            allow(it).max_calls_per_turn(0)
-        }),
+        (TOO_MANY_CALLS, run("ls"), allow),
         ("as it should be", run("true"), allow),
     ] {
         let tool = if label == "misspelt" { "shel" } else { "shell" };
@@ -120,6 +118,9 @@ fn one(
     std::fs::write(&plain, "text").unwrap();
     std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o644)).unwrap();
     let toolbox = builder(dir.path()).build().unwrap();
+    if label == TOO_MANY_CALLS {
+        toolbox.begin_turn_of(0);
+    }
     let result = call(&toolbox, tool, arguments.clone());
     page.row(dir.path().to_str().unwrap(), label, arguments, &result);
 }

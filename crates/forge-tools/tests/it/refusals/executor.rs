@@ -8,8 +8,8 @@ use forge_tools::{
 };
 use serde_json::{Value, json};
 
-use super::Page;
 use super::world::World;
+use super::{Page, TOO_MANY_CALLS};
 use crate::support::{Always, Counting, call};
 
 /// A call of each tool that nothing is wrong with.
@@ -75,7 +75,7 @@ pub(super) fn rows(page: &mut Page) {
             it.gate(Always(Verdict::Ask))
                 .approver(Counting::new(later()))
         }),
-        ("too many calls", |it| it.max_calls_per_turn(0)),
+        (TOO_MANY_CALLS, |it| it),
         ("no record", |it| it.recorder(Full)),
     ];
     for (tool, arguments) in good() {
@@ -97,6 +97,9 @@ pub(super) fn rows(page: &mut Page) {
 fn one(page: &mut Page, tool: &str, label: &str, arguments: &Value, wrong: Wrong) {
     let world = World::new();
     let toolbox = wrong(world.builder()).build().unwrap();
+    if label == TOO_MANY_CALLS {
+        toolbox.begin_turn_of(0);
+    }
     let result = call(&toolbox, tool, arguments.clone());
     page.row(world.host(), label, arguments, &result);
 }

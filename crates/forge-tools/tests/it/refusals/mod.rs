@@ -16,6 +16,9 @@ use serde_json::Value;
 
 use crate::place::everywhere;
 
+/// The case in a turn without calls.
+const TOO_MANY_CALLS: &str = "too many calls";
+
 /// Every code that a call of these tools can end with.
 const CODES: [FailureCode; 31] = [
     FailureCode::UnknownTool,
