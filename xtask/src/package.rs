@@ -116,6 +116,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Ok(Err(why)) => Outcome::Skipped(why),
         Err(failure) => Outcome::Failed(failure.to_string()),
     });
+    run_main_jobs(&mut steps, engine.as_ref(), &scratch);
+    drop(engine);
+    steps.close()
+}
+
+/// Does the main job with the program of the archive, then with that of the package.
+fn run_main_jobs(steps: &mut Steps, engine: Option<&Engine>, scratch: &Scratch) {
     for (what, program) in [
         (
             "main job, from the archive",
@@ -126,14 +133,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             scratch.file(DEBIAN).join("usr/bin/forge"),
         ),
     ] {
-        steps.run(what, || match &engine {
+        steps.run(what, || match engine {
             Some(engine) if program.is_file() => main_job(engine, &program).into(),
             Some(_) => Outcome::Failed("the program was not built".to_owned()),
             None => Outcome::Skipped("no container engine".to_owned()),
         });
     }
-    drop(engine);
-    steps.close()
 }
 
 /// Directories into which the archive and the package are unpacked.

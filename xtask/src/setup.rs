@@ -215,12 +215,9 @@ fn install_packages(missing: &[&Need]) -> Result<(), Failure> {
     if manager == "brew" {
         process::shown(process::command("brew").arg("install").args(&packages))?;
     } else {
+        let install = ["install", "--yes", "--no-install-recommends"];
         process::quiet(apt(&packages)?.arg("update"))?;
-        process::quiet(
-            apt(&packages)?
-                .args(["install", "--yes", "--no-install-recommends"])
-                .args(&packages),
-        )?;
+        process::quiet(apt(&packages)?.args(install).args(&packages))?;
     }
     // A package that no longer holds its program must not pass for success.
     let still: Vec<&str> = missing
@@ -228,13 +225,12 @@ fn install_packages(missing: &[&Need]) -> Result<(), Failure> {
         .filter(|need| package(need).is_some() && process::find(need.program).is_none())
         .map(|need| need.program)
         .collect();
-    if still.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!(
+    match still.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
             "installed, but still not in PATH: {}",
             still.join(", ")
-        )))
+        ))),
     }
 }
 

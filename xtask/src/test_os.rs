@@ -129,13 +129,9 @@ fn all_users(what: What, shown: &mut String) -> Result<Coverage, Failure> {
     }
     *shown += &format!("\n{}\n", report::matrix(&runs));
     failed.extend(report::complaints(&runs));
-    for line in left_out
-        .iter()
-        .map(|line| format!("skipped: {line}"))
-        .chain(failed.iter().cloned())
-    {
-        *shown += &format!("{line}\n");
-    }
+    let skipped = left_out.iter().map(|line| format!("skipped: {line}\n"));
+    let failures = failed.iter().map(|line| format!("{line}\n"));
+    shown.extend(skipped.chain(failures));
     match failed.first() {
         None => Ok(Coverage {
             nothing: runs

@@ -281,9 +281,11 @@ impl Verb {
     pub(crate) const fn sees(self) -> bool {
         matches!(self, Self::Delete | Self::Move | Self::Edit)
     }
+}
 
-    const fn words(self) -> &'static str {
-        match self {
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Access => "access",
             Self::Read => "read",
             Self::Write => "write to",
@@ -293,7 +295,7 @@ impl Verb {
             Self::Move => "move",
             Self::Delete => "delete",
             Self::List => "list",
-        }
+        })
     }
 }
 
@@ -530,58 +532,42 @@ impl ErrorReason {
     fn write_message(&self, path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Outside { .. } => write!(f, "Cannot access '{path}': path is outside sandbox."),
-            Self::ReadOnly { verb, .. } => {
-                write!(f, "Cannot {} '{path}': path is read-only.", verb.words())
+            Self::ReadOnly { verb, .. } => write!(f, "Cannot {verb} '{path}': path is read-only."),
+            Self::Closed { verb, root } => {
+                write!(f, "Cannot {verb} '{path}': nothing in {root} may be read.")
             }
-            Self::Closed { verb, root } => write!(
-                f,
-                "Cannot {} '{path}': nothing in {root} may be read.",
-                verb.words()
-            ),
             Self::Protected { verb, name } => write!(
                 f,
-                "Cannot {} '{path}': path is read-only, because '{name}' is a protected name.",
-                verb.words()
+                "Cannot {verb} '{path}': path is read-only, because '{name}' is a protected name."
             ),
             Self::Obeyed { verb, name } => write!(
                 f,
-                "Cannot {} '{path}': path is read-only, because git obeys it ('{name}').",
-                verb.words()
+                "Cannot {verb} '{path}': path is read-only, because git obeys it ('{name}')."
             ),
             Self::LinkTarget { verb, name } => {
-                let verb = verb.words();
                 write!(f, "Cannot {verb} '{path}': path is read-only, because ")?;
                 match name {
                     Some(name) => write!(f, "the protected link '{name}' leads to it."),
                     None => f.write_str("protected links may lead to it, too many to be known."),
                 }
             }
-            Self::IsRoot { verb } => write!(
-                f,
-                "Cannot {} '{path}': it is a root of the sandbox.",
-                verb.words()
-            ),
+            Self::IsRoot { verb } => {
+                write!(f, "Cannot {verb} '{path}': it is a root of the sandbox.")
+            }
             Self::HardLinks { verb, links } => write!(
                 f,
-                "Cannot {} '{path}': the file has {links} hard links, and another of its names may be outside sandbox.",
-                verb.words()
+                "Cannot {verb} '{path}': the file has {links} hard links, and another of its names may be outside sandbox."
             ),
             Self::Suffix { .. } => write!(f, "Cannot access '{path}': suffix not allowed."),
             Self::TooLarge { verb, bytes, .. } => {
-                write!(
-                    f,
-                    "Cannot {} '{path}': file too large ({bytes} bytes).",
-                    verb.words()
-                )
+                write!(f, "Cannot {verb} '{path}': file too large ({bytes} bytes).")
             }
             Self::NotFound { .. } => write!(f, "File not found: {path}"),
             Self::Invalid(why) => write!(f, "Invalid path '{path}': {}.", why.words()),
             Self::Pattern { why } => write!(f, "Invalid pattern '{path}': {why}."),
-            Self::Regex { why } => {
-                write!(f, "Invalid regular expression '{}': {why}.", clip(path))
-            }
+            Self::Regex { why } => write!(f, "Invalid regular expression '{}': {why}.", clip(path)),
             Self::WrongType { verb, found, .. } => {
-                write!(f, "Cannot {} '{path}': it is {found}.", verb.words())
+                write!(f, "Cannot {verb} '{path}': it is {found}.")
             }
             Self::NotText => write!(f, "Cannot read '{path}': not a text file."),
             Self::Escape { .. } => {
@@ -602,12 +588,10 @@ impl ErrorReason {
                 )
             }
             Self::Upgrade => f.write_str("Cannot upgrade read-only sandbox to read-write"),
-            Self::ChildMode { place } => {
-                write!(
-                    f,
-                    "Child requests 'rw' on '{place}' but parent only has 'ro'"
-                )
-            }
+            Self::ChildMode { place } => write!(
+                f,
+                "Child requests 'rw' on '{place}' but parent only has 'ro'"
+            ),
             Self::ChildLacks { place, .. } => {
                 write!(f, "Child requests '{place}' but parent doesn't have it")
             }
@@ -623,9 +607,7 @@ impl ErrorReason {
                 f,
                 "Cannot write to '{path}': it belongs to another user, and a new file could not be given back."
             ),
-            Self::Holds { verb, what } => {
-                write!(f, "Cannot {} '{path}': it holds {what}.", verb.words())
-            }
+            Self::Holds { verb, what } => write!(f, "Cannot {verb} '{path}': it holds {what}."),
             Self::IntoItself => write!(f, "Cannot move '{path}': the new place lies in it."),
             Self::OtherVolume => write!(
                 f,
@@ -633,20 +615,13 @@ impl ErrorReason {
             ),
             Self::TooMany { verb, limit } => write!(
                 f,
-                "Cannot {} '{path}': it holds more than {limit} names.",
-                verb.words()
+                "Cannot {verb} '{path}': it holds more than {limit} names."
             ),
-            Self::Stale { verb, .. } => write!(
-                f,
-                "Cannot {} '{path}': it is not what was read.",
-                verb.words()
-            ),
+            Self::Stale { verb, .. } => {
+                write!(f, "Cannot {verb} '{path}': it is not what was read.")
+            }
             Self::Quota { verb, what, .. } => {
-                write!(
-                    f,
-                    "Cannot {} '{path}': no room for more {what}.",
-                    verb.words()
-                )
+                write!(f, "Cannot {verb} '{path}': no room for more {what}.")
             }
             Self::Encoding {
                 verb,
@@ -654,8 +629,7 @@ impl ErrorReason {
                 lost: Some(lost),
             } => write!(
                 f,
-                "Cannot {} '{path}': the file is in {encoding}, which has no '{}'.",
-                verb.words(),
+                "Cannot {verb} '{path}': the file is in {encoding}, which has no '{}'.",
                 escape::for_display(lost.encode_utf8(&mut [0; 4]))
             ),
             Self::Encoding {
@@ -664,8 +638,7 @@ impl ErrorReason {
                 lost: None,
             } => write!(
                 f,
-                "Cannot {} '{path}': its bytes are not all {encoding}.",
-                verb.words()
+                "Cannot {verb} '{path}': its bytes are not all {encoding}."
             ),
             Self::NoMatch(no) => {
                 write!(f, "Cannot edit '{path}': {} not found.", the_text(no.which))
@@ -686,22 +659,16 @@ impl ErrorReason {
             }
             Self::Changed { verb } => write!(
                 f,
-                "Cannot {} '{path}': it was exchanged while being opened.",
-                verb.words()
+                "Cannot {verb} '{path}': it was exchanged while being opened."
             ),
             Self::Busy { verb, waited_s } => write!(
                 f,
-                "Cannot {} '{path}': another program has locked it, for more than {waited_s} seconds.",
-                verb.words()
+                "Cannot {verb} '{path}': another program has locked it, for more than {waited_s} seconds."
             ),
-            Self::Cancelled { verb } => write!(
-                f,
-                "Cannot {} '{path}': the call was cancelled.",
-                verb.words()
-            ),
-            Self::Io { verb, source } => {
-                write!(f, "Cannot {} '{path}': {}.", verb.words(), io_words(source))
+            Self::Cancelled { verb } => {
+                write!(f, "Cannot {verb} '{path}': the call was cancelled.")
             }
+            Self::Io { verb, source } => write!(f, "Cannot {verb} '{path}': {}.", io_words(source)),
         }
     }
 

@@ -60,6 +60,9 @@
     )
 )]
 
+#[macro_use]
+mod setters;
+
 mod path;
 
 mod mount;

@@ -62,58 +62,26 @@ impl Limits {
         self
     }
 
-    /// Refuses to read or write files above this size, in bytes.
-    #[must_use]
-    pub fn max_file_bytes(mut self, max: u64) -> Self {
-        self.max_file_bytes = Some(max);
-        self
-    }
-
-    /// Refuses to leave a file above this size, in bytes, by any operation; larger files can be
-    /// read. The refusal names `setting`.
-    #[must_use]
-    pub fn max_write_bytes(mut self, max: u64, setting: &'static str) -> Self {
-        self.max_write_bytes = Some((max, setting));
-        self
-    }
-
-    /// Refuses writes that would make all files of the mount together larger than this. Counted
-    /// at each write that adds something. The refusal names `setting`.
-    #[must_use]
-    pub fn max_total_bytes(mut self, max: u64, setting: &'static str) -> Self {
-        self.quota_bytes = Some((max, setting));
-        self
-    }
-
-    /// Refuses to create a file when the mount holds this many. The refusal names `setting`.
-    #[must_use]
-    pub fn max_files(mut self, max: u64, setting: &'static str) -> Self {
-        self.quota_files = Some((max, setting));
-        self
-    }
-
-    /// Chooses the treatment of hard links.
-    #[must_use]
-    pub fn hard_links(mut self, policy: HardLinks) -> Self {
-        self.hard_links = policy;
-        self
-    }
-
-    /// Makes [`FileSandbox::path`](crate::FileSandbox::path) refuse every `..` in a path to this
-    /// mount, even one that stays inside. If all mounts of a sandbox are strict, it refuses every
-    /// `..`.
-    #[must_use]
-    pub fn strict_paths(mut self, strict: bool) -> Self {
-        self.strict_paths = strict;
-        self
-    }
-
-    /// Makes every change durable before the call returns, regardless of its options: file, name,
-    /// and created directories (`fsync(2)`).
-    #[must_use]
-    pub fn durable(mut self, durable: bool) -> Self {
-        self.durable = durable;
-        self
+    setters! {
+        /// Refuses to read or write files above this size, in bytes.
+        max_file_bytes(max: u64) = Some(max);
+        /// Refuses to leave a file above this size, in bytes, by any operation; larger files can be
+        /// read. The refusal names `setting`.
+        max_write_bytes(max: u64, setting: &'static str) = Some((max, setting));
+        /// Refuses writes that would make all files of the mount together larger than this. Counted
+        /// at each write that adds something. The refusal names `setting`.
+        max_total_bytes(max: u64, setting: &'static str) => quota_bytes = Some((max, setting));
+        /// Refuses to create a file when the mount holds this many. The refusal names `setting`.
+        max_files(max: u64, setting: &'static str) => quota_files = Some((max, setting));
+        /// Chooses the treatment of hard links.
+        hard_links(policy: HardLinks) = policy;
+        /// Makes [`FileSandbox::path`](crate::FileSandbox::path) refuse every `..` in a path to this
+        /// mount, even one that stays inside. If all mounts of a sandbox are strict, it refuses every
+        /// `..`.
+        strict_paths(strict: bool) = strict;
+        /// Makes every change durable before the call returns, regardless of its options: file, name,
+        /// and created directories (`fsync(2)`).
+        durable(durable: bool) = durable;
     }
 
     /// The suffixes allowed, with their dots; `None` when all are.

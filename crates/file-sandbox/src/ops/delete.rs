@@ -33,18 +33,11 @@ impl DeleteOptions {
         Self::default()
     }
 
-    /// Also a directory with everything in it.
-    #[must_use]
-    pub fn recursive(mut self, yes: bool) -> Self {
-        self.recursive = yes;
-        self
-    }
-
-    /// Deletes only a file with this content.
-    #[must_use]
-    pub fn if_match(mut self, hash: ContentHash) -> Self {
-        self.if_match = Some(hash);
-        self
+    setters! {
+        /// Also a directory with everything in it.
+        recursive(yes: bool) = yes;
+        /// Deletes only a file with this content.
+        if_match(hash: ContentHash) = Some(hash);
     }
 }
 

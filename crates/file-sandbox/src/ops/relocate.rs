@@ -40,32 +40,15 @@ impl MoveOptions {
         Self::default()
     }
 
-    /// Replaces a file or a link; a directory is never replaced.
-    #[must_use]
-    pub fn overwrite(mut self, yes: bool) -> Self {
-        self.overwrite = yes;
-        self
-    }
-
-    /// Moves or copies only a file with this content.
-    #[must_use]
-    pub fn if_match(mut self, hash: ContentHash) -> Self {
-        self.if_match = Some(hash);
-        self
-    }
-
-    /// Replaces only a file with this content.
-    #[must_use]
-    pub fn if_target_match(mut self, hash: ContentHash) -> Self {
-        self.if_target_match = Some(hash);
-        self
-    }
-
-    /// Waits until the change is on the disk.
-    #[must_use]
-    pub fn durable(mut self, yes: bool) -> Self {
-        self.durable = yes;
-        self
+    setters! {
+        /// Replaces a file or a link; a directory is never replaced.
+        overwrite(yes: bool) = yes;
+        /// Moves or copies only a file with this content.
+        if_match(hash: ContentHash) = Some(hash);
+        /// Replaces only a file with this content.
+        if_target_match(hash: ContentHash) = Some(hash);
+        /// Waits until the change is on the disk.
+        durable(yes: bool) = yes;
     }
 }
 

@@ -66,31 +66,24 @@ impl Restriction {
         self.push(place, Some(mode))
     }
 
-    /// `true` makes everything read-only. `false` insists that nothing is read-only already.
-    #[must_use]
-    pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = Some(read_only);
-        self
-    }
-
-    /// Keeps this directory only and makes it the child's `/`: `/src/a` becomes `/a`.
-    ///
-    /// ```
-    /// use file_sandbox::{FileSandbox, Mode, Mount, Restriction, SandboxPath};
-    ///
-    /// let root = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
-    /// let parent = FileSandbox::new(vec![root])?;
-    /// parent.write(&parent.path("/src/a.rs")?, "fn a() {}", Default::default())?;
-    ///
-    /// let child = parent.restrict(&Restriction::new().rebase(parent.path("/src")?))?;
-    /// assert_eq!(child.read(&child.path("/a.rs")?, Default::default())?.content, "fn a() {}");
-    /// assert!(!child.exists(&child.path("/src/a.rs")?)?);
-    /// # Ok::<(), file_sandbox::Error>(())
-    /// ```
-    #[must_use]
-    pub fn rebase(mut self, place: SandboxPath) -> Self {
-        self.rebase = Some(place);
-        self
+    setters! {
+        /// `true` makes everything read-only. `false` insists that nothing is read-only already.
+        read_only(read_only: bool) = Some(read_only);
+        /// Keeps this directory only and makes it the child's `/`: `/src/a` becomes `/a`.
+        ///
+        /// ```
+        /// use file_sandbox::{FileSandbox, Mode, Mount, Restriction, SandboxPath};
+        ///
+        /// let root = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
+        /// let parent = FileSandbox::new(vec![root])?;
+        /// parent.write(&parent.path("/src/a.rs")?, "fn a() {}", Default::default())?;
+        ///
+        /// let child = parent.restrict(&Restriction::new().rebase(parent.path("/src")?))?;
+        /// assert_eq!(child.read(&child.path("/a.rs")?, Default::default())?.content, "fn a() {}");
+        /// assert!(!child.exists(&child.path("/src/a.rs")?)?);
+        /// # Ok::<(), file_sandbox::Error>(())
+        /// ```
+        rebase(place: SandboxPath) = Some(place);
     }
 
     fn push(mut self, place: SandboxPath, mode: Option<Mode>) -> Self {

@@ -48,50 +48,23 @@ impl ReadOptions {
         }
     }
 
-    /// Sets the byte of the [`offset`](Self::offset), from [`TextSlice::next_byte`], so that the
-    /// bytes before it are not read. If a character cannot begin there, and in encodings other than
-    /// UTF-8, only the offset counts.
-    #[must_use]
-    pub fn at_byte(mut self, byte: u64) -> Self {
-        self.byte = Some(byte);
-        self
-    }
-
-    /// Reads `count` lines from line `first` on, counted from 1, instead of an offset.
-    #[must_use]
-    pub fn lines(mut self, first: u64, count: u64) -> Self {
-        self.lines = Some((first.max(1), count));
-        self
-    }
-
-    /// Reads the last lines instead, of at most 1 MiB at the end of the file, which is all that is
-    /// read of it.
-    #[must_use]
-    pub fn tail(mut self, lines: usize) -> Self {
-        self.tail = Some(lines);
-        self
-    }
-
-    /// Also returns the hash of the whole file, for
-    /// [`WriteOptions::if_match`](crate::WriteOptions::if_match).
-    #[must_use]
-    pub fn hash(mut self, yes: bool) -> Self {
-        self.hash = yes;
-        self
-    }
-
-    /// Reads at most this many characters.
-    #[must_use]
-    pub fn max_chars(mut self, chars: u64) -> Self {
-        self.max_chars = chars;
-        self
-    }
-
-    /// Leaves out this many characters at the start.
-    #[must_use]
-    pub fn offset(mut self, chars: u64) -> Self {
-        self.offset = chars;
-        self
+    setters! {
+        /// Sets the byte of the [`offset`](Self::offset), from [`TextSlice::next_byte`], so that the
+        /// bytes before it are not read. If a character cannot begin there, and in encodings other than
+        /// UTF-8, only the offset counts.
+        at_byte(byte: u64) => byte = Some(byte);
+        /// Reads `count` lines from line `first` on, counted from 1, instead of an offset.
+        lines(first: u64, count: u64) = Some((first.max(1), count));
+        /// Reads the last lines instead, of at most 1 MiB at the end of the file, which is all that is
+        /// read of it.
+        tail(lines: usize) = Some(lines);
+        /// Also returns the hash of the whole file, for
+        /// [`WriteOptions::if_match`](crate::WriteOptions::if_match).
+        hash(yes: bool) = yes;
+        /// Reads at most this many characters.
+        max_chars(chars: u64) = chars;
+        /// Leaves out this many characters at the start.
+        offset(chars: u64) = chars;
     }
 }
 

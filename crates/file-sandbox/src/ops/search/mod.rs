@@ -61,26 +61,14 @@ impl SearchOptions {
         }
     }
 
-    /// Searches only files whose path below the directory matches, as in
-    /// [`glob`](FileSandbox::glob).
-    #[must_use]
-    pub fn files(mut self, pattern: impl Into<String>) -> Self {
-        self.files = Some(pattern.into());
-        self
-    }
-
-    /// Takes the pattern for a plain text.
-    #[must_use]
-    pub fn literal(mut self, yes: bool) -> Self {
-        self.literal = yes;
-        self
-    }
-
-    /// Matches in any case.
-    #[must_use]
-    pub fn ignore_case(mut self, yes: bool) -> Self {
-        self.ignore_case = yes;
-        self
+    setters! {
+        /// Searches only files whose path below the directory matches, as in
+        /// [`glob`](FileSandbox::glob).
+        files(pattern: impl Into<String>) = Some(pattern.into());
+        /// Takes the pattern for a plain text.
+        literal(yes: bool) = yes;
+        /// Matches in any case.
+        ignore_case(yes: bool) = yes;
     }
 
     /// Searches ignored files too. An ignored file or directory that is itself asked for is
@@ -91,32 +79,15 @@ impl SearchOptions {
         self
     }
 
-    /// Stops after this many lines.
-    #[must_use]
-    pub fn max_hits(mut self, lines: usize) -> Self {
-        self.max_hits = lines;
-        self
-    }
-
-    /// Shows this many characters of a longer line, around the match.
-    #[must_use]
-    pub fn max_line_chars(mut self, chars: usize) -> Self {
-        self.max_line_chars = chars;
-        self
-    }
-
-    /// Stops when the lines found have this many bytes in all.
-    #[must_use]
-    pub fn max_answer_bytes(mut self, bytes: usize) -> Self {
-        self.max_answer_bytes = bytes;
-        self
-    }
-
-    /// Stops when this many bytes have been read.
-    #[must_use]
-    pub fn max_read_bytes(mut self, bytes: u64) -> Self {
-        self.max_read_bytes = bytes;
-        self
+    setters! {
+        /// Stops after this many lines.
+        max_hits(lines: usize) = lines;
+        /// Shows this many characters of a longer line, around the match.
+        max_line_chars(chars: usize) = chars;
+        /// Stops when the lines found have this many bytes in all.
+        max_answer_bytes(bytes: usize) = bytes;
+        /// Stops when this many bytes have been read.
+        max_read_bytes(bytes: u64) = bytes;
     }
 
     /// Descends through at most this many directories.

@@ -40,40 +40,18 @@ impl ListOptions {
         }
     }
 
-    /// Lists only entries after this name, from [`Listing::next`].
-    #[must_use]
-    pub fn after(mut self, name: impl Into<String>) -> Self {
-        self.after = Some(name.into());
-        self
-    }
-
-    /// Lists only these; with a pattern files otherwise, without one everything.
-    #[must_use]
-    pub fn kinds(mut self, kinds: ListKinds) -> Self {
-        self.kinds = Some(kinds);
-        self
-    }
-
-    /// Lists entries at any depth whose path below the directory matches: `*`, `?`, `[a-z]` and
-    /// `{a,b}` within a name, `**` for any directories.
-    #[must_use]
-    pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
-        self.pattern = Some(pattern.into());
-        self
-    }
-
-    /// Lists at most this many entries: the first ones by name.
-    #[must_use]
-    pub fn max_entries(mut self, entries: usize) -> Self {
-        self.max_entries = entries;
-        self
-    }
-
-    /// With a pattern: descends through at most this many directories.
-    #[must_use]
-    pub fn max_depth(mut self, directories: usize) -> Self {
-        self.max_depth = directories;
-        self
+    setters! {
+        /// Lists only entries after this name, from [`Listing::next`].
+        after(name: impl Into<String>) = Some(name.into());
+        /// Lists only these; with a pattern files otherwise, without one everything.
+        kinds(kinds: ListKinds) = Some(kinds);
+        /// Lists entries at any depth whose path below the directory matches: `*`, `?`, `[a-z]` and
+        /// `{a,b}` within a name, `**` for any directories.
+        pattern(pattern: impl Into<String>) = Some(pattern.into());
+        /// Lists at most this many entries: the first ones by name.
+        max_entries(entries: usize) = entries;
+        /// With a pattern: descends through at most this many directories.
+        max_depth(directories: usize) = directories;
     }
 }
 

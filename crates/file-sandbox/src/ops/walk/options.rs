@@ -39,49 +39,22 @@ impl WalkOptions {
         }
     }
 
-    /// Stops after this many entries.
-    #[must_use]
-    pub fn max_entries(mut self, entries: usize) -> Self {
-        self.max_entries = entries;
-        self
-    }
-
-    /// Stops after this many examined names, matching or not; and in any case at 65 536 names of
-    /// one directory or 32 768 pending directories.
-    #[must_use]
-    pub fn max_names(mut self, names: usize) -> Self {
-        self.max_names = names;
-        self
-    }
-
-    /// Descends through at most this many directories.
-    #[must_use]
-    pub fn max_depth(mut self, directories: usize) -> Self {
-        self.max_depth = directories;
-        self
-    }
-
-    /// Leaves out `.git` and names in `.gitignore` files. The start directory is never left out,
-    /// because the caller named it.
-    #[cfg(feature = "search")]
-    #[must_use]
-    pub fn gitignore(mut self, yes: bool) -> Self {
-        self.gitignore = yes;
-        self
-    }
-
-    /// Stops after this time, between two names; `None` for never.
-    #[must_use]
-    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
-        self.time_limit = limit;
-        self
-    }
-
-    /// Stops when the token is cancelled.
-    #[must_use]
-    pub fn cancel(mut self, cancel: &CancellationToken) -> Self {
-        self.cancel = Some(cancel.clone());
-        self
+    setters! {
+        /// Stops after this many entries.
+        max_entries(entries: usize) = entries;
+        /// Stops after this many examined names, matching or not; and in any case at 65 536 names of
+        /// one directory or 32 768 pending directories.
+        max_names(names: usize) = names;
+        /// Descends through at most this many directories.
+        max_depth(directories: usize) = directories;
+        /// Leaves out `.git` and names in `.gitignore` files. The start directory is never left out,
+        /// because the caller named it.
+        #[cfg(feature = "search")]
+        gitignore(yes: bool) = yes;
+        /// Stops after this time, between two names; `None` for never.
+        time_limit(limit: Option<Duration>) = limit;
+        /// Stops when the token is cancelled.
+        cancel(cancel: &CancellationToken) = Some(cancel.clone());
     }
 }
 

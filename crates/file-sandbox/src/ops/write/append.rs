@@ -41,32 +41,15 @@ impl AppendOptions {
         Self::default()
     }
 
-    /// Returns the result without changing the file.
-    #[must_use]
-    pub fn preview(mut self, yes: bool) -> Self {
-        self.preview = yes;
-        self
-    }
-
-    /// Refuses to append to an existing file.
-    #[must_use]
-    pub fn create_new(mut self, yes: bool) -> Self {
-        self.create_new = yes;
-        self
-    }
-
-    /// Waits until the bytes are on the disk.
-    #[must_use]
-    pub fn durable(mut self, yes: bool) -> Self {
-        self.durable = yes;
-        self
-    }
-
-    /// Appends only if the file has this content.
-    #[must_use]
-    pub fn if_match(mut self, hash: ContentHash) -> Self {
-        self.if_match = Some(hash);
-        self
+    setters! {
+        /// Returns the result without changing the file.
+        preview(yes: bool) = yes;
+        /// Refuses to append to an existing file.
+        create_new(yes: bool) = yes;
+        /// Waits until the bytes are on the disk.
+        durable(yes: bool) = yes;
+        /// Appends only if the file has this content.
+        if_match(hash: ContentHash) = Some(hash);
     }
 }
 

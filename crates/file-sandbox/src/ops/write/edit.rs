@@ -49,18 +49,11 @@ impl Replacement {
         }
     }
 
-    /// Replaces it wherever it is.
-    #[must_use]
-    pub fn all(mut self, yes: bool) -> Self {
-        self.all = yes;
-        self
-    }
-
-    /// Of several, means the one that begins nearest to this line, counted from 1.
-    #[must_use]
-    pub fn near_line(mut self, line: usize) -> Self {
-        self.near_line = Some(line);
-        self
+    setters! {
+        /// Replaces it wherever it is.
+        all(yes: bool) = yes;
+        /// Of several, means the one that begins nearest to this line, counted from 1.
+        near_line(line: usize) = Some(line);
     }
 }
 
@@ -85,40 +78,18 @@ impl EditOptions {
         Self::default()
     }
 
-    /// Returns the result without changing the file.
-    #[must_use]
-    pub fn preview(mut self, yes: bool) -> Self {
-        self.preview = yes;
-        self
-    }
-
-    /// If the exact text is missing, replaces whole lines that differ from it only in spaces and
-    /// look-alike characters, if exactly one match exists. The answer says so.
-    #[must_use]
-    pub fn fuzzy(mut self, yes: bool) -> Self {
-        self.fuzzy = yes;
-        self
-    }
-
-    /// As in [`WriteOptions::durable`](crate::WriteOptions::durable).
-    #[must_use]
-    pub fn durable(mut self, yes: bool) -> Self {
-        self.durable = yes;
-        self
-    }
-
-    /// As in [`WriteOptions::in_place`](crate::WriteOptions::in_place).
-    #[must_use]
-    pub fn in_place(mut self, yes: bool) -> Self {
-        self.in_place = yes;
-        self
-    }
-
-    /// Edits only if the file has this content.
-    #[must_use]
-    pub fn if_match(mut self, hash: ContentHash) -> Self {
-        self.if_match = Some(hash);
-        self
+    setters! {
+        /// Returns the result without changing the file.
+        preview(yes: bool) = yes;
+        /// If the exact text is missing, replaces whole lines that differ from it only in spaces and
+        /// look-alike characters, if exactly one match exists. The answer says so.
+        fuzzy(yes: bool) = yes;
+        /// As in [`WriteOptions::durable`](crate::WriteOptions::durable).
+        durable(yes: bool) = yes;
+        /// As in [`WriteOptions::in_place`](crate::WriteOptions::in_place).
+        in_place(yes: bool) = yes;
+        /// Edits only if the file has this content.
+        if_match(hash: ContentHash) = Some(hash);
     }
 }
 

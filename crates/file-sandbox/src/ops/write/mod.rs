@@ -52,33 +52,16 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Refuses to replace anything.
-    #[must_use]
-    pub fn create_new(mut self, yes: bool) -> Self {
-        self.create_new = yes;
-        self
-    }
-
-    /// Waits until the file and its name are on the disk.
-    #[must_use]
-    pub fn durable(mut self, yes: bool) -> Self {
-        self.durable = yes;
-        self
-    }
-
-    /// Writes into the existing file instead of replacing it: owner, attributes and other names are
-    /// unchanged, but concurrent readers, and readers after a crash, may see a partial file.
-    #[must_use]
-    pub fn in_place(mut self, yes: bool) -> Self {
-        self.in_place = yes;
-        self
-    }
-
-    /// Writes only if the file has this content.
-    #[must_use]
-    pub fn if_match(mut self, hash: ContentHash) -> Self {
-        self.if_match = Some(hash);
-        self
+    setters! {
+        /// Refuses to replace anything.
+        create_new(yes: bool) = yes;
+        /// Waits until the file and its name are on the disk.
+        durable(yes: bool) = yes;
+        /// Writes into the existing file instead of replacing it: owner, attributes and other names are
+        /// unchanged, but concurrent readers, and readers after a crash, may see a partial file.
+        in_place(yes: bool) = yes;
+        /// Writes only if the file has this content.
+        if_match(hash: ContentHash) = Some(hash);
     }
 }
 
