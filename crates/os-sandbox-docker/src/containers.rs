@@ -214,7 +214,7 @@ mod tests {
             Containers::assumed_with(Settings::new(ImageName::assumed()), host)
         }
 
-        pub(super) fn assumed_with(settings: Settings, host: EngineHost) -> Containers {
+        pub(crate) fn assumed_with(settings: Settings, host: EngineHost) -> Containers {
             Containers(Arc::new(ContainersInner {
                 engine: None,
                 settings,

@@ -203,7 +203,7 @@ mod tests {
 
     impl ImageName {
         /// Returns the image name of an engine that is only described.
-        pub(super) fn assumed() -> ImageName {
+        pub(crate) fn assumed() -> ImageName {
             ImageName {
                 text: "assumed".to_owned(),
                 tag: Tag::Absent,

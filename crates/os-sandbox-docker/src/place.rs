@@ -231,7 +231,7 @@ mod tests {
 
     impl Private {
         /// Returns the paths as if they had been made at `path`.
-        pub(super) fn at(path: &str) -> Private {
+        pub(crate) fn at(path: &str) -> Private {
             Private {
                 scratch: None,
                 work: None,

@@ -178,10 +178,7 @@ impl Who {
 /// Birdcage is not available on this system.
 #[cfg(feature = "birdcage")]
 pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Availability<PathBuf> {
-    Availability::Missing {
-        reason: "birdcage is used on Linux only".to_owned(),
-        how: String::new(),
-    }
+    Availability::missing("birdcage is used on Linux only", "")
 }
 
 /// The owner of the probed mounts.
@@ -279,6 +276,29 @@ mod elsewhere {
             }
             real.push((host, meta.is_dir()));
         }
+        let placed = entries(policy, &real);
+        let unseen = "names are looked for before a container starts on Linux only".to_owned();
+        let mut notes = Notes::default();
+        if policy.protects_names() {
+            notes
+                .degraded
+                .push((Promise::ProtectedNames, unseen.clone()));
+        }
+        if policy.hides_names() {
+            notes.degraded.push((Promise::HiddenNames, unseen));
+        }
+        Ok(Layout {
+            placed,
+            owners,
+            directories: real.into_iter().map(|(_, is_dir)| is_dir).collect(),
+            sources: MountSources,
+            notes,
+            after: Cleanup,
+        })
+    }
+
+    /// Returns each mount at its place, and at the places where a mount around it shows it too.
+    fn entries(policy: &Policy, real: &[(PathBuf, bool)]) -> Vec<LayoutEntry> {
         let what = |at: usize| match policy.mounts()[at].access() {
             access if access.is_none() => LayoutContent::Closed { is_dir: real[at].1 },
             access => LayoutContent::Host {
@@ -305,23 +325,6 @@ mod elsewhere {
         }
         placed.sort_by_key(|one| one.inside.components().count());
         placed.dedup_by(|next, one| next.inside == one.inside);
-        let unseen = "names are looked for before a container starts on Linux only".to_owned();
-        let mut notes = Notes::default();
-        if policy.protects_names() {
-            notes
-                .degraded
-                .push((Promise::ProtectedNames, unseen.clone()));
-        }
-        if policy.hides_names() {
-            notes.degraded.push((Promise::HiddenNames, unseen));
-        }
-        Ok(Layout {
-            placed,
-            owners,
-            directories: real.into_iter().map(|(_, is_dir)| is_dir).collect(),
-            sources: MountSources,
-            notes,
-            after: Cleanup,
-        })
+        placed
     }
 }

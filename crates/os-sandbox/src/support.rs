@@ -114,11 +114,15 @@ pub(crate) enum Availability<T> {
 }
 
 impl<T> Availability<T> {
-    fn switched_off() -> Availability<T> {
+    pub(crate) fn missing(reason: impl Into<String>, how: impl Into<String>) -> Availability<T> {
         Availability::Missing {
-            reason: "switched off by the caller".to_owned(),
-            how: String::new(),
+            reason: reason.into(),
+            how: how.into(),
         }
+    }
+
+    fn switched_off() -> Availability<T> {
+        Availability::missing("switched off by the caller", "")
     }
 }
 
@@ -228,14 +232,41 @@ pub struct HostSpec {
 }
 
 impl Support {
+    /// Returns a host on which nothing works for one reason, to be filled in by probes.
+    pub(crate) fn without_mechanisms(reason: &str, how: &str) -> Support {
+        fn missing<T>((reason, how): (&str, &str)) -> Availability<T> {
+            Availability::missing(reason, how)
+        }
+        let why = (reason, how);
+        Support {
+            launcher: missing(why),
+            seccomp: missing(why),
+            landlock: missing(why),
+            namespaces: missing(why),
+            bubblewrap: missing(why),
+            pins: missing(why),
+            connector: ConnectorSupport {
+                namespaces: missing(why),
+                bubblewrap: missing(why),
+                landlock: missing(why),
+            },
+            birdcage: None,
+            containers: None,
+            seatbelt: None,
+            memory_group: missing(why),
+            process_group: missing(why),
+            machine_bytes: None,
+            uid_zero: nix::unistd::geteuid().is_root(),
+            own_container: false,
+            own_network: false,
+        }
+    }
+
     /// Returns the support of a host as described, without detection.
     #[must_use]
     pub fn assume(host: HostSpec) -> Support {
         fn missing<T>() -> Availability<T> {
-            Availability::Missing {
-                reason: "assumed to be missing".to_owned(),
-                how: String::new(),
-            }
+            Availability::missing("assumed to be missing", "")
         }
         let group = |there: bool| {
             if there {

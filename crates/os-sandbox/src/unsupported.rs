@@ -11,7 +11,7 @@ use crate::proof::ProofCheck;
 use crate::sandbox::Sandbox;
 use crate::streams::Pipes;
 use crate::streams::streams;
-use crate::support::{Availability, ConnectorSupport, Support};
+use crate::support::Support;
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -33,34 +33,8 @@ pub(crate) fn detect_fresh() -> Support {
 }
 
 pub(crate) fn detect() -> Support {
-    fn missing<T>() -> Availability<T> {
-        Availability::Missing {
-            reason: format!("not available on {}", std::env::consts::OS),
-            how: "run on Linux or macOS".to_owned(),
-        }
-    }
-    Support {
-        launcher: missing(),
-        seccomp: missing(),
-        landlock: missing(),
-        namespaces: missing(),
-        bubblewrap: missing(),
-        pins: missing(),
-        connector: ConnectorSupport {
-            namespaces: missing(),
-            bubblewrap: missing(),
-            landlock: missing(),
-        },
-        birdcage: None,
-        containers: None,
-        seatbelt: None,
-        memory_group: missing(),
-        process_group: missing(),
-        machine_bytes: None,
-        uid_zero: nix::unistd::geteuid().is_root(),
-        own_container: false,
-        own_network: false,
-    }
+    let reason = format!("not available on {}", std::env::consts::OS);
+    Support::without_mechanisms(&reason, "run on Linux or macOS")
 }
 
 /// Refuses the self-test, because this system has no confinement to prove.

@@ -82,11 +82,14 @@ pub(crate) fn compose(
         }
     }
 
+    let host_network = *policy.network() == Network::Unrestricted;
+    setup(shown, host_network)
+}
+
+/// Returns the job and the pins for the visible paths.
+fn setup(shown: VisiblePaths, host_network: bool) -> Result<BirdcageSetup, Error> {
     let mut job = BirdcageJob {
-        host_network: match policy.network() {
-            Network::Unrestricted => true,
-            Network::Denied | Network::Loopback | Network::Hosts(_) => false,
-        },
+        host_network,
         exceptions: Vec::new(),
     };
     let mut pins = Vec::new();
@@ -175,21 +178,17 @@ mod looked_for {
 
     /// The program, if a probe that it started was confined.
     pub(crate) fn birdcage(support: &Support, program: Option<&Path>) -> Availability<PathBuf> {
-        let missing = |reason: String, how: &str| Availability::Missing {
-            reason,
-            how: how.to_owned(),
-        };
         let beside = || Some(std::env::current_exe().ok()?.parent()?.join(PROGRAM));
         let found = program.map(Path::to_owned).or_else(beside);
         let Some(path) = found.and_then(|path| std::fs::canonicalize(path).ok()) else {
-            return missing(
+            return Availability::missing(
                 format!("{PROGRAM} is not there"),
                 "build os-sandbox with the feature birdcage, and name the program",
             );
         };
         let mode = std::fs::metadata(&path).map_or(0, |meta| meta.permissions().mode());
         if mode & 0o6000 != 0 {
-            return missing(
+            return Availability::missing(
                 format!("{} is set-user-id, which is not used", path.display()),
                 "",
             );
@@ -198,7 +197,7 @@ mod looked_for {
         with.birdcage = Some(Availability::Works(path.clone()));
         match probe(&with, Backend::Birdcage) {
             Ok(()) => Availability::Works(path),
-            Err(reason) => missing(
+            Err(reason) => Availability::missing(
                 format!("{} does not work: {reason}", path.display()),
                 "it needs user namespaces and a /proc that nothing covers",
             ),

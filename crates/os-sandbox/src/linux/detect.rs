@@ -28,7 +28,6 @@ use advice::HostEnvironment;
 use cache::{ProbeCache, ProbeResults};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::unistd::geteuid;
 use std::fs::Permissions;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -143,19 +142,10 @@ fn look(known: &ProbeResults, report: Report) -> Support {
         launcher: Availability::Works(()),
         seccomp: Availability::Works(()),
         landlock: Availability::Works(Landlock { abi, errata }),
-        namespaces: missing("not looked for yet", ""),
-        bubblewrap: missing("not looked for yet", ""),
-        pins: missing("there is no bubblewrap", ""),
+        pins: Availability::missing("there is no bubblewrap", ""),
         connector: no_connector(),
-        birdcage: None,
-        containers: None,
-        seatbelt: None,
-        memory_group: missing("not looked for yet", ""),
-        process_group: missing("not looked for yet", ""),
         machine_bytes: machine_bytes(),
-        uid_zero: geteuid().is_root(),
-        own_container: false,
-        own_network: false,
+        ..Support::without_mechanisms("not looked for yet", "")
     };
     [support.memory_group, support.process_group] = cgroup::find();
     // If a confined process has passed before, a start reveals a failure.
@@ -164,51 +154,54 @@ fn look(known: &ProbeResults, report: Report) -> Support {
     {
         for group in [&mut support.memory_group, &mut support.process_group] {
             if group.found().is_some() {
-                *group = missing(&reason, "");
+                *group = Availability::missing(&reason, "");
             }
         }
     }
     if !filters {
-        support.seccomp = missing(
+        support.seccomp = Availability::missing(
             "system call filters cannot be installed",
             "a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)",
         );
     }
     if let Err(errno) = landlock {
         let (reason, how) = HostEnvironment::look().landlock(errno);
-        support.landlock = missing(reason, &how);
+        support.landlock = Availability::missing(reason, &how);
     } else if !known.landlock
         && let Err(reason) = probe(&support, Backend::Landlock)
     {
-        support.landlock = missing(&format!("a probe was not confined: {reason}"), "");
+        support.landlock = Availability::missing(format!("a probe was not confined: {reason}"), "");
     }
     support.namespaces = namespaces(&support, known);
     (support.bubblewrap, support.pins) = bubblewrap(&support, known);
-    let filters = support.seccomp();
-    let connects = |known: bool, support: &Support, backend: Backend| {
-        if known {
-            Availability::Works(())
-        } else {
-            connector(support, backend)
-        }
-    };
-    if filters && support.landlock_abi() > 0 {
-        support.connector.landlock =
-            connects(known.landlock_connector, &support, Backend::Landlock);
-    }
-    if filters && support.namespaces() {
-        support.connector.namespaces =
-            connects(known.namespaces_connector, &support, Backend::Namespaces);
-    }
-    if filters && support.bubblewrap().is_some() {
-        support.connector.bubblewrap =
-            connects(known.bubblewrap_connector, &support, Backend::Bubblewrap);
-    }
+    find_connectors(&mut support, known);
     support
 }
 
+/// Tests the connector with each mechanism that works, unless it has passed before.
+fn find_connectors(support: &mut Support, known: &ProbeResults) {
+    if !support.seccomp() {
+        return;
+    }
+    let connects = |known: bool, support: &Support, backend: Backend| match known {
+        true => Availability::Works(()),
+        false => connector(support, backend),
+    };
+    if support.landlock_abi() > 0 {
+        support.connector.landlock = connects(known.landlock_connector, support, Backend::Landlock);
+    }
+    if support.namespaces() {
+        support.connector.namespaces =
+            connects(known.namespaces_connector, support, Backend::Namespaces);
+    }
+    if support.bubblewrap().is_some() {
+        support.connector.bubblewrap =
+            connects(known.bubblewrap_connector, support, Backend::Bubblewrap);
+    }
+}
+
 fn no_connector() -> ConnectorSupport {
-    let unknown = || missing(&format!("{UNTRIED} the mechanism"), "");
+    let unknown = || Availability::missing(format!("{UNTRIED} the mechanism"), "");
     ConnectorSupport {
         namespaces: unknown(),
         bubblewrap: unknown(),
@@ -244,7 +237,7 @@ fn connector(support: &Support, backend: Backend) -> Availability<()> {
     };
     match tried() {
         Ok(()) => Availability::Works(()),
-        Err(reason) => missing(
+        Err(reason) => Availability::missing(
             &match reason.strip_prefix("it could not ") {
                 Some(what) => format!("a command that tried could not {what}"),
                 None => reason,
@@ -256,33 +249,11 @@ fn connector(support: &Support, backend: Backend) -> Availability<()> {
 }
 
 fn nothing(error: &Error) -> Support {
-    fn unknown<T>() -> Availability<T> {
-        missing(&format!("{UNTRIED} the launcher"), "")
-    }
     Support {
-        launcher: missing(&error.to_string(), error.hint().unwrap_or_default()),
-        seccomp: unknown(),
-        landlock: unknown(),
-        namespaces: unknown(),
-        bubblewrap: unknown(),
-        pins: unknown(),
+        launcher: Availability::missing(error.to_string(), error.hint().unwrap_or_default()),
         connector: no_connector(),
-        birdcage: None,
-        containers: None,
-        seatbelt: None,
-        memory_group: unknown(),
-        process_group: unknown(),
         machine_bytes: machine_bytes(),
-        uid_zero: geteuid().is_root(),
-        own_container: false,
-        own_network: false,
-    }
-}
-
-fn missing<T>(reason: &str, how: &str) -> Availability<T> {
-    Availability::Missing {
-        reason: reason.to_owned(),
-        how: how.to_owned(),
+        ..Support::without_mechanisms(&format!("{UNTRIED} the launcher"), "")
     }
 }
 
@@ -367,7 +338,7 @@ fn namespaces(support: &Support, known: &ProbeResults) -> Availability<()> {
         Ok(()) => Availability::Works(()),
         Err(said) => {
             let how = HostEnvironment::look().own_namespaces(&said);
-            missing(&said, &how)
+            Availability::missing(&said, &how)
         }
     }
 }
@@ -377,19 +348,19 @@ fn bubblewrap(
     support: &Support,
     known: &ProbeResults,
 ) -> (Availability<Bubblewrap>, Availability<()>) {
-    let none = |finding| (finding, missing("there is no bubblewrap", ""));
+    let none = |finding| (finding, Availability::missing("there is no bubblewrap", ""));
     let Some(path) = BWRAP.iter().map(Path::new).find(|path| path.is_file()) else {
         let how = HostEnvironment::look().not_installed();
-        return none(missing("bwrap is not installed", &how));
+        return none(Availability::missing("bwrap is not installed", &how));
     };
     let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
     if mode & 0o6000 != 0 {
-        return none(missing(
-            &format!(
+        return none(Availability::missing(
+            format!(
                 "{} is set-user-id, which is not used (CVE-2026-41163)",
                 path.display()
             ),
-            &HostEnvironment::look().set_id(path),
+            HostEnvironment::look().set_id(path),
         ));
     }
     let mut with = support.clone();
@@ -411,7 +382,7 @@ fn bubblewrap(
         return (with.bubblewrap, with.pins);
     };
     // Once more without the steps that need a user namespace within bubblewrap's.
-    with.pins = missing(&reason, advice::pins(&reason));
+    with.pins = Availability::missing(&reason, advice::pins(&reason));
     if known.bubblewrap.is_some() {
         return (with.bubblewrap, with.pins);
     }
@@ -419,7 +390,7 @@ fn bubblewrap(
         Ok(()) => (with.bubblewrap, with.pins),
         Err(said) => {
             let (reason, how) = HostEnvironment::look().bubblewrap(path, &version, &said);
-            none(missing(&reason, &how))
+            none(Availability::missing(&reason, &how))
         }
     }
 }

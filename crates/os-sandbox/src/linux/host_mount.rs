@@ -289,20 +289,13 @@ fn mount_point(
 }
 
 fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
+    let (path, shown_at) = (mount.host().display(), mount.shown_at());
     let failed = |error: std::io::Error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "create the directory, or take the mount out",
             _ => "check that the directory can be reached",
         };
-        Error::io(
-            format!(
-                "could not open {} ({})",
-                mount.host().display(),
-                mount.shown_at()
-            ),
-            error,
-        )
-        .with_hint(hint)
+        Error::io(format!("could not open {path} ({shown_at})"), error).with_hint(hint)
     };
     let (host, handle) = match mount.links() {
         LinkPolicy::Followed => {
@@ -323,24 +316,18 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
     if opened != host {
         return Err(Error::new(
             ErrorKind::Enforcement,
-            format!(
-                "{} ({}) was replaced while it was opened",
-                mount.host().display(),
-                mount.shown_at()
-            ),
+            format!("{path} ({shown_at}) was replaced while it was opened"),
         ));
     }
     let meta = handle.metadata().map_err(failed)?;
     if mount.overlay().is_some() && !meta.is_dir() {
         return Err(Error::invalid(format!(
-            "{} is not a directory, so it cannot be the lower directory of an overlay",
-            mount.host().display()
+            "{path} is not a directory, so it cannot be the lower directory of an overlay"
         )));
     }
     if !meta.is_dir() && !meta.is_file() {
         return Err(Error::invalid(format!(
-            "{} is neither a directory nor a file",
-            mount.host().display()
+            "{path} is neither a directory nor a file"
         )));
     }
     Ok(HostMount {

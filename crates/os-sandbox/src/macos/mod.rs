@@ -22,9 +22,8 @@ use crate::seatbelt::start::{LinkView, SHELL, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
 use crate::streams::Pipes;
 use crate::streams::streams;
-use crate::support::{Availability, ConnectorSupport, Support};
+use crate::support::{Availability, Support};
 use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -54,14 +53,11 @@ pub(crate) fn detect_fresh() -> Support {
 }
 
 pub(crate) fn detect() -> Support {
-    let mut support = nothing();
+    let mut support = Support::without_mechanisms("a part of Linux", "");
     support.seatbelt = Some(Availability::Works(()));
-    support.seatbelt = Some(
-        probe(&support).unwrap_or_else(|error| Availability::Missing {
-            reason: error.to_string(),
-            how: error.hint().unwrap_or_default().to_owned(),
-        }),
-    );
+    support.seatbelt = Some(probe(&support).unwrap_or_else(|error| {
+        Availability::missing(error.to_string(), error.hint().unwrap_or_default())
+    }));
     support
 }
 
@@ -73,22 +69,25 @@ pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Note
     ))
 }
 
+/// Returns `true` if `sandbox-exec` starts the commands of a plan.
+fn is_confined(backend: Backend) -> Result<bool, Error> {
+    match backend {
+        Backend::Seatbelt => Ok(true),
+        Backend::None => Ok(false),
+        Backend::Docker => Err(Error::new(
+            ErrorKind::Unsupported,
+            "containers are not started by sandbox-exec",
+        )),
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
+            let what = format!("{backend} is a part of Linux");
+            Err(Error::new(ErrorKind::Unsupported, what))
+        }
+    }
+}
+
 pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     let policy = command.plan().policy();
-    let confined = match command.plan().backend() {
-        Backend::Seatbelt => true,
-        Backend::None => false,
-        Backend::Docker => {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "containers are not started by sandbox-exec",
-            ));
-        }
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
-            let what = format!("{} is a part of Linux", command.plan().backend());
-            return Err(Error::new(ErrorKind::Unsupported, what));
-        }
-    };
+    let confined = is_confined(command.plan().backend())?;
     let real: Vec<PathBuf> = policy.mounts().iter().map(real).collect::<Result<_, _>>()?;
     let private = Scratch::with(&links(policy, &real))?;
     let (home, tmp, work) = (private.home(), private.tmp(), private.work());
@@ -144,40 +143,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
             Survivors::Ended => true,
             Survivors::Left => false,
         };
-    let running = Running::new(pid, group, command.wall(), private);
-    Ok(running.started(pipes))
-}
-
-/// Returns a host without any mechanism, to be filled in by the probes.
-fn nothing() -> Support {
-    fn missing<T>() -> Availability<T> {
-        Availability::Missing {
-            reason: "a part of Linux".to_owned(),
-            how: String::new(),
-        }
-    }
-    Support {
-        launcher: missing(),
-        seccomp: missing(),
-        landlock: missing(),
-        namespaces: missing(),
-        bubblewrap: missing(),
-        pins: missing(),
-        connector: ConnectorSupport {
-            namespaces: missing(),
-            bubblewrap: missing(),
-            landlock: missing(),
-        },
-        birdcage: None,
-        containers: None,
-        seatbelt: None,
-        memory_group: missing(),
-        process_group: missing(),
-        machine_bytes: None,
-        uid_zero: geteuid().is_root(),
-        own_container: false,
-        own_network: false,
-    }
+    Ok(Running::new(pid, group, command.wall(), private).started(pipes))
 }
 
 /// Runs a probe that prints a file inside and one outside, under a profile with every kind of rule,

@@ -184,20 +184,13 @@ mod tests {
             ("/a/*.json", "a/b.json/c", true, false),
             ("/a/*.json", "x/a/b.json", false, false),
         ] {
-            let pattern = Pattern::parse(pattern).unwrap();
-            assert_eq!(
-                pattern.covers(Path::new(path)),
-                covers,
-                "{pattern:?} {path}"
-            );
-            let matches_itself =
-                pattern.covers(path) && !path.parent().is_some_and(|parent| pattern.covers(parent));
-            assert_eq!(matches_itself, names, "{pattern:?} {path}");
-            assert_eq!(pattern.ends(Path::new(path)), names, "{pattern:?} {path}");
-            let last = Path::new(path)
-                .file_name()
-                .is_some_and(|name| pattern.last(name));
-            assert!(last || !names, "{pattern:?} {path}");
+            let (pattern, path) = (Pattern::parse(pattern).unwrap(), Path::new(path));
+            assert_eq!(pattern.covers(path), covers, "{pattern:?} {path:?}");
+            let is_within = path.parent().is_some_and(|parent| pattern.covers(parent));
+            assert_eq!(covers && !is_within, names, "{pattern:?} {path:?}");
+            assert_eq!(pattern.ends(path), names, "{pattern:?} {path:?}");
+            let last = path.file_name().is_some_and(|name| pattern.last(name));
+            assert!(last || !names, "{pattern:?} {path:?}");
         }
         let table = include_str!("../../../../fixtures/name-patterns.tsv");
         for row in table.lines().filter(|line| !line.starts_with('#')) {

@@ -35,7 +35,6 @@ use crate::promise::Promise;
 use crate::reports::ReportLevel;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 /// Bound on the guard patterns of one policy.
@@ -449,92 +448,85 @@ impl Policy {
     #[must_use]
     pub fn hash(&self) -> String {
         let mut text = Vec::new();
+        let mut line = |parts: &[&[u8]]| {
+            text.extend_from_slice(&parts.join(&0));
+            text.push(b'\n');
+        };
+        let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
         for mount in &self.mounts {
-            text.extend_from_slice(b"mount\0");
-            text.extend_from_slice(mount.host().as_os_str().as_encoded_bytes());
-            text.push(0);
-            text.extend_from_slice(mount.shown_at().as_bytes());
-            text.push(0);
-            text.extend_from_slice(mount.access().to_string().as_bytes());
-            match mount.links() {
-                LinkPolicy::Followed => {}
-                LinkPolicy::Refused => text.extend_from_slice(b"\0resolved"),
+            let (host, access) = (bytes(mount.host()), mount.access().to_string());
+            let shown_at = mount.shown_at().as_bytes();
+            let mut parts: Vec<&[u8]> = vec![b"mount", &host, shown_at, access.as_bytes()];
+            if mount.links() == LinkPolicy::Refused {
+                parts.push(b"resolved");
             }
             if mount.is_at_host_path() {
-                text.extend_from_slice(b"\0at host path");
+                parts.push(b"at host path");
             }
             if let Some(OverlayDirs { upper, work }) = mount.overlay() {
                 for directory in [upper, work] {
-                    text.extend_from_slice(b"\0overlay\0");
-                    text.extend_from_slice(directory.as_os_str().as_encoded_bytes());
+                    parts.extend([b"overlay", directory.as_os_str().as_encoded_bytes()]);
                 }
             }
-            text.push(b'\n');
+            line(&parts);
         }
         for programs in &self.programs {
-            text.extend_from_slice(b"programs\0");
-            text.extend_from_slice(programs.host().as_os_str().as_encoded_bytes());
-            text.push(0);
-            text.extend_from_slice(programs.shown_at().as_os_str().as_encoded_bytes());
-            text.push(b'\n');
+            line(&[
+                b"programs",
+                &bytes(programs.host()),
+                &bytes(programs.shown_at()),
+            ]);
         }
         for (name, patterns) in [("protect", &self.protect), ("hide", &self.hide)] {
             for pattern in patterns {
-                text.extend_from_slice(name.as_bytes());
-                text.push(0);
-                text.extend_from_slice(pattern.text().as_bytes());
-                text.push(b'\n');
+                line(&[name.as_bytes(), pattern.text().as_bytes()]);
             }
         }
         for mount in &self.mounts {
             let at = mount.shown_at();
-            let protect = self.protected_in(at).map(|text| ("protect", text));
-            let hide = self.hidden_in(at).map(|text| ("hide", text));
+            let protect = self.protected_in(at).map(|text| ("protect in", text));
+            let hide = self.hidden_in(at).map(|text| ("hide in", text));
             for (verb, pattern) in protect.chain(hide) {
-                text.extend_from_slice(format!("{verb} in\0{at}\0{pattern}\n").as_bytes());
+                line(&[verb.as_bytes(), at.as_bytes(), pattern.as_bytes()]);
             }
         }
         for at in &self.unguarded {
-            text.extend_from_slice(format!("unguarded\0{at}\n").as_bytes());
+            line(&[b"unguarded", at.as_bytes()]);
         }
-        for (what, name) in [
-            ("host name", &self.host_name),
-            ("user name", &self.user_name),
-        ] {
-            if let Some(name) = name {
-                text.extend_from_slice(format!("{what}\0{name}\n").as_bytes());
-            }
+        if let Some(name) = &self.host_name {
+            line(&[b"host name", name.as_bytes()]);
+        }
+        if let Some(name) = &self.user_name {
+            line(&[b"user name", name.as_bytes()]);
         }
         self.environment.describe(&mut text);
-        text.extend_from_slice(
-            format!(
-                "{:?}\n{:?}\n{:?}\n{:?}\n",
-                self.system, self.network, self.unix_sockets, self.limits
-            )
-            .as_bytes(),
-        );
+        self.describe_settings(&mut text);
+        let digest = Sha256::digest(&text);
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Writes the settings that are not lists of names, for [`hash`](Self::hash).
+    fn describe_settings(&self, text: &mut Vec<u8>) {
+        let mut line = |words: String| text.extend_from_slice(format!("{words}\n").as_bytes());
+        line(format!("{:?}", self.system));
+        line(format!("{:?}", self.network));
+        line(format!("{:?}", self.unix_sockets));
+        line(format!("{:?}", self.limits));
         for port in &self.published_ports {
-            text.extend_from_slice(format!("publish\0{port}\n").as_bytes());
+            line(format!("publish\0{port}"));
         }
-        match self.survivors {
-            Survivors::Ended => {}
-            Survivors::Left => text.extend_from_slice(b"survivors\0left\n"),
+        if self.leaves() {
+            line("survivors\0left".to_owned());
         }
         if self.hold_absent {
-            text.extend_from_slice(b"absent names\0held\n");
+            line("absent names\0held".to_owned());
         }
         if self.check_git_config {
-            text.extend_from_slice(b"git config\0checked\n");
+            line("git config\0checked".to_owned());
         }
         if self.git != Git::Unaware {
-            text.extend_from_slice(format!("git {:?}\n", self.git).as_bytes());
+            line(format!("git {:?}", self.git));
         }
-        let mut hex = String::with_capacity(64);
-        for byte in Sha256::digest(&text) {
-            // Writing to a String cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
     }
 
     /// Returns `true` if the longest mount around a path of the host lets the command write there.
@@ -1029,23 +1021,7 @@ impl PolicyBuilder {
     pub fn build(self) -> Result<Policy, Error> {
         self.environment.check()?;
         self.network.check(&self.published_ports)?;
-        let most = |count: usize, of: &str| match count > MAX_PATTERNS {
-            false => Ok(()),
-            true => Err(Error::new(
-                crate::error::ErrorKind::Limit,
-                format!("more than {MAX_PATTERNS} protected and hidden patterns{of}"),
-            )),
-        };
-        most(self.protect.len() + self.hide.len(), "")?;
-        let parse = |texts: &[String]| -> Result<Vec<Pattern>, Error> {
-            let mut patterns: Vec<Pattern> = texts
-                .iter()
-                .map(|text| Pattern::parse(text))
-                .collect::<Result<_, _>>()?;
-            patterns.sort();
-            patterns.dedup();
-            Ok(patterns)
-        };
+        check_pattern_count(self.protect.len() + self.hide.len(), "")?;
         let mut protect = self.protect;
         protect.extend(self.git.patterns());
         let derived: Vec<String> = match git::is_about_git(&protect) {
@@ -1059,35 +1035,14 @@ impl PolicyBuilder {
         for (at, dirs) in self.overlays {
             mounts::make_overlay(&mut mounts, &at, dirs)?;
         }
-        let (protect, hide) = (parse(&protect)?, parse(&self.hide)?);
-        let unknown = |(at, _): &&(String, String)| !mounts.iter().any(|one| one.shown_at() == at);
-        if let Some((at, pattern)) = self.protect_in.iter().chain(&self.hide_in).find(unknown) {
-            return Err(Error::invalid(format!(
-                "unknown mount {at:?} of {pattern:?}"
-            )));
-        }
+        let (protect, hide) = (parse_patterns(&protect)?, parse_patterns(&self.hide)?);
+        let own_guards = own_guards(&mounts, &self.protect_in, &self.hide_in)?;
         let names: BTreeSet<String> = self.unguarded.into_iter().collect();
         let mounted = |at: &&String| mounts.iter().any(|one| one.shown_at() == at.as_str());
         if let Some(at) = names.iter().find(|at| !mounted(at)) {
             return Err(Error::invalid(format!(
                 "unknown mount {at:?} without guards"
             )));
-        }
-        let own_patterns = |named: &[(String, String)], mount: &Mount| {
-            let named = named.iter().filter(|(at, _)| at == mount.shown_at());
-            parse(&named.map(|(_, text)| text.clone()).collect::<Vec<_>>())
-        };
-        let mut own_guards = BTreeMap::new();
-        for mount in &mounts {
-            let own = MountGuards {
-                protect: own_patterns(&self.protect_in, mount)?,
-                hide: own_patterns(&self.hide_in, mount)?,
-            };
-            let at = mount.shown_at();
-            most(own.protect.len() + own.hide.len(), &format!(" of {at}"))?;
-            if !own.protect.is_empty() || !own.hide.is_empty() {
-                own_guards.insert(at.to_owned(), own);
-            }
         }
         let policy = Policy {
             own_guards,
@@ -1103,7 +1058,7 @@ impl PolicyBuilder {
             environment: self.environment,
             git: self.git,
             protect,
-            derived: parse(&derived)?,
+            derived: parse_patterns(&derived)?,
             hide,
             hold_absent: self.hold_absent,
             check_git_config: self.check_git_config,
@@ -1122,4 +1077,54 @@ impl PolicyBuilder {
         }
         Ok(policy)
     }
+}
+
+fn check_pattern_count(count: usize, of: &str) -> Result<(), Error> {
+    match count > MAX_PATTERNS {
+        false => Ok(()),
+        true => Err(Error::new(
+            crate::error::ErrorKind::Limit,
+            format!("more than {MAX_PATTERNS} protected and hidden patterns{of}"),
+        )),
+    }
+}
+
+/// Parses patterns; sorted, each once.
+fn parse_patterns(texts: &[String]) -> Result<Vec<Pattern>, Error> {
+    let patterns = texts.iter().map(|text| Pattern::parse(text));
+    Ok(patterns
+        .collect::<Result<BTreeSet<_>, _>>()?
+        .into_iter()
+        .collect())
+}
+
+/// Returns the patterns that apply to one mount only, by the mount's name.
+fn own_guards(
+    mounts: &[Mount],
+    protect: &[(String, String)],
+    hide: &[(String, String)],
+) -> Result<BTreeMap<String, MountGuards>, Error> {
+    let unknown = |(at, _): &&(String, String)| !mounts.iter().any(|one| one.shown_at() == at);
+    if let Some((at, pattern)) = protect.iter().chain(hide).find(unknown) {
+        return Err(Error::invalid(format!(
+            "unknown mount {at:?} of {pattern:?}"
+        )));
+    }
+    let own_patterns = |named: &[(String, String)], mount: &Mount| {
+        let named = named.iter().filter(|(at, _)| at == mount.shown_at());
+        parse_patterns(&named.map(|(_, text)| text.clone()).collect::<Vec<_>>())
+    };
+    let mut own_guards = BTreeMap::new();
+    for mount in mounts {
+        let own = MountGuards {
+            protect: own_patterns(protect, mount)?,
+            hide: own_patterns(hide, mount)?,
+        };
+        let at = mount.shown_at();
+        check_pattern_count(own.protect.len() + own.hide.len(), &format!(" of {at}"))?;
+        if !own.protect.is_empty() || !own.hide.is_empty() {
+            own_guards.insert(at.to_owned(), own);
+        }
+    }
+    Ok(own_guards)
 }

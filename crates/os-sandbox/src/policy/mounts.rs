@@ -542,12 +542,10 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPla
     let in_work = deeper && name == WORK.trim_start_matches('/');
     let root = all.iter().any(|(_, other, _)| other == "/");
     if deeper && root {
-        return Err(
-            Error::invalid(format!("{shown_at} is not a part of another mount")).with_hint(
-                "beside a root mount a name has one component, such as /data; deeper ones are \
-                 parts of a mount",
-            ),
-        );
+        let hint = "beside a root mount a name has one component, such as /data; deeper ones are \
+                    parts of a mount";
+        let reason = format!("{shown_at} is not a part of another mount");
+        return Err(Error::invalid(reason).with_hint(hint));
     }
     if RESERVED.contains(&name) && !in_work {
         return Err(
@@ -558,16 +556,13 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPla
         );
     }
     if access.is_none() {
-        return Err(
-            Error::invalid(format!("the mount at {shown_at} has no access at all")).with_hint(
-                "a mount without access closes a part of another mount; leave others out",
-            ),
-        );
+        let hint = "a mount without access closes a part of another mount; leave others out";
+        let reason = format!("the mount at {shown_at} has no access at all");
+        return Err(Error::invalid(reason).with_hint(hint));
     }
-    Ok(if in_work {
-        MountPlacement::InWork
-    } else {
-        MountPlacement::Named
+    Ok(match in_work {
+        true => MountPlacement::InWork,
+        false => MountPlacement::Named,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use super::fixed::own_terminals;
 use super::layout::{SeatbeltLayout, SeatbeltMount};
-use super::text::{ProfileAction, ProfileText, literal, named, subpath};
+use super::text::{ProfileText, literal, named, subpath};
 use super::{pattern, system};
 use crate::access::Access;
 use crate::policy::{Pattern, Policy};
@@ -48,7 +48,7 @@ pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLa
             .flat_map(|place| place.names())
             .map(|name| subpath(&name))
             .collect();
-        text.rule(ProfileAction::Allow, group.operations, &private);
+        text.allow(group.operations, &private);
         let given = match group.access {
             Access::READ => read_of_system(policy, layout),
             Access::WRITE => devices(),
@@ -58,22 +58,18 @@ pub(super) fn write(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLa
                 programs
             }
         };
-        text.rule(ProfileAction::Allow, group.operations, &given);
+        text.allow(group.operations, &given);
     }
 
     text.section("devices");
     let mut asked = named("literal", &system::ASKED);
     asked.extend(own_terminals());
-    text.rule(ProfileAction::Allow, "file-ioctl", &asked);
+    text.allow("file-ioctl", &asked);
 
     text.section("directories on the way");
     let mut way = named("literal", system::on_the_way(policy.system()));
     way.extend(layout.above.iter().map(|above| literal(&above.name)));
-    text.rule(
-        ProfileAction::Allow,
-        "file-read-metadata file-test-existence",
-        &way,
-    );
+    text.allow("file-read-metadata file-test-existence", &way);
 }
 
 /// Writes the denials that come last: a command cannot move away excepted names, the directories
@@ -87,7 +83,7 @@ pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &Seatb
     }
     let between = layout.above.iter().filter(|above| above.in_mount);
     fixed.extend(between.map(|above| literal(&above.name)));
-    text.rule(ProfileAction::Deny, "file-write-unlink", &fixed);
+    text.deny("file-write-unlink", &fixed);
 
     let mut around: Vec<String> = Vec::new();
     let mut around_by_any_name: Vec<String> = Vec::new();
@@ -115,18 +111,10 @@ pub(super) fn write_last(text: &mut ProfileText, policy: &Policy, layout: &Seatb
             clones.extend(excepted(mount, &guards(policy, mount, false), covering));
         }
     }
-    text.rule(
-        ProfileAction::Deny,
-        "file-write-create file-write-unlink",
-        &around,
-    );
-    text.rule(
-        ProfileAction::Deny,
-        "file-write-unlink",
-        &around_by_any_name,
-    );
-    text.rule(ProfileAction::Deny, "file-clone file-link", &clones);
-    text.always(ProfileAction::Deny, "file-write-setugid");
+    text.deny("file-write-create file-write-unlink", &around);
+    text.deny("file-write-unlink", &around_by_any_name);
+    text.deny("file-clone file-link", &clones);
+    text.deny_all("file-write-setugid");
 }
 
 fn write_mount(
@@ -138,13 +126,13 @@ fn write_mount(
     let here = mount.at.names().map(|name| subpath(&name));
     if !policy.mounts()[mount.index].access().contains(group.access) {
         if mount.nested {
-            text.rule(ProfileAction::Deny, group.operations, &here);
+            text.deny(group.operations, &here);
         }
         return;
     }
-    text.rule(ProfileAction::Allow, group.operations, &here);
+    text.allow(group.operations, &here);
     let names = excepted(mount, &guards(policy, mount, group.protects), covering);
-    text.rule(ProfileAction::Deny, group.operations, &names);
+    text.deny(group.operations, &names);
 }
 
 fn covering(pattern: &Pattern, depth: usize) -> Vec<String> {

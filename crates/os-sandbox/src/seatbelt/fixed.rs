@@ -5,7 +5,7 @@
 //! (SecurityServer, securityd), other programs' windows and events (launchservicesd, AppleEvents),
 //! task ports, and the list of all processes (`kern.proc.all`).
 
-use super::text::{ProfileAction, ProfileText, named};
+use super::text::{ProfileText, named};
 
 /// Facts about the machine and the system.
 const SYSCTLS: [&str; 54] = [
@@ -93,71 +93,52 @@ const SERVICES: [&str; 13] = [
 ];
 
 pub(super) fn write(text: &mut ProfileText) {
-    let all = |condition: &[&str]| vec![format!("(require-all {})", condition.join(" "))];
     text.section("processes");
-    text.always(ProfileAction::Allow, "process-fork");
-    text.rule(
-        ProfileAction::Allow,
-        "process-info* signal",
-        &["(target same-sandbox)".to_owned()],
-    );
+    text.allow_all("process-fork");
+    text.allow("process-info* signal", &["(target same-sandbox)"]);
 
     text.section("facts");
     let mut facts = named("sysctl-name", &SYSCTLS);
     facts.extend(named("sysctl-name-prefix", &SYSCTL_PREFIXES));
-    text.rule(ProfileAction::Allow, "sysctl-read", &facts);
+    text.allow("sysctl-read", &facts);
     // Java and V8 set these for themselves.
-    text.rule(
-        ProfileAction::Allow,
+    text.allow(
         "sysctl-write",
         &named("sysctl-name", &["kern.grade_cputype", "kern.tcsm_enable"]),
     );
 
     text.section("services");
-    text.rule(
-        ProfileAction::Allow,
-        "mach-lookup",
-        &named("global-name", &SERVICES),
-    );
-    text.always(ProfileAction::Allow, "ipc-posix-sem");
-    text.rule(
-        ProfileAction::Allow,
+    text.allow("mach-lookup", &named("global-name", &SERVICES));
+    text.allow_all("ipc-posix-sem");
+    text.allow(
         "ipc-posix-shm-read*",
         &named("ipc-posix-name", &["apple.shm.notification_center"]),
     );
     // OpenMP.
-    text.rule(
-        ProfileAction::Allow,
+    text.allow(
         "ipc-posix-shm*",
-        &["(ipc-posix-name-regex #\"^/__KMP_REGISTERED_LIB_[0-9]+$\")".to_owned()],
+        &["(ipc-posix-name-regex #\"^/__KMP_REGISTERED_LIB_[0-9]+$\")"],
     );
-    text.rule(
-        ProfileAction::Allow,
+    text.allow(
         "iokit-open",
         &named("iokit-registry-entry-class", &["RootDomainUserClient"]),
     );
-    text.always(ProfileAction::Allow, "iokit-get-properties");
-    text.rule(
-        ProfileAction::Allow,
+    text.allow_all("iokit-get-properties");
+    text.allow(
         "system-socket",
-        &all(&["(socket-domain AF_SYSTEM)", "(socket-protocol 2)"]),
+        &["(require-all (socket-domain AF_SYSTEM) (socket-protocol 2))"],
     );
-    text.rule(
-        ProfileAction::Allow,
+    text.allow(
         "system-mac-syscall",
         &[
-            "(mac-policy-name \"vnguard\")".to_owned(),
-            all(&["(mac-policy-name \"Sandbox\")", "(mac-syscall-number 67)"]).remove(0),
+            "(mac-policy-name \"vnguard\")",
+            "(require-all (mac-policy-name \"Sandbox\") (mac-syscall-number 67))",
         ],
     );
-    text.rule(
-        ProfileAction::Allow,
-        "system-fsctl",
-        &["(fsctl-command FSIOC_CAS_BSDFLAGS)".to_owned()],
-    );
+    text.allow("system-fsctl", &["(fsctl-command FSIOC_CAS_BSDFLAGS)"]);
 
     text.section("pseudo-terminals of its own");
-    text.always(ProfileAction::Allow, "pseudo-tty");
+    text.allow_all("pseudo-tty");
 }
 
 /// Returns the filter for a pseudo-terminal that the command opened itself.

@@ -52,29 +52,7 @@ pub(super) struct Spelled {
 
 impl SeatbeltLayout {
     pub(super) fn new(policy: &Policy, run: &SeatbeltRun) -> Result<SeatbeltLayout, Error> {
-        let mut mounts: Vec<SeatbeltMount> = Vec::new();
-        for index in 0..policy.mounts().len() {
-            let placed = SeatbeltMount::new(policy, run, index)?;
-            if let Some(other) = mounts
-                .iter()
-                .find(|o| o.at.canonical == placed.at.canonical)
-            {
-                return Err(Error::invalid(format!(
-                    "{} and {} are the same directory",
-                    policy.mounts()[index].shown_at(),
-                    policy.mounts()[other.index].shown_at()
-                ))
-                .with_hint("show a directory once; its access is one set"));
-            }
-            mounts.push(placed);
-        }
-        refuse_unlike_names(policy, &mounts)?;
-        let roots: Vec<Spelled> = mounts.iter().map(|mount| mount.at.clone()).collect();
-        for mount in &mut mounts {
-            mount.nested = roots.iter().any(|root| mount.at.is_within(root));
-        }
-        // The sort is stable: equally deep ones stay in the policy's order, whatever their names.
-        mounts.sort_by_key(|mount| mount.at.depths());
+        let (mounts, roots) = place_mounts(policy, run)?;
         let places = |prefix: &str, paths: &[PathBuf]| -> Result<Vec<Spelled>, Error> {
             let place = |(index, path): (usize, &PathBuf)| {
                 Spelled::new(format!("{prefix}_{index}"), path, path)
@@ -83,44 +61,31 @@ impl SeatbeltLayout {
         };
         let private = places("PRIVATE", &run.private)?;
         let shown = places("SHOWN", &run.shown)?;
-        let programs: Vec<PathBuf> = policy
-            .programs()
-            .iter()
-            .map(|one| one.host().to_owned())
-            .collect();
+        let programs = policy.programs().iter().map(|one| one.host().to_owned());
+        let programs: Vec<PathBuf> = programs.collect();
         let programs = places("PROGRAMS", &programs)?;
         let sockets = match policy.unix_sockets() {
             UnixSockets::Named(paths) => places("SOCKET", paths)?,
             UnixSockets::Closed | UnixSockets::Own | UnixSockets::Open => Vec::new(),
         };
-        for socket in &sockets {
-            if mounts.iter().any(|mount| {
+        let writable: Vec<&SeatbeltMount> = mounts
+            .iter()
+            .filter(|mount| {
                 policy.mounts()[mount.index]
                     .access()
                     .contains(Access::WRITE)
-                    && (mount.at.contains(&socket.canonical) || mount.at.contains(&socket.logical))
+            })
+            .collect();
+        for socket in &sockets {
+            if writable.iter().any(|mount| {
+                mount.at.contains(&socket.canonical) || mount.at.contains(&socket.logical)
             }) {
                 return Err(refuse_writable(&socket.logical));
             }
         }
-        let mut above: Vec<Above> = Vec::new();
         let places = mounts.iter().map(|mount| &mount.at);
-        for path in places
-            .chain(&private)
-            .chain(&shown)
-            .chain(&programs)
-            .flat_map(Spelled::looked_at)
-        {
-            for path in path.ancestors().filter(|path| *path != Path::new("/")) {
-                if above.iter().all(|other| other.path != path) {
-                    above.push(Above {
-                        name: format!("ABOVE_{}", above.len()),
-                        path: path.to_owned(),
-                        in_mount: roots.iter().any(|root| root.contains(path)),
-                    });
-                }
-            }
-        }
+        let places = places.chain(&private).chain(&shown).chain(&programs);
+        let above = directories_above(places, &roots);
         Ok(SeatbeltLayout {
             mounts,
             private,
@@ -146,6 +111,57 @@ impl SeatbeltLayout {
         }
         out
     }
+}
+
+/// Returns the mounts, outer ones first, and their paths in the policy's order.
+fn place_mounts(
+    policy: &Policy,
+    run: &SeatbeltRun,
+) -> Result<(Vec<SeatbeltMount>, Vec<Spelled>), Error> {
+    let mut mounts: Vec<SeatbeltMount> = Vec::new();
+    for index in 0..policy.mounts().len() {
+        let placed = SeatbeltMount::new(policy, run, index)?;
+        if let Some(other) = mounts
+            .iter()
+            .find(|o| o.at.canonical == placed.at.canonical)
+        {
+            return Err(Error::invalid(format!(
+                "{} and {} are the same directory",
+                policy.mounts()[index].shown_at(),
+                policy.mounts()[other.index].shown_at()
+            ))
+            .with_hint("show a directory once; its access is one set"));
+        }
+        mounts.push(placed);
+    }
+    refuse_unlike_names(policy, &mounts)?;
+    let roots: Vec<Spelled> = mounts.iter().map(|mount| mount.at.clone()).collect();
+    for mount in &mut mounts {
+        mount.nested = roots.iter().any(|root| mount.at.is_within(root));
+    }
+    // The sort is stable: equally deep ones stay in the policy's order, whatever their names.
+    mounts.sort_by_key(|mount| mount.at.depths());
+    Ok((mounts, roots))
+}
+
+/// Returns every directory on the way to these places, each once.
+fn directories_above<'p>(
+    places: impl Iterator<Item = &'p Spelled>,
+    roots: &[Spelled],
+) -> Vec<Above> {
+    let mut above: Vec<Above> = Vec::new();
+    for path in places.flat_map(Spelled::looked_at) {
+        for path in path.ancestors().filter(|path| *path != Path::new("/")) {
+            if above.iter().all(|other| other.path != path) {
+                above.push(Above {
+                    name: format!("ABOVE_{}", above.len()),
+                    path: path.to_owned(),
+                    in_mount: roots.iter().any(|root| root.contains(path)),
+                });
+            }
+        }
+    }
+    above
 }
 
 /// Refuses a part of a mount that the policy does not recognise as one, because it names the part

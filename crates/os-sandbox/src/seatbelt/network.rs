@@ -3,7 +3,7 @@
 //! for files.
 
 use super::layout::SeatbeltLayout;
-use super::text::{ProfileAction, ProfileText, named};
+use super::text::{ProfileText, named};
 use crate::access::Access;
 use crate::policy::{Network, Policy, UnixSockets};
 
@@ -29,72 +29,53 @@ pub(super) fn write(
     layout: &SeatbeltLayout,
     proxy_port: Option<u16>,
 ) {
+    write_network(text, policy, proxy_port);
+    write_local_sockets(text, policy, layout);
+}
+
+fn write_network(text: &mut ProfileText, policy: &Policy, proxy_port: Option<u16>) {
     text.section("network");
-    let one = |filter: &str| vec![filter.to_owned()];
     match policy.network() {
         Network::Denied => {}
         Network::Loopback => {
-            let servers = one("(local ip \"localhost:*\")");
-            text.rule(
-                ProfileAction::Allow,
+            text.allow(
                 "network-bind network-inbound",
-                &servers,
+                &["(local ip \"localhost:*\")"],
             );
-            let remote = one("(remote ip \"localhost:*\")");
-            text.rule(ProfileAction::Allow, "network-outbound", &remote);
+            text.allow("network-outbound", &["(remote ip \"localhost:*\")"]);
         }
         Network::Hosts(_) => {
             if let Some(port) = proxy_port {
                 let proxy = format!("(remote ip \"localhost:{port}\")");
-                text.rule(ProfileAction::Allow, "network-outbound", &[proxy]);
+                text.allow("network-outbound", &[proxy]);
             }
         }
         Network::Unrestricted => {
-            let servers = one("(local ip \"*:*\")");
-            text.rule(
-                ProfileAction::Allow,
-                "network-bind network-inbound",
-                &servers,
-            );
-            let mut remote = one("(remote ip \"*:*\")");
-            remote.extend(RESOLVER.map(str::to_owned));
-            text.rule(ProfileAction::Allow, "network-outbound", &remote);
-            text.rule(
-                ProfileAction::Allow,
-                "system-socket",
-                &one("(socket-domain AF_ROUTE)"),
-            );
-            text.rule(
-                ProfileAction::Allow,
-                "mach-lookup",
-                &named("global-name", &SERVICES),
-            );
+            text.allow("network-bind network-inbound", &["(local ip \"*:*\")"]);
+            let [resolver, link] = RESOLVER;
+            text.allow("network-outbound", &["(remote ip \"*:*\")", resolver, link]);
+            text.allow("system-socket", &["(socket-domain AF_ROUTE)"]);
+            text.allow("mach-lookup", &named("global-name", &SERVICES));
         }
     }
+}
 
+fn write_local_sockets(text: &mut ProfileText, policy: &Policy, layout: &SeatbeltLayout) {
     text.section("local sockets");
     match policy.unix_sockets() {
         UnixSockets::Closed | UnixSockets::Own => {}
         UnixSockets::Named(_) => {
-            text.rule(
-                ProfileAction::Allow,
-                "system-socket",
-                &one("(socket-domain AF_UNIX)"),
-            );
+            text.allow("system-socket", &["(socket-domain AF_UNIX)"]);
             let named: Vec<String> = layout
                 .sockets
                 .iter()
                 .flat_map(|socket| socket.names())
                 .map(|name| format!("(remote unix-socket (path-literal (param \"{name}\")))"))
                 .collect();
-            text.rule(ProfileAction::Allow, "network-outbound", &named);
+            text.allow("network-outbound", &named);
         }
         UnixSockets::Open => {
-            text.rule(
-                ProfileAction::Allow,
-                "system-socket",
-                &one("(socket-domain AF_UNIX)"),
-            );
+            text.allow("system-socket", &["(socket-domain AF_UNIX)"]);
             for mount in &layout.mounts {
                 let access = policy.mounts()[mount.index].access();
                 let seen = access.contains(Access::READ) || access.contains(Access::WRITE);
@@ -125,9 +106,9 @@ fn sockets(text: &mut ProfileText, names: &[String; 2], connect: bool, make: boo
             .map(|name| format!("({end} unix-socket (subpath (param \"{name}\")))"))
             .collect();
         if allowed {
-            text.rule(ProfileAction::Allow, operation, &filters);
+            text.allow(operation, &filters);
         } else if nested {
-            text.rule(ProfileAction::Deny, operation, &filters);
+            text.deny(operation, &filters);
         }
     }
 }

@@ -150,13 +150,9 @@ pub(crate) fn judged(
     inside: &str,
     outside: &str,
 ) -> Availability<()> {
-    let missing = |reason: String, how: &str| Availability::Missing {
-        reason,
-        how: how.to_owned(),
-    };
     if stdout.contains(outside) {
-        return missing(
-            "a probe read a file outside of its sandbox".to_owned(),
+        return Availability::missing(
+            "a probe read a file outside of its sandbox",
             "nothing here can be trusted to confine a command",
         );
     }
@@ -164,9 +160,8 @@ pub(crate) fn judged(
         return Availability::Works(());
     }
     if stderr.contains("sandbox_apply") {
-        return missing(
-            "this process is in a sandbox already, and macOS does not nest them (sandbox_apply)"
-                .to_owned(),
+        return Availability::missing(
+            "this process is in a sandbox already, and macOS does not nest them (sandbox_apply)",
             "start outside of that sandbox, or leave the confining to it",
         );
     }
@@ -177,7 +172,7 @@ pub(crate) fn judged(
         .chars()
         .take(200)
         .collect();
-    missing(
+    Availability::missing(
         format!("a probe under {SANDBOX_EXEC} did not run ({exit:?}): {said}"),
         "",
     )

@@ -4,13 +4,6 @@
 /// A profile under construction.
 pub(super) struct ProfileText(String);
 
-/// The effect of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProfileAction {
-    Allow,
-    Deny,
-}
-
 impl ProfileText {
     pub(super) fn new(tag: &str) -> ProfileText {
         let default = if tag.is_empty() {
@@ -28,36 +21,41 @@ impl ProfileText {
         self.0.push('\n');
     }
 
-    /// Writes one rule. Writes nothing without a filter, because the rule would apply to
-    /// everything: that is [`ProfileText::always`].
-    pub(super) fn rule(&mut self, action: ProfileAction, operations: &str, filters: &[String]) {
-        if filters.is_empty() {
-            return;
-        }
-        self.open(action, operations);
-        for filter in filters {
-            self.0.push_str("\n  ");
-            self.0.push_str(filter);
-        }
-        self.0.push_str(")\n");
+    /// Writes one rule that allows. Writes nothing without a filter, because the rule would apply to
+    /// everything: that is [`ProfileText::allow_all`].
+    pub(super) fn allow(&mut self, operations: &str, filters: &[impl AsRef<str>]) {
+        self.rule("allow", operations, filters);
     }
 
-    /// Writes one rule for everything.
-    pub(super) fn always(&mut self, action: ProfileAction, operations: &str) {
-        self.open(action, operations);
-        self.0.push_str(")\n");
+    /// Writes one rule that denies. Writes nothing without a filter.
+    pub(super) fn deny(&mut self, operations: &str, filters: &[impl AsRef<str>]) {
+        self.rule("deny", operations, filters);
+    }
+
+    /// Writes a rule that allows everything.
+    pub(super) fn allow_all(&mut self, operations: &str) {
+        self.0.push_str(&format!("(allow {operations})\n"));
+    }
+
+    /// Writes a rule that denies everything.
+    pub(super) fn deny_all(&mut self, operations: &str) {
+        self.0.push_str(&format!("(deny {operations})\n"));
     }
 
     pub(super) fn finish(self) -> String {
         self.0
     }
 
-    fn open(&mut self, action: ProfileAction, operations: &str) {
-        self.0.push_str(match action {
-            ProfileAction::Allow => "(allow ",
-            ProfileAction::Deny => "(deny ",
-        });
-        self.0.push_str(operations);
+    fn rule(&mut self, action: &str, operations: &str, filters: &[impl AsRef<str>]) {
+        if filters.is_empty() {
+            return;
+        }
+        self.0.push_str(&format!("({action} {operations}"));
+        for filter in filters {
+            self.0.push_str("\n  ");
+            self.0.push_str(filter.as_ref());
+        }
+        self.0.push_str(")\n");
     }
 }
 

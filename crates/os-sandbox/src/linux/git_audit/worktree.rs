@@ -253,14 +253,8 @@ fn follow(
             own.display()
         ));
     }
-    for mount in mounts {
-        if common.starts_with(&mount.host) || mount.host.starts_with(common) {
-            return Err(format!("{} lies in a mount", common.display()));
-        }
-    }
-    check_not_kernel(common).map_err(|error| error.to_string())?;
+    check_place(policy, mounts, common)?;
     let is_there = Path::new(&mount.inside) == mount.host;
-    placeable(policy, mounts, common)?;
     if !is_there {
         placeable(policy, mounts, &pointer)?;
     }
@@ -274,6 +268,43 @@ fn follow(
     if read(&part, "commondir")? != "../.." {
         return Err(format!("{} points elsewhere", own.display()));
     }
+    check_owner(&repository, &part, common, &own)?;
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file = openat(&mount.handle, ".git", flags, Mode::empty()).map_err(opened)?;
+    let others = std::fs::read_dir(common.join("worktrees")).into_iter();
+    let others = others.flatten().flatten().map(|entry| entry.file_name());
+    let linked = Linked {
+        id: id.to_owned(),
+        others: others.take(MAX_OTHERS).collect(),
+    };
+    let pointer = match is_there {
+        true => None,
+        false => Some(extra_mount(policy, &pointer, Access::READ, file, None)?),
+    };
+    Ok((
+        extra_mount(policy, common, mount.access, repository, Some(linked))?,
+        pointer,
+    ))
+}
+
+/// Checks that a repository can be shown at its path of the host: no mount shows a part of it.
+fn check_place(policy: &Policy, mounts: &[HostMount], common: &Path) -> Result<(), String> {
+    for mount in mounts {
+        if common.starts_with(&mount.host) || mount.host.starts_with(common) {
+            return Err(format!("{} lies in a mount", common.display()));
+        }
+    }
+    check_not_kernel(common).map_err(|error| error.to_string())?;
+    placeable(policy, mounts, common)
+}
+
+/// Checks that the repository at `common` and the worktree's part `own` of it belong to the caller.
+fn check_owner(
+    repository: &OwnedFd,
+    part: &OwnedFd,
+    common: &Path,
+    own: &Path,
+) -> Result<(), String> {
     let me = geteuid().as_raw();
     for (name, wanted) in [
         ("HEAD", SFlag::S_IFREG),
@@ -289,32 +320,12 @@ fn follow(
         }
     }
     let own_directory = |stat: FileStat| stat.st_uid == me;
-    for directory in [&repository, &part] {
+    for directory in [repository, part] {
         if !nix::sys::stat::fstat(directory).is_ok_and(own_directory) {
             return Err(format!("{} belongs to another user", own.display()));
         }
     }
-    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let file = openat(&mount.handle, ".git", flags, Mode::empty()).map_err(opened)?;
-    let others = std::fs::read_dir(common.join("worktrees"))
-        .into_iter()
-        .flatten();
-    let linked = Linked {
-        id: id.to_owned(),
-        others: others
-            .flatten()
-            .map(|entry| entry.file_name())
-            .take(MAX_OTHERS)
-            .collect(),
-    };
-    let pointer = match is_there {
-        true => None,
-        false => Some(extra_mount(policy, &pointer, Access::READ, file, None)?),
-    };
-    Ok((
-        extra_mount(policy, common, mount.access, repository, Some(linked))?,
-        pointer,
-    ))
+    Ok(())
 }
 
 /// Returns a mount that the policy does not name, at its path of the host. Without `linked` it is a

@@ -8,99 +8,61 @@ use crate::policy::{Network, UnixSockets};
 use crate::promise::{Promise, PromiseState};
 use crate::proof::{Expected, Observation, ProofCheck};
 
-/// Returns the action that a check tries, in words that follow "it could".
-pub(super) fn name(one: ProbeCheck) -> &'static str {
+/// Returns the action that a check tries, in words that follow "it could", and the promise that it
+/// is about.
+fn meaning(one: ProbeCheck) -> (&'static str, Promise) {
     match one {
-        ProbeCheck::Descriptors => "see a descriptor not meant for it",
-        ProbeCheck::ReadOutside => "read a file outside",
-        ProbeCheck::ListOutside => "list a directory outside",
-        ProbeCheck::WriteOutside => "write to a file outside",
-        ProbeCheck::CreateOutside => "create a file outside",
-        ProbeCheck::TruncateOutside => "empty a file outside",
-        ProbeCheck::DeleteOutside => "delete a file outside",
-        ProbeCheck::ExecuteOutside => "start a program outside",
-        ProbeCheck::WriteReadOnly => "write in a read-only mount",
-        ProbeCheck::WriteNarrower => "write in a read-only part of a mount",
-        ProbeCheck::WriteMount => "write in a writable mount",
-        ProbeCheck::WriteTmp => "write in TMPDIR",
-        ProbeCheck::StartProgram => "start a program",
-        ProbeCheck::KernelSetting => "open a kernel setting for writing",
-        ProbeCheck::SysSetting => "open a file of /sys for writing",
-        ProbeCheck::Sysrq => "open /proc/sysrq-trigger",
-        ProbeCheck::SetId => "set a set-id bit",
-        ProbeCheck::Inet => "make an internet socket",
-        ProbeCheck::Inet6 => "make an IPv6 socket",
-        ProbeCheck::Mptcp => "make a multipath TCP socket",
-        ProbeCheck::Vsock => "make a socket to the hypervisor",
-        ProbeCheck::Netlink => "make a netlink socket",
-        ProbeCheck::Connect => "connect to its caller's loopback",
-        ProbeCheck::Unix => "make a local socket",
-        ProbeCheck::UnixPair => "make a pair of datagram sockets",
-        ProbeCheck::NamedSocket => "connect to a named socket",
-        ProbeCheck::OtherSocket => "connect to a socket that is not named",
-        ProbeCheck::Signal => "signal its caller",
-        ProbeCheck::Memory => "read its caller's memory",
-        ProbeCheck::Environ => "read its caller's environment",
-        ProbeCheck::Variables => "see a variable not meant for it",
-        ProbeCheck::TerminalInput => "push terminal input",
-        ProbeCheck::IoUring => "set up io_uring",
-        ProbeCheck::UserNamespace => "make a user namespace",
-        ProbeCheck::Mount => "mount a file system",
-        ProbeCheck::KernelPrograms => "use bpf, perf or keyrings",
-        ProbeCheck::Capabilities => "keep capabilities",
-        ProbeCheck::NewPrivileges => "gain privileges",
-        ProbeCheck::ProtectedName => "change a protected name",
-        ProbeCheck::MoveProtected => "move a protected name away",
-        ProbeCheck::HiddenName => "read a hidden file",
-        ProbeCheck::HiddenDirectory => "list a hidden directory",
-        ProbeCheck::Metadata => "change a mode outside",
-        ProbeCheck::Process => "see its caller in /proc",
-        ProbeCheck::Survivor => "leave a process behind",
-    }
-}
-
-pub(super) fn promise(one: ProbeCheck) -> Promise {
-    match one {
-        ProbeCheck::Descriptors => Promise::Descriptors,
-        ProbeCheck::ReadOutside | ProbeCheck::ListOutside => Promise::ReadOutside,
-        ProbeCheck::WriteOutside
-        | ProbeCheck::CreateOutside
-        | ProbeCheck::TruncateOutside
-        | ProbeCheck::DeleteOutside
-        | ProbeCheck::WriteReadOnly
-        | ProbeCheck::WriteMount
-        | ProbeCheck::WriteTmp => Promise::WriteOutside,
-        ProbeCheck::ExecuteOutside | ProbeCheck::StartProgram => Promise::ExecuteOutside,
-        ProbeCheck::WriteNarrower => Promise::NarrowerInside,
-        ProbeCheck::KernelSetting | ProbeCheck::SysSetting | ProbeCheck::Sysrq => {
-            Promise::KernelSettings
-        }
-        ProbeCheck::SetId => Promise::SetIdBits,
-        ProbeCheck::Inet
-        | ProbeCheck::Inet6
-        | ProbeCheck::Mptcp
-        | ProbeCheck::Vsock
-        | ProbeCheck::Netlink
-        | ProbeCheck::Connect => Promise::Network,
-        ProbeCheck::Unix
-        | ProbeCheck::UnixPair
-        | ProbeCheck::NamedSocket
-        | ProbeCheck::OtherSocket => Promise::UnixSockets,
-        ProbeCheck::Signal => Promise::Signals,
-        ProbeCheck::Memory | ProbeCheck::Environ => Promise::Tracing,
-        ProbeCheck::Variables => Promise::Environment,
-        ProbeCheck::TerminalInput => Promise::Terminal,
-        ProbeCheck::IoUring
-        | ProbeCheck::UserNamespace
-        | ProbeCheck::Mount
-        | ProbeCheck::KernelPrograms
-        | ProbeCheck::Capabilities
-        | ProbeCheck::NewPrivileges => Promise::KernelSurface,
-        ProbeCheck::ProtectedName | ProbeCheck::MoveProtected => Promise::ProtectedNames,
-        ProbeCheck::HiddenName | ProbeCheck::HiddenDirectory => Promise::HiddenNames,
-        ProbeCheck::Metadata => Promise::Metadata,
-        ProbeCheck::Process => Promise::ProcessList,
-        ProbeCheck::Survivor => Promise::Survivors,
+        ProbeCheck::Descriptors => ("see a descriptor not meant for it", Promise::Descriptors),
+        ProbeCheck::ReadOutside => ("read a file outside", Promise::ReadOutside),
+        ProbeCheck::ListOutside => ("list a directory outside", Promise::ReadOutside),
+        ProbeCheck::WriteOutside => ("write to a file outside", Promise::WriteOutside),
+        ProbeCheck::CreateOutside => ("create a file outside", Promise::WriteOutside),
+        ProbeCheck::TruncateOutside => ("empty a file outside", Promise::WriteOutside),
+        ProbeCheck::DeleteOutside => ("delete a file outside", Promise::WriteOutside),
+        ProbeCheck::ExecuteOutside => ("start a program outside", Promise::ExecuteOutside),
+        ProbeCheck::WriteReadOnly => ("write in a read-only mount", Promise::WriteOutside),
+        ProbeCheck::WriteNarrower => (
+            "write in a read-only part of a mount",
+            Promise::NarrowerInside,
+        ),
+        ProbeCheck::WriteMount => ("write in a writable mount", Promise::WriteOutside),
+        ProbeCheck::WriteTmp => ("write in TMPDIR", Promise::WriteOutside),
+        ProbeCheck::StartProgram => ("start a program", Promise::ExecuteOutside),
+        ProbeCheck::KernelSetting => ("open a kernel setting for writing", Promise::KernelSettings),
+        ProbeCheck::SysSetting => ("open a file of /sys for writing", Promise::KernelSettings),
+        ProbeCheck::Sysrq => ("open /proc/sysrq-trigger", Promise::KernelSettings),
+        ProbeCheck::SetId => ("set a set-id bit", Promise::SetIdBits),
+        ProbeCheck::Inet => ("make an internet socket", Promise::Network),
+        ProbeCheck::Inet6 => ("make an IPv6 socket", Promise::Network),
+        ProbeCheck::Mptcp => ("make a multipath TCP socket", Promise::Network),
+        ProbeCheck::Vsock => ("make a socket to the hypervisor", Promise::Network),
+        ProbeCheck::Netlink => ("make a netlink socket", Promise::Network),
+        ProbeCheck::Connect => ("connect to its caller's loopback", Promise::Network),
+        ProbeCheck::Unix => ("make a local socket", Promise::UnixSockets),
+        ProbeCheck::UnixPair => ("make a pair of datagram sockets", Promise::UnixSockets),
+        ProbeCheck::NamedSocket => ("connect to a named socket", Promise::UnixSockets),
+        ProbeCheck::OtherSocket => (
+            "connect to a socket that is not named",
+            Promise::UnixSockets,
+        ),
+        ProbeCheck::Signal => ("signal its caller", Promise::Signals),
+        ProbeCheck::Memory => ("read its caller's memory", Promise::Tracing),
+        ProbeCheck::Environ => ("read its caller's environment", Promise::Tracing),
+        ProbeCheck::Variables => ("see a variable not meant for it", Promise::Environment),
+        ProbeCheck::TerminalInput => ("push terminal input", Promise::Terminal),
+        ProbeCheck::IoUring => ("set up io_uring", Promise::KernelSurface),
+        ProbeCheck::UserNamespace => ("make a user namespace", Promise::KernelSurface),
+        ProbeCheck::Mount => ("mount a file system", Promise::KernelSurface),
+        ProbeCheck::KernelPrograms => ("use bpf, perf or keyrings", Promise::KernelSurface),
+        ProbeCheck::Capabilities => ("keep capabilities", Promise::KernelSurface),
+        ProbeCheck::NewPrivileges => ("gain privileges", Promise::KernelSurface),
+        ProbeCheck::ProtectedName => ("change a protected name", Promise::ProtectedNames),
+        ProbeCheck::MoveProtected => ("move a protected name away", Promise::ProtectedNames),
+        ProbeCheck::HiddenName => ("read a hidden file", Promise::HiddenNames),
+        ProbeCheck::HiddenDirectory => ("list a hidden directory", Promise::HiddenNames),
+        ProbeCheck::Metadata => ("change a mode outside", Promise::Metadata),
+        ProbeCheck::Process => ("see its caller in /proc", Promise::ProcessList),
+        ProbeCheck::Survivor => ("leave a process behind", Promise::Survivors),
     }
 }
 
@@ -143,49 +105,12 @@ pub(super) fn expected(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
         {
             None
         }
-        ProbeCheck::Descriptors
-        | ProbeCheck::ReadOutside
-        | ProbeCheck::ListOutside
-        | ProbeCheck::WriteOutside
-        | ProbeCheck::CreateOutside
-        | ProbeCheck::TruncateOutside
-        | ProbeCheck::DeleteOutside
-        | ProbeCheck::ExecuteOutside
-        | ProbeCheck::WriteReadOnly
-        | ProbeCheck::WriteNarrower
-        | ProbeCheck::KernelSetting
-        | ProbeCheck::SysSetting
-        | ProbeCheck::Sysrq
-        | ProbeCheck::SetId
-        | ProbeCheck::Mptcp
-        | ProbeCheck::Vsock
-        | ProbeCheck::Netlink
-        | ProbeCheck::Connect
-        | ProbeCheck::UnixPair
-        | ProbeCheck::OtherSocket
-        | ProbeCheck::Signal
-        | ProbeCheck::Memory
-        | ProbeCheck::Environ
-        | ProbeCheck::Variables
-        | ProbeCheck::TerminalInput
-        | ProbeCheck::IoUring
-        | ProbeCheck::UserNamespace
-        | ProbeCheck::Mount
-        | ProbeCheck::KernelPrograms
-        | ProbeCheck::Capabilities
-        | ProbeCheck::NewPrivileges
-        | ProbeCheck::ProtectedName
-        | ProbeCheck::MoveProtected
-        | ProbeCheck::HiddenName
-        | ProbeCheck::HiddenDirectory
-        | ProbeCheck::Metadata
-        | ProbeCheck::Process
-        | ProbeCheck::Survivor => promised(one, plan),
+        _ => promised(one, plan),
     }
 }
 
 fn promised(one: ProbeCheck, plan: &Plan) -> Option<Expected> {
-    let promise = promise(one);
+    let (_, promise) = meaning(one);
     let entry = plan
         .entries()
         .iter()
@@ -212,10 +137,13 @@ pub(super) fn check(plan: &Plan, number: i32, outcome: i32) -> Option<(ProbeChec
         _ => return None,
     };
     let expected = expected(one, plan)?;
-    Some((
-        one,
-        ProofCheck::new(name(one), promise(one), expected, seen),
-    ))
+    Some((one, proof_check(one, expected, seen)))
+}
+
+/// Returns the check with its result.
+pub(super) fn proof_check(one: ProbeCheck, expected: Expected, seen: Observation) -> ProofCheck {
+    let (name, promise) = meaning(one);
+    ProofCheck::new(name, promise, expected, seen)
 }
 
 #[cfg(test)]
@@ -285,7 +213,7 @@ mod tests {
         for one in ProbeCheck::ALL {
             assert_eq!(bits & (1 << one as u8), 0, "{one:?}");
             bits |= 1 << one as u8;
-            assert!(names.insert(name(one)), "{one:?}");
+            assert!(names.insert(meaning(one).0), "{one:?}");
         }
     }
 }

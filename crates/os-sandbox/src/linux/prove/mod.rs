@@ -93,12 +93,7 @@ pub(crate) fn prove(
             None => Observation::Unclear,
         };
         if let Some(expected) = checks::expected(one, plan) {
-            out.push(ProofCheck::new(
-                checks::name(one),
-                checks::promise(one),
-                expected,
-                seen,
-            ));
+            out.push(checks::proof_check(one, expected, seen));
         }
     }
     Ok((out, notes))
