@@ -247,18 +247,11 @@ impl<R: GitRepositories> GitService<R> {
         }
     }
 
-    /// How much one call may carry.
-    #[must_use]
-    pub fn limits(mut self, limits: GitLimits) -> Self {
-        self.rules.limits = limits;
-        self
-    }
-
-    /// Sets the author of commits.
-    #[must_use]
-    pub fn author(mut self, author: Author) -> Self {
-        self.rules.author = author;
-        self
+    forge_tools::setters! {
+        /// How much one call may carry.
+        limits(limits: GitLimits) => rules.limits = limits;
+        /// Sets the author of commits.
+        author(author: Author) => rules.author = author;
     }
 
     /// A line at the end of every message, such as `Assisted-by: forge`.
@@ -284,19 +277,12 @@ impl<R: GitRepositories> GitService<R> {
         Ok(self)
     }
 
-    /// Allows staging files that programs obey: hooks of tools, configuration that servers run.
-    #[must_use]
-    pub fn allow_executable_config(mut self, yes: bool) -> Self {
-        self.rules.allow_executable_config = yes;
-        self
-    }
-
-    /// Sets the redactor that recognises keys beyond those with a known shape: the values of
-    /// variables, say.
-    #[must_use]
-    pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
-        self.rules.redactor = redactor;
-        self
+    forge_tools::setters! {
+        /// Allows staging files that programs obey: hooks of tools, configuration that servers run.
+        allow_executable_config(yes: bool) => rules.allow_executable_config = yes;
+        /// Sets the redactor that recognises keys beyond those with a known shape: the values of
+        /// variables, say.
+        redactor(redactor: Arc<Redactor>) => rules.redactor = redactor;
     }
 
     /// The author of commits.

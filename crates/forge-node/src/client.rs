@@ -43,19 +43,12 @@ impl NodeConnectOptions {
         }
     }
 
-    /// Sets the confinement of the whole node, for receipts. The confinement of a call in it is
-    /// added as `inside`.
-    #[must_use]
-    pub fn enforcement(mut self, receipt: Value) -> NodeConnectOptions {
-        self.enforcement = Some(receipt);
-        self
-    }
-
-    /// How long the node has until it is ready; a minute unless said.
-    #[must_use]
-    pub fn within(mut self, limit: Duration) -> NodeConnectOptions {
-        self.within = limit;
-        self
+    forge_tools::setters! {
+        /// Sets the confinement of the whole node, for receipts. The confinement of a call in it is
+        /// added as `inside`.
+        enforcement(receipt: Value) = Some(receipt);
+        /// How long the node has until it is ready; a minute unless said.
+        within(limit: Duration) = limit;
     }
 }
 

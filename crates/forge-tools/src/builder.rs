@@ -51,51 +51,26 @@ impl Toolbox {
 }
 
 impl ToolboxBuilder {
-    /// Gives the worker files, and with them the file tools.
-    pub fn files(mut self, files: FileSandbox) -> Self {
-        self.context.files = Some(files);
-        self
-    }
-
-    /// Gives the worker a way to run commands, and with it the `shell` tool.
-    #[cfg(feature = "process")]
-    pub fn processes(mut self, processes: crate::Processes) -> Self {
-        self.context.processes = Some(processes);
-        self
-    }
-
-    /// Most bytes that one call may write to a file; without it, only the mounts' own
-    /// limits hold.
-    pub fn max_write_bytes(mut self, bytes: u64) -> Self {
-        self.context.max_write_bytes = Some(bytes);
-        self
-    }
-
-    /// Limits the characters of one result; a longer one keeps its beginning and its end, and
-    /// `read_output` reads the rest.
-    pub fn max_result_chars(mut self, chars: usize) -> Self {
-        self.context.outputs = Arc::new(OutputStore::new(chars));
-        self
-    }
-
-    /// Limits the time of a call that is neither a command nor a worker (they have limits of their
-    /// own), so that a file system that does not answer cannot block its caller. Without a limit by
-    /// default.
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = Some(limit);
-        self
-    }
-
-    /// Sets the worker on whose behalf calls are made.
-    pub fn caller(mut self, caller: Caller) -> Self {
-        self.context.caller = caller;
-        self
-    }
-
-    /// Sets the gate; [`SafeDefaults`] by default.
-    pub fn gate(mut self, gate: impl Gate) -> Self {
-        self.gate = Some(Arc::new(gate));
-        self
+    setters! {
+        /// Gives the worker files, and with them the file tools.
+        files(files: FileSandbox) => context.files = Some(files);
+        /// Gives the worker a way to run commands, and with it the `shell` tool.
+        #[cfg(feature = "process")]
+        processes(processes: crate::Processes) => context.processes = Some(processes);
+        /// Most bytes that one call may write to a file; without it, only the mounts' own
+        /// limits hold.
+        max_write_bytes(bytes: u64) => context.max_write_bytes = Some(bytes);
+        /// Limits the characters of one result; a longer one keeps its beginning and its end, and
+        /// `read_output` reads the rest.
+        max_result_chars(chars: usize) => context.outputs = Arc::new(OutputStore::new(chars));
+        /// Limits the time of a call that is neither a command nor a worker (they have limits of their
+        /// own), so that a file system that does not answer cannot block its caller. Without a limit by
+        /// default.
+        timeout(limit: Duration) = Some(limit);
+        /// Sets the worker on whose behalf calls are made.
+        caller(caller: Caller) => context.caller = caller;
+        /// Sets the gate; [`SafeDefaults`] by default.
+        gate(gate: impl Gate) = Some(Arc::new(gate));
     }
 
     /// Sets the approver; by default every question is refused.
@@ -114,29 +89,16 @@ impl ToolboxBuilder {
         self.shared_recorder(Arc::new(recorder))
     }
 
-    /// Sets a recorder that is shared with other toolboxes of the run.
-    pub fn shared_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
-        self.recorder = Some(recorder);
-        self
-    }
-
-    /// Where answers for the rest of the run are kept; without this, for as long as the toolbox.
-    pub fn shared_answers(mut self, answers: Arc<RunAnswers>) -> Self {
-        self.answers = answers;
-        self
-    }
-
-    /// Sets the redactor of results and records, shared with other toolboxes of the run; by default
-    /// one that knows the shapes of keys.
-    pub fn shared_redactor(mut self, redactor: Arc<Redactor>) -> Self {
-        self.redactor = Some(redactor);
-        self
-    }
-
-    /// Where the work of calls is done; [`LocalRunner`] if not said.
-    pub fn runner(mut self, runner: impl CallRunner) -> Self {
-        self.runner = Some(Arc::new(runner));
-        self
+    setters! {
+        /// Sets a recorder that is shared with other toolboxes of the run.
+        shared_recorder(recorder: Arc<dyn Recorder>) => recorder = Some(recorder);
+        /// Where answers for the rest of the run are kept; without this, for as long as the toolbox.
+        shared_answers(answers: Arc<RunAnswers>) => answers = answers;
+        /// Sets the redactor of results and records, shared with other toolboxes of the run; by default
+        /// one that knows the shapes of keys.
+        shared_redactor(redactor: Arc<Redactor>) => redactor = Some(redactor);
+        /// Where the work of calls is done; [`LocalRunner`] if not said.
+        runner(runner: impl CallRunner) = Some(Arc::new(runner));
     }
 
     /// Adds a tool of the caller's own, after the built-in ones.

@@ -288,22 +288,13 @@ impl CallFailure {
         CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
     }
 
-    /// Adds where it failed.
-    pub fn ran(mut self, ran: ExecutionInfo) -> Self {
-        self.ran = Some(Box::new(ran));
-        self
-    }
-
-    /// Adds a suggestion for the next attempt.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// Adds facts for programs.
-    pub fn structured(mut self, facts: Value) -> Self {
-        self.structured = Some(Box::new(facts));
-        self
+    setters! {
+        /// Adds where it failed.
+        ran(ran: ExecutionInfo) = Some(Box::new(ran));
+        /// Adds a suggestion for the next attempt.
+        hint(hint: impl Into<String>) = Some(hint.into());
+        /// Adds facts for programs.
+        structured(facts: Value) = Some(Box::new(facts));
     }
 }
 

@@ -51,6 +51,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod setters;
+
 mod approval;
 pub mod audit;
 mod blocking_handoff;

@@ -115,16 +115,11 @@ impl Param {
         self
     }
 
-    /// Sets the value that the tool assumes if the parameter is left out (shown to the model).
-    pub fn default(mut self, value: impl Into<Value>) -> Self {
-        self.default = Some(value.into());
-        self
-    }
-
-    /// Another accepted spelling (camelCase, as some models write it).
-    pub fn alias(mut self, alias: &'static str) -> Self {
-        self.alias = Some(alias);
-        self
+    setters! {
+        /// Sets the value that the tool assumes if the parameter is left out (shown to the model).
+        default(value: impl Into<Value>) = Some(value.into());
+        /// Another accepted spelling (camelCase, as some models write it).
+        alias(alias: &'static str) = Some(alias);
     }
 
     /// The advertised name.

@@ -94,32 +94,22 @@ impl Processes {
         self
     }
 
-    /// How long a command may take unless the call says otherwise.
-    pub fn default_timeout(mut self, limit: Duration) -> Self {
-        self.default_timeout = limit.min(MAX_TIMEOUT);
-        self
-    }
-
-    /// Sets how long a call may let a command take, at most. The tool's schema says it.
-    pub fn max_timeout(mut self, limit: Duration) -> Self {
-        self.max_timeout = limit.clamp(Duration::from_secs(1), MAX_TIMEOUT);
-        self
+    setters! {
+        /// How long a command may take unless the call says otherwise.
+        default_timeout(limit: Duration) = limit.min(MAX_TIMEOUT);
+        /// Sets how long a call may let a command take, at most. The tool's schema says it.
+        max_timeout(limit: Duration) = limit.clamp(Duration::from_secs(1), MAX_TIMEOUT);
     }
 
     pub(crate) fn longest_timeout(&self) -> Duration {
         self.max_timeout
     }
 
-    /// Which programs may be started: every list is asked.
-    pub fn programs(mut self, lists: Vec<ProgramList>) -> Self {
-        self.programs = lists;
-        self
-    }
-
-    /// Sets the hosts about which a person may be asked while a command runs; by default, all names.
-    pub fn askable_hosts(mut self, hosts: AskableHosts) -> Self {
-        self.askable_hosts = hosts;
-        self
+    setters! {
+        /// Which programs may be started: every list is asked.
+        programs(lists: Vec<ProgramList>) = lists;
+        /// Sets the hosts about which a person may be asked while a command runs; by default, all names.
+        askable_hosts(hosts: AskableHosts) = hosts;
     }
 
     /// `true` if commands of this worker reach hosts by a list of names.

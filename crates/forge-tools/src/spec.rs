@@ -208,22 +208,13 @@ impl Spec {
         }
     }
 
-    /// With these parameters.
-    pub fn params(mut self, params: impl IntoIterator<Item = Param>) -> Self {
-        self.params = Params::new(params);
-        self
-    }
-
-    /// With a structured result of these fields.
-    pub fn output(mut self, fields: impl IntoIterator<Item = Field>) -> Self {
-        self.output = Some(OutputSchema::new(fields));
-        self
-    }
-
-    /// With other spellings.
-    pub fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
-        self.aliases = aliases;
-        self
+    setters! {
+        /// With these parameters.
+        params(params: impl IntoIterator<Item = Param>) = Params::new(params);
+        /// With a structured result of these fields.
+        output(fields: impl IntoIterator<Item = Field>) = Some(OutputSchema::new(fields));
+        /// With other spellings.
+        aliases(aliases: &'static [&'static str]) = aliases;
     }
 
     /// Marks a tool that keeps existing content.

@@ -54,34 +54,17 @@ impl ContainerSource {
         }
     }
 
-    /// The engine at `host`, written as in `DOCKER_HOST`. A project that names one has its own.
-    #[must_use]
-    pub fn host(mut self, host: impl Into<String>) -> Self {
-        self.host = Some(host.into());
-        self
-    }
-
-    /// Sets the directory of the TLS certificates for the engine, as in `DOCKER_CERT_PATH`.
-    #[must_use]
-    pub fn certificates(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.certificates = Some(directory.into());
-        self
-    }
-
-    /// Sets the state directory, which identifies the containers of this program where several
-    /// programs share an engine.
-    #[must_use]
-    pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.state_dir = Some(directory.into());
-        self
-    }
-
-    /// Sets the function that provides the program for containers whose image does not contain
-    /// forge, or the reason why that is impossible.
-    #[must_use]
-    pub fn program(mut self, program: fn() -> Result<ProgramBundle, String>) -> Self {
-        self.program = Some(program);
-        self
+    forge_tools::setters! {
+        /// The engine at `host`, written as in `DOCKER_HOST`. A project that names one has its own.
+        host(host: impl Into<String>) = Some(host.into());
+        /// Sets the directory of the TLS certificates for the engine, as in `DOCKER_CERT_PATH`.
+        certificates(directory: impl Into<PathBuf>) = Some(directory.into());
+        /// Sets the state directory, which identifies the containers of this program where several
+        /// programs share an engine.
+        state_dir(directory: impl Into<PathBuf>) = Some(directory.into());
+        /// Sets the function that provides the program for containers whose image does not contain
+        /// forge, or the reason why that is impossible.
+        program(program: fn() -> Result<ProgramBundle, String>) = Some(program);
     }
 
     /// Probes the engine once for the life of this process and returns the cached result later.

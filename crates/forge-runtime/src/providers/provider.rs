@@ -62,40 +62,18 @@ impl ProviderEndpoint {
         })
     }
 
-    /// Sets the key of every request.
-    #[must_use]
-    pub fn key(mut self, key: ProviderKey) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Sets the limit on tokens of a conversation.
-    #[must_use]
-    pub fn context_tokens(mut self, tokens: u64) -> Self {
-        self.context_tokens = Some(tokens);
-        self
-    }
-
-    /// Sets the prices of tokens.
-    #[must_use]
-    pub fn prices(mut self, prices: Prices) -> Self {
-        self.prices = Some(prices);
-        self
-    }
-
-    /// Sets whether answers are streamed, which is the default. Some local servers only make proper
-    /// calls in one piece.
-    #[must_use]
-    pub fn stream(mut self, stream: bool) -> Self {
-        self.stream = stream;
-        self
-    }
-
-    /// Other bounds.
-    #[must_use]
-    pub fn bounds(mut self, bounds: ResponseLimits) -> Self {
-        self.bounds = bounds;
-        self
+    forge_tools::setters! {
+        /// Sets the key of every request.
+        key(key: ProviderKey) = Some(key);
+        /// Sets the limit on tokens of a conversation.
+        context_tokens(tokens: u64) = Some(tokens);
+        /// Sets the prices of tokens.
+        prices(prices: Prices) = Some(prices);
+        /// Sets whether answers are streamed, which is the default. Some local servers only make proper
+        /// calls in one piece.
+        stream(stream: bool) = stream;
+        /// Other bounds.
+        bounds(bounds: ResponseLimits) = bounds;
     }
 }
 

@@ -49,30 +49,17 @@ impl CallRequest {
         }
     }
 
-    /// Sets the approver of this call, in place of the toolbox's own: a client that can be asked in
-    /// the conversation that the call came in.
-    pub fn asking(mut self, approver: Arc<dyn Approver>) -> Self {
-        self.approver = Some(approver);
-        self
-    }
-
-    /// Sets the permit for the result, until the client has taken it; see
-    /// [`ResultQuota`](crate::ResultQuota).
-    pub fn with_result_permit(mut self, place: ResultPermit) -> Self {
-        self.place = Some(place);
-        self
-    }
-
-    /// Lets another thread serve other calls while this one blocks its own; see
-    /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
-    pub fn with_blocking_handoff(mut self, handoff: BlockingHandoff) -> Self {
-        self.handoff = Some(handoff);
-        self
-    }
-
-    /// Where the tool says how far it is.
-    pub fn reporting(mut self, progress: Progress) -> Self {
-        self.progress = Some(progress);
-        self
+    setters! {
+        /// Sets the approver of this call, in place of the toolbox's own: a client that can be asked in
+        /// the conversation that the call came in.
+        asking(approver: Arc<dyn Approver>) => approver = Some(approver);
+        /// Sets the permit for the result, until the client has taken it; see
+        /// [`ResultQuota`](crate::ResultQuota).
+        with_result_permit(place: ResultPermit) => place = Some(place);
+        /// Lets another thread serve other calls while this one blocks its own; see
+        /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
+        with_blocking_handoff(handoff: BlockingHandoff) => handoff = Some(handoff);
+        /// Where the tool says how far it is.
+        reporting(progress: Progress) => progress = Some(progress);
     }
 }
