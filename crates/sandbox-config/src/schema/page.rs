@@ -171,18 +171,7 @@ impl PageSections {
                     self.below(shape, path.clone(), prefix);
                 }
             }
-            ValueShape::Text
-            | ValueShape::Like(_)
-            | ValueShape::Bool
-            | ValueShape::True
-            | ValueShape::Count
-            | ValueShape::Port
-            | ValueShape::Number
-            | ValueShape::Exactly(_)
-            | ValueShape::Words(..)
-            | ValueShape::Null
-            | ValueShape::Free
-            | ValueShape::Schema => {}
+            _ => {}
         }
     }
 

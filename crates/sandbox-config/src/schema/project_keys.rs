@@ -83,18 +83,7 @@ fn collect_words(
         ValueShape::Words(known, _) => words.extend(*known),
         ValueShape::Bool => words.extend(["true", "false"]),
         ValueShape::True => words.push("true"),
-        ValueShape::Text
-        | ValueShape::Like(_)
-        | ValueShape::Count
-        | ValueShape::Port
-        | ValueShape::Number
-        | ValueShape::Exactly(_)
-        | ValueShape::List(_)
-        | ValueShape::NonEmpty(_)
-        | ValueShape::Map(..)
-        | ValueShape::Null
-        | ValueShape::Free
-        | ValueShape::Schema => {}
+        _ => {}
     }
     *has_value = true;
 }
