@@ -10,13 +10,15 @@ use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
     AskHost, Broker, BrokerOptions, BrokerService, ConfinedSockets, ConnectionRecord,
     ConnectionVerdict, CredentialListener, CredentialServer, DEFAULT_PORTS, Host, HostAnswer,
-    HostPattern, HostRules, InboundListener, Listeners, ParentProxy, Protocol, ProxyToken, Refusal,
+    HostPattern, HostRules, InboundListener, InboundPorts, InboundTime, Listeners, ParentProxy,
+    Protocol, ProxyToken, Refusal,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 /// Bound on the connections of one command that a receipt lists, and on the refusals and failures.
 /// Further ones are counted.
@@ -102,20 +104,29 @@ impl NamedHostProxy {
     /// Returns the proxy of one command, which asks about the hosts that no rule names.
     #[must_use]
     pub fn asking(&self, ask: Arc<dyn AskHost>) -> Arc<dyn HostProxy> {
-        self.for_command(Some(ask), Vec::new())
+        self.for_command(Some(ask), Vec::new(), None)
     }
 
-    /// Returns the proxy of one command, which asks with `ask` and has servers with keys.
+    /// Returns a broker that connects commands with no host.
+    #[must_use]
+    pub fn without_hosts() -> NamedHostProxy {
+        NamedHostProxy(Arc::new(BrokerProxy::new(NamedHosts::default())))
+    }
+
+    /// Returns the proxy of one command, which asks with `ask` and has servers with keys. `ports`
+    /// publishes ports while the command runs.
     #[must_use]
     pub fn for_command(
         &self,
         ask: Option<Arc<dyn AskHost>>,
         credentials: Vec<CredentialService>,
+        ports: Option<BriefPorts>,
     ) -> Arc<dyn HostProxy> {
         Arc::new(CommandProxy {
             proxy: Arc::clone(&self.0),
             ask,
             credentials,
+            ports,
         })
     }
 }
@@ -136,12 +147,87 @@ struct CommandProxy {
     proxy: Arc<BrokerProxy>,
     ask: Option<Arc<dyn AskHost>>,
     credentials: Vec<CredentialService>,
+    ports: Option<BriefPorts>,
 }
 
 impl HostProxy for CommandProxy {
-    fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
-        self.proxy
-            .serve_command(sockets, self.ask.clone(), &self.credentials)
+    fn serve(&self, mut sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
+        let on_request = sockets.on_request.take();
+        let ask = self.ask.clone();
+        let mut session = self.proxy.serve_command(sockets, ask, &self.credentials)?;
+        if let (Some(ports), Some(sockets)) = (&self.ports, on_request) {
+            let inbound = session.service.inbound_ports();
+            ports.set(Some(RunningPorts {
+                inbound,
+                sockets,
+                open: BTreeMap::new(),
+            }));
+            session.ports = Some(ports.clone());
+        }
+        Ok(Box::new(session))
+    }
+
+    fn publishes_later(&self) -> bool {
+        self.ports.is_some()
+    }
+}
+
+/// The time for which a port is published, at most.
+const PORT_LIMIT: Duration = Duration::from_secs(600);
+/// The time for which a port stays published after an answer to a client.
+const PORT_AFTER_ANSWER: Duration = Duration::from_secs(5);
+
+/// Publishes ports of a running command on this machine's loopback: each until a client got an answer,
+/// and at most for ten minutes.
+#[derive(Clone, Debug, Default)]
+pub struct BriefPorts(Arc<Mutex<Option<RunningPorts>>>);
+
+/// The ports of a command with a network namespace, while it runs.
+#[derive(Debug)]
+struct RunningPorts {
+    inbound: InboundPorts,
+    sockets: Arc<dyn CommandSockets>,
+    /// Ports that are published as long as somebody holds their sockets.
+    open: BTreeMap<u16, Weak<InboundSockets>>,
+}
+
+impl BriefPorts {
+    /// Publishes a port. The policy allows it ([`Policy::check_port`]).
+    ///
+    /// # Errors
+    /// Another program uses the port, or the command has ended.
+    pub fn publish(&self, port: u16) -> Result<(), os_sandbox::Error> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |error| {
+            os_sandbox::Error::io(format!("cannot publish port {port} of the command"), error)
+        };
+        let Some(running) = running.as_mut() else {
+            return Err(failed(io::Error::other("it does not run")));
+        };
+        let listeners = match os_sandbox::listen_on_loopback(port) {
+            // A login that is tried again.
+            Err(_)
+                if running
+                    .open
+                    .get(&port)
+                    .is_some_and(|open| open.strong_count() > 0) =>
+            {
+                return Ok(());
+            }
+            listening => listening?,
+        };
+        let sockets = Arc::new(InboundSockets(Arc::clone(&running.sockets)));
+        running.open.insert(port, Arc::downgrade(&sockets));
+        let time = InboundTime {
+            limit: PORT_LIMIT,
+            after_answer: PORT_AFTER_ANSWER,
+        };
+        let opened = running.inbound.open(listeners, port, sockets, time);
+        opened.map_err(failed)
+    }
+
+    fn set(&self, running: Option<RunningPorts>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 }
 
@@ -203,7 +289,7 @@ impl BrokerProxy {
 
 impl HostProxy for BrokerProxy {
     fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
-        self.serve_command(sockets, None, &[])
+        Ok(Box::new(self.serve_command(sockets, None, &[])?))
     }
 }
 
@@ -213,7 +299,7 @@ impl BrokerProxy {
         sockets: ProxySockets,
         ask: Option<Arc<dyn AskHost>>,
         credentials: &[CredentialService],
-    ) -> io::Result<Box<dyn ProxySession>> {
+    ) -> io::Result<BrokerSession> {
         let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
         let broker = match &mut *broker {
             Some(broker) => broker,
@@ -233,7 +319,10 @@ impl BrokerProxy {
             inbound: sockets.published.into_iter().flat_map(inbound).collect(),
             ask,
         })?;
-        Ok(Box::new(BrokerSession(service)))
+        Ok(BrokerSession {
+            service,
+            ports: None,
+        })
     }
 }
 
@@ -289,11 +378,16 @@ fn rules(hosts: &NamedHosts) -> io::Result<HostRules> {
 }
 
 #[derive(Debug)]
-struct BrokerSession(BrokerService);
+struct BrokerSession {
+    ports: Option<BriefPorts>,
+    service: BrokerService,
+}
 
 impl ProxySession for BrokerSession {
     fn finish(self: Box<Self>) -> Contacts {
-        let report = self.0.finish();
+        // Their process in the command's network ends with the last of its sockets.
+        self.ports.iter().for_each(|ports| ports.set(None));
+        let report = self.service.finish();
         Contacts {
             listed: report.connections.into_iter().map(contact).collect(),
             more: report.omitted,

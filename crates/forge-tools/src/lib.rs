@@ -145,7 +145,8 @@ pub use gate::{
 pub use host_questions::HostQuestions;
 #[cfg(feature = "process")]
 pub use hosts::{
-    CredentialService, NamedHostProxy, describe_refused_hosts, open_sandbox, with_asked_ports,
+    BriefPorts, CredentialService, NamedHostProxy, describe_refused_hosts, open_sandbox,
+    with_asked_ports,
 };
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;

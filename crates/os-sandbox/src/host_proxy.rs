@@ -1,9 +1,14 @@
 //! The proxy of the caller, which connects commands with the hosts that their policy names.
 
 use std::fmt;
-use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind};
 
 /// A proxy that decides about the connections of commands and makes them
 /// ([`Network::Hosts`](crate::Network::Hosts)), and connects clients with the ports that a command
@@ -15,6 +20,12 @@ pub trait HostProxy: fmt::Debug + Send + Sync {
     /// # Errors
     /// If the sockets cannot be served. The command is not started then.
     fn serve(&self, sockets: ProxySockets) -> std::io::Result<Box<dyn ProxySession>>;
+
+    /// Returns `true` if the proxy publishes ports while the command runs, which gets
+    /// [`ProxySockets::on_request`] then.
+    fn publishes_later(&self) -> bool {
+        false
+    }
 }
 
 /// The hosts(5) and resolv.conf(5) of a command with named hosts, by their paths. Each name but its own
@@ -49,6 +60,9 @@ pub struct ProxySockets {
     pub services: Vec<TcpListener>,
     /// The ports of the command's loopback that clients of the host's are connected to.
     pub published: Vec<PublishedPort>,
+    /// Sockets for ports that are published while the command runs. `None` unless the proxy
+    /// [asks for them](HostProxy::publishes_later) and the command has a network namespace.
+    pub on_request: Option<Arc<dyn CommandSockets>>,
     /// The password that clients of `proxies` must give, with any user name (RFC 7617, RFC 1929).
     /// `None` where only the command can reach them.
     pub password: Option<ProxyPassword>,
@@ -63,6 +77,43 @@ pub struct PublishedPort {
     pub listeners: Vec<TcpListener>,
     /// The sockets that are connected to the port inside.
     pub sockets: Arc<dyn CommandSockets>,
+}
+
+/// Listens on a port of both addresses of this machine's loopback, and of no other.
+///
+/// # Errors
+/// Another program uses the port, or the system does not give it.
+pub fn listen_on_loopback(port: u16) -> Result<Vec<TcpListener>, Error> {
+    let mut listeners = Vec::new();
+    for ip in [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ] {
+        let address = SocketAddr::new(ip, port);
+        match TcpListener::bind(address) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if is_without_ipv6(ip, &error) => {}
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let text = format!(
+                    "cannot publish port {port} of the command: another program of this machine \
+                     uses {address}"
+                );
+                return Err(Error::new(ErrorKind::PortInUse, text).with_hint(format!(
+                    "end that program (`ss -ltnp 'sport = :{port}'` shows it), or publish another port"
+                )));
+            }
+            Err(error) => {
+                let doing = format!("cannot publish port {port} of the command on {address}");
+                return Err(Error::io(doing, error));
+            }
+        }
+    }
+    Ok(listeners)
+}
+
+fn is_without_ipv6(ip: IpAddr, error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    ip.is_ipv6() && matches!(errno, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT))
 }
 
 /// Makes sockets in a command's network namespace, from outside and for as long as the command runs.

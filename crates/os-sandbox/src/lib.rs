@@ -135,7 +135,7 @@ pub use exit::Exit;
 pub use holes::KnownVulnerability;
 pub use host_proxy::{
     CommandSockets, Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxyPassword,
-    ProxySession, ProxySockets, PublishedPort,
+    ProxySession, ProxySockets, PublishedPort, listen_on_loopback,
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};

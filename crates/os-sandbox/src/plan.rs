@@ -419,6 +419,13 @@ impl Plan {
         ports.filter(|_| self.backend.publishes_ports())
     }
 
+    /// Returns `true` if the command has a loopback of its own whose ports can be published while it
+    /// runs.
+    #[must_use]
+    pub fn can_publish_ports(&self) -> bool {
+        self.backend.publishes_ports() && !matches!(self.policy.network(), Network::Unrestricted)
+    }
+
     /// Returns `true` if the command's network has the sockets of a proxy for named hosts: that of the
     /// caller, or of whoever started the container around it.
     pub(crate) fn has_host_proxy(&self) -> bool {

@@ -100,7 +100,7 @@ pub use open::host_dirs::GrantError;
 #[cfg(feature = "process")]
 pub use open::process::ExtraDirs;
 pub use preset::library::PresetLibrary;
-pub use preset::server_url::ServerUrl;
+pub use preset::server_url::{ServerUrl, is_origin};
 pub use preset::set::{FoundRegistry, PresetChoice, PresetSet};
 pub use preset::{
     HostGroup, Preset, PresetCredential, PresetState, RegistrySetting, VerifiedVersion,

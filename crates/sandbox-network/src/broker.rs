@@ -40,7 +40,7 @@ use fair_semaphore::FairSemaphore;
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
 pub use credential::{CredentialListener, CredentialServer, HeaderCredential, InvalidCredential};
-pub use inbound::{ConfinedSockets, InboundListener};
+pub use inbound::{ConfinedSockets, InboundListener, InboundPorts, InboundTime};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;
 pub use record::{

@@ -39,9 +39,9 @@ pub use address::{AddressClass, is_public};
 pub use broker::{
     AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConfinedSockets, ConnectionEvent,
     ConnectionEventKind, ConnectionRecord, ConnectionVerdict, CredentialListener, CredentialServer,
-    EventListener, HeaderCredential, HostAdvice, HostAnswer, InboundListener, InvalidCredential,
-    Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve, ServiceReport, SystemResolver,
-    TlsName,
+    EventListener, HeaderCredential, HostAdvice, HostAnswer, InboundListener, InboundPorts,
+    InboundTime, InvalidCredential, Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve,
+    ServiceReport, SystemResolver, TlsName,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

@@ -98,11 +98,24 @@ pub(crate) struct CommandRights {
     /// Share nothing of yours with its presets: it starts with a home directory of its own.
     #[arg(long)]
     pub(crate) no_share: bool,
+    /// Let it open URLs of this origin in your browser, beside those of its presets:
+    /// `https://example.com`. May be repeated.
+    #[arg(long = "open-url", value_name = "ORIGIN", value_parser = origin)]
+    pub(crate) open_urls: Vec<String>,
     /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
     /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
     /// May be repeated.
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
+}
+
+fn origin(text: &str) -> Result<String, String> {
+    match sandbox_config::is_origin(text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("write `https://`, a host in lower case and maybe a port, and no path".to_owned())
+        }
+    }
 }
 
 impl CommandRights {
@@ -111,17 +124,21 @@ impl CommandRights {
         self.read_only
             || self.share
             || self.no_share
-            || !(self.presets.is_empty() && self.host_groups.is_empty() && self.hosts.is_empty())
+            || !(self.open_urls.is_empty()
+                && self.presets.is_empty()
+                && self.host_groups.is_empty()
+                && self.hosts.is_empty())
     }
 }
 
 /// Options that an OS sandbox carries out: without one they would do nothing.
-const NEEDS_OS_SANDBOX: [&str; 12] = [
+const NEEDS_OS_SANDBOX: [&str; 13] = [
     "ask_hosts",
     "fail_on_quarantine",
     "host_groups",
     "hosts",
     "mechanism",
+    "open_urls",
     "parent_proxy",
     "presets",
     "read_only",

@@ -12,6 +12,7 @@ mod identity;
 mod identity_files;
 mod json_report;
 mod missing;
+mod open_urls;
 mod outside_repository;
 mod planning;
 pub(crate) mod proposals;

@@ -4,6 +4,7 @@
 mod outside_keys;
 mod project_home;
 mod registries;
+mod url_requests;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -32,6 +33,7 @@ use crate::state::trust_store::TrustStore;
 pub(crate) use outside_keys::KeyServices;
 use outside_keys::OutsideKeys;
 use project_home::{HomePlan, LeasedHome};
+pub(crate) use url_requests::UrlRequests;
 
 /// The origin of the names of presets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub(crate) struct ActivePresets {
     /// `true` if these keys are handed in where they cannot stay outside.
     hands_in: bool,
     groups: Vec<HostGroup>,
+    /// `None` if no origin is named.
+    urls: Option<UrlRequests>,
     /// Package registries that files of the project name. Commands do not reach them.
     of_project: Vec<FoundRegistry>,
 }
@@ -134,6 +138,7 @@ fn check_preset_flags(rights: &CommandRights, project: &Project) -> Result<(), C
         (rights.share, "--share"),
         (rights.no_share, "--no-share"),
         (!rights.host_groups.is_empty(), "--host-group"),
+        (!rights.open_urls.is_empty(), "--open-url"),
     ];
     let Some((_, flag)) = flags.iter().find(|(is_given, _)| *is_given) else {
         return Ok(());
@@ -173,6 +178,7 @@ fn activate(
     let found = choice.rights(&wishes, &project, home, ambient)?;
     let home = HomePlan::new(&set, home, shares, args.rights.read_only);
     let home = home.lease(&project, ambient)?;
+    let urls = url_requests(&set, &args.rights, ambient)?;
     Ok(ActivePresets {
         named_by,
         shareable: wishes.names(shares),
@@ -189,7 +195,25 @@ fn activate(
         programs: found.programs,
         shares,
         groups: args.rights.host_groups.clone(),
+        urls,
     })
+}
+
+/// Returns the place for requests to open URLs of the origins that the presets or the person name.
+fn url_requests(
+    set: &PresetSet,
+    rights: &CommandRights,
+    ambient: &Ambient,
+) -> Result<Option<UrlRequests>, CliError> {
+    let own = rights.open_urls.iter().map(String::as_str);
+    let origins: BTreeSet<&str> = set.open_urls().chain(own).collect();
+    let Some(state) = ambient.state.as_deref().filter(|_| !origins.is_empty()) else {
+        return Ok(None);
+    };
+    let origins = origins.into_iter().map(str::to_owned).collect();
+    let made = UrlRequests::create(state, origins);
+    let made = made.map_err(|error| refused(format!("the directory for URLs to open: {error}")))?;
+    Ok(Some(made))
 }
 
 /// Returns the rights that a typed command has by these presets, or else by those that the project names
@@ -329,10 +353,17 @@ impl ActivePresets {
         self.outside.services(plan)
     }
 
-    /// Returns `true` for a directory of the home directory's, or of shared state.
+    /// Returns the requests to open URLs.
+    pub(crate) fn urls(&self) -> Option<&UrlRequests> {
+        self.urls.as_ref()
+    }
+
+    /// Returns `true` for a directory of the home directory's, of shared state, or of requests.
     pub(crate) fn has_dir(&self, host: &Path) -> bool {
         let dirs = &self.home.dirs;
-        dirs.home.as_deref() == Some(host) || dirs.state.iter().any(|state| state.host == host)
+        dirs.home.as_deref() == Some(host)
+            || dirs.state.iter().any(|state| state.host == host)
+            || self.urls.as_ref().is_some_and(|urls| urls.dir() == host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is
@@ -392,6 +423,7 @@ impl ActivePresets {
             "home": self.home.dirs.home.as_ref().map(|home| home.display().to_string()),
             "state": shared.chain(copies).collect::<Vec<_>>(),
             "programs": texts(&self.programs),
+            "open_urls": self.urls.as_ref().map_or(&[][..], |urls| &urls.origins),
         })
     }
 

@@ -113,6 +113,20 @@ impl Policy {
         &self.network
     }
 
+    /// Checks a port that is published while the command runs.
+    ///
+    /// # Errors
+    /// The command cannot listen on it ([`PolicyBuilder::publish_port`]).
+    ///
+    /// ```
+    /// let policy = os_sandbox::Policy::builder().build()?;
+    /// assert!(policy.check_port(8080).is_ok() && policy.check_port(80).is_err());
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn check_port(&self, port: u16) -> Result<(), Error> {
+        self.network.check(&BTreeSet::from([port]))
+    }
+
     /// Returns the ports of the command's loopback that are published on the host's.
     #[must_use]
     pub fn published_ports(&self) -> &BTreeSet<u16> {

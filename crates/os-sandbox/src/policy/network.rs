@@ -301,7 +301,10 @@ impl NamedHosts {
 
     /// Returns `true` if the proxy has a listener on a port in the command's network.
     fn listens_on(&self, port: u16) -> bool {
-        self.ports.contains(&port) || self.addresses.iter().any(|address| address.port() == port)
+        Self::is_taken(port)
+            || self.ports.contains(&port)
+            || self.addresses.iter().any(|address| address.port() == port)
+            || self.services.contains(&port)
     }
 
     /// Returns the addresses.

@@ -4,8 +4,8 @@ use crate::keys::UNPROTECTABLE;
 use crate::syntax::key_table::key_table;
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{
-    BASE_URL, DATE, HEADER, HOST, KeyPattern, LINE, PLACEHOLDER, PRESET_NAME, PROGRAM, VARIABLE,
-    ValueShape,
+    BASE_URL, DATE, HEADER, HOST, HTTPS_ORIGIN, KeyPattern, LINE, PLACEHOLDER, PRESET_NAME,
+    PROGRAM, VARIABLE, ValueShape,
 };
 use crate::syntax::word::{ConfigWord, words};
 
@@ -66,6 +66,9 @@ key_table! {
         state: List(&Section(&PRESET_STATE)), default("[]");
         /// Hosts by group. `api` and `login` are reachable; the others only with `--host-group`.
         hosts: Section(&PRESET_HOSTS);
+        /// Origins whose URLs commands may open in your browser, such as those of a login:
+        /// `https://example.com`. Others are refused.
+        open_urls: List(&Like(&HTTPS_ORIGIN)), default("[]");
         /// Settings of your tools from which forge takes the hosts of package registries.
         registries: List(&Section(&REGISTRY)), default("[]");
         /// Environment variables.

@@ -35,6 +35,7 @@ pub struct Preset {
     programs: Vec<String>,
     state: Vec<PresetState>,
     hosts: Vec<PresetHost>,
+    open_urls: Vec<String>,
     registries: Vec<RegistrySetting>,
     keys: Vec<String>,
     pass: Vec<String>,

@@ -11,7 +11,7 @@ use crate::keys::{
     HOLDS, INNER_SANDBOX, PRESET, PRESET_CREDENTIAL, PRESET_ENV, PRESET_HOSTS, PRESET_IDENTITY,
     PRESET_STATE, REGISTRY, SeenName, StateMode, UNPROTECTABLE, VERIFIED,
 };
-use crate::preset::server_url::ServerUrl;
+use crate::preset::server_url::{ServerUrl, is_origin};
 use crate::preset::{
     HostGroup, Preset, PresetCredential, PresetHost, PresetState, RegistrySetting, VerifiedVersion,
 };
@@ -87,6 +87,7 @@ fn read(
         programs: programs(reports, &top),
         state: entries(reports, &top, "state", state),
         hosts: hosts(reports, &top),
+        open_urls: entries(reports, &top, "open_urls", origin),
         registries: entries(reports, &top, "registries", registry),
         keys,
         pass: of(reports, &env, "pass"),
@@ -320,6 +321,17 @@ fn hosts(reports: &mut Reports, top: &MappingFields<'_>) -> Vec<PresetHost> {
         }
     }
     read
+}
+
+fn origin(reports: &mut Reports, node: &YamlNode) -> Option<String> {
+    let text = line(reports, node, "open_urls")?;
+    if is_origin(&text) {
+        return Some(text);
+    }
+    let message = format!("`{text}` is not an https origin");
+    let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+    reports.add(bad.help("write `https://`, a host in lower case and maybe a port, and no path"));
+    None
 }
 
 fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {

@@ -82,6 +82,22 @@ impl ServerUrl {
     }
 }
 
+/// Returns `true` for `https://`, a host name in lower case and maybe a port. A name with other letters
+/// is in its ASCII form, as a browser shows it where it could be mistaken for another one.
+///
+/// ```
+/// use sandbox_config::is_origin;
+/// assert!(is_origin("https://login.example.com") && is_origin("https://example.com:8443"));
+/// assert!(!is_origin("https://example.com/") && !is_origin("http://example.com"));
+/// ```
+#[must_use]
+pub fn is_origin(text: &str) -> bool {
+    let rest = text.strip_prefix("https://");
+    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b':');
+    rest.is_some_and(|rest| !rest.ends_with(':') && rest.bytes().all(is_plain))
+        && ServerUrl::parse(text).is_ok_and(|url| url.port() > 0)
+}
+
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_https { "https" } else { "http" };

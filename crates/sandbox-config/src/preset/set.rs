@@ -183,6 +183,17 @@ impl PresetSet {
         set.map(|(name, value)| format!("{name}={value}"))
     }
 
+    /// Returns the origins whose URLs commands may open in the person's browser.
+    ///
+    /// ```
+    /// let set = sandbox_config::PresetLibrary::built_in().compose(&["codex".into()]).unwrap();
+    /// assert!(set.open_urls().eq(["https://auth.openai.com"]));
+    /// ```
+    pub fn open_urls(&self) -> impl Iterator<Item = &str> {
+        let origins = self.presets.iter().flat_map(|preset| &preset.open_urls);
+        origins.map(String::as_str)
+    }
+
     /// Returns the names of the host and of the user that commands see.
     ///
     /// ```
@@ -347,6 +358,7 @@ impl PresetSet {
             "programs": texts(&mut self.programs()),
             "state": state.collect::<Vec<_>>(),
             "hosts": serde_json::Map::from_iter(hosts),
+            "open_urls": texts(&mut self.open_urls()),
             "registries": registries.collect::<Vec<_>>(),
             "env": {
                 "keys": texts(&mut self.keys()),

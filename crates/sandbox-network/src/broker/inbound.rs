@@ -5,15 +5,19 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::admission::ListenerRole;
 use super::connect::Admission;
 use super::context::{ServiceContext, TrackedConnection};
 use super::record::{Protocol, Refusal};
-use super::tunnel;
+use super::{service, tunnel};
 
 /// Makes sockets in the network of a confined program.
 pub trait ConfinedSockets: fmt::Debug + Send + Sync {
@@ -40,6 +44,81 @@ pub struct InboundListener {
 pub(super) struct InboundPort {
     pub(super) port: u16,
     pub(super) sockets: Arc<dyn ConfinedSockets>,
+    /// Notified when a connection with bytes in both directions has ended.
+    pub(super) answered: Notify,
+}
+
+impl InboundPort {
+    pub(super) fn new(port: u16, sockets: Arc<dyn ConfinedSockets>) -> InboundPort {
+        InboundPort {
+            port,
+            sockets,
+            answered: Notify::new(),
+        }
+    }
+}
+
+/// The time for which listeners outside are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboundTime {
+    /// After this time they close in any case. Connections go on.
+    pub limit: Duration,
+    /// They close so long after a client got an answer and its connection ended.
+    pub after_answer: Duration,
+}
+
+/// Opens listeners outside while a service runs. It does not keep the service.
+#[derive(Clone, Debug)]
+pub struct InboundPorts(pub(super) Weak<ServiceContext>);
+
+impl InboundPorts {
+    /// Connects the clients of listeners, for some time at most, with one port of the program.
+    ///
+    /// # Errors
+    /// The service has ended, or a listener cannot be registered with the broker's threads.
+    pub fn open(
+        &self,
+        listeners: Vec<std::net::TcpListener>,
+        port: u16,
+        sockets: Arc<dyn ConfinedSockets>,
+        time: InboundTime,
+    ) -> io::Result<()> {
+        let ended = || io::Error::other("the program has ended");
+        let state = self.0.upgrade().ok_or_else(ended)?;
+        let target = Arc::new(InboundPort::new(port, sockets));
+        let _entered = state.handle().enter();
+        let registered = listeners.into_iter().map(|listener| {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        });
+        let registered: Vec<TcpListener> = registered.collect::<io::Result<_>>()?;
+        state.spawn(accept_for(Arc::clone(&state), registered, target, time));
+        Ok(())
+    }
+}
+
+/// Accepts clients of all listeners until their time is over or the service ends.
+async fn accept_for(
+    state: Arc<ServiceContext>,
+    listeners: Vec<TcpListener>,
+    target: Arc<InboundPort>,
+    time: InboundTime,
+) {
+    let role = ListenerRole::Inbound(Arc::clone(&target));
+    let all = listeners.into_iter();
+    let mut accepting = JoinSet::new();
+    for listener in all {
+        accepting.spawn(service::accept(Arc::clone(&state), listener, role.clone()));
+    }
+    tokio::select! {
+        () = state.stopped() => {}
+        () = tokio::time::sleep(time.limit) => {}
+        () = async {
+            target.answered.notified().await;
+            tokio::time::sleep(time.after_answer).await;
+        } => {}
+    }
+    accepting.shutdown().await;
 }
 
 /// Connects a client. One that cannot be connected sees a reset at once.
@@ -63,6 +142,9 @@ pub(super) async fn serve(
             connection.record.address = server.peer_addr().ok().map(|peer| peer.ip());
             connection.open();
             tunnel::run_inbound(state, &client, &server, &connection.counters).await;
+            if connection.counters.sent() > 0 && connection.counters.received() > 0 {
+                target.answered.notify_one();
+            }
         }
         Err(reason) => {
             connection.refuse(reason);

@@ -11,7 +11,7 @@ use super::admission::{ListenerRole, admit};
 use super::ask::{AskHost, Questions};
 use super::context::ServiceContext;
 use super::credential::CredentialListener;
-use super::inbound::{InboundListener, InboundPort};
+use super::inbound::{InboundListener, InboundPort, InboundPorts};
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
 use super::{BrokerRuntime, names, resolver};
@@ -93,6 +93,12 @@ impl BrokerService {
         self.state.id
     }
 
+    /// Returns the way to open listeners outside while the service runs.
+    #[must_use]
+    pub fn inbound_ports(&self) -> InboundPorts {
+        InboundPorts(Arc::downgrade(&self.state))
+    }
+
     /// Ends the service and returns its records.
     ///
     /// Connections whose client has closed its side end at once; others have a fraction of a second
@@ -159,8 +165,7 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
             .map(move |listener| tcp(listener, role.clone()))
     };
     let inbound = listeners.inbound.into_iter().map(|one| {
-        let (port, sockets) = (one.port, one.sockets);
-        let target = Arc::new(InboundPort { port, sockets });
+        let target = Arc::new(InboundPort::new(one.port, one.sockets));
         tcp(one.listener, ListenerRole::Inbound(target))
     });
     let all = of_role(listeners.resolver_tcp, ListenerRole::Resolver)
@@ -177,7 +182,7 @@ fn register(listeners: Listeners) -> io::Result<Registered> {
 }
 
 /// Accepts connections until the service ends.
-async fn accept(state: Arc<ServiceContext>, listener: TcpListener, role: ListenerRole) {
+pub(super) async fn accept(state: Arc<ServiceContext>, listener: TcpListener, role: ListenerRole) {
     loop {
         let accepted = tokio::select! {
             () = state.stopped() => return,

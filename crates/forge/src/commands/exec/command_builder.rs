@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use forge_tools::NamedHostProxy;
+use forge_tools::{BriefPorts, NamedHostProxy};
 use os_sandbox::{Command, Directories, Plan, Policy, ReportLevel, Session, Stdio};
 
 use super::ask_hosts::CommandHostQuestions;
@@ -23,6 +23,8 @@ pub(super) struct CommandBuilder<'a> {
     /// `None`: hosts that no rule names are refused.
     pub(super) questions: Option<&'a CommandHostQuestions>,
     pub(super) presets: Option<&'a ActivePresets>,
+    /// The ports of logins.
+    pub(super) ports: BriefPorts,
 }
 
 impl CommandBuilder<'_> {
@@ -72,7 +74,8 @@ impl CommandBuilder<'_> {
             .committer
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value));
-        let variables = variables.iter().chain(&placeholders);
+        let of_opener = self.opener_variables(plan);
+        let variables = variables.iter().chain(&placeholders).chain(&of_opener);
         let command = variables.fold(command, |command, (name, value)| command.env(name, value));
         match self.args.timeout {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
@@ -89,13 +92,33 @@ impl CommandBuilder<'_> {
     ) -> Command {
         let asker = self.questions.map(CommandHostQuestions::asker);
         let credentials = keys.map(KeyServices::credentials).unwrap_or_default();
-        if asker.is_none() && credentials.is_empty() {
+        let urls = self.presets.and_then(ActivePresets::urls);
+        let ports = urls.filter(|_| plan.can_publish_ports());
+        let ports = ports.map(|_| self.ports.clone());
+        if asker.is_none() && credentials.is_empty() && ports.is_none() {
             return command;
         }
-        match NamedHostProxy::new(plan) {
-            Some(proxy) => command.host_proxy(proxy.for_command(asker, credentials)),
+        let none = || ports.is_some().then(NamedHostProxy::without_hosts);
+        match NamedHostProxy::new(plan).or_else(none) {
+            Some(proxy) => command.host_proxy(proxy.for_command(asker, credentials, ports)),
             None => command,
         }
+    }
+
+    /// Returns the variables by which programs find the opener of URLs.
+    fn opener_variables(&self, plan: &Plan) -> Vec<(String, String)> {
+        let Some(urls) = self.presets.and_then(ActivePresets::urls) else {
+            return Vec::new();
+        };
+        let variables = plan.policy().environment().variables();
+        let path = variables.get(OsStr::new("PATH"));
+        let path = path.map_or("/usr/bin:/bin".into(), |path| path.to_string_lossy());
+        let dir = urls.dir().display();
+        let opener = urls.opener().display().to_string();
+        vec![
+            ("PATH".to_owned(), format!("{dir}:{path}")),
+            ("BROWSER".to_owned(), opener),
+        ]
     }
 }
 

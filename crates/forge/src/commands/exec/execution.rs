@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use forge_runtime::describe_parent_proxy;
+use forge_tools::BriefPorts;
 use os_sandbox::{Child, Error, ErrorKind, Plan};
 
 use super::ask_hosts::CommandHostQuestions;
@@ -13,6 +14,7 @@ use super::exec_log::{ExecLog, ExecOutcome};
 use super::identity::CommitterQuestion;
 use super::json_report::{CapturedOutput, as_json, as_text, report};
 use super::missing::MissingProgram;
+use super::open_urls::UrlOpener;
 use super::receipt::Receipt;
 use super::site::LocalContext;
 use super::{caller_directory, outside_repository, signals};
@@ -84,6 +86,7 @@ fn run_it(
         directory: of.directory.clone(),
         questions,
         presets,
+        ports: BriefPorts::default(),
     };
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
@@ -129,10 +132,21 @@ fn run_it(
         receipt.write(text(&child))?;
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
+    let urls = presets.and_then(ActivePresets::urls).zip(kept.as_ref());
+    let opener = urls.map(|(urls, log)| {
+        let ports = command.ports.clone();
+        UrlOpener::start(urls, ports, &plan, log.recorder(), ambient, quiet)
+    });
+    let opener = opener.transpose()?;
     let started = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(plan.policy().limits());
     let (ended, withheld) = wait(&mut child, global.json.then_some(&mut printed), held)?;
     withheld
+        .filter(|_| !quiet)
+        .into_iter()
+        .for_each(stderr::print);
+    let opened = opener.and_then(UrlOpener::finish);
+    opened
         .filter(|_| !quiet)
         .into_iter()
         .for_each(stderr::print);

@@ -242,6 +242,14 @@ fn not_reviewed_there() -> CliError {
 /// those of the person's rules.
 fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets>) -> ExtraDirs {
     let mut dirs = presets.map_or_else(ExtraDirs::default, |presets| presets.dirs().clone());
+    if let Some(urls) = presets.and_then(ActivePresets::urls) {
+        dirs.state.push(SharedState {
+            host: urls.dir().to_owned(),
+            writable: true,
+            executable: true,
+            protect: Vec::new(),
+        });
+    }
     // The directories of a worker are those that it holds.
     let own = match args.worker {
         Some(_) => &[],

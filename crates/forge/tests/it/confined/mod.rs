@@ -19,6 +19,7 @@ mod isolation;
 mod kept_homes;
 mod keys;
 mod limits;
+mod logins;
 mod mcp;
 mod outside_keys;
 mod own_path;

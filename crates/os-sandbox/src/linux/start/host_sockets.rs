@@ -9,7 +9,7 @@ use super::message::LauncherMessage;
 use super::published_ports::{PortListeners, RequestedSockets};
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
-use crate::host_proxy::{HostProxy, ProxySession, ProxySockets};
+use crate::host_proxy::{CommandSockets, HostProxy, ProxySession, ProxySockets};
 use crate::policy::NamedHosts;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::collections::BTreeSet;
@@ -18,6 +18,7 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// The addresses of the resolver. Programs without a resolv.conf ask the second one (resolver(3)).
 const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALHOST];
@@ -26,6 +27,8 @@ const RESOLVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::LOCALH
 pub(super) struct HostSockets<'a> {
     source: SocketSource,
     listeners: PortListeners,
+    /// The proxy publishes ports while the command runs.
+    later: bool,
     /// `None` of checks, which make no connection to a host.
     proxy: Option<&'a dyn HostProxy>,
 }
@@ -75,7 +78,9 @@ impl<'a> HostSockets<'a> {
         // Checks get no clients.
         let ports = plan.published_ports().filter(|_| !checks).collect();
         let listeners = PortListeners::listen(ports)?;
-        if hosts.is_none() && listeners.is_empty() {
+        let later = !checks && plan.can_publish_ports();
+        let later = later && command.proxy().is_some_and(HostProxy::publishes_later);
+        if hosts.is_none() && listeners.is_empty() && !later {
             return Ok(None);
         }
         let proxy = match checks {
@@ -85,13 +90,15 @@ impl<'a> HostSockets<'a> {
         let (source, channel) = match hosts.filter(|_| plan.needs_proxy_variables()) {
             Some(hosts) => (SocketSource::Loopback(LoopbackProxy::listen(hosts)?), None),
             None => {
-                let (sockets, channel) = NamespaceSockets::start(hosts, !listeners.is_empty())?;
+                let (sockets, channel) =
+                    NamespaceSockets::start(hosts, later || !listeners.is_empty())?;
                 (SocketSource::Namespace(sockets), Some(channel))
             }
         };
         let sockets = HostSockets {
             source,
             listeners,
+            later,
             proxy,
         };
         Ok(Some((sockets, channel)))
@@ -108,7 +115,7 @@ impl<'a> HostSockets<'a> {
     /// Waits for the sockets and has the proxy serve them.
     pub(super) fn serve(self) -> Result<Option<Box<dyn ProxySession>>, Error> {
         let sockets = match self.source {
-            SocketSource::Namespace(mut made) if self.listeners.is_empty() => {
+            SocketSource::Namespace(mut made) if !made.stays => {
                 let sockets = made.receive_all()?;
                 made.launched
                     .process
@@ -118,8 +125,9 @@ impl<'a> HostSockets<'a> {
             }
             SocketSource::Namespace(mut made) => {
                 let mut sockets = made.receive_all()?;
-                let requested = RequestedSockets::new(made);
-                sockets.published = self.listeners.into_published(requested);
+                let requested: Arc<dyn CommandSockets> = Arc::new(RequestedSockets::new(made));
+                sockets.published = self.listeners.into_published(&requested);
+                sockets.on_request = self.later.then_some(requested);
                 sockets
             }
             SocketSource::Loopback(proxy) => proxy.into_sockets(),

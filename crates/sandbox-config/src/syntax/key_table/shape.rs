@@ -112,6 +112,8 @@ string_patterns! {
         "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$", "ollama", "scripted";
     BASE_URL = "a URL with a host, without a password, `?` and `#`",
         r"^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~%/+:=@-]*)?$", "https://api.example.com/v1", "api.example.com";
+    HTTPS_ORIGIN = "an https origin: `https://`, a host, and maybe a port",
+        r"^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$", "https://example.com", "http://example.com/";
     HEADER = "a header's name, in lower case", "^[a-z0-9-]{1,64}$", "x-api-key", "X-Api-Key: 1";
     PLACEHOLDER = "8 to 256 letters, digits, `_`, `-` and `.`",
         "^[A-Za-z0-9_.-]{8,256}$", "sk-placeholder", "sk";

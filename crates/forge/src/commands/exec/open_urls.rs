@@ -1,0 +1,226 @@
+//! URLs that a command opens in the person's browser, and the port at which a login answers it.
+
+mod browser;
+mod request;
+
+use std::collections::BTreeMap;
+use std::io::{PipeReader, PipeWriter, Read as _};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forge_tools::audit::{EventKind, PolicyEvent};
+use forge_tools::{BriefPorts, CallRecord, DecisionRecord, Recorder, Verdict, VerdictReason};
+use os_sandbox::{Network, Plan};
+use rustix::event::{PollFd, PollFlags, poll};
+use sandbox_names::hex;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::ambient::Ambient;
+use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape;
+use crate::output::stderr;
+use crate::setup::presets::UrlRequests;
+use request::{Lines, UrlRequest};
+
+/// Bound on the requests of one command that are judged. Further ones are refused and counted.
+const MAX_REQUESTS: u32 = 20;
+/// Bound on the reads after the end of the command: as much as a pipe holds.
+const READS_AFTER_END: u32 = 16;
+
+/// Judges the requests of one command until this is finished.
+pub(super) struct UrlOpener {
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<BTreeMap<&'static str, u32>>>,
+}
+
+impl UrlOpener {
+    pub(super) fn start(
+        requests: &UrlRequests,
+        ports: BriefPorts,
+        plan: &Plan,
+        recorder: Arc<dyn Recorder>,
+        ambient: &Ambient,
+        quiet: bool,
+    ) -> Result<UrlOpener, CliError> {
+        let failed = |error: std::io::Error| {
+            let text = format!("the opener of URLs: {error}");
+            CliError::new(ExitKind::ExecRefused, "preset", text)
+        };
+        let judge = Judge {
+            origins: requests.origins.clone(),
+            browser: ambient.var("BROWSER").map(Into::into),
+            plan: plan.clone(),
+            ports,
+            recorder,
+            quiet,
+            done: BTreeMap::new(),
+        };
+        let fifo = requests.reader().map_err(failed)?;
+        let (stopped, stop) = std::io::pipe().map_err(failed)?;
+        let thread = std::thread::Builder::new()
+            .name("open-urls".to_owned())
+            .spawn(move || judge.run(fifo, &stopped))
+            .map_err(failed)?;
+        Ok(UrlOpener {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Judges no more requests. Returns a line about those that were made.
+    pub(super) fn finish(mut self) -> Option<String> {
+        self.stop = None;
+        let done = self.thread.take()?.join().ok()?;
+        let parts = done.iter().map(|(word, count)| format!("{count} {word}"));
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("URLs for your browser: {}", parts.join(", ")))
+    }
+}
+
+struct Judge {
+    origins: Vec<String>,
+    browser: Option<std::ffi::OsString>,
+    plan: Plan,
+    ports: BriefPorts,
+    recorder: Arc<dyn Recorder>,
+    quiet: bool,
+    done: BTreeMap<&'static str, u32>,
+}
+
+impl Judge {
+    fn run(mut self, mut fifo: std::fs::File, stopped: &PipeReader) -> BTreeMap<&'static str, u32> {
+        let mut lines = Lines::default();
+        let mut buffer = [0; 4096];
+        let mut left = READS_AFTER_END;
+        while left > 0 {
+            let mut both = [
+                PollFd::new(&fifo, PollFlags::IN),
+                PollFd::new(stopped, PollFlags::IN),
+            ];
+            match poll(&mut both, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return self.done,
+                Ok(_) => {}
+            }
+            let has_ended = !both[1].revents().is_empty();
+            if has_ended && both[0].revents().is_empty() {
+                return self.done;
+            }
+            left -= u32::from(has_ended);
+            match fifo.read(&mut buffer) {
+                Ok(count) => {
+                    for line in lines.push(&buffer[..count]) {
+                        self.judge(&line);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return self.done,
+            }
+        }
+        self.done
+    }
+
+    fn judge(&mut self, line: &[u8]) {
+        let judged: u32 = self.done.values().sum();
+        if judged >= MAX_REQUESTS {
+            if judged == MAX_REQUESTS {
+                self.tell(&format!(
+                    "the command asked to open more than {MAX_REQUESTS} URLs: all further ones are refused"
+                ));
+            }
+            *self.done.entry("refused").or_default() += 1;
+            return;
+        }
+        let read = UrlRequest::read(line, &self.origins);
+        let origin = read.as_ref().map(|request| request.origin.clone());
+        let origin = origin.unwrap_or_else(|refusal| refusal.origin.clone().unwrap_or_default());
+        let opened = read.map_err(|refusal| refusal.why);
+        let opened = opened.and_then(|request| self.open(&request));
+        // A request that cannot be recorded has been told all the same.
+        let recorded = self.record(&origin, opened.as_ref().err());
+        let (word, told) = match &opened {
+            Ok(()) => (
+                "opened",
+                format!("opened a URL of {origin} in your browser"),
+            ),
+            Err(why) => ("refused", format!("no URL is opened: {why}")),
+        };
+        self.tell(&told);
+        if let Err(error) = recorded {
+            self.tell(&format!("warning: this is not in the log: {error}"));
+        }
+        *self.done.entry(word).or_default() += 1;
+    }
+
+    fn open(&self, request: &UrlRequest) -> Result<(), String> {
+        if let Some(port) = request.callback {
+            self.publish(port)?;
+        }
+        browser::open(self.browser.as_deref(), &request.url)
+            .map_err(|error| format!("no browser starts: {error}; set BROWSER to one"))
+    }
+
+    /// Publishes the port of a login's answer. Without it the answer, which holds a secret, could
+    /// reach another program.
+    fn publish(&self, port: u16) -> Result<(), String> {
+        if matches!(self.plan.policy().network(), Network::Unrestricted)
+            || self.plan.published_ports().any(|known| known == port)
+        {
+            return Ok(());
+        }
+        if !self.plan.can_publish_ports() {
+            return Err(format!(
+                "the login answers on port {port}, which only namespaces and bubblewrap can open"
+            ));
+        }
+        let fits = self.plan.policy().check_port(port);
+        let published = fits.and_then(|()| self.ports.publish(port));
+        published.map_err(|error| error.to_string())
+    }
+
+    fn tell(&self, line: &str) {
+        if !self.quiet {
+            stderr::print(escape(line));
+        }
+    }
+
+    fn record(&self, origin: &str, why: Option<&String>) -> std::io::Result<()> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let at_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+        let reason = why.map_or("open_urls names the origin", String::as_str);
+        let mut record = CallRecord {
+            call: None,
+            at_ms,
+            workers: Vec::new(),
+            tool: "open_url".to_owned(),
+            arguments: json!({ "origin": origin }),
+            intents: vec![format!("open a URL of {origin}")],
+            decision: DecisionRecord {
+                verdict: Some(match why {
+                    None => Verdict::Allow,
+                    Some(_) => Verdict::Block,
+                }),
+                reasons: vec![VerdictReason::new(reason)],
+                runner: None,
+                answer: None,
+                by: None,
+            },
+            runner: "none",
+            ok: why.is_none(),
+            code: why.map(|_| "DENIED".to_owned()),
+            content_bytes: 0,
+            content_sha256: hex(Sha256::digest([])),
+            duration_us: 0,
+            enforcement: None,
+            artifacts: Vec::new(),
+            events: why
+                .map(|why| PolicyEvent::new(EventKind::Denied, why))
+                .into_iter()
+                .collect(),
+        };
+        record.call = self.recorder.decided(&record.asked())?;
+        self.recorder.record(&record)
+    }
+}

@@ -1,0 +1,66 @@
+//! The directory through which a command asks to open URLs: programs that write a line, and the FIFO
+//! that they write to.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::Mode;
+use rustix::fs::OFlags;
+use tempfile::TempDir;
+
+/// A line of at most this many bytes is written as a whole (`PIPE_BUF` is 512 at least).
+const OPENER: &str = "#!/bin/sh
+# Asks forge to open a URL in the person's browser.
+[ $# -eq 1 ] || { echo \"usage: ${0##*/} URL\" >&2; exit 2; }
+printf '%s\\n' \"$1\" > \"${0%/*}/requests\"
+";
+
+/// The names by which programs call the opener of a desktop.
+const NAMES: [&str; 3] = ["xdg-open", "sensible-browser", "www-browser"];
+
+/// The requests of one command, and the origins whose URLs it may open.
+#[derive(Debug)]
+pub(crate) struct UrlRequests {
+    pub(crate) origins: Vec<String>,
+    dir: TempDir,
+    fifo: File,
+}
+
+impl UrlRequests {
+    /// Makes the directory below `state`, which has no links.
+    pub(super) fn create(state: &Path, origins: Vec<String>) -> io::Result<UrlRequests> {
+        let dir = tempfile::Builder::new()
+            .prefix("open-urls-")
+            .tempdir_in(state.canonicalize()?)?;
+        for name in NAMES {
+            let file = dir.path().join(name);
+            std::fs::write(&file, OPENER)?;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o700))?;
+        }
+        let requests = dir.path().join("requests");
+        nix::unistd::mkfifo(&requests, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        // Opened before the command can put something else there. With a writer of ours it has no end.
+        let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+        let fifo = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(&requests)?;
+        Ok(UrlRequests { origins, dir, fifo })
+    }
+
+    pub(crate) fn reader(&self) -> io::Result<File> {
+        self.fifo.try_clone()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Returns the opener.
+    pub(crate) fn opener(&self) -> PathBuf {
+        self.dir().join(NAMES[0])
+    }
+}
