@@ -272,7 +272,7 @@ struct WorkerSetup<'a> {
 }
 
 impl WorkerSetup<'_> {
-    /// Plans the confinement on this host, if there is anything to confine.
+    /// Plans the confinement on this host.
     fn plan(
         &self,
         isolation: &Isolation,

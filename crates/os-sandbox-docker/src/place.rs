@@ -90,7 +90,7 @@ impl Private {
         Ok(made)
     }
 
-    /// Returns a directory for files, which is made if there is none yet.
+    /// Returns a directory for files, which is made at the first call.
     fn directory(&mut self) -> Result<PathBuf, Error> {
         let scratch = match self.scratch.take() {
             Some(scratch) => scratch,

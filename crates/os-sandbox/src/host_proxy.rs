@@ -42,7 +42,7 @@ pub trait ProxySession: fmt::Debug + Send + Sync {
 }
 
 /// The sockets on which a command's connections arrive. They are in its network namespace. Where it
-/// has none, there is one listener on the host's loopback, and other programs can connect to it too:
+/// has none, one listener is on the host's loopback, and other programs can connect to it too:
 /// it comes with a password.
 #[derive(Debug, Default)]
 #[non_exhaustive]

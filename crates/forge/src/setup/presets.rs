@@ -589,7 +589,7 @@ impl<'a> ShareRequest<'a> {
         hex(hash.finalize())
     }
 
-    /// Returns the recorded answer; no if there is nothing to share or no place for answers.
+    /// Returns the recorded answer; no without anything to share or a place for answers.
     fn recorded(
         &self,
         ambient: &Ambient,

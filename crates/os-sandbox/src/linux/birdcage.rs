@@ -94,7 +94,7 @@ fn setup(shown: VisiblePaths, host_network: bool) -> Result<BirdcageSetup, Error
     };
     let mut pins = Vec::new();
     for (path, (access, identity)) in shown {
-        // There is nothing less than reading.
+        // Nothing is less than reading.
         job.exceptions.push((Right::Read, path.clone()));
         for (part, right) in [
             (Access::WRITE, Right::Write),

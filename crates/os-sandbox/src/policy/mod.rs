@@ -343,7 +343,7 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// There is no such mount, or it cannot be an overlay.
+    /// The mount does not exist, or cannot be an overlay.
     pub fn with_overlay(
         mut self,
         shown_at: &str,

@@ -10,6 +10,7 @@
 use super::super::below;
 use super::super::guards::names::{GuardedPath, ScanResult};
 use super::super::host_mount::{HostMount, identity};
+use super::inside_paths::dest;
 use crate::access::Access;
 use crate::key_files::content_of;
 use nix::errno::Errno;
@@ -86,10 +87,10 @@ impl AbsentNames {
     }
 
     fn add(&mut self, mount: &HostMount, below: &Path) {
-        self.names.insert(super::root::dest(&mount.inside, below));
+        self.names.insert(dest(&mount.inside, below));
     }
 
-    /// Adds the files that a repository does not track, if there are any.
+    /// Adds the untracked files of a repository.
     fn add_repository(&mut self, mount: &HostMount, top: &Path, hidden: &[&GuardedPath]) {
         let Some(untracked) = untracked(mount, top, hidden) else {
             return;
@@ -165,7 +166,7 @@ fn list_with(mount: &HostMount, top: &Path, hidden: &[&GuardedPath]) -> Option<I
     patterns.sort();
     text.push_str(&patterns.concat());
     Some(IgnoreList {
-        at: super::root::dest(&mount.inside, &below),
+        at: dest(&mount.inside, &below),
         identity,
         text,
     })

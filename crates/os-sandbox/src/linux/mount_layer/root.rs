@@ -14,7 +14,7 @@ use super::super::host_mount::{HostMount, KnownDir};
 use super::super::start::message::Pin;
 use super::super::wire;
 use super::absent::{AbsentNames, IgnoreList};
-use super::inside_paths::{HOME, TMP};
+use super::inside_paths::{HOME, TMP, dest};
 use crate::access::Access;
 use crate::error::Error;
 use crate::policy::{BROAD, ETC, Mount, MountPlacement, PROGRAMS, Policy, System};
@@ -22,7 +22,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Size above which a file of the system is mounted, not copied.
@@ -748,11 +748,4 @@ pub(crate) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
         .filter(|mount| host.starts_with(&mount.host))
         .max_by_key(|mount| mount.host.as_os_str().len())
         .map_or(Access::NONE, |mount| mount.access)
-}
-
-pub(super) fn dest(inside: &str, rest: &Path) -> Vec<u8> {
-    let mut out = inside.as_bytes().to_vec();
-    out.push(b'/');
-    out.extend_from_slice(rest.as_os_str().as_bytes());
-    out
 }
