@@ -19,7 +19,7 @@ const COMMANDS: [&str; 12] = [
     "tar -cf \"$TMPDIR/all.tar\" . && ! grep -a SECRET \"$TMPDIR/all.tar\"",
     "grep -r text . > \"$TMPDIR/found\"",
     "test -z \"$(find . -type f -not -path './.git/*' -exec grep -l SECRET {} + 2>/dev/null)\"",
-    "du -s . && ls -laR . && chmod -R u+w .",
+    "du -s . && ls -laR .",
     "test -z \"$(git status --porcelain)\"",
     "git add -A && test -z \"$(git diff --cached --name-only)\"",
     "echo more >> file && git commit -qam more && git show --stat --format= | grep -q file",
