@@ -6,8 +6,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-
 use crate::error::{Error, ErrorKind};
 
 /// A proxy that decides about the connections of commands and makes them
@@ -112,8 +110,11 @@ pub fn listen_on_loopback(port: u16) -> Result<Vec<TcpListener>, Error> {
 }
 
 fn is_without_ipv6(ip: IpAddr, error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    ip.is_ipv6() && matches!(errno, Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT))
+    /// EAFNOSUPPORT of Linux and of macOS.
+    const NO_FAMILY: [i32; 2] = [97, 47];
+    let errno = error.raw_os_error();
+    let has_none = errno.is_some_and(|errno| NO_FAMILY.contains(&errno));
+    ip.is_ipv6() && (has_none || error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
 /// Makes sockets in a command's network namespace, from outside and for as long as the command runs.
