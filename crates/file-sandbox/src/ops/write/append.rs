@@ -15,7 +15,7 @@ use crate::path::SandboxPath;
 use crate::resolve::check_size;
 use crate::resolve::content_rules::is_key;
 use crate::resolve::location::MountLocation;
-use crate::resolve::path_walk::{FinalLink, Lookup};
+use crate::resolve::path_walk::Lookup;
 use crate::resolve::refusals::not_found;
 use crate::sandbox::FileSandbox;
 use crate::text::line_endings::with_endings;
@@ -158,13 +158,7 @@ impl FileSandbox {
         options: &AppendOptions,
     ) -> Result<AppendOutcome, Error> {
         let verb = Verb::Append;
-        let location = self
-            .locate_for_change(path, FinalLink::Follow, verb)
-            .await?;
-        let old = self.check_file_target(path, &location, verb)?;
-        if old.is_some() && options.create_new {
-            return Err(Error::new(path.asked(), ErrorReason::Exists));
-        }
+        let (location, old) = self.locate_file(path, options.create_new, verb).await?;
         let (_lock, old) = self
             .lock_unless(options.preview, (path, &location), verb, old)
             .await?;

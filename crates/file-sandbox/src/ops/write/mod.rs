@@ -134,13 +134,7 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         block_on_ready(async {
             let verb = Verb::Write;
-            let location = self
-                .locate_for_change(path, FinalLink::Follow, verb)
-                .await?;
-            let old = self.check_file_target(path, &location, verb)?;
-            if old.is_some() && options.create_new {
-                return Err(Error::new(path.asked(), ErrorReason::Exists));
-            }
+            let (location, old) = self.locate_file(path, options.create_new, verb).await?;
             self.check_match(path, &location, old, options.if_match, verb)
                 .await
         })
@@ -163,13 +157,7 @@ impl FileSandbox {
         options: &WriteOptions,
     ) -> Result<WriteOutcome, Error> {
         let verb = Verb::Write;
-        let location = self
-            .locate_for_change(path, FinalLink::Follow, verb)
-            .await?;
-        let old = self.check_file_target(path, &location, verb)?;
-        if old.is_some() && options.create_new {
-            return Err(Error::new(path.asked(), ErrorReason::Exists));
-        }
+        let (location, old) = self.locate_file(path, options.create_new, verb).await?;
         check_size(path, location.mount, verb, bytes.len() as u64)?;
         let hold = self.lock_target(path, &location, verb, old).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
@@ -202,6 +190,23 @@ impl FileSandbox {
             }
         }
         Ok(written)
+    }
+
+    /// Finds and checks the place of a file to write. Returns the metadata of the existing file.
+    pub(crate) async fn locate_file(
+        &self,
+        path: &SandboxPath,
+        create_new: bool,
+        verb: Verb,
+    ) -> Result<(MountLocation<'_>, Option<FileMeta>), Error> {
+        let location = self
+            .locate_for_change(path, FinalLink::Follow, verb)
+            .await?;
+        let old = self.check_file_target(path, &location, verb)?;
+        if old.is_some() && create_new {
+            return Err(Error::new(path.asked(), ErrorReason::Exists));
+        }
+        Ok((location, old))
     }
 
     /// Checks the path of a file to write. Returns the metadata of the existing file.
