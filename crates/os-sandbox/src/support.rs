@@ -679,7 +679,5 @@ impl<T> Availability<T> {
 }
 
 /// No broker process outside connects sockets for a command under birdcage or an engine.
-static NOT_OFFERED: LazyLock<Availability<()>> = LazyLock::new(|| Availability::Missing {
-    reason: "not offered under this mechanism".to_owned(),
-    how: String::new(),
-});
+static NOT_OFFERED: LazyLock<Availability<()>> =
+    LazyLock::new(|| Availability::missing("not offered under this mechanism", ""));
