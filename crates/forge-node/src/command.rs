@@ -201,9 +201,7 @@ impl NodeClient {
                 (false, CommandStdin::Nothing) => WireInput::Nothing,
                 (false, CommandStdin::StatusSocket) => WireInput::Said,
             },
-            timeout_ms: start
-                .timeout
-                .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            timeout_ms: start.timeout.map(forge_tools::millis),
             directory: start.directory,
             line: start.line,
         };

@@ -149,7 +149,7 @@ async fn serve_reading(
     let ending = EndAll(Arc::clone(&shared));
     let mut tasks = JoinSet::new();
     let served = calls(&mut reader, &mut decoder, &shared, &mut tasks, |stats| {
-        stats.uptime_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        stats.uptime_ms = forge_tools::millis(began.elapsed());
         if let Some(group) = &inside.control_group {
             usage::fill(stats, group);
         }

@@ -137,8 +137,7 @@ mod milliseconds {
         time: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-            .serialize(to)
+        time.map(forge_tools::millis).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
+use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, millis};
 use sandbox_config::RunLimits;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -183,10 +183,9 @@ impl WorkerBudget {
 
     /// Returns the time since its start.
     pub(crate) fn time(&self) -> ElapsedTime {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         ElapsedTime {
-            wall_ms: ms(self.wall()),
-            working_ms: ms(self.working()),
+            wall_ms: millis(self.wall()),
+            working_ms: millis(self.working()),
         }
     }
 

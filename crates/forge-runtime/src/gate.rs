@@ -118,15 +118,7 @@ impl GrantGate {
     /// Judges a call of a worker: a rule for the worker, for the tool that names it or for the risk,
     /// else the caller's delegation list, which names it.
     fn delegation_axis(&self, request: &GateRequest<'_>, risk: sandbox_config::Risk) -> Judgement {
-        let workers = request.intents.iter().filter_map(|intent| match intent {
-            Intent::Delegate(name) => Some(name.as_str()),
-            Intent::Read(_)
-            | Intent::ReadBelow(_)
-            | Intent::Write(_)
-            | Intent::Delete(_)
-            | Intent::CreateDir(_)
-            | Intent::Execute(_) => None,
-        });
+        let workers = request.intents.iter().filter_map(Intent::delegate);
         let has_rule = self.grant.approval().for_tool(request.tool).is_some();
         let tool = has_rule.then_some(request.tool);
         let names = workers.chain(tool);
@@ -243,16 +235,7 @@ impl GrantGate {
     /// Returns `true` if blocking rules exist and the command line hides commands from them.
     fn could_be_blocked(&self, request: &GateRequest<'_>) -> bool {
         let mut rules = self.grant.shell().into_iter().flat_map(ShellRules::rules);
-        let hides = |intent: &Intent| match intent {
-            Intent::Execute(line) => line.has_hidden_commands(),
-            Intent::Read(_)
-            | Intent::ReadBelow(_)
-            | Intent::Write(_)
-            | Intent::Delete(_)
-            | Intent::CreateDir(_)
-            | Intent::Delegate(_) => false,
-        };
-        request.intents.iter().any(hides)
+        commands_of(request).any(CommandLine::has_hidden_commands)
             && rules.any(|(_, verdict, _)| verdict == sandbox_config::Verdict::Block)
     }
 
@@ -421,23 +404,13 @@ impl GrantGate {
 /// Returns `true` if the request calls a worker. Such a call runs nothing by itself: the calls of
 /// the worker are placed one by one.
 fn delegates(request: &GateRequest<'_>) -> bool {
-    request
-        .intents
-        .iter()
-        .any(|intent| matches!(intent, Intent::Delegate(_)))
+    let mut intents = request.intents.iter();
+    intents.any(|intent| intent.delegate().is_some())
 }
 
 /// Returns the command lines that a call would run.
 fn commands_of<'r>(request: &'r GateRequest<'_>) -> impl Iterator<Item = &'r CommandLine> {
-    request.intents.iter().filter_map(|intent| match intent {
-        Intent::Execute(line) => Some(line),
-        Intent::Read(_)
-        | Intent::ReadBelow(_)
-        | Intent::Write(_)
-        | Intent::Delete(_)
-        | Intent::CreateDir(_)
-        | Intent::Delegate(_) => None,
-    })
+    request.intents.iter().filter_map(Intent::command_line)
 }
 
 /// Returns `true` if no rule names one of the line's commands, so that the default applies.

@@ -319,16 +319,7 @@ impl RunOutcome {
             RunOutcome::CostLimit { .. } => Some("limits.max_cost_usd"),
             RunOutcome::Repeated { .. } => Some("limits.repeat_calls"),
             RunOutcome::CallLimit { .. } => Some("limits.max_tool_calls"),
-            RunOutcome::ContextFull { .. }
-            | RunOutcome::SchemaMismatch { .. }
-            | RunOutcome::Cancelled
-            | RunOutcome::Answered { .. }
-            | RunOutcome::Refused { .. }
-            | RunOutcome::MaxTokens
-            | RunOutcome::ModelFailed { .. }
-            | RunOutcome::WrongModel { .. }
-            | RunOutcome::NoPrices { .. }
-            | RunOutcome::SetupFailed { .. } => None,
+            _ => None,
         }
     }
 }

@@ -88,9 +88,7 @@ impl RetryingModel {
                 return;
             };
             let since = failed_first.get_or_insert_with(Instant::now).elapsed();
-            let left_ms = self
-                .total_ms
-                .saturating_sub(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+            let left_ms = self.total_ms.saturating_sub(forge_tools::millis(since));
             let wait_ms = self.pause_ms(attempt, &error);
             let no_more = wait_ms > left_ms || left_ms == 0 || attempt >= MAX_ATTEMPTS;
             if !error.is_transient() || no_more {

@@ -41,7 +41,7 @@ impl CommandResult {
             "truncated": self.truncated(),
             "output_id": self.output_id,
             "session": self.session,
-            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+            "duration_ms": crate::time::millis(self.duration),
         })
     }
 

@@ -53,6 +53,22 @@ impl std::fmt::Display for Intent {
 }
 
 impl Intent {
+    /// The command line that it runs.
+    pub fn command_line(&self) -> Option<&CommandLine> {
+        match self {
+            Intent::Execute(line) => Some(line),
+            _ => None,
+        }
+    }
+
+    /// The worker that it calls.
+    pub fn delegate(&self) -> Option<&str> {
+        match self {
+            Intent::Delegate(worker) => Some(worker),
+            _ => None,
+        }
+    }
+
     /// The file or directory that it is about.
     pub fn path(&self) -> Option<&SandboxPath> {
         match self {

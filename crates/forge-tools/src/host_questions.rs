@@ -5,7 +5,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbox_network::{AskHost, AskableHosts, Host, HostAnswer, HostPattern};
 use serde_json::{Value, json};
@@ -19,6 +18,7 @@ use crate::gate::{Verdict, VerdictReason};
 use crate::question_clock::QuestionClock;
 use crate::redact::Redactor;
 use crate::run_answers::{ApprovalKey, RunAnswers};
+use crate::time::now_ms;
 
 /// The tool of the record of an answer.
 const CONNECT: &str = "connect";
@@ -223,12 +223,9 @@ fn host_record(host: &str, answer: HostAnswer, word: &'static str, by: String) -
         HostAnswer::No => (Some(FailureCode::Denied), vec![denied(&by)]),
         HostAnswer::Unanswered => (Some(FailureCode::ApprovalRequired), vec![denied(&by)]),
     };
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
     CallRecord {
         call: None,
-        at_ms: since.map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        }),
+        at_ms: now_ms(),
         workers: Vec::new(),
         tool: CONNECT.to_owned(),
         arguments: json!({ "host": host }),

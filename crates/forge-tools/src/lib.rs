@@ -162,7 +162,7 @@ pub use result_quota::{ResultPermit, ResultQuota};
 pub use run_answers::RunAnswers;
 pub use runner::{CallRunner, LocalRunner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
-pub use time::rfc3339;
+pub use time::{millis, now_ms, rfc3339};
 pub use tool::{BoxFuture, Invocation, ReplyFuture, Tool, TypedTool, blocking};
 pub use tool_context::{ContextSnapshot, MAX_FILE_WRITE_KEY, ReadOnlyContext, ToolContext};
 pub use toolbox::Toolbox;

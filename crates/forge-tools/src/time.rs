@@ -1,6 +1,22 @@
-//! Times as people and models read them.
+//! Times as people and models read them, and as records have them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Returns the present time in milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, millis)
+}
+
+/// Returns a time in whole milliseconds.
+///
+/// ```
+/// assert_eq!(forge_tools::millis(std::time::Duration::from_micros(2_500)), 2);
+/// ```
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// `2026-11-21T18:40:05Z` (RFC 3339), to the second, in UTC.
 ///

@@ -168,20 +168,7 @@ impl From<GitError> for CallFailure {
     fn from(error: GitError) -> CallFailure {
         let code = match error.kind() {
             GitErrorKind::File(kind) => FailureCode::File(kind),
-            GitErrorKind::Invalid
-            | GitErrorKind::Refused
-            | GitErrorKind::Secrets
-            | GitErrorKind::NotFound
-            | GitErrorKind::Damaged
-            | GitErrorKind::Unreachable
-            | GitErrorKind::Moved
-            | GitErrorKind::Rejected
-            | GitErrorKind::Authentication
-            | GitErrorKind::NotAgreed
-            | GitErrorKind::TooLarge
-            | GitErrorKind::TimeLimit
-            | GitErrorKind::Unavailable
-            | GitErrorKind::Failed => FailureCode::Git,
+            _ => FailureCode::Git,
         };
         let mut failure = CallFailure::new(code, error.message());
         failure.path = error.path().map(str::to_owned);

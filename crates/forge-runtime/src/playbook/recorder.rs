@@ -252,13 +252,7 @@ impl Observer for PlaybookRecorder {
             RunEvent::Said { caller, message } => {
                 self.talks().entry(caller.run()).or_default().hear(message);
             }
-            RunEvent::TurnStarted { .. }
-            | RunEvent::CallStarted { .. }
-            | RunEvent::CallEnded { .. }
-            | RunEvent::Ended { .. }
-            | RunEvent::ContextTrimmed { .. }
-            | RunEvent::Prepared { .. }
-            | RunEvent::Warning { .. } => {}
+            _ => {}
         }
         self.inner.observe(event);
     }

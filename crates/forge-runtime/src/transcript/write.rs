@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use forge_tools::{CallRecord, Caller, DecisionEntry, Recorder, Redactor};
 use serde_json::Value;
@@ -130,7 +129,7 @@ impl<W: Write> TranscriptWriter<W> {
         if let TranscriptEntry::Said { message, .. } = &mut entry {
             self.unseal(message);
         }
-        let at_ms = now_ms();
+        let at_ms = forge_tools::now_ms();
         let mut value = serde_json::to_value(TranscriptLine { at_ms, entry })?;
         cut_below(&mut value, MAX_DEPTH);
         let kind = value["kind"].clone();
@@ -349,12 +348,4 @@ fn cut_below(value: &mut Value, levels: usize) {
             }
         }
     }
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use file_sandbox::cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use super::line::{self, segment_name};
 use super::record::{CallRecord, DecisionEntry, PolicyEvent, Recorder};
 use super::verify::{Integrity, Verifier};
 use crate::change::Artifact;
+use crate::time::now_ms;
 
 /// The file that a torn line is moved to.
 const TORN: &str = "audit.torn";
@@ -545,14 +546,6 @@ fn open_file(dir: &Dir, name: &str) -> std::io::Result<File> {
 fn identity(file: &File) -> std::io::Result<LogFileId> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
 }
 
 #[derive(Serialize)]

@@ -45,13 +45,6 @@ impl ApprovedCall {
 
 /// Returns the session in whose directory the command of a call begins.
 pub(super) fn session(intents: &[Intent]) -> Option<Arc<ShellState>> {
-    intents.iter().find_map(|intent| match intent {
-        Intent::Execute(line) => line.session().cloned(),
-        Intent::Read(_)
-        | Intent::ReadBelow(_)
-        | Intent::Write(_)
-        | Intent::Delete(_)
-        | Intent::CreateDir(_)
-        | Intent::Delegate(_) => None,
-    })
+    let mut lines = intents.iter().filter_map(Intent::command_line);
+    lines.find_map(|line| line.session().cloned())
 }

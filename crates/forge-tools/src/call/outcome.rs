@@ -2,7 +2,7 @@
 //! refusal.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -14,6 +14,7 @@ use crate::gate::Judgement;
 use crate::output_store::Truncation;
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
+use crate::time::now_ms;
 use crate::toolbox_inner::ToolboxInner;
 
 /// The tool that reads truncated results.
@@ -54,11 +55,7 @@ impl CallRecordBuilder {
                 intents: Vec::new(),
                 decision: DecisionRecord::not_reached("the call was malformed"),
             },
-            at_ms: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| {
-                    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-                }),
+            at_ms: now_ms(),
             started: Instant::now(),
             recorded: None,
             is_decided: false,
