@@ -44,21 +44,24 @@ pub(crate) struct Ambient {
     redactor: Mutex<Option<(Vec<String>, Arc<Redactor>)>>,
 }
 
+/// Returns the variables of the environment that are text.
+fn variables() -> Vec<(String, String)> {
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        // A setting that cannot be read is a mistake, not an absent one.
+        let value = match name.starts_with("FORGE__") {
+            true => value.to_string_lossy().into_owned(),
+            false => value.into_string().ok()?,
+        };
+        Some((name, value))
+    });
+    variables.collect()
+}
+
 impl Ambient {
     /// Looks around.
     pub(crate) fn from_env(colors: Option<Colors>) -> Self {
-        let env: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| {
-                let name = name.into_string().ok()?;
-                // A setting that cannot be read is a mistake, not an absent one.
-                let value = if name.starts_with("FORGE__") {
-                    value.to_string_lossy().into_owned()
-                } else {
-                    value.into_string().ok()?
-                };
-                Some((name, value))
-            })
-            .collect();
+        let env = variables();
         let dirs = etcetera::choose_base_strategy().ok();
         let named = |name: &str| {
             env.iter()
@@ -108,6 +111,11 @@ impl Ambient {
             redactor: Mutex::default(),
             env,
         }
+    }
+
+    /// Returns the state directory.
+    pub(crate) fn state_dir(&self) -> Result<&Path, CliError> {
+        self.state.as_deref().ok_or_else(CliError::no_home)
     }
 
     /// One variable of the environment, if it is set and not empty.

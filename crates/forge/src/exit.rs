@@ -170,6 +170,16 @@ impl CliError {
         CliError::new(ExitKind::Usage, USAGE, message)
     }
 
+    /// A failure of forge's own files.
+    pub(crate) fn state(message: impl Into<String>) -> Self {
+        CliError::new(ExitKind::Negative, "state", message)
+    }
+
+    /// The failure of a user without a home directory.
+    pub(crate) fn no_home() -> Self {
+        CliError::state("missing home directory")
+    }
+
     /// Returns the text of the error.
     pub(crate) fn message(&self) -> &str {
         &self.message
@@ -188,6 +198,12 @@ impl CliError {
     /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a hint, if there is one.
+    pub(crate) fn maybe_hint(mut self, hint: Option<impl Into<String>>) -> Self {
+        self.hint = hint.map(Into::into).or(self.hint);
         self
     }
 

@@ -74,11 +74,8 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
     let build = match (&engine, &below) {
         (Some(engine), Some(below)) => {
             if !global.quiet && !global.json {
-                stderr::print(format_args!(
-                    "reading {} ({})",
-                    below.name,
-                    below.image.id()
-                ));
+                let (name, id) = (&below.name, below.image.id());
+                stderr::print(format_args!("reading {name} ({id})"));
             }
             let base = read(engine, below)?;
             build.on(base).map_err(|error| failed(&error))?
@@ -91,14 +88,8 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
         (None, Some(engine)) => load(engine, &name, &planned)?,
         (None, None) => {}
     }
-    report::built(
-        global,
-        &build,
-        &planned,
-        &name,
-        below.as_ref(),
-        output.as_deref(),
-    )
+    let (below, output) = (below.as_ref(), output.as_deref());
+    report::built(global, &build, &planned, &name, below, output)
 }
 
 /// Returns this program with its libraries.
@@ -118,10 +109,7 @@ pub(crate) fn own_program() -> Result<ProgramBundle, CliError> {
 fn named(flag: &str, text: &str) -> Result<ImageName, CliError> {
     ImageName::parse(text).map_err(|error| {
         let failure = CliError::usage(format!("{flag}: {error}"));
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
+        failure.maybe_hint(error.hint())
     })
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use forge_review::{
     CopiedTree, LayerLimits, LayerUsage, LeftOutReason, NewMount, ReviewDir, ReviewError,
@@ -277,11 +277,7 @@ impl ReviewedRun {
             run: subject.run,
             project: subject.project.dir().to_path_buf(),
             command: subject.command,
-            at_ms: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| {
-                    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-                }),
+            at_ms: forge_tools::now_ms(),
         };
         let new: Vec<NewMount<'_>> = mounts
             .iter()

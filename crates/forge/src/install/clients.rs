@@ -153,121 +153,120 @@ fn place(base: &Path, below: &str) -> Option<SettingsPath> {
     })
 }
 
+/// The names and the behaviour of one client.
+struct ClientCustoms {
+    word: &'static str,
+    usual_scope: Scope,
+    format: SettingsFormat,
+    section: &'static str,
+    variables_key: &'static str,
+    project_variable: Option<&'static str>,
+    trust: Option<&'static str>,
+}
+
 impl McpClient {
     /// The name on our command line.
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            McpClient::Claude => "claude",
-            McpClient::Codex => "codex",
-            McpClient::Vscode => "vscode",
-            McpClient::Cursor => "cursor",
-            McpClient::Zed => "zed",
-            McpClient::Gemini => "gemini",
-            McpClient::Goose => "goose",
-            McpClient::ClaudeDesktop => "claude-desktop",
-            McpClient::Windsurf => "windsurf",
-            McpClient::Cline => "cline",
-            McpClient::Opencode => "opencode",
-            McpClient::McpJson => ".mcp.json",
-        }
+        self.customs().word
     }
 
     /// Returns the scope of an entry if the user names none.
     pub(crate) fn usual_scope(self) -> Scope {
-        match self {
-            McpClient::Claude
-            | McpClient::Vscode
-            | McpClient::Cursor
-            | McpClient::Gemini
-            | McpClient::Opencode
-            | McpClient::McpJson => Scope::Project,
-            McpClient::Codex
-            | McpClient::Zed
-            | McpClient::Goose
-            | McpClient::ClaudeDesktop
-            | McpClient::Windsurf
-            | McpClient::Cline => Scope::User,
-        }
+        self.customs().usual_scope
     }
 
     pub(crate) fn format(self) -> SettingsFormat {
-        match self {
-            McpClient::Codex => SettingsFormat::Toml,
-            McpClient::Goose => SettingsFormat::Yaml,
-            McpClient::Claude
-            | McpClient::Vscode
-            | McpClient::Cursor
-            | McpClient::Zed
-            | McpClient::Gemini
-            | McpClient::ClaudeDesktop
-            | McpClient::Windsurf
-            | McpClient::Cline
-            | McpClient::Opencode
-            | McpClient::McpJson => SettingsFormat::Json,
-        }
+        self.customs().format
     }
 
     /// The key under which servers stand.
     pub(crate) fn section(self) -> &'static str {
-        match self {
-            McpClient::Codex => "mcp_servers",
-            McpClient::Vscode => "servers",
-            McpClient::Zed => "context_servers",
-            McpClient::Goose => "extensions",
-            McpClient::Opencode => "mcp",
-            McpClient::Claude
-            | McpClient::Cursor
-            | McpClient::Gemini
-            | McpClient::ClaudeDesktop
-            | McpClient::Windsurf
-            | McpClient::Cline
-            | McpClient::McpJson => "mcpServers",
-        }
+        self.customs().section
+    }
+
+    /// The key of a server's variables.
+    pub(crate) fn variables_key(self) -> &'static str {
+        self.customs().variables_key
     }
 
     /// Returns the client's placeholder for the directory of a project. `None` if the client starts
     /// servers there anyway.
     pub(crate) fn project_variable(self) -> Option<&'static str> {
-        match self {
-            McpClient::Vscode | McpClient::Cursor => Some("${workspaceFolder}"),
-            McpClient::Claude
-            | McpClient::Codex
-            | McpClient::Zed
-            | McpClient::Gemini
-            | McpClient::Goose
-            | McpClient::ClaudeDesktop
-            | McpClient::Windsurf
-            | McpClient::Cline
-            | McpClient::Opencode
-            | McpClient::McpJson => None,
-        }
+        self.customs().project_variable
     }
 
     /// Returns how a person confirms servers of a project's file. `None` if the client does not ask.
     pub(crate) fn trust(self) -> Option<&'static str> {
+        self.customs().trust
+    }
+
+    fn customs(self) -> ClientCustoms {
+        let of_project = |word| ClientCustoms {
+            word,
+            usual_scope: Scope::Project,
+            format: SettingsFormat::Json,
+            section: "mcpServers",
+            variables_key: "env",
+            project_variable: None,
+            trust: None,
+        };
+        let of_user = |word| ClientCustoms {
+            usual_scope: Scope::User,
+            ..of_project(word)
+        };
         match self {
-            McpClient::Claude => Some(
-                "Claude Code asks once whether to use the servers of this project: start `claude` in it",
-            ),
-            McpClient::Codex => Some(
-                "Codex reads this file in projects that it trusts only: start `codex` in it and agree",
-            ),
-            McpClient::Vscode => Some(
-                "VS Code starts servers in trusted folders only, and asks before the first start",
-            ),
-            McpClient::Cursor => {
-                Some("Cursor asks before it starts a server of a project: Settings, MCP")
-            }
-            McpClient::Gemini => Some(
-                "Gemini CLI disables all servers in folders that it does not trust: `/permissions` in it",
-            ),
-            McpClient::Zed
-            | McpClient::Goose
-            | McpClient::ClaudeDesktop
-            | McpClient::Windsurf
-            | McpClient::Cline
-            | McpClient::Opencode
-            | McpClient::McpJson => None,
+            McpClient::Claude => ClientCustoms {
+                trust: Some(
+                    "Claude Code asks once whether to use the servers of this project: start `claude` in it",
+                ),
+                ..of_project("claude")
+            },
+            McpClient::Codex => ClientCustoms {
+                format: SettingsFormat::Toml,
+                section: "mcp_servers",
+                trust: Some(
+                    "Codex reads this file in projects that it trusts only: start `codex` in it and agree",
+                ),
+                ..of_user("codex")
+            },
+            McpClient::Vscode => ClientCustoms {
+                section: "servers",
+                project_variable: Some("${workspaceFolder}"),
+                trust: Some(
+                    "VS Code starts servers in trusted folders only, and asks before the first start",
+                ),
+                ..of_project("vscode")
+            },
+            McpClient::Cursor => ClientCustoms {
+                project_variable: Some("${workspaceFolder}"),
+                trust: Some("Cursor asks before it starts a server of a project: Settings, MCP"),
+                ..of_project("cursor")
+            },
+            McpClient::Zed => ClientCustoms {
+                section: "context_servers",
+                ..of_user("zed")
+            },
+            McpClient::Gemini => ClientCustoms {
+                trust: Some(
+                    "Gemini CLI disables all servers in folders that it does not trust: `/permissions` in it",
+                ),
+                ..of_project("gemini")
+            },
+            McpClient::Goose => ClientCustoms {
+                format: SettingsFormat::Yaml,
+                section: "extensions",
+                variables_key: "envs",
+                ..of_user("goose")
+            },
+            McpClient::ClaudeDesktop => of_user("claude-desktop"),
+            McpClient::Windsurf => of_user("windsurf"),
+            McpClient::Cline => of_user("cline"),
+            McpClient::Opencode => ClientCustoms {
+                section: "mcp",
+                variables_key: "environment",
+                ..of_project("opencode")
+            },
+            McpClient::McpJson => of_project(".mcp.json"),
         }
     }
 
@@ -279,16 +278,7 @@ impl McpClient {
             McpClient::Claude => &["claude", "mcp", "add", "--scope", scope.word(), name, "--"],
             // No `--`: Gemini CLI then misses the server's command (yargs ends its positionals there).
             McpClient::Gemini => &["gemini", "mcp", "add", "--scope", scope.word(), name],
-            McpClient::Codex
-            | McpClient::Vscode
-            | McpClient::Cursor
-            | McpClient::Zed
-            | McpClient::Goose
-            | McpClient::ClaudeDesktop
-            | McpClient::Windsurf
-            | McpClient::Cline
-            | McpClient::Opencode
-            | McpClient::McpJson => return None,
+            _ => return None,
         };
         Some(words.iter().map(|word| (*word).to_owned()).collect())
     }
@@ -348,15 +338,7 @@ impl McpClient {
                 "opencode/opencode.json",
                 ".config/opencode/opencode.json",
             ),
-            (
-                McpClient::Zed
-                | McpClient::Goose
-                | McpClient::ClaudeDesktop
-                | McpClient::Windsurf
-                | McpClient::Cline,
-                Scope::Project,
-            )
-            | (McpClient::McpJson, Scope::User) => None,
+            (_, Scope::Project) | (McpClient::McpJson, Scope::User) => None,
         }
     }
 }

@@ -77,21 +77,7 @@ impl ServerEntry {
             let env: Map<String, Value> = pairs
                 .map(|(name, value)| (name.clone(), json!(value)))
                 .collect();
-            let key = match client {
-                McpClient::Goose => "envs",
-                McpClient::Opencode => "environment",
-                McpClient::Claude
-                | McpClient::Codex
-                | McpClient::Vscode
-                | McpClient::Cursor
-                | McpClient::Zed
-                | McpClient::Gemini
-                | McpClient::ClaudeDesktop
-                | McpClient::Windsurf
-                | McpClient::Cline
-                | McpClient::McpJson => "env",
-            };
-            keys.push((key, Value::Object(env)));
+            keys.push((client.variables_key(), Value::Object(env)));
         }
         ServerEntry {
             section: client.section(),

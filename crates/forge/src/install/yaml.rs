@@ -39,17 +39,7 @@ pub(super) fn edit(text: &str, entry: &ServerEntry, is_there: bool) -> Option<St
         return Some(lines.concat());
     };
     if content(&lines[at]) != head {
-        // A flow mapping: JSON is YAML.
-        let open = lines[at].find('{')? + 1;
-        let rest = &lines[at][open..];
-        let comma = match rest.trim_start().starts_with('}') {
-            true => "",
-            false if rest.starts_with(' ') => ",",
-            false => ", ",
-        };
-        let name = Value::from(entry.name.as_str());
-        let value = flow(&entry.value());
-        lines[at].insert_str(open, &format!("{name}: {value}{comma}"));
+        insert_flow(&mut lines[at], entry)?;
         return Some(lines.concat());
     }
     let below = &lines[at + 1..];
@@ -85,6 +75,21 @@ pub(super) fn edit(text: &str, entry: &ServerEntry, is_there: bool) -> Option<St
     let new = block(entry, &depth, end);
     lines.splice(start..start + 1 + used, new);
     Some(lines.concat())
+}
+
+/// Inserts the entry into a flow mapping: JSON is YAML.
+fn insert_flow(line: &mut String, entry: &ServerEntry) -> Option<()> {
+    let open = line.find('{')? + 1;
+    let rest = &line[open..];
+    let comma = match rest.trim_start().starts_with('}') {
+        true => "",
+        false if rest.starts_with(' ') => ",",
+        false => ", ",
+    };
+    let name = Value::from(entry.name.as_str());
+    let value = flow(&entry.value());
+    line.insert_str(open, &format!("{name}: {value}{comma}"));
+    Some(())
 }
 
 fn block(entry: &ServerEntry, depth: &str, end: &str) -> Vec<String> {

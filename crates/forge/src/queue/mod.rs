@@ -11,7 +11,7 @@ mod table;
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 use sandbox_names::hex;
@@ -211,11 +211,7 @@ impl Drop for WaitingCall<'_> {
 
 fn question(request: &ApprovalRequest, text: String) -> QueuedQuestion {
     let digest = call_digest(request, &text);
-    let at_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        });
+    let at_ms = forge_tools::now_ms();
     let what = escape_controls(&request.intents.join(", "));
     let mut short: String = what.chars().take(MAX_WHAT_CHARS).collect();
     if short.len() < what.len() {

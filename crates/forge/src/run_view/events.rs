@@ -117,26 +117,14 @@ impl EventStream {
                 ModelEvent::Text(text) => return self.text(caller, text),
                 // It is void.
                 ModelEvent::Retry(_) => drop(self.rest(caller)),
-                ModelEvent::Thinking(_)
-                | ModelEvent::Call(_)
-                | ModelEvent::Heartbeat
-                | ModelEvent::Usage(_)
-                | ModelEvent::End(_)
-                | ModelEvent::Failed(_) => {}
+                _ => {}
             },
             RunEvent::Used { caller, .. } | RunEvent::Ended { caller, .. } => {
                 if let Some(rest) = self.rest(caller) {
                     self.push(text_line(caller, &rest));
                 }
             }
-            RunEvent::Started { .. }
-            | RunEvent::Prepared { .. }
-            | RunEvent::TurnStarted { .. }
-            | RunEvent::CallStarted { .. }
-            | RunEvent::CallEnded { .. }
-            | RunEvent::Said { .. }
-            | RunEvent::ContextTrimmed { .. }
-            | RunEvent::Warning { .. } => {}
+            _ => {}
         }
         if let Some(line) = line(event) {
             self.push(line);
@@ -318,17 +306,10 @@ fn text_line(caller: &Caller, text: &str) -> Value {
 }
 
 fn line(event: RunEvent<'_>) -> Option<Value> {
-    let with = |kind, caller: &Caller, more: Value| {
-        let mut line = worker_line(kind, caller);
-        if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
-            line.extend(more);
-        }
-        Some(line)
-    };
-    match event {
+    let (kind, caller, more) = match event {
         RunEvent::Started { caller, .. } => {
             let above = caller.runs().len().checked_sub(2);
-            with(
+            (
                 "worker_started",
                 caller,
                 json!({
@@ -343,15 +324,15 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             turn,
             model,
             time: _,
-        } => with(
+        } => (
             "turn_started",
             caller,
             json!({"turn": turn, "model": model}),
         ),
         RunEvent::Streamed { caller, event } => match event {
-            ModelEvent::Text(text) => Some(text_line(caller, text)),
-            ModelEvent::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
-            ModelEvent::Retry(retry) => with(
+            ModelEvent::Text(text) => ("text", caller, json!({"text": text})),
+            ModelEvent::Thinking(block) => ("thinking", caller, json!({"text": block.text})),
+            ModelEvent::Retry(retry) => (
                 "retry",
                 caller,
                 json!({
@@ -360,17 +341,13 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
                     "reason": retry.reason,
                 }),
             ),
-            ModelEvent::Call(_)
-            | ModelEvent::Heartbeat
-            | ModelEvent::Usage(_)
-            | ModelEvent::End(_)
-            | ModelEvent::Failed(_) => None,
+            _ => return None,
         },
         RunEvent::Used {
             caller,
             usage,
             cost_nano_usd,
-        } => with(
+        } => (
             "turn_ended",
             caller,
             json!({
@@ -383,12 +360,12 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
                 "cost_nano_usd": cost_nano_usd,
             }),
         ),
-        RunEvent::CallStarted { caller, call } => with(
+        RunEvent::CallStarted { caller, call } => (
             "call_started",
             caller,
             json!({"id": call.id, "tool": call.tool, "arguments": call.arguments}),
         ),
-        RunEvent::CallEnded { caller, result } => with(
+        RunEvent::CallEnded { caller, result } => (
             "call_ended",
             caller,
             json!({
@@ -400,25 +377,30 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             }),
         ),
         RunEvent::Said { caller, message } => match message {
-            Message::Input { text } => with("input", caller, json!({"text": text})),
+            Message::Input { text } => ("input", caller, json!({"text": text})),
             Message::Model { text, calls, .. } => {
                 let calls: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
-                with("message", caller, json!({"text": text, "calls": calls}))
+                ("message", caller, json!({"text": text, "calls": calls}))
             }
-            Message::ToolResult(_) => None,
+            Message::ToolResult(_) => return None,
         },
         RunEvent::ContextTrimmed {
             caller,
             calls,
             tokens,
-        } => with(
+        } => (
             "results_left_out",
             caller,
             json!({"calls": calls, "tokens": tokens}),
         ),
-        RunEvent::Ended { caller, end, .. } => with("worker_ended", caller, json!({"end": end})),
+        RunEvent::Ended { caller, end, .. } => ("worker_ended", caller, json!({"end": end})),
         // The system prompt is for the transcript.
-        RunEvent::Prepared { .. } => None,
-        RunEvent::Warning { text } => Some(json!({"type": "warning", "text": text})),
+        RunEvent::Prepared { .. } => return None,
+        RunEvent::Warning { text } => return Some(json!({"type": "warning", "text": text})),
+    };
+    let mut line = worker_line(kind, caller);
+    if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
+        line.extend(more);
     }
+    Some(line)
 }

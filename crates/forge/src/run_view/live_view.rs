@@ -51,6 +51,15 @@ struct LiveState {
     done: bool,
 }
 
+/// The content of one frame, and the state at its time.
+struct Frame {
+    above: Vec<ScreenRow>,
+    rows: Vec<ScreenRow>,
+    ended: bool,
+    held: bool,
+    first: bool,
+}
+
 impl LiveView {
     /// The name of the drawing thread.
     pub(crate) const THREAD: &str = "view";
@@ -180,35 +189,15 @@ impl LiveView {
             let (columns, height) = crate::output::stderr::size();
             // The last column stays empty: terminals differ in their behaviour behind it.
             let width = usize::from(columns).saturating_sub(1).max(10);
-            let (above, rows, ended, held, first) = {
-                let mut state = self.lock();
-                state.dirty = false;
-                let (ended, held) = (state.ended, state.held > 0);
-                let above: Vec<ScreenRow> = if held && !state.first && !ended {
-                    Vec::new()
-                } else {
-                    state
-                        .drain_lines()
-                        .iter()
-                        .flat_map(|line| lines.rows(line, width))
-                        .collect()
-                };
-                let rows = match held || ended {
-                    true => Vec::new(),
-                    false => region::rows(
-                        &state.run,
-                        Instant::now(),
-                        width,
-                        usize::from(height),
-                        self.style,
-                    ),
-                };
-                if !rows.is_empty() {
-                    state.clear = false;
-                }
-                let first = state.first;
-                (above, rows, ended, held, first)
-            };
+            let Frame {
+                above,
+                rows,
+                ended,
+                held,
+                first,
+            } = self
+                .lock()
+                .frame(&mut lines, self.style, width, usize::from(height));
             // After a question the cursor is not in a line of the view.
             let text = screen.draw(&above, rows, width, ended && held && !first);
             if !text.is_empty() {
@@ -251,6 +240,40 @@ impl LiveState {
             self.dropped += 1;
         }
         self.waiting.push_back(line);
+    }
+
+    /// Takes what the next frame shows.
+    fn frame(
+        &mut self,
+        lines: &mut LineLayout,
+        style: Style,
+        width: usize,
+        height: usize,
+    ) -> Frame {
+        self.dirty = false;
+        let (ended, held, first) = (self.ended, self.held > 0, self.first);
+        let above = match held && !first && !ended {
+            true => Vec::new(),
+            false => {
+                let waiting = self.drain_lines();
+                waiting
+                    .iter()
+                    .flat_map(|line| lines.rows(line, width))
+                    .collect()
+            }
+        };
+        let rows = match held || ended {
+            true => Vec::new(),
+            false => region::rows(&self.run, Instant::now(), width, height, style),
+        };
+        self.clear &= rows.is_empty();
+        Frame {
+            above,
+            rows,
+            ended,
+            held,
+            first,
+        }
     }
 
     fn drain_lines(&mut self) -> Vec<ViewLine> {

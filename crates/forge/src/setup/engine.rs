@@ -64,8 +64,5 @@ pub(crate) fn failed(error: &os_sandbox::Error) -> CliError {
         _ => ExitKind::Unreachable,
     };
     let failure = CliError::new(exit, "engine", error.to_string());
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    failure.maybe_hint(error.hint())
 }

@@ -548,18 +548,12 @@ pub(crate) fn not_equipped(error: EquipError) -> CliError {
     match error {
         EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
             let failure = CliError::new(ExitKind::Isolation, "isolation.unavailable", message);
-            match hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
+            failure.maybe_hint(hint)
         }
         EquipError::Grant(_) => CliError::new(ExitKind::Negative, "mount.unavailable", message),
         EquipError::Repositories(none) => {
             let failure = CliError::new(ExitKind::Negative, "git", message);
-            match none.hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
+            failure.maybe_hint(none.hint)
         }
         EquipError::Tools(_) => CliError::new(ExitKind::Usage, "config.tool_name", message),
     }

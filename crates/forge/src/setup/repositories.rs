@@ -183,8 +183,5 @@ fn certificates(ambient: &Ambient) -> Option<PathBuf> {
 
 fn unfit(error: &GitError) -> CliError {
     let failure = CliError::new(ExitKind::Usage, "config.bad_value", error.message());
-    match error.advice() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    failure.maybe_hint(error.advice())
 }

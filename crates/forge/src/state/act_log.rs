@@ -2,7 +2,7 @@
 //! question or the command before it is done, and the result.
 
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::state::run_dir::{self, RunDescription, RunDir};
 
 /// An act, as it is logged before it is done.
@@ -43,10 +43,7 @@ impl ActLog {
         ambient: &Ambient,
         redacted: &[String],
     ) -> Result<Self, CliError> {
-        let state = ambient
-            .state
-            .as_deref()
-            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+        let state = ambient.state_dir()?;
         // Not in the project's directory of runs: a project has no say in the records of a person.
         let redactor = ambient.redactor(redacted);
         let about = RunDescription {
@@ -64,11 +61,7 @@ impl ActLog {
             started: Instant::now(),
             record: CallRecord {
                 call: None,
-                at_ms: SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .map_or(0, |since| {
-                        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-                    }),
+                at_ms: forge_tools::now_ms(),
                 workers: Vec::new(),
                 tool: act.name.to_owned(),
                 arguments,
@@ -157,9 +150,5 @@ impl ActLog {
 }
 
 fn not_recorded(error: std::io::Error) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
-        "state",
-        format!("it cannot be recorded: {error}"),
-    )
+    CliError::state(format!("it cannot be recorded: {error}"))
 }

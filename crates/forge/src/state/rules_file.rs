@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sandbox_config::PersonalRules;
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::install::{Scope, SettingsFile, SettingsFileError, SettingsPath};
 use crate::output::escape::{escape_lines, escape_path};
 
@@ -79,7 +79,7 @@ impl RulesFile {
 
     fn failed(&self, why: &dyn std::fmt::Display) -> CliError {
         let message = format!("cannot use {}: {why}", self.shown());
-        CliError::new(ExitKind::Negative, "state", message)
+        CliError::state(message)
     }
 
     pub(crate) fn diff(&self, old: &str, new: &str) -> String {

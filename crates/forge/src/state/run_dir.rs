@@ -69,11 +69,7 @@ impl RunDir {
             (Some(dir), _) => dir.to_path_buf(),
             (None, Some(state)) => state.join("runs"),
             (None, None) => {
-                return Err(CliError::new(
-                    ExitKind::Negative,
-                    "state",
-                    "missing home directory",
-                ));
+                return Err(CliError::no_home());
             }
         };
         let about = RunDescription {
@@ -242,7 +238,7 @@ impl RunDir {
     /// Writes the result of the run.
     pub(crate) fn finish(&self, facts: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(facts)
-            .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
+            .map_err(|error| CliError::state(error.to_string()))?;
         let mut file = self.open(END)?;
         writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join(END), &error))
     }
@@ -343,21 +339,14 @@ fn attached(number: usize) -> String {
 }
 
 pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
-        "state",
-        format!("cannot keep the run in {}: {error}", path.display()),
+    CliError::state(format!("cannot keep the run in {}: {error}", path.display()),
     )
     .hint("set FORGE_STATE_DIR, or `runs_dir` if the project has one, to a directory that you can write to")
 }
 
 /// Ends a run's audit log, so that a cut shows.
 pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<LogSeal, CliError> {
-    audit.seal(outcome).map_err(|error| {
-        CliError::new(
-            ExitKind::Negative,
-            "state",
-            format!("cannot end the audit log: {error}"),
-        )
-    })
+    audit
+        .seal(outcome)
+        .map_err(|error| CliError::state(format!("cannot end the audit log: {error}")))
 }

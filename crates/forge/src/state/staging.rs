@@ -18,7 +18,7 @@ use sandbox_names::hex;
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::state::private_dirs::{check_private, make_private};
 
 /// Enough of a hash to keep projects apart.
@@ -35,10 +35,7 @@ pub(crate) struct Staging {
 impl Staging {
     /// Returns the directories of the project in this directory.
     pub(crate) fn of(project: &Path, ambient: &Ambient) -> Result<Self, CliError> {
-        let state = ambient
-            .state
-            .as_deref()
-            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+        let state = ambient.state_dir()?;
         let whole = project
             .canonicalize()
             .unwrap_or_else(|_| project.to_owned());
@@ -115,13 +112,9 @@ impl Staging {
 
     fn failed(&self, below: &Path, error: &Error) -> CliError {
         let shown = self.state.join(below);
-        CliError::new(
-            ExitKind::Negative,
-            "state",
-            format!(
-                "what is staged cannot be kept in {}: {error}",
-                shown.display()
-            ),
-        )
+        CliError::state(format!(
+            "what is staged cannot be kept in {}: {error}",
+            shown.display()
+        ))
     }
 }

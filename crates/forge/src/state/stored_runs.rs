@@ -62,11 +62,10 @@ impl StoredRuns {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(StoredRuns(Vec::new())),
             Err(error) => {
-                return Err(CliError::new(
-                    ExitKind::Negative,
-                    "state",
-                    format!("cannot look into {}: {error}", dir.display()),
-                ));
+                return Err(CliError::state(format!(
+                    "cannot look into {}: {error}",
+                    dir.display()
+                )));
             }
         };
         let runs = entries

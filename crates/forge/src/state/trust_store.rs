@@ -149,10 +149,6 @@ impl TrustStore {
     }
 
     fn failed(&self, error: &std::io::Error) -> CliError {
-        CliError::new(
-            ExitKind::Negative,
-            "state",
-            format!("cannot use {}: {error}", self.file.display()),
-        )
+        CliError::state(format!("cannot use {}: {error}", self.file.display()))
     }
 }

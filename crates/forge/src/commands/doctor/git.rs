@@ -141,12 +141,11 @@ fn program(ambient: &Ambient) -> GitCheckOutcome {
 fn confined() -> Result<GitCheckOutcome, CliError> {
     let place = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
-        CliError::new(ExitKind::Negative, "state", why)
+        CliError::state(why)
     })?;
     let (cache, empty) = (place.path().join("cache"), place.path().join("empty"));
     for dir in [&cache, &empty] {
-        std::fs::create_dir(dir)
-            .map_err(|error| CliError::new(ExitKind::Negative, "state", error.to_string()))?;
+        std::fs::create_dir(dir).map_err(|error| CliError::state(error.to_string()))?;
     }
     let program = GitProgram::new(&cache, setup::host_support());
     let repo = Repo::parse(&empty.to_string_lossy());

@@ -54,6 +54,13 @@ pub(super) struct RunFilter<'a> {
 }
 
 impl RunFilter<'_> {
+    /// `true` if worker and time of a run are those that are asked for.
+    fn includes(&self, run: &StoredRun) -> bool {
+        let at_ms = run.seconds.saturating_mul(1000);
+        self.worker.is_none_or(|worker| run.worker == worker)
+            && self.since_ms.is_none_or(|since| at_ms >= since)
+    }
+
     fn is_of(&self, about: Option<&RunDescription>) -> bool {
         // One that does not say where it was is listed everywhere.
         match (self.project, about) {
@@ -73,14 +80,7 @@ pub(super) fn list(
     let mut rows = Vec::new();
     let (mut listed, mut elsewhere, mut left_out) = (0, 0_u64, 0_u64);
     let mut all_read = true;
-    let chosen = runs
-        .newest_first()
-        .filter(|run| wanted.worker.is_none_or(|worker| run.worker == worker))
-        .filter(|run| {
-            let at_ms = run.seconds.saturating_mul(1000);
-            wanted.since_ms.is_none_or(|since| at_ms >= since)
-        });
-    for run in chosen {
+    for run in runs.newest_first().filter(|run| wanted.includes(run)) {
         let about = run.about();
         if !wanted.is_of(about.as_ref()) {
             elsewhere += 1;
@@ -104,13 +104,8 @@ pub(super) fn list(
         match (global.json, layout.is_screen()) {
             (true, _) => objects.push(object(run, about.as_ref(), &came, &left)),
             (false, true) => {
-                rows.push(screen_row(
-                    wanted,
-                    about.as_ref(),
-                    row(run, runs, &came),
-                    facts(&came, &left),
-                    layout,
-                ));
+                let (row, facts) = (row(run, runs, &came), facts(&came, &left));
+                rows.push(screen_row(wanted, about.as_ref(), row, facts, layout));
             }
             (false, false) => print_line(line(run, about.as_ref(), wanted, &came, &left))?,
         }
@@ -125,10 +120,9 @@ pub(super) fn list(
         let elsewhere = if listed == 0 { elsewhere } else { 0 };
         print_omitted(wanted.limit, left_out, elsewhere);
     }
-    Ok(if all_read {
-        ExitKind::Done
-    } else {
-        ExitKind::Negative
+    Ok(match all_read {
+        true => ExitKind::Done,
+        false => ExitKind::Negative,
     })
 }
 

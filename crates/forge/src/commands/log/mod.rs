@@ -24,10 +24,7 @@ pub(crate) fn run(
     args: &LogArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let state = ambient
-        .state
-        .as_deref()
-        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+    let state = ambient.state_dir()?;
     let runs = StoredRuns::read(state)?;
     let project = setup::project_dir(global, ambient);
     match args.action.as_ref().unwrap_or(&LogAction::DEFAULT) {

@@ -84,9 +84,7 @@ pub(crate) fn run(
 impl RulesFile {
     fn of_project(global: &Global, ambient: &Ambient) -> Result<Self, CliError> {
         let project = setup::project_dir(global, ambient)?;
-        let dir = ambient
-            .personal_rules()
-            .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+        let dir = ambient.personal_rules().ok_or_else(CliError::no_home)?;
         Ok(RulesFile::new(project, dir))
     }
 
@@ -133,8 +131,7 @@ impl RulesFile {
         ambient: &Ambient,
         all: bool,
     ) -> Result<Vec<String>, CliError> {
-        let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
-        let state = ambient.state.as_deref().ok_or_else(missing)?;
+        let state = ambient.state_dir()?;
         let refused = RefusedAttempts::of_last_run(state, &self.project)?;
         let offers = Offers::new(&refused, &exec_project(global, ambient)?, ambient);
         let rules = offers.rules();
@@ -315,7 +312,7 @@ fn picked(rules: &[String], answer: &str) -> Result<Vec<String>, CliError> {
         let rule = number.and_then(|number| rules.get(number)).cloned();
         rule.ok_or_else(|| {
             let text = format!("`{}` is none of the numbers", escape(word));
-            CliError::new(ExitKind::Usage, "usage", text)
+            CliError::usage(text)
         })
     };
     words.map(pick).collect()
@@ -326,10 +323,9 @@ fn note(finding: &Diagnostic) -> String {
 }
 
 fn no_rule(rule: &str) -> CliError {
-    CliError::new(
-        ExitKind::Usage,
-        "usage",
-        format!("you have no rule `{}` for this project", escape(rule)),
-    )
+    CliError::usage(format!(
+        "you have no rule `{}` for this project",
+        escape(rule)
+    ))
     .hint("`forge allow --list` lists them")
 }

@@ -95,8 +95,7 @@ fn explain_typed(
 
 /// Prints the refusals of a recorded run, and the grants that would let them pass.
 fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let missing = || CliError::new(ExitKind::Negative, "state", "missing home directory");
-    let state = ambient.state.as_deref().ok_or_else(missing)?;
+    let state = ambient.state_dir()?;
     let denials =
         RefusedAttempts::of_run(state, run, &setup::project_dir(global, ambient)?)?.denials;
     let proposals = Proposals::new(&denials, ambient.home.as_deref());

@@ -54,7 +54,7 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
     // No file is changed there: the worker's mounts are opened only to list its tools.
     let stand_in = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
-        CliError::new(ExitKind::Negative, "state", why)
+        CliError::state(why)
     })?;
     let run = RunDir::at(stand_in.path());
     let holder = ToolOwner::find(&project, worker)?;

@@ -31,10 +31,7 @@ pub(crate) fn run(
     )?;
     let keys = widening(&project)?;
     let presets = project.presets();
-    let state = ambient
-        .state
-        .as_deref()
-        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+    let state = ambient.state_dir()?;
     let store = TrustStore::in_state(state);
     let hashes = store.read()?;
     let before = |key: &PrivilegedSetting| hashes.contains(key.hash());

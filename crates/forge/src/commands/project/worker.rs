@@ -195,7 +195,7 @@ fn new(
     name: &str,
     description: Option<&str>,
 ) -> Result<(Value, String), CliError> {
-    let usage = |message: String| CliError::new(ExitKind::Usage, "usage", message);
+    let usage = |message: String| CliError::usage(message);
     if !sandbox_config::is_worker_name(name) {
         return Err(usage(format!("`{name}` cannot be a worker's name")).hint(
             "lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name",

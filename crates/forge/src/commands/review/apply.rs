@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use forge_review::{
     AppliedChange, ApplyRecord, ApplyReport, ChangeSelection, MountedPath, ObjectState, OpenReview,
@@ -36,10 +35,7 @@ pub(super) fn apply(
     let selection = selection(global, review.review(), words, args)?;
     let mut log = apply_log(ambient, &review, &selection)?;
     log.typed()?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let at_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let at_ms = forge_tools::now_ms();
     let by = format!("uid {}", rustix::process::getuid().as_raw());
     let applied = review.apply(&selection, &by, at_ms, &ReviewLimits::default());
     let report = match applied {

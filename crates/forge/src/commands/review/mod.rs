@@ -58,9 +58,7 @@ pub(crate) fn open_reviews(ambient: &Ambient) -> Result<OwnedFd, CliError> {
 
 /// Returns the directory of all reviews, which nobody but this user can enter.
 pub(crate) fn reviews_path(ambient: &Ambient) -> Result<PathBuf, CliError> {
-    let state = ambient.state.as_deref();
-    let state = state
-        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+    let state = ambient.state_dir()?;
     let state = std::path::absolute(state).map_err(|error| state_error(&error))?;
     make_private(&state, Path::new(REVIEWS)).map_err(|error| state_error(&error))
 }
@@ -211,7 +209,7 @@ fn unknown(message: String) -> CliError {
 
 fn state_error(error: &std::io::Error) -> CliError {
     let message = format!("cannot use the directory of reviews: {error}");
-    CliError::new(ExitKind::Negative, "state", message)
+    CliError::state(message)
 }
 
 /// Converts an error of a review.

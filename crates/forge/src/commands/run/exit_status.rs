@@ -110,10 +110,7 @@ pub(crate) fn exit(
                 true => failed(ExitKind::Isolation, "isolation.unavailable"),
                 false => failed(ExitKind::Negative, "mount.unavailable"),
             };
-            match hint {
-                Some(hint) => failure.hint(hint.clone()),
-                None => failure,
-            }
+            failure.maybe_hint(hint.as_deref())
         }
         RunOutcome::TurnLimit { .. }
         | RunOutcome::CallLimit { .. }

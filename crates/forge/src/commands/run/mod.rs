@@ -15,9 +15,9 @@ mod refusal_counts;
 mod resume;
 mod run_record;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Model as _, RunOutcome, RunReport, Session, SessionBuilder};
+use forge_runtime::{Model as _, Observer, RunOutcome, RunReport, Session, SessionBuilder};
 use forge_tools::Redactor;
 use sandbox_config::Worker;
 use serde_json::{Value, json};
@@ -25,10 +25,10 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::log::summary::CallSummary;
-use crate::commands::reviewed;
+use crate::commands::reviewed::{self, ReviewedChanges, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
-use crate::run_view::{RunWatcher, ViewOptions};
+use crate::run_view::{RunWatcher, ViewGuard, ViewOptions};
 use crate::setup;
 use crate::setup::repositories;
 use crate::setup::target::{RunTarget, run_target, with_sentence_as_input};
@@ -40,7 +40,7 @@ use recording::PlaybookRecording;
 use resume::{PreviousRun, ResumeContext, ResumeState};
 use run_record::{RunInput, RunRecord};
 
-use refusal_counts::{RefusalCounter, counted};
+use refusal_counts::{RefusalCounter, Refusals, counted};
 
 pub(crate) fn run(
     global: &Global,
@@ -76,25 +76,16 @@ fn run_worker(
     if args.dry_run {
         return plan::show(global, args, ambient, &target);
     }
+    let mut started = StartedRun::start(global, args, ambient, target, earlier)?;
+    let (observer, watching, refusals) = started.observe(global, ambient, told);
     let StartedRun {
         target,
         models,
         mut kept,
         redactor,
-        mut recording,
-    } = StartedRun::start(global, args, ambient, target, earlier)?;
+        recording,
+    } = started;
     let attempts = models.attempts.clone();
-    told.begin(
-        target.worker.name(),
-        &models.entry.name(),
-        &kept.input,
-        kept.dir.path(),
-        &redactor,
-    );
-    let look = view_options(global, ambient);
-    let (watcher, watching) = RunWatcher::start(look, &redactor, told.stream());
-    let (tally, refusals) = RefusalCounter::before(watcher);
-    let observer = recording.watching(Arc::new(tally), Arc::clone(&redactor));
     let session = session(global, args, ambient, &target, models)?
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
@@ -102,11 +93,7 @@ fn run_worker(
     let session = kept.with_answer_schema(session).build();
     let mut review = kept.review.take();
     if let Some(review) = &mut review {
-        let stopper = session.clone();
-        reviewed::started(review, move || stopper.cancel())?;
-        if !global.quiet {
-            reviewed::print_start(review);
-        }
+        start_review(global, review, &session)?;
     }
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
@@ -119,12 +106,7 @@ fn run_worker(
     let after = ExitOnSignal::listen();
     told.attempts = attempts.list();
     let goes_on = kept.can_go_on(report.as_ref());
-    // The result is told even if the changes cannot be listed now.
-    let changes = review.map(|review| reviewed::end(review, goes_on));
-    let changes = changes.transpose().unwrap_or_else(|failure| {
-        stderr::print_diagnostic(&format!("warning: {}", failure.message()));
-        None
-    });
+    let changes = review.and_then(|review| end_review(review, goes_on));
     told.review = changes.as_ref().map(reviewed::to_json);
     let facts = json!({
         "worker": target.worker.name(),
@@ -140,44 +122,75 @@ fn run_worker(
     drop(watching);
     kept.print_resume_hint(global, report.as_ref());
     if let Some(report) = &report {
-        let output = args.answer.output_file.as_deref();
-        let on_terminal = ambient.stdout_terminal;
         exit_status::print_result(
             global,
             report,
             &attempts,
             told.review.as_ref(),
             kept.dir.path(),
-            output,
-            on_terminal,
+            args.answer.output_file.as_deref(),
+            ambient.stdout_terminal,
         )?;
     }
     if let Some(changes) = changes.as_ref().filter(|_| !global.quiet) {
         reviewed::show(global, ambient, changes, None);
     }
-    let exceeded = changes
-        .as_ref()
-        .and_then(reviewed::exceeded)
-        .map(str::to_owned);
     told.report = report;
-    match (stopped, &told.report) {
-        (None, Some(report)) if report.end == RunOutcome::Cancelled && exceeded.is_some() => {
-            let text = exceeded.unwrap_or_default();
-            let failure = CliError::new(ExitKind::Limit, "review.limit", text);
-            Err(failure.hint("apply or discard the changes, or set a larger limit"))
+    let (Some(report), None) = (&told.report, &stopped) else {
+        return stopped.map_or(Ok(ExitKind::Negative), Err);
+    };
+    exit_kind(
+        global,
+        args,
+        ambient,
+        report,
+        changes.as_ref(),
+        &counted(&refusals),
+    )
+}
+
+/// Returns the exit status of a run that ended by itself.
+fn exit_kind(
+    global: &Global,
+    args: &RunArgs,
+    ambient: &Ambient,
+    report: &RunReport,
+    changes: Option<&ReviewedChanges>,
+    refusals: &Refusals,
+) -> Result<ExitKind, CliError> {
+    if report.end == RunOutcome::Cancelled
+        && let Some(exceeded) = changes.and_then(reviewed::exceeded)
+    {
+        let failure = CliError::new(ExitKind::Limit, "review.limit", exceeded);
+        return Err(failure.hint("apply or discard the changes, or set a larger limit"));
+    }
+    let can_ask = ambient.reason_not_to_ask(global.no_input).is_none();
+    let (fail_on, limits) = (&args.answer.fail_on, &args.limits);
+    exit_status::exit(report, refusals, fail_on, limits, can_ask)
+}
+
+/// Starts to watch the changes of a run, which is cancelled if they become too many.
+fn start_review(
+    global: &Global,
+    review: &mut ReviewedRun,
+    session: &Session,
+) -> Result<(), CliError> {
+    let stopper = session.clone();
+    reviewed::started(review, move || stopper.cancel())?;
+    if !global.quiet {
+        reviewed::print_start(review);
+    }
+    Ok(())
+}
+
+/// Lists the changes of a run. The result is told even if they cannot be listed now.
+fn end_review(review: ReviewedRun, goes_on: bool) -> Option<ReviewedChanges> {
+    match reviewed::end(review, goes_on) {
+        Ok(changes) => Some(changes),
+        Err(failure) => {
+            stderr::print_diagnostic(&format!("warning: {}", failure.message()));
+            None
         }
-        (None, Some(report)) => {
-            let can_ask = ambient.reason_not_to_ask(global.no_input).is_none();
-            exit_status::exit(
-                report,
-                &counted(&refusals),
-                &args.answer.fail_on,
-                &args.limits,
-                can_ask,
-            )
-        }
-        (Some(failure), _) => Err(failure),
-        (None, None) => Ok(ExitKind::Negative),
     }
 }
 
@@ -244,6 +257,25 @@ impl StartedRun {
             redactor,
             recording,
         })
+    }
+
+    /// Begins to show the run. Returns its observer, the view, and the refusals that it counts.
+    fn observe(
+        &mut self,
+        global: &Global,
+        ambient: &Ambient,
+        told: &mut EventOutput,
+    ) -> (Arc<dyn Observer>, ViewGuard, Arc<Mutex<Refusals>>) {
+        let (kept, redactor) = (&self.kept, &self.redactor);
+        let (worker, model) = (self.target.worker.name(), self.models.entry.name());
+        told.begin(worker, &model, &kept.input, kept.dir.path(), redactor);
+        let look = view_options(global, ambient);
+        let (watcher, watching) = RunWatcher::start(look, redactor, told.stream());
+        let (tally, refusals) = RefusalCounter::before(watcher);
+        let observer = self
+            .recording
+            .watching(Arc::new(tally), Arc::clone(redactor));
+        (observer, watching, refusals)
     }
 }
 

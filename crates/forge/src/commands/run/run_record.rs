@@ -79,9 +79,7 @@ impl RunRecord {
         let shown = Some(&*shown).filter(|_| !args.ephemeral);
         let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
         let review = Self::place(&dir, args, chosen, shown, ambient)?;
-        let RunTarget {
-            project, worker, ..
-        } = &*chosen;
+        let (project, worker) = (&chosen.project, &chosen.worker);
         let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
         let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;

@@ -76,9 +76,7 @@ impl HttpEndpoint {
                 let failed = |error| cannot_listen(&address.to_string(), &error);
                 let socket = TcpListener::bind(address).await.map_err(failed)?;
                 let token = HttpToken::random().map_err(failed)?;
-                let state = ambient.state.as_deref().ok_or_else(|| {
-                    CliError::new(ExitKind::Negative, "state", "missing home directory")
-                })?;
+                let state = ambient.state_dir()?;
                 let file =
                     RunDir::under(&state.join("http"), "mcp")?.keep("token", token.reveal())?;
                 let listener = HttpListener::loopback(socket, token).map_err(failed)?;

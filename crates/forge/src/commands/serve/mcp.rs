@@ -54,25 +54,7 @@ pub(crate) fn run(
     let outcome = std::thread::scope(|scope| {
         let (served, until_served) = channel::<()>();
         scope.spawn(|| server.follow(&live, places, seen, until_served));
-        let outcome = setup::until_stopped(async {
-            match &args.http {
-                None => {
-                    let input = std::io::stdin().as_fd().try_clone_to_owned();
-                    let input = input.map_err(|error| failed(McpError::Read(error)))?;
-                    // In a task: there messages come without a detour over this thread.
-                    let served = tokio::spawn(one_client(live.clone(), info, input, wire));
-                    match served.await {
-                        Ok(served) => served.map_err(failed),
-                        Err(_) => Err(failed(McpError::Stopped)),
-                    }
-                }
-                Some(place) => {
-                    // Removes its file when this ends.
-                    let (listener, _place) = place.listen(ambient).await?;
-                    serve_http(&live, info, listener).await.map_err(failed)
-                }
-            }
-        });
+        let outcome = setup::until_stopped(serve(args, ambient, &live, info, wire));
         drop(served);
         outcome
     });
@@ -86,6 +68,33 @@ pub(crate) fn run(
     }
     outcome??;
     Ok(ExitKind::Done)
+}
+
+/// Serves one client on the standard streams, or any number over HTTP.
+async fn serve(
+    args: &McpArgs,
+    ambient: &Ambient,
+    live: &ServiceHandle,
+    info: ServerInfo,
+    output: OwnedFd,
+) -> Result<(), CliError> {
+    match &args.http {
+        None => {
+            let input = std::io::stdin().as_fd().try_clone_to_owned();
+            let input = input.map_err(|error| failed(McpError::Read(error)))?;
+            // In a task: there messages come without a detour over this thread.
+            let served = tokio::spawn(one_client(live.clone(), info, input, output));
+            match served.await {
+                Ok(served) => served.map_err(failed),
+                Err(_) => Err(failed(McpError::Stopped)),
+            }
+        }
+        Some(place) => {
+            // Removes its file when this ends.
+            let (listener, _place) = place.listen(ambient).await?;
+            serve_http(live, info, listener).await.map_err(failed)
+        }
+    }
 }
 
 /// One client is one conversation, of which one thread reads and writes the messages, and makes the

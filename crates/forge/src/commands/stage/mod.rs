@@ -174,10 +174,7 @@ fn failed(error: &GitError) -> CliError {
         | GitErrorKind::Failed => (ExitKind::Negative, "git"),
     };
     let failure = CliError::new(exit, code, error.message());
-    match error.advice() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    failure.maybe_hint(error.advice())
 }
 
 /// Prints one object, escaped for a terminal without a change of its meaning.

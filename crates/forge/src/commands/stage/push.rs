@@ -87,6 +87,16 @@ pub(super) fn push(
     kept.answered("allowed", approval.by())?;
     let approval = approval.onto(outlook);
     let pushed = setup::until_stopped(push_locked(&git, staging, approval, if_moved));
+    close_push(global, kept, commit, pushed)
+}
+
+/// Records and reports the result of a push.
+fn close_push(
+    global: &Global,
+    kept: ActLog,
+    commit: &StagedCommit,
+    pushed: Result<Result<PushReport, CliError>, CliError>,
+) -> Result<ExitKind, CliError> {
     let pushed = match pushed {
         Ok(pushed) => pushed,
         Err(stopped) => {
@@ -97,16 +107,6 @@ pub(super) fn push(
             return Err(stopped);
         }
     };
-    close_push(global, kept, commit, pushed)
-}
-
-/// Records and reports the result of a push.
-fn close_push(
-    global: &Global,
-    kept: ActLog,
-    commit: &StagedCommit,
-    pushed: Result<PushReport, CliError>,
-) -> Result<ExitKind, CliError> {
     match pushed {
         Ok(pushed) => {
             // An error of the log does not undo the push.
@@ -325,24 +325,29 @@ fn text_of(commit: &StagedCommit, outlook: &PushPreview, author: &Author) -> Str
         );
     }
     for file in changed {
-        let path = escape_exactly(file.path().as_str());
-        row(file.operation().as_str(), &path);
-        if file.becomes_executable() {
-            row(
-                "warning",
-                "it becomes a program: a file that may be executed",
-            );
-        }
-        if !file.is_text() {
-            row("warning", "its content is not shown: it is not text");
-        }
-        for line in file.rows() {
-            match line.strip_prefix('\\') {
-                // A row of a file never begins so: notes of git and others about its end.
-                Some(note) => row("", &format!("\\{}", escape_exactly(note))),
-                None => row("", &escape_exactly(line)),
-            }
-        }
+        write_file(file, &mut row);
     }
     text
+}
+
+/// Writes all of one file.
+fn write_file(file: &StagedFile, row: &mut impl FnMut(&str, &str)) {
+    let path = escape_exactly(file.path().as_str());
+    row(file.operation().as_str(), &path);
+    if file.becomes_executable() {
+        row(
+            "warning",
+            "it becomes a program: a file that may be executed",
+        );
+    }
+    if !file.is_text() {
+        row("warning", "its content is not shown: it is not text");
+    }
+    for line in file.rows() {
+        match line.strip_prefix('\\') {
+            // A row of a file never begins so: notes of git and others about its end.
+            Some(note) => row("", &format!("\\{}", escape_exactly(note))),
+            None => row("", &escape_exactly(line)),
+        }
+    }
 }

@@ -158,12 +158,10 @@ fn ask(
     found: &DetectedProject,
 ) -> Result<Option<InitPlan>, CliError> {
     if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
-        return Err(CliError::new(
-            ExitKind::Usage,
-            "usage",
-            format!("nobody can be asked what to write: {reason}"),
-        )
-        .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"));
+        return Err(
+            CliError::usage(format!("nobody can be asked what to write: {reason}"))
+                .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"),
+        );
     }
     let proposed = InitPlan::proposed(found);
     stderr::print(format_args!(
