@@ -241,10 +241,11 @@ impl Observer for PlaybookRecorder {
             RunEvent::Started { caller, .. } => {
                 self.talks().entry(caller.run()).or_default().worker = caller.worker().to_owned();
             }
-            RunEvent::Streamed { caller, event } => {
-                if let ModelEvent::End(stop) = event {
-                    self.talks().entry(caller.run()).or_default().stop = Some(*stop);
-                }
+            RunEvent::Streamed {
+                caller,
+                event: ModelEvent::End(stop),
+            } => {
+                self.talks().entry(caller.run()).or_default().stop = Some(*stop);
             }
             RunEvent::Used { caller, usage, .. } => {
                 self.talks().entry(caller.run()).or_default().usage = *usage;
