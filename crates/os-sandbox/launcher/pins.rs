@@ -176,7 +176,8 @@ impl Maker {
             (None, wire::PIN_DANGLING_LINK) => CStr::new(wire::NOWHERE)
                 .ok_or(sys::EINVAL)
                 .and_then(mounts::link),
-            (None, _) => closed_file(self.root),
+            (None, wire::PIN_CLOSED_FILE) => closed_file(self.root),
+            (None, _) => Err(sys::EPROTO),
         }
         .map_err(failed)?;
         if let Some(kept) = self.covers.get_mut(place) {
