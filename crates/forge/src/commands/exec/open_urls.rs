@@ -10,7 +10,9 @@ use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{EventKind, PolicyEvent};
-use forge_tools::{BriefPorts, CallRecord, DecisionRecord, Recorder, Verdict, VerdictReason};
+use forge_tools::{
+    BriefPorts, CallRecord, DecisionRecord, FailureCode, Recorder, Verdict, VerdictReason,
+};
 use os_sandbox::{Network, Plan};
 use rustix::event::{PollFd, PollFlags, poll};
 use sandbox_names::hex;
@@ -134,12 +136,20 @@ impl Judge {
             return;
         }
         let read = UrlRequest::read(line, &self.origins);
-        let origin = read.as_ref().map(|request| request.origin.clone());
-        let origin = origin.unwrap_or_else(|refusal| refusal.origin.clone().unwrap_or_default());
-        let opened = read.map_err(|refusal| refusal.why);
-        let opened = opened.and_then(|request| self.open(&request));
-        // A request that cannot be recorded has been told all the same.
-        let recorded = self.record(&origin, opened.as_ref().err());
+        let origin = match &read {
+            Ok(request) => request.origin.clone(),
+            Err(refusal) => refusal.origin.clone().unwrap_or_default(),
+        };
+        let mut record = record(&origin, read.as_ref().err().map(|refusal| &*refusal.why));
+        // What is not in the log is not done.
+        let decided = self.recorder.decided(&record.asked());
+        let opened = read.map_err(|refusal| refusal.why).and_then(|request| {
+            record.call = decided.map_err(|error| format!("it is not in the log: {error}"))?;
+            self.open(&request).inspect_err(|_| {
+                record.ok = false;
+                record.code = Some(FailureCode::IsolationUnavailable.as_str().to_owned());
+            })
+        });
         let (word, told) = match &opened {
             Ok(()) => (
                 "opened",
@@ -148,8 +158,10 @@ impl Judge {
             Err(why) => ("refused", format!("no URL is opened: {why}")),
         };
         self.tell(&told);
-        if let Err(error) = recorded {
-            self.tell(&format!("warning: this is not in the log: {error}"));
+        if let Err(error) = self.recorder.record(&record) {
+            self.tell(&format!(
+                "warning: the end of this is not in the log: {error}"
+            ));
         }
         *self.done.entry(word).or_default() += 1;
     }
@@ -185,42 +197,41 @@ impl Judge {
             stderr::print(escape(line));
         }
     }
+}
 
-    fn record(&self, origin: &str, why: Option<&String>) -> std::io::Result<()> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let at_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
-        let reason = why.map_or("open_urls names the origin", String::as_str);
-        let mut record = CallRecord {
-            call: None,
-            at_ms,
-            workers: Vec::new(),
-            tool: "open_url".to_owned(),
-            arguments: json!({ "origin": origin }),
-            intents: vec![format!("open a URL of {origin}")],
-            decision: DecisionRecord {
-                verdict: Some(match why {
-                    None => Verdict::Allow,
-                    Some(_) => Verdict::Block,
-                }),
-                reasons: vec![VerdictReason::new(reason)],
-                runner: None,
-                answer: None,
-                by: None,
-            },
-            runner: "none",
-            ok: why.is_none(),
-            code: why.map(|_| "DENIED".to_owned()),
-            content_bytes: 0,
-            content_sha256: hex(Sha256::digest([])),
-            duration_us: 0,
-            enforcement: None,
-            artifacts: Vec::new(),
-            events: why
-                .map(|why| PolicyEvent::new(EventKind::Denied, why))
-                .into_iter()
-                .collect(),
-        };
-        record.call = self.recorder.decided(&record.asked())?;
-        self.recorder.record(&record)
+/// Describes a request; `refused` is the reason why its URL may not be opened.
+fn record(origin: &str, refused: Option<&str>) -> CallRecord {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let at_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+    let verdict = match refused {
+        None => Verdict::Allow,
+        Some(_) => Verdict::Block,
+    };
+    let denied = refused.map(|why| PolicyEvent::new(EventKind::Denied, why));
+    CallRecord {
+        call: None,
+        at_ms,
+        workers: Vec::new(),
+        tool: "open_url".to_owned(),
+        arguments: json!({ "origin": origin }),
+        intents: vec![format!("open a URL of {origin}")],
+        decision: DecisionRecord {
+            verdict: Some(verdict),
+            reasons: vec![VerdictReason::new(
+                refused.unwrap_or("open_urls names the origin"),
+            )],
+            runner: None,
+            answer: None,
+            by: None,
+        },
+        runner: "none",
+        ok: refused.is_none(),
+        code: refused.map(|_| FailureCode::Denied.as_str().to_owned()),
+        content_bytes: 0,
+        content_sha256: hex(Sha256::digest([])),
+        duration_us: 0,
+        enforcement: None,
+        artifacts: Vec::new(),
+        events: denied.into_iter().collect(),
     }
 }
