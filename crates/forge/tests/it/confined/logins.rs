@@ -117,6 +117,10 @@ fn a_login_opens_the_browser_and_gets_its_answer() {
                 "opened a URL of https://claude.ai in your browser",
                 "URLs for your browser: 1 opened",
             ]);
+            let record = world.forge(&["log", "show", "last", "--json"]).stdout;
+            for part in ["\"open_url\"", "https://claude.ai"] {
+                assert!(record.contains(part), "{told}: {record}");
+            }
             let log = world.opened();
             let url = format!(
                 "['https://claude.ai/oauth?state=1&redirect_uri=http%3A%2F%2Flocalhost%3A{port}%2Fcallback']\n"
