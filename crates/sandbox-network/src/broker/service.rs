@@ -101,7 +101,8 @@ impl BrokerService {
 
     /// Ends the service and returns its records.
     ///
-    /// Connections whose client has closed its side end at once; others have a fraction of a second
+    /// Connections whose client has closed its side end at once, those of clients outside when the
+    /// server has; others have a fraction of a second
     /// to pass on their last bytes, and seconds if a slow server takes them. Both sides of a
     /// connection that is cut off see a reset and not an end.
     #[must_use]

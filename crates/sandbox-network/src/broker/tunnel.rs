@@ -63,7 +63,7 @@ pub(super) async fn run(
 }
 
 /// As [`run`], for a client outside. Its bytes are not checked, and with the service the connection
-/// ends as soon as one side has.
+/// ends when the server has answered: a program may end right after its last answer.
 pub(super) async fn run_inbound(
     state: &Arc<ServiceContext>,
     client: &TcpStream,
@@ -80,7 +80,7 @@ pub(super) async fn run_inbound(
         Ok::<(), TunnelError>(())
     };
     let downward = pass_answer(client, server, counters, size);
-    if wait_for_both(state, upward, downward, Directions::Any)
+    if wait_for_both(state, upward, downward, Direction::Downward)
         .await
         .is_ok()
     {
@@ -165,7 +165,7 @@ async fn copy_both(
         write_all(client, early, |bytes| counters.count_received(bytes)).await?;
         pass_answer(client, server, counters, size).await
     };
-    wait_for_both(state, upward, downward, Directions::Upward).await
+    wait_for_both(state, upward, downward, Direction::Upward).await
 }
 
 /// Passes on the bytes of a server, and their end.
@@ -186,22 +186,26 @@ async fn pass_answer(
 
 /// The direction that must have ended for the service to end a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Directions {
+enum Direction {
     /// From the client to the server.
     Upward,
-    /// Either.
-    Any,
+    /// From the server to the client.
+    Downward,
 }
 
 async fn wait_for_both(
     state: &ServiceContext,
     upward: impl Future<Output = Result<(), TunnelError>>,
     downward: impl Future<Output = Result<(), TunnelError>>,
-    ends_after: Directions,
+    ends_after: Direction,
 ) -> Result<(), TunnelError> {
     tokio::pin!(upward, downward);
     let (mut up_ended, mut down_ended) = (false, false);
     while !(up_ended && down_ended) {
+        let ends_with_service = match ends_after {
+            Direction::Upward => up_ended,
+            Direction::Downward => down_ended,
+        };
         tokio::select! {
             ended = &mut upward, if !up_ended => {
                 ended?;
@@ -211,9 +215,7 @@ async fn wait_for_both(
                 ended?;
                 down_ended = true;
             }
-            () = state.stopped(), if up_ended || (down_ended && ends_after == Directions::Any) => {
-                return Ok(());
-            }
+            () = state.stopped(), if ends_with_service => return Ok(()),
         }
     }
     Ok(())

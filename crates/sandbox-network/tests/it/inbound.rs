@@ -116,6 +116,26 @@ fn without_a_server_a_client_is_closed_at_once() {
     }
 }
 
+/// A program ends right after its last answer, and the service with it.
+#[test]
+fn the_end_of_the_service_waits_for_an_answer() {
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    let port = server(move |mut stream| {
+        stream.read_to_end(&mut Vec::new()).unwrap();
+        asked.send(()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        stream.write_all(b"answer").unwrap();
+    });
+    let (service, address) = publish(port, Arc::new(OwnSockets));
+    let mut client = connect(address);
+    client.write_all(b"question").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    is_asked.recv().unwrap();
+    let report = service.finish();
+    assert_eq!(read_to_end(client), "answer");
+    assert_eq!(report.connections[0].received, 6);
+}
+
 #[test]
 fn the_end_of_the_service_ends_connections() {
     let waiting = server(|mut stream| {
