@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use sandbox_network::{AskHost, AskableHosts, Host, HostAnswer, HostPattern};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 
 use crate::approval::{ApprovalAnswer, ApprovalRequest, Approver};
@@ -18,7 +17,6 @@ use crate::gate::{Verdict, VerdictReason};
 use crate::question_clock::QuestionClock;
 use crate::redact::Redactor;
 use crate::run_answers::{ApprovalKey, RunAnswers};
-use crate::time::now_ms;
 
 /// The tool of the record of an answer.
 const CONNECT: &str = "connect";
@@ -223,29 +221,19 @@ fn host_record(host: &str, answer: HostAnswer, word: &'static str, by: String) -
         HostAnswer::No => (Some(FailureCode::Denied), vec![denied(&by)]),
         HostAnswer::Unanswered => (Some(FailureCode::ApprovalRequired), vec![denied(&by)]),
     };
+    let decision = DecisionRecord {
+        verdict: Some(Verdict::Ask),
+        reasons: vec![VerdictReason::new(NO_RULE)],
+        runner: None,
+        answer: Some(word),
+        by: Some(by),
+    };
+    let arguments = json!({ "host": host });
     CallRecord {
-        call: None,
-        at_ms: now_ms(),
-        workers: Vec::new(),
-        tool: CONNECT.to_owned(),
-        arguments: json!({ "host": host }),
-        intents: vec![intent(host)],
-        decision: DecisionRecord {
-            verdict: Some(Verdict::Ask),
-            reasons: vec![VerdictReason::new(NO_RULE)],
-            runner: None,
-            answer: Some(word),
-            by: Some(by),
-        },
-        runner: "none",
         ok: code.is_none(),
         code: code.map(|code| code.as_str().to_owned()),
-        content_bytes: 0,
-        content_sha256: sandbox_names::hex(Sha256::digest([])),
-        duration_us: 0,
-        enforcement: None,
-        artifacts: Vec::new(),
         events,
+        ..CallRecord::of_act(CONNECT, arguments, vec![intent(host)], decision)
     }
 }
 

@@ -3,11 +3,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use sandbox_names::hex;
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::change::Artifact;
 use crate::gate::{Verdict, VerdictReason};
+use crate::time::now_ms;
 
 /// The decision about a call.
 ///
@@ -162,6 +165,34 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
+    /// Returns the record of an act that began now, is no worker's, and has no text as its result. It
+    /// succeeded and ran nowhere, until a field says otherwise.
+    pub fn of_act(
+        name: &str,
+        arguments: Value,
+        intents: Vec<String>,
+        decision: DecisionRecord,
+    ) -> CallRecord {
+        CallRecord {
+            call: None,
+            at_ms: now_ms(),
+            workers: Vec::new(),
+            tool: name.to_owned(),
+            arguments,
+            intents,
+            decision,
+            runner: "none",
+            ok: true,
+            code: None,
+            content_bytes: 0,
+            content_sha256: hex(Sha256::digest([])),
+            duration_us: 0,
+            enforcement: None,
+            artifacts: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
     /// `true` if the call was stopped by a rule, by a person, or because a person could not be
     /// asked.
     pub fn is_denied(&self) -> bool {

@@ -6,9 +6,7 @@ use std::time::Instant;
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionRecord, Recorder as _, Verdict, VerdictReason};
-use sandbox_names::hex;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
 use crate::exit::CliError;
@@ -55,27 +53,15 @@ impl ActLog {
         let audit = dir.audit(true)?;
         let mut arguments = act.arguments;
         redactor.redact_json(&mut arguments);
+        let nothing = DecisionRecord::not_reached("nothing was decided");
         Ok(ActLog {
             dir,
             audit,
             started: Instant::now(),
             record: CallRecord {
-                call: None,
-                at_ms: forge_tools::now_ms(),
-                workers: Vec::new(),
-                tool: act.name.to_owned(),
-                arguments,
-                intents: act.intents,
-                decision: DecisionRecord::not_reached("nothing was decided"),
                 runner: "local",
                 ok: false,
-                code: None,
-                content_bytes: 0,
-                content_sha256: hex(Sha256::digest([])),
-                duration_us: 0,
-                enforcement: None,
-                artifacts: Vec::new(),
-                events: Vec::new(),
+                ..CallRecord::of_act(act.name, arguments, act.intents, nothing)
             },
         })
     }
