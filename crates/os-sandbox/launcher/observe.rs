@@ -523,8 +523,8 @@ impl<'a> CallObserver<'a> {
             }
             let mut link = [0u8; MAX_PATH_BYTES];
             let target = self.link(root, &text[..text.len() - more.len()], &mut link);
-            let is_hidden =
-                target.is_some_and(|target| wire::NOWHERE.strip_suffix(b"\0") == Some(target));
+            let is_hidden = target
+                .is_some_and(|target| wire::HIDDEN_LINK_TARGET.strip_suffix(b"\0") == Some(target));
             if error == EACCES || is_hidden {
                 return self.named(&start, rest, wire::STATE_EXISTS | wire::STATE_MOUNT, name);
             }

@@ -29,7 +29,7 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
     };
     let mut maker = Maker {
         root,
-        covers: [None; 3],
+        masks: [None; 3],
     };
     maker.cover(run)?;
     // The launcher copies these mounts first, while the surrounding mounts still have the access
@@ -88,9 +88,9 @@ fn own_namespaces(run: &Run<'_>) -> sys::Result<Option<i32>> {
 
 struct Maker {
     root: i32,
-    /// What covers hidden names, by the kind of the pin. Each is attached once, and copied from then
-    /// on.
-    covers: [Option<i32>; 3],
+    /// The mounts over hidden names, by the kind of the pin. Each is attached once, and copied from
+    /// then on.
+    masks: [Option<i32>; 3],
 }
 
 impl Maker {
@@ -131,7 +131,7 @@ impl Maker {
         if run.pins().any(|pin| is_covering(&pin)) {
             let path = CStr::new(wire::ASIDE).ok_or(failed(sys::EINVAL))?;
             let place = mounts::open_beneath(self.root, path).map_err(&failed)?;
-            let closed = self.cover_of(wire::PIN_CLOSED_DIRECTORY)?;
+            let closed = self.mask(wire::PIN_CLOSED_DIRECTORY)?;
             mounts::attach(closed, place).map_err(&failed)?;
             sys::close(place);
         }
@@ -154,40 +154,40 @@ impl Maker {
         let mount = match how {
             wire::PIN_READ_ONLY | wire::PIN_IN_PLACE if pin.how == how => copy_of(pin, place)?,
             wire::PIN_READ_ONLY | wire::PIN_IN_PLACE => copies.next().ok_or(protocol)?,
-            how if is_mask(how) => self.cover_of(how)?,
+            how if is_mask(how) => self.mask(how)?,
             _ => return Err(protocol),
         };
         mounts::attach(mount, place).map_err(at(wire::STAGE_MOUNTS))?;
         sys::close(place);
-        if !self.covers.contains(&Some(mount)) {
+        if !self.masks.contains(&Some(mount)) {
             sys::close(mount);
         }
         Ok(())
     }
 
-    /// Returns a mount that covers a hidden name.
-    fn cover_of(&mut self, how: u64) -> Result<i32, Failure> {
+    /// Returns a mount for the place of a hidden name.
+    fn mask(&mut self, how: u64) -> Result<i32, Failure> {
         let failed = at(wire::STAGE_MOUNTS);
         let place = how.wrapping_sub(wire::PIN_CLOSED_DIRECTORY) as usize;
-        let kept = self.covers.get(place).copied().flatten();
+        let kept = self.masks.get(place).copied().flatten();
         let new = match (kept, how) {
             (Some(first), _) => return mounts::copy_tree(first).map_err(failed),
             (None, wire::PIN_CLOSED_DIRECTORY) => mounts::closed_directory(),
-            (None, wire::PIN_DANGLING_LINK) => CStr::new(wire::NOWHERE)
+            (None, wire::PIN_DANGLING_LINK) => CStr::new(wire::HIDDEN_LINK_TARGET)
                 .ok_or(sys::EINVAL)
                 .and_then(mounts::link),
             (None, wire::PIN_CLOSED_FILE) => closed_file(self.root),
             (None, _) => Err(sys::EPROTO),
         }
         .map_err(failed)?;
-        if let Some(kept) = self.covers.get_mut(place) {
+        if let Some(kept) = self.masks.get_mut(place) {
             *kept = Some(new);
         }
         Ok(new)
     }
 
     fn close(self) {
-        for open in self.covers.into_iter().flatten().chain([self.root]) {
+        for open in self.masks.into_iter().flatten().chain([self.root]) {
             sys::close(open);
         }
     }
@@ -204,7 +204,7 @@ fn closed_file(root: i32) -> sys::Result<i32> {
     Ok(copy)
 }
 
-/// `true` if a pin covers a hidden name.
+/// `true` for the pins of hidden names.
 fn is_mask(how: u64) -> bool {
     (wire::PIN_CLOSED_DIRECTORY..=wire::PIN_DANGLING_LINK).contains(&how)
 }

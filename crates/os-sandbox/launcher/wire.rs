@@ -320,10 +320,10 @@ pub const PIN_IN_PLACE: u64 = 3;
 pub const PIN_CLOSED_DIRECTORY: u64 = 4;
 /// Mount a file over it that no process can open.
 pub const PIN_CLOSED_FILE: u64 = 5;
-/// Mount a link over it that leads to [`NOWHERE`].
+/// Mount a link over it that leads to [`HIDDEN_LINK_TARGET`].
 pub const PIN_DANGLING_LINK: u64 = 6;
-/// What the link of a hidden file leads to: no process can create it, and a listing tells why.
-pub const NOWHERE: &[u8] = b"/proc/hidden-by-the-sandbox\0";
+/// The target of that link. No process can create it, and a listing tells why the file is hidden.
+pub const HIDDEN_LINK_TARGET: &[u8] = b"/proc/hidden-by-the-sandbox\0";
 /// A mount that bubblewrap made aside, to be mounted at the place of the next pin.
 pub const PIN_ASIDE: u64 = 7;
 /// A directory or file that the mount of the previous pin covers.

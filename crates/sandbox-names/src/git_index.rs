@@ -22,19 +22,19 @@ const STAT_BYTES: usize = 40;
 /// Offset of the mode in these bytes.
 const MODE_AT: usize = 24;
 
-/// The wanted regular files of an index, with the object ids of their contents.
+/// The wanted paths of an index. Regular files have the object ids of their contents.
 ///
 /// ```
 /// use sandbox_names::git_index::TrackedFiles;
 /// let empty = [b"DIRC".as_slice(), &[0, 0, 0, 2, 0, 0, 0, 0], &[0; 20]].concat();
 /// let tracked = TrackedFiles::read(&empty, &|_| true).unwrap();
-/// assert!(!tracked.has(b".env", b"A=1\n"));
+/// assert!(!tracked.has(b".env", b"A=1\n") && !tracked.lists(b".env"));
 /// assert!(TrackedFiles::read(b"DIRC", &|_| true).is_err());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackedFiles {
-    /// By path.
-    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    /// By path; of a file in a conflict several. `None`: not a regular file with one content.
+    entries: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 impl TrackedFiles {
@@ -58,7 +58,16 @@ impl TrackedFiles {
         let found = self
             .entries
             .binary_search_by(|(name, _)| (**name).cmp(path));
-        found.is_ok_and(|at| is_id_of(&self.entries[at].1, content))
+        let id = found.ok().and_then(|at| self.entries[at].1.as_ref());
+        id.is_some_and(|id| is_id_of(id, content))
+    }
+
+    /// Returns `true` if the index has the path at all: as a file with whatever content, as a link, as
+    /// an intent to add, or in a conflict.
+    #[must_use]
+    pub fn lists(&self, path: &[u8]) -> bool {
+        let found = (self.entries).binary_search_by(|(name, _)| (**name).cmp(path));
+        found.is_ok()
     }
 }
 
@@ -116,8 +125,9 @@ impl<'b> IndexReader<'b> {
             if last.as_ref().is_some_and(|last| *last >= key) {
                 return Err("its entries are out of order");
             }
-            if entry.is_tracked_file && is_wanted(&key.0) {
-                tracked.entries.push((key.0.clone(), entry.id.to_owned()));
+            if is_wanted(&key.0) {
+                let id = entry.is_tracked_file.then(|| entry.id.to_owned());
+                tracked.entries.push((key.0.clone(), id));
             }
             last = Some(key);
         }

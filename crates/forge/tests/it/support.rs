@@ -45,6 +45,19 @@ impl World {
         self.root.path()
     }
 
+    /// Runs a script in the project, in no sandbox, with a committer and without a person's settings.
+    pub(crate) fn shell(&self, script: &str) {
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-ec", script])
+            .current_dir(self.project())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .envs([("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b")])
+            .envs([("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@b")]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+    }
+
     /// Writes a file of the project.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.project().join(name);

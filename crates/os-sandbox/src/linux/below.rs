@@ -98,6 +98,14 @@ pub(crate) fn file(parent: BorrowedFd<'_>, name: &OsStr) -> Result<File, Errno> 
     }
 }
 
+/// Opens a regular file below a directory, as [`file`] does, without following a link on the way.
+pub(crate) fn file_below(top: BorrowedFd<'_>, below: &Path) -> Result<File, Errno> {
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(Errno::EINVAL);
+    };
+    file(directory(top, parent)?.as_fd(), name)
+}
+
 /// Sets the mode of the file behind an `O_PATH` descriptor, which `fchmod` refuses.
 pub(crate) fn set_mode(place: BorrowedFd<'_>, mode: u32) -> std::io::Result<()> {
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());

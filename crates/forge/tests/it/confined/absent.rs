@@ -2,9 +2,10 @@
 //! what `list_files` lists. What git tracks and a person hides stays closed, so that no commit changes
 //! it.
 
+use super::exec::mount_layers;
 use crate::support::World;
 
-/// What a person hides, and where it is.
+/// Hidden files, each with the settings of the sandbox that hide it.
 const HIDDEN: [(&str, &str); 4] = [
     (".env", "{}"),
     ("deep/.env.local", "{}"),
@@ -28,59 +29,39 @@ const COMMANDS: [&str; 12] = [
     "git check-ignore -q other.log && ! git check-ignore -q file",
 ];
 
-fn outside(world: &World, script: &str) {
-    let output = std::process::Command::new("sh")
-        .args(["-ec", script])
-        .current_dir(world.project())
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{script}: {output:?}");
-}
-
-fn repository(hidden: &str, sandbox: &str) -> World {
+fn project(hidden: &str, sandbox: &str) -> World {
     let file = match sandbox {
         "{}" => "sandbox: { root: . }\n".to_owned(),
         own => format!("sandbox: {{ root: .,{}\n", own.trim_start_matches('{')),
     };
-    let world = World::new(&[
+    World::new(&[
         ("forge.yaml", &file),
         ("file", "text\n"),
         (hidden, "SECRET\n"),
-    ]);
-    let script = "git init -q . && git config user.name a && git config user.email a@b \
-                  && echo '*.log' >> .git/info/exclude && git add file forge.yaml \
-                  && git commit -qm first";
-    outside(&world, script);
-    world
+    ])
 }
 
-/// Mechanisms that can hide a name.
-fn hiding(world: &World) -> Vec<&'static str> {
-    let starts = |name: &&str| {
-        let ran = world.forge(&["exec", "--mechanism", name, "--", "true"]);
-        ran.code == 0
-    };
-    let all: Vec<_> = ["namespaces", "bubblewrap"]
-        .into_iter()
-        .filter(starts)
-        .collect();
-    assert!(!all.is_empty(), "this host hides nothing");
-    all
+fn repository(hidden: &str, sandbox: &str) -> World {
+    let world = project(hidden, sandbox);
+    world.shell(
+        "git init -q . && git config user.name a && git config user.email a@b \
+         && echo '*.log' >> .git/info/exclude && git add file forge.yaml && git commit -qm first",
+    );
+    world
 }
 
 #[test]
 fn programs_go_on_at_a_hidden_name() {
     for (hidden, sandbox) in HIDDEN {
         let world = repository(hidden, sandbox);
-        for mechanism in hiding(&world) {
+        for mechanism in mount_layers(&world) {
             for command in COMMANDS {
                 let args = ["exec", "--mechanism", mechanism, "--", "sh", "-ec", command];
                 let ran = world.forge(&args);
                 let what = format!("{hidden}: {command} under {mechanism}");
                 assert_eq!(ran.code, 0, "{what}: {} {}", ran.stdout, ran.stderr);
                 assert!(!ran.stdout.contains("SECRET"), "{what}: {}", ran.stdout);
-                outside(&world, "git reset -q --hard && grep -q SECRET -r . ");
+                world.shell("git reset -q --hard && grep -q SECRET -r . ");
             }
         }
     }
@@ -90,7 +71,7 @@ fn programs_go_on_at_a_hidden_name() {
 fn a_program_that_asks_for_it_is_refused() {
     for (hidden, sandbox) in HIDDEN {
         let world = repository(hidden, sandbox);
-        for mechanism in hiding(&world) {
+        for mechanism in mount_layers(&world) {
             for command in [
                 "cat \"$1\"",
                 "echo x > \"$1\"",
@@ -103,7 +84,7 @@ fn a_program_that_asks_for_it_is_refused() {
                 let what = format!("{hidden}: {command} under {mechanism}");
                 assert_ne!(ran.code, 0, "{what}");
                 assert!(!ran.stdout.contains("SECRET"), "{what}");
-                outside(&world, "grep -q SECRET -r .");
+                world.shell("grep -q SECRET -r .");
                 let is_named = ran.stderr.contains("hidden name");
                 assert!(
                     is_named || command.starts_with("rm"),
@@ -117,18 +98,58 @@ fn a_program_that_asks_for_it_is_refused() {
 
 #[test]
 fn what_is_tracked_is_never_committed_as_something_else() {
-    for (hidden, sandbox) in [HIDDEN[2], HIDDEN[3]] {
+    let all = "git add -A && git commit -qm secrets";
+    // In the index, and in no commit: as an intent, as a link, in a conflict.
+    let others = [
+        "git add -N .env",
+        "git update-index --add --cacheinfo 120000,$(git hash-object -w .env),.env",
+        "id=$(git hash-object -w .env) && printf \"100644 $id 1\\t.env\\n100644 $id 2\\t.env\\n\" | git update-index --index-info",
+    ];
+    let others = others.map(|script| (HIDDEN[0], script));
+    for ((hidden, sandbox), script) in others
+        .into_iter()
+        .chain([(HIDDEN[2], all), (HIDDEN[3], all)])
+    {
         let world = repository(hidden, sandbox);
-        outside(&world, "git add -A && git commit -qm secrets");
-        for mechanism in hiding(&world) {
+        world.shell(script);
+        let index = |world: &World| {
+            let mut git = std::process::Command::new("git");
+            let listed = git
+                .args(["ls-files", "-s"])
+                .current_dir(world.project())
+                .output();
+            listed.unwrap().stdout
+        };
+        let before = index(&world);
+        for mechanism in mount_layers(&world) {
             for command in [
                 "git add -A; git commit -qm x",
                 "git commit -qam x",
                 "git add -u",
             ] {
                 world.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", command]);
-                let script = "test -z \"$(git status --porcelain)\" && git ls-files -s | grep -v '^100644' | wc -l | grep -qx 0";
-                outside(&world, script);
+                assert_eq!(
+                    index(&world),
+                    before,
+                    "{script}: {command} under {mechanism}"
+                );
+            }
+        }
+    }
+}
+
+/// Nothing ignores a hidden file in a repository that a command makes, so git stops at it.
+#[test]
+fn a_new_repository_gets_no_link() {
+    let new = "git init -q .; git add -A; git -c user.name=a -c user.email=a@b commit -qm x";
+    for (hidden, sandbox) in HIDDEN {
+        let world = project(hidden, sandbox);
+        for mechanism in mount_layers(&world) {
+            for git in ["git", "/usr/bin/git"] {
+                let script = new.replace("git ", &format!("{git} "));
+                world.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", &script]);
+                world.shell("test -d .git && ! git ls-files -s | grep '^120000'");
+                world.shell("rm -rf .git && grep -q SECRET -r .");
             }
         }
     }

@@ -12,16 +12,21 @@ const FILE: &str = "golem-forge.config.yaml";
 /// Every mechanism that this host has, each forced by name. The tests of os-sandbox
 /// make sure that none is left out unseen.
 pub(super) fn mechanisms(world: &World) -> Vec<&'static str> {
-    let all: Vec<_> = ["namespaces", "landlock"]
-        .into_iter()
-        .filter(|name| {
-            world
-                .forge(&["exec", "--mechanism", name, "--", "true"])
-                .code
-                == 0
-        })
-        .collect();
-    assert!(!all.is_empty(), "this host confines nothing");
+    working(world, &["namespaces", "landlock"])
+}
+
+/// The mechanisms with mounts and a network namespace.
+pub(super) fn mount_layers(world: &World) -> Vec<&'static str> {
+    working(world, &["namespaces", "bubblewrap"])
+}
+
+fn working(world: &World, names: &[&'static str]) -> Vec<&'static str> {
+    let works = |name: &&&str| {
+        let ran = world.forge(&["exec", "--mechanism", name, "--", "true"]);
+        ran.code == 0
+    };
+    let all: Vec<_> = names.iter().filter(works).copied().collect();
+    assert!(!all.is_empty(), "this host has none of {names:?}");
     all
 }
 

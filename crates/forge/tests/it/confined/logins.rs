@@ -5,9 +5,9 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use super::exec::mechanisms;
+use super::exec::{mechanisms, mount_layers};
 use crate::support::{Ran, World, forge_program, ran};
 
 /// An agent that logs in: it listens, opens a URL and prints the path of the answer.
@@ -89,24 +89,10 @@ impl World {
     }
 }
 
-/// The mechanisms with a network namespace.
-fn with_namespace(world: &World) -> Vec<&'static str> {
-    let works = |name: &&str| {
-        let ran = world.forge(&["exec", "--mechanism", name, "--", "true"]);
-        ran.code == 0
-    };
-    let all: Vec<_> = ["namespaces", "bubblewrap"]
-        .into_iter()
-        .filter(works)
-        .collect();
-    assert!(!all.is_empty(), "this host has no network namespaces");
-    all
-}
-
 #[test]
 fn a_login_opens_the_browser_and_gets_its_answer() {
     let world = world();
-    for mechanism in with_namespace(&world) {
+    for mechanism in mount_layers(&world) {
         for how in ["xdg-open", "sensible-browser", "www-browser", "webbrowser"] {
             let port = free_port();
             let agent = ["python3", "agent.py", &port.to_string(), how];
@@ -137,14 +123,14 @@ fn a_login_opens_the_browser_and_gets_its_answer() {
 #[test]
 fn the_port_of_a_login_closes_after_its_answer() {
     let world = world();
-    for mechanism in with_namespace(&world) {
+    for mechanism in mount_layers(&world) {
         let port = free_port();
-        // Listens on afterwards: only forge closes the way to it.
+        // Listens on until the test is over: only forge closes the way to it.
         let script = format!(
-            "python3 agent.py {port} xdg-open && python3 -m http.server -b 127.0.0.1 {port} & sleep 9; kill %1"
+            "python3 agent.py {port} xdg-open && python3 -m http.server -b 127.0.0.1 {port} & read _; kill %1"
         );
         let mut command = world.login_command(mechanism, &[], &["bash", "-c", &script]);
-        let mut child = command.spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let connects = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
         let until = |wanted: bool| {
             (0..100).any(|_| {
@@ -155,6 +141,7 @@ fn the_port_of_a_login_closes_after_its_answer() {
         };
         assert!(until(false), "{mechanism}: the port stays open");
         let ended_before = child.try_wait().unwrap().is_some();
+        drop(child.stdin.take());
         child.wait().unwrap();
         assert!(
             !ended_before,
@@ -223,7 +210,7 @@ fn other_urls_are_not_opened() {
 fn an_answer_elsewhere_opens_no_port_and_a_port_in_use_opens_no_browser() {
     let world = world();
     let open = "xdg-open \"$1\"; sleep 1";
-    for mechanism in with_namespace(&world) {
+    for mechanism in mount_layers(&world) {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
         let elsewhere = format!("https://claude.ai/o?redirect_uri=http://example.com:{port}/");
@@ -242,7 +229,7 @@ fn an_answer_elsewhere_opens_no_port_and_a_port_in_use_opens_no_browser() {
 fn many_requests_are_bounded() {
     let world = world();
     let script = "i=0; while [ $i -lt 1000 ]; do xdg-open https://example.com/$i; i=$((i+1)); done";
-    let mechanism = with_namespace(&world)[0];
+    let mechanism = mount_layers(&world)[0];
     let ran = world.logs_in(mechanism, &[], &["sh", "-c", script]);
     ran.code(0)
         .says(&["more than 20 URLs", "URLs for your browser: 1000 refused"]);
@@ -252,7 +239,7 @@ fn many_requests_are_bounded() {
 #[test]
 fn the_person_names_more_origins() {
     let world = world();
-    let mechanism = with_namespace(&world)[0];
+    let mechanism = mount_layers(&world)[0];
     let open = ["sh", "-c", "xdg-open https://example.com/"];
     let ran = world.logs_in(mechanism, &["--open-url", "https://example.com"], &open);
     ran.code(0).says(&["opened a URL of https://example.com"]);

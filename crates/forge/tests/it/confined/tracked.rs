@@ -61,20 +61,8 @@ fn world(file: &str) -> World {
         (".env", "TOKEN=1\n"),
         ("other", "other\n"),
     ]);
-    outside(&world, "git init -q .");
+    world.shell("git init -q .");
     world
-}
-
-fn outside(world: &World, script: &str) {
-    let mut command = std::process::Command::new("sh");
-    command
-        .args(["-ec", script])
-        .current_dir(world.project())
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .envs([("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b")])
-        .envs([("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@b")]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{script}: {output:?}");
 }
 
 /// The answers of file tools and of commands.
@@ -109,7 +97,7 @@ fn only_a_tracked_content_is_shown() {
     let mechanisms = mechanisms(&world(file));
     for (script, shown) in ROWS {
         let world = world(file);
-        outside(&world, script);
+        world.shell(script);
         assert_shown(&world, &mechanisms, *shown, script);
     }
     for file in [
@@ -117,7 +105,7 @@ fn only_a_tracked_content_is_shown() {
         "sandbox: { root: ., hide: [objects] }\n",
     ] {
         let world = world(file);
-        outside(&world, "git add .env");
+        world.shell("git add .env");
         assert_shown(&world, &mechanisms, false, file);
     }
 }
@@ -125,7 +113,7 @@ fn only_a_tracked_content_is_shown() {
 #[test]
 fn an_index_that_is_not_read_is_told() {
     let world = world("sandbox: { root: . }\n");
-    outside(&world, "git add .env && git update-index --split-index");
+    world.shell("git add .env && git update-index --split-index");
     for mechanism in mechanisms(&world) {
         if mechanism == "landlock" {
             continue;
@@ -156,7 +144,7 @@ fn a_command_cannot_plant_a_hidden_name_by_tracking_it() {
     for mechanism in mechanisms(&world(file)) {
         let world = world(file);
         std::fs::remove_file(world.project().join(".env")).unwrap();
-        outside(&world, "git add other && git commit -qm other");
+        world.shell("git add other && git commit -qm other");
         let script = "echo TOKEN=1 > .env && git add -f .env";
         let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script]);
         ran.code(0);
@@ -168,7 +156,7 @@ fn a_command_cannot_plant_a_hidden_name_by_tracking_it() {
 #[test]
 fn file_tools_do_not_write_what_is_tracked() {
     let world = world("sandbox: { root: . }\n");
-    outside(&world, "git add .env");
+    world.shell("git add .env");
     for (path, stays) in [(".env", true), ("other", false)] {
         let before = std::fs::read_to_string(world.project().join(path)).unwrap();
         for (tool, call) in [

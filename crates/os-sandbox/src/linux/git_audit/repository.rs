@@ -6,12 +6,12 @@
 use super::super::below;
 use super::super::host_mount::{HostMount, ObeyedPath};
 use crate::git_config;
+use crate::key_files::content_of;
 use crate::policy::{Git, Policy};
 use nix::sys::stat::SFlag;
 use sandbox_names::git::{GitPathClass, ReferenceKind, STATE, classify_own, running_line};
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 
@@ -467,12 +467,8 @@ fn line_after<'t>(text: &'t str, start: &str) -> Option<&'t str> {
 
 /// Returns the text of a file, without following a link.
 fn read(mount: &HostMount, path: &Path) -> Option<String> {
-    let directory = below::directory(mount.handle.as_fd(), path.parent()?).ok()?;
-    let file = below::file(directory.as_fd(), path.file_name()?).ok()?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= MAX_BYTES).then_some(())?;
-    String::from_utf8(bytes).ok()
+    let file = below::file_below(mount.handle.as_fd(), path).ok()?;
+    String::from_utf8(content_of(file, MAX_BYTES)?).ok()
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ use nix::sys::stat::SFlag;
 use nix::unistd::geteuid;
 use rustix::fs::FileType;
 use sandbox_names::git;
-use std::collections::{HashSet, VecDeque};
+use sandbox_names::git_index::TrackedFiles;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -75,6 +76,9 @@ pub(crate) struct ScanResult {
     pub(crate) unheld: Vec<String>,
     /// Files that are not hidden or protected because git tracks them.
     pub(crate) tracked: Vec<PathBuf>,
+    /// The indexes that were read, by the tops of their repositories, with the paths that end in a
+    /// hidden name.
+    pub(crate) indexes: HashMap<PathBuf, TrackedFiles>,
     /// Indexes of repositories that were not read, and why.
     pub(crate) unread: Vec<String>,
     /// Directories that the caller may not list.
@@ -400,7 +404,7 @@ pub(crate) fn find_but(
         }
     }
     names.memory = lister.memory;
-    names.unread = secrets.into_unread();
+    (names.indexes, names.unread) = secrets.into_indexes();
     if again > 0 || !names.bare.is_empty() || !names.targets.is_empty() {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));

@@ -67,14 +67,16 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// Returns the indexes that could not be read, with the reasons.
-    pub(super) fn into_unread(self) -> Vec<String> {
-        self.unread.into_inner()
+    /// Returns the indexes that were read, by the tops of their repositories, and the reasons why others
+    /// were not.
+    pub(super) fn into_indexes(self) -> (HashMap<PathBuf, TrackedFiles>, Vec<String>) {
+        let repositories = self.repositories.into_inner().into_iter();
+        let read = repositories.filter_map(|(top, index)| Some((top, index??)));
+        (read.collect(), self.unread.into_inner())
     }
 
     fn open(&self, path: &Path) -> Option<File> {
-        let parent = below::directory(self.mount.handle.as_fd(), path.parent()?).ok()?;
-        below::file(parent.as_fd(), path.file_name()?).ok()
+        below::file_below(self.mount.handle.as_fd(), path).ok()
     }
 
     /// Returns `true` if the innermost repository around a file has it in its index with this

@@ -15,6 +15,7 @@ use super::names::{ReopenedDirs, ScanResult, find_but};
 use crate::escape::visible;
 use crate::findings::Findings;
 use crate::git_config;
+use crate::key_files::content_of;
 use crate::policy::{Git, Pattern, Policy};
 use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
@@ -653,13 +654,8 @@ fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
 }
 
 fn contents(mount: &HostMount, below: &Path) -> Option<Vec<u8>> {
-    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
-    let file = below::file(parent.as_fd(), below.file_name()?).ok()?;
-    let mut bytes = Vec::new();
-    file.take(MAX_CONTENT_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    (bytes.len() as u64 <= MAX_CONTENT_BYTES).then_some(bytes)
+    let file = below::file_below(mount.handle.as_fd(), below).ok()?;
+    content_of(file, MAX_CONTENT_BYTES)
 }
 
 /// Returns the reason why changed configuration cannot stay.

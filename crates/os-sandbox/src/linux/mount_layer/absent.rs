@@ -1,11 +1,12 @@
 //! Hidden files that a command finds as absent as a mount point can be: as a link that leads nowhere.
-//! Programs that copy, search or archive a tree go on there, while a file that cannot be opened ends
-//! them.
+//! Programs that copy, search or archive a tree pass it, while a file that cannot be opened ends them.
 //!
-//! git would take such a link for a change. So a file that git tracks stays one that cannot be opened,
-//! at which git stops; and the others are listed in the repository's `info/exclude`, of which the
-//! command sees a copy
-//! (<https://git-scm.com/docs/gitignore>).
+//! git would add such a link. So a file that is in an index cannot be opened, and git stops there.
+//! Other hidden files of a repository are added to the command's copy of its list of ignored files. A
+//! file in no repository cannot be opened if the command can make one around it, because nothing
+//! would ignore it there.
+//!
+//! <https://git-scm.com/docs/gitignore>
 
 use super::super::below;
 use super::super::guards::names::{GuardedPath, ScanResult};
@@ -16,28 +17,29 @@ use crate::key_files::content_of;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use sandbox_names::git_index::{MAX_INDEX_BYTES, TrackedFiles};
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Bound on the size of a repository's list of ignored files.
-const MAX_EXCLUDE_BYTES: u64 = 256 << 10;
-/// The list, and its directory, below the top of a repository.
-const EXCLUDE: &str = ".git/info/exclude";
+/// Bound on the size of a list of ignored files.
+const MAX_LIST_BYTES: u64 = 256 << 10;
+/// A repository's list, and its directory, from the top.
+const LIST: &str = ".git/info/exclude";
 const INFO: &str = ".git/info";
+/// Precedes the hidden files in a list.
+const COMMENT: &str = "\n# Hidden by the sandbox, and not there for it.\n";
 
-/// The names, and the lists of ignored files that go with them.
+/// The hidden files, and the lists of ignored files that name them.
 #[derive(Default)]
-pub(super) struct AbsentNames {
-    names: HashSet<Vec<u8>>,
+pub(super) struct AbsentFiles {
+    /// Their paths inside.
+    files: HashSet<Vec<u8>>,
     pub(super) lists: Vec<IgnoreList>,
 }
 
-/// A repository's list of ignored files with the hidden ones.
+/// The list of a repository.
 pub(super) struct IgnoreList {
     /// Its path inside.
     pub(super) at: Vec<u8>,
@@ -45,126 +47,141 @@ pub(super) struct IgnoreList {
     pub(super) text: String,
 }
 
-/// The repository around a hidden name.
-enum Around {
-    Nothing,
-    /// Its directory is below the top.
-    Repository(PathBuf),
-    /// It is elsewhere, or cannot be looked at.
+/// The innermost repository around a file.
+enum Repository {
+    Absent,
+    /// Its directory is below this one.
+    At(PathBuf),
+    /// It is elsewhere, or cannot be examined.
     Unknown,
 }
 
-impl AbsentNames {
-    /// Finds them among the names that are hidden. One that is not found is merely closed.
-    pub(super) fn find(mounts: &[HostMount], names: &[ScanResult]) -> AbsentNames {
-        let mut absent = AbsentNames::default();
+impl AbsentFiles {
+    /// Finds the hidden files that a link can replace. The others stay closed.
+    pub(super) fn find(mounts: &[HostMount], names: &[ScanResult]) -> AbsentFiles {
+        let mut absent = AbsentFiles::default();
         for (mount, names) in mounts.iter().zip(names) {
-            if mount.linked.is_some() {
-                continue;
-            }
+            let hidden = names.found.iter().filter(|one| one.hide && !one.is_dir);
             let mut repositories: BTreeMap<PathBuf, Vec<&GuardedPath>> = BTreeMap::new();
-            for found in names.found.iter().filter(|one| one.hide && !one.is_dir) {
-                match around(mount, &found.below) {
-                    Around::Nothing => absent.add(mount, &found.below),
-                    Around::Repository(top) => repositories.entry(top).or_default().push(found),
-                    Around::Unknown => {}
+            for found in hidden.filter(|_| mount.linked.is_none()) {
+                match repository_around(mount, &found.below) {
+                    Repository::At(top) => repositories.entry(top).or_default().push(found),
+                    Repository::Absent if !is_writable(mount) => absent.add(mount, found),
+                    Repository::Absent | Repository::Unknown => {}
                 }
             }
             for (top, hidden) in repositories {
-                let info = top.join(INFO);
-                let keeps_list = !mount.access.contains(Access::WRITE)
-                    || (names.found.iter()).any(|one| one.below == info && !one.hide);
-                if keeps_list {
-                    absent.add_repository(mount, &top, &hidden);
-                }
+                absent.add_untracked(mount, names, &top, &hidden);
             }
         }
         absent
     }
 
     pub(super) fn has(&self, inside: &[u8]) -> bool {
-        self.names.contains(inside)
+        self.files.contains(inside)
     }
 
-    fn add(&mut self, mount: &HostMount, below: &Path) {
-        self.names.insert(dest(&mount.inside, below));
+    fn add(&mut self, mount: &HostMount, found: &GuardedPath) {
+        self.files.insert(dest(&mount.inside, &found.below));
     }
 
-    /// Adds the untracked files of a repository.
-    fn add_repository(&mut self, mount: &HostMount, top: &Path, hidden: &[&GuardedPath]) {
-        let Some(untracked) = untracked(mount, top, hidden) else {
-            return;
-        };
-        if untracked.is_empty() {
+    /// Adds the files of a repository that are not in its index.
+    fn add_untracked(
+        &mut self,
+        mount: &HostMount,
+        names: &ScanResult,
+        top: &Path,
+        hidden: &[&GuardedPath],
+    ) {
+        // Only where the list is read-only its copy can take its place.
+        let info = top.join(INFO);
+        let is_kept = |found: &GuardedPath| found.below == info && !found.hide;
+        if is_writable(mount) && !names.found.iter().any(is_kept) {
             return;
         }
+        let Some(untracked) = untracked(mount, names, top, hidden) else {
+            return;
+        };
         let Some(list) = list_with(mount, top, &untracked) else {
             return;
         };
         for found in untracked {
-            self.add(mount, &found.below);
+            self.add(mount, found);
         }
         self.lists.push(list);
     }
 }
 
-/// Finds the innermost repository around a name.
-fn around(mount: &HostMount, name: &Path) -> Around {
-    let inside_git = name.components().any(|part| part.as_os_str() == ".git");
-    for top in name.ancestors().skip(1) {
+fn is_writable(mount: &HostMount) -> bool {
+    mount.access.contains(Access::WRITE)
+}
+
+fn repository_around(mount: &HostMount, file: &Path) -> Repository {
+    let in_git = file.components().any(|part| part.as_os_str() == ".git");
+    for top in file.ancestors().skip(1) {
         let looked = below::directory(mount.handle.as_fd(), top)
             .and_then(|top| below::look(top.as_fd(), OsStr::new(".git")));
         match looked {
             Err(Errno::ENOENT) => {}
-            Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR && !inside_git => {
-                return Around::Repository(top.to_owned());
+            Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR && !in_git => {
+                return Repository::At(top.to_owned());
             }
-            Ok(_) | Err(_) => return Around::Unknown,
+            Ok(_) | Err(_) => return Repository::Unknown,
         }
     }
-    Around::Nothing
+    Repository::Absent
 }
 
-/// Returns the files that are not in a repository's index; `None` if the index cannot be read.
+/// Returns the files that are not in a repository's index. `None` if there are none, or the index
+/// cannot be read.
 fn untracked<'a>(
     mount: &HostMount,
+    names: &ScanResult,
     top: &Path,
     hidden: &[&'a GuardedPath],
 ) -> Option<Vec<&'a GuardedPath>> {
-    let index = match open(mount, &top.join(".git/index")) {
-        // Nothing was added yet.
-        Err(Errno::ENOENT) => return Some(hidden.to_vec()),
-        file => content_of(file.ok()?, MAX_INDEX_BYTES)?,
-    };
-    let mut all: HashMap<&[u8], (Cell<bool>, &GuardedPath)> = HashMap::new();
-    for found in hidden {
-        let path = found.below.strip_prefix(top).ok()?;
-        all.insert(path.as_os_str().as_bytes(), (Cell::new(false), found));
-    }
-    let note = |path: &[u8]| {
-        if let Some((tracked, _)) = all.get(path) {
-            tracked.set(true);
+    let in_repository = |found: &GuardedPath| found.below.strip_prefix(top).ok().map(path_bytes);
+    let own;
+    let index = match names.indexes.get(top) {
+        Some(index) => index,
+        None => {
+            let wanted: HashSet<Vec<u8>> =
+                hidden.iter().filter_map(|one| in_repository(one)).collect();
+            own = read_index(mount, top, &|path| wanted.contains(path))?;
+            &own
         }
-        false
     };
-    TrackedFiles::read(&index, &note).ok()?;
-    let untracked = all.values().filter(|(tracked, _)| !tracked.get());
-    Some(untracked.map(|(_, found)| *found).collect())
+    let is_untracked =
+        |found: &&&GuardedPath| in_repository(found).is_some_and(|path| !index.lists(&path));
+    let untracked: Vec<_> = hidden.iter().filter(is_untracked).copied().collect();
+    (!untracked.is_empty()).then_some(untracked)
 }
 
-/// Returns a repository's list of ignored files with the hidden ones; `None` if it cannot be made.
-fn list_with(mount: &HostMount, top: &Path, hidden: &[&GuardedPath]) -> Option<IgnoreList> {
-    let below = top.join(EXCLUDE);
-    let file = open(mount, &below).ok()?;
-    let identity = identity(&file).ok()?;
-    let mut text = String::from_utf8(content_of(file, MAX_EXCLUDE_BYTES)?).ok()?;
-    text.push_str("\n# Hidden by the sandbox, and not there for it.\n");
-    let mut patterns = Vec::new();
-    for found in hidden {
-        patterns.push(pattern(found.below.strip_prefix(top).ok()?.to_str()?)?);
+fn read_index(
+    mount: &HostMount,
+    top: &Path,
+    is_wanted: &dyn Fn(&[u8]) -> bool,
+) -> Option<TrackedFiles> {
+    match below::file_below(mount.handle.as_fd(), &top.join(".git/index")) {
+        // Nothing was added yet.
+        Err(Errno::ENOENT) => Some(TrackedFiles::default()),
+        file => TrackedFiles::read(&content_of(file.ok()?, MAX_INDEX_BYTES)?, is_wanted).ok(),
     }
-    patterns.sort();
-    text.push_str(&patterns.concat());
+}
+
+/// Returns a repository's list with the hidden files; `None` if it cannot be read, or cannot name one.
+fn list_with(mount: &HostMount, top: &Path, hidden: &[&GuardedPath]) -> Option<IgnoreList> {
+    let below = top.join(LIST);
+    let file = below::file_below(mount.handle.as_fd(), &below).ok()?;
+    let identity = identity(&file).ok()?;
+    let line = |found: &&GuardedPath| {
+        let path = found.below.strip_prefix(top).ok()?.to_str()?;
+        Some(format!("/{}\n", escaped(path)?))
+    };
+    let lines: Option<BTreeSet<String>> = hidden.iter().map(line).collect();
+    let mut text = String::from_utf8(content_of(file, MAX_LIST_BYTES)?).ok()?;
+    text.push_str(COMMENT);
+    lines?.iter().for_each(|line| text.push_str(line));
     Some(IgnoreList {
         at: dest(&mount.inside, &below),
         identity,
@@ -172,26 +189,21 @@ fn list_with(mount: &HostMount, top: &Path, hidden: &[&GuardedPath]) -> Option<I
     })
 }
 
-/// Returns the line of git for exactly this path; `None` for one that a line cannot hold.
-fn pattern(path: &str) -> Option<String> {
-    if path.contains(['\n', '\r']) {
+/// Returns a pattern that matches only this text; `None` for one that no line can hold.
+fn escaped(text: &str) -> Option<String> {
+    if text.contains(['\n', '\r']) {
         return None;
     }
-    let mut out = String::from("/");
-    for char in path.chars() {
+    let mut out = String::new();
+    for char in text.chars() {
         if matches!(char, '\\' | '*' | '?' | '[' | ' ' | '\t') {
             out.push('\\');
         }
         out.push(char);
     }
-    out.push('\n');
     Some(out)
 }
 
-fn open(mount: &HostMount, path: &Path) -> Result<File, Errno> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(Errno::EINVAL);
-    };
-    let parent = below::directory(mount.handle.as_fd(), parent)?;
-    below::file(parent.as_fd(), name)
+fn path_bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
 }

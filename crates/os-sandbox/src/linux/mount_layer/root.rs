@@ -13,7 +13,7 @@ use super::super::guards::names::ScanResult;
 use super::super::host_mount::{HostMount, KnownDir};
 use super::super::start::message::Pin;
 use super::super::wire;
-use super::absent::{AbsentNames, IgnoreList};
+use super::absent::{AbsentFiles, IgnoreList};
 use super::inside_paths::{HOME, TMP, dest};
 use crate::access::Access;
 use crate::error::Error;
@@ -204,8 +204,8 @@ pub(crate) fn compose(
     let ops = ops(mounts, names)?;
     let mut pins = close_in_programs(&mut steps, programs)?;
     let absent = match inner {
-        NestedMountMethod::ByDescriptor => AbsentNames::find(mounts, names),
-        NestedMountMethod::ByPath => AbsentNames::default(),
+        NestedMountMethod::ByDescriptor => AbsentFiles::find(mounts, names),
+        NestedMountMethod::ByPath => AbsentFiles::default(),
     };
     for ((_, dest), op) in ops {
         if let Some((step, pin)) = overlay_at(mounts, &dest)? {
@@ -225,7 +225,7 @@ pub(crate) fn compose(
         });
     }
     for list in absent.lists {
-        pins.extend(replaced(&mut steps, mounts, list, pins.len()));
+        pins.extend(ignore_list(&mut steps, mounts, list, pins.len()));
     }
     working_directory(&mut steps, policy, mounts);
     steps.push(RootStep::Seal { at: "/".into() });
@@ -367,7 +367,7 @@ fn aside(
 }
 
 /// Mounts a list of ignored files in the same way over a repository's own.
-fn replaced(
+fn ignore_list(
     steps: &mut Vec<RootStep>,
     mounts: &[HostMount],
     list: IgnoreList,
@@ -441,7 +441,7 @@ fn outer(steps: &mut Vec<RootStep>, mounts: &[HostMount], dest: Vec<u8>, op: &Op
 }
 
 /// Has the first process make the mount, by descriptor.
-fn of_launcher(path: Vec<u8>, op: &Op, absent: &AbsentNames) -> Pin {
+fn of_launcher(path: Vec<u8>, op: &Op, absent: &AbsentFiles) -> Pin {
     let (how, identity) = match *op {
         Op::Bind {
             writable,
@@ -466,11 +466,7 @@ fn of_launcher(path: Vec<u8>, op: &Op, absent: &AbsentNames) -> Pin {
             (how, identity)
         }
     };
-    Pin {
-        how,
-        identity,
-        path,
-    }
+    pin(how, identity, path)
 }
 
 /// Returns the step for the overlay at a destination and its pin; `None` for every other mount.
@@ -492,12 +488,8 @@ fn overlay_at(mounts: &[HostMount], dest: &[u8]) -> Result<Option<(RootStep, Pin
         work: overlay.work.clone(),
         at: path_of(dest),
     });
-    let pin = Pin {
-        how: wire::PIN_LOOK,
-        // The root of an overlay is a directory of its own.
-        identity: (0, 0),
-        path: dest.to_vec(),
-    };
+    // The root of an overlay is a directory of its own.
+    let pin = pin(wire::PIN_LOOK, (0, 0), dest.to_vec());
     Ok(Some((step, pin)))
 }
 
@@ -551,11 +543,7 @@ fn by_path(steps: &mut Vec<RootStep>, path: Vec<u8>, op: &Op) -> Pin {
             (0, 0)
         }
     };
-    Pin {
-        how: wire::PIN_LOOK,
-        identity,
-        path,
-    }
+    pin(wire::PIN_LOOK, identity, path)
 }
 
 /// Returns `true` if a destination is below this directory inside.
