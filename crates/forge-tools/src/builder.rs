@@ -92,12 +92,13 @@ impl ToolboxBuilder {
     setters! {
         /// Sets a recorder that is shared with other toolboxes of the run.
         shared_recorder(recorder: Arc<dyn Recorder>) => recorder = Some(recorder);
-        /// Where answers for the rest of the run are kept; without this, for as long as the toolbox.
+        /// Sets the answers that count for the rest of the run; by default they count as long as the
+        /// toolbox.
         shared_answers(answers: Arc<RunAnswers>) => answers = answers;
         /// Sets the redactor of results and records, shared with other toolboxes of the run; by default
         /// one that knows the shapes of keys.
         shared_redactor(redactor: Arc<Redactor>) => redactor = Some(redactor);
-        /// Where the work of calls is done; [`LocalRunner`] if not said.
+        /// Sets the runner of calls; [`LocalRunner`] by default.
         runner(runner: impl CallRunner) = Some(Arc::new(runner));
     }
 

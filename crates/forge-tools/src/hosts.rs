@@ -120,7 +120,7 @@ impl NamedHostProxy {
         &self,
         ask: Option<Arc<dyn AskHost>>,
         credentials: Vec<CredentialService>,
-        ports: Option<BriefPorts>,
+        ports: Option<TemporaryPorts>,
     ) -> Arc<dyn HostProxy> {
         Arc::new(CommandProxy {
             proxy: Arc::clone(&self.0),
@@ -147,7 +147,7 @@ struct CommandProxy {
     proxy: Arc<BrokerProxy>,
     ask: Option<Arc<dyn AskHost>>,
     credentials: Vec<CredentialService>,
-    ports: Option<BriefPorts>,
+    ports: Option<TemporaryPorts>,
 }
 
 impl HostProxy for CommandProxy {
@@ -180,7 +180,7 @@ const PORT_AFTER_ANSWER: Duration = Duration::from_secs(5);
 /// Publishes ports of a running command on this machine's loopback: each until a client got an answer,
 /// and at most for ten minutes.
 #[derive(Clone, Debug, Default)]
-pub struct BriefPorts(Arc<Mutex<Option<RunningPorts>>>);
+pub struct TemporaryPorts(Arc<Mutex<Option<RunningPorts>>>);
 
 /// The ports of a command with a network namespace, while it runs.
 #[derive(Debug)]
@@ -191,7 +191,7 @@ struct RunningPorts {
     open: BTreeMap<u16, Weak<InboundSockets>>,
 }
 
-impl BriefPorts {
+impl TemporaryPorts {
     /// Publishes a port. The policy allows it ([`Policy::check_port`]).
     ///
     /// # Errors
@@ -379,7 +379,7 @@ fn rules(hosts: &NamedHosts) -> io::Result<HostRules> {
 
 #[derive(Debug)]
 struct BrokerSession {
-    ports: Option<BriefPorts>,
+    ports: Option<TemporaryPorts>,
     service: BrokerService,
 }
 

@@ -145,7 +145,7 @@ pub use gate::{
 pub use host_questions::HostQuestions;
 #[cfg(feature = "process")]
 pub use hosts::{
-    BriefPorts, CredentialService, NamedHostProxy, describe_refused_hosts, open_sandbox,
+    CredentialService, NamedHostProxy, TemporaryPorts, describe_refused_hosts, open_sandbox,
     with_asked_ports,
 };
 pub use output::{Field, FieldKind, OutputSchema};

@@ -149,7 +149,7 @@ impl ContainerSource {
     fn program_for(&self, settings: &Settings) -> Result<ProgramBundle, ContainersUnavailable> {
         let Some(program) = &self.program else {
             return Err(ContainersUnavailable::new(format!(
-                "there is no forge of this version in the image {}",
+                "the image {} has no forge of this version",
                 settings.image()
             ))
             .hint("build one with `forge image build`"));

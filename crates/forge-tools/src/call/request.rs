@@ -59,7 +59,7 @@ impl CallRequest {
         /// Lets another thread serve other calls while this one blocks its own; see
         /// [`BlockingHandoff`]. Otherwise each call that may wait for files has a thread of its own.
         with_blocking_handoff(handoff: BlockingHandoff) => handoff = Some(handoff);
-        /// Where the tool says how far it is.
+        /// Sets the receiver of the tool's progress.
         reporting(progress: Progress) => progress = Some(progress);
     }
 }

@@ -207,11 +207,11 @@ fn url_requests(
 ) -> Result<Option<UrlRequests>, CliError> {
     let own = rights.open_urls.iter().map(String::as_str);
     let origins: BTreeSet<&str> = set.open_urls().chain(own).collect();
-    let Some(state) = ambient.state.as_deref().filter(|_| !origins.is_empty()) else {
+    if origins.is_empty() {
         return Ok(None);
-    };
+    }
     let origins = origins.into_iter().map(str::to_owned).collect();
-    let made = UrlRequests::create(state, origins);
+    let made = UrlRequests::create(ambient.state_dir()?, origins);
     let made = made.map_err(|error| refused(format!("the directory for URLs to open: {error}")))?;
     Ok(Some(made))
 }

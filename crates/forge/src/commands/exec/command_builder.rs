@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use forge_tools::{BriefPorts, NamedHostProxy};
+use forge_tools::{NamedHostProxy, TemporaryPorts};
 use os_sandbox::{Command, Directories, Plan, Policy, ReportLevel, Session, Stdio};
 
 use super::ask_hosts::CommandHostQuestions;
@@ -24,7 +24,7 @@ pub(super) struct CommandBuilder<'a> {
     pub(super) questions: Option<&'a CommandHostQuestions>,
     pub(super) presets: Option<&'a ActivePresets>,
     /// The ports of logins.
-    pub(super) ports: BriefPorts,
+    pub(super) ports: TemporaryPorts,
 }
 
 impl CommandBuilder<'_> {

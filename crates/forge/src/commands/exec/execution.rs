@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use forge_runtime::describe_parent_proxy;
-use forge_tools::BriefPorts;
+use forge_tools::TemporaryPorts;
 use os_sandbox::{Child, Error, ErrorKind, Plan};
 
 use super::ask_hosts::CommandHostQuestions;
@@ -86,7 +86,7 @@ fn run_it(
         directory: of.directory.clone(),
         questions,
         presets,
-        ports: BriefPorts::default(),
+        ports: TemporaryPorts::default(),
     };
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.

@@ -7,17 +7,14 @@ use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Read as _};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use forge_tools::audit::{EventKind, PolicyEvent};
 use forge_tools::{
-    BriefPorts, CallRecord, DecisionRecord, FailureCode, Recorder, Verdict, VerdictReason,
+    CallRecord, DecisionRecord, FailureCode, Recorder, TemporaryPorts, Verdict, VerdictReason,
 };
 use os_sandbox::{Network, Plan};
 use rustix::event::{PollFd, PollFlags, poll};
-use sandbox_names::hex;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
@@ -40,7 +37,7 @@ pub(super) struct UrlOpener {
 impl UrlOpener {
     pub(super) fn start(
         requests: &UrlRequests,
-        ports: BriefPorts,
+        ports: TemporaryPorts,
         plan: &Plan,
         recorder: Arc<dyn Recorder>,
         ambient: &Ambient,
@@ -52,7 +49,7 @@ impl UrlOpener {
         };
         let judge = Judge {
             origins: requests.origins.clone(),
-            browser: ambient.var("BROWSER").map(Into::into),
+            browser: ambient.var("BROWSER").map(str::to_owned),
             plan: plan.clone(),
             ports,
             recorder,
@@ -83,9 +80,9 @@ impl UrlOpener {
 
 struct Judge {
     origins: Vec<String>,
-    browser: Option<std::ffi::OsString>,
+    browser: Option<String>,
     plan: Plan,
-    ports: BriefPorts,
+    ports: TemporaryPorts,
     recorder: Arc<dyn Recorder>,
     quiet: bool,
     done: BTreeMap<&'static str, u32>,
@@ -141,7 +138,7 @@ impl Judge {
             Err(refusal) => refusal.origin.clone().unwrap_or_default(),
         };
         let mut record = record(&origin, read.as_ref().err().map(|refusal| &*refusal.why));
-        // What is not in the log is not done.
+        // The log has the decision before anything is done.
         let decided = self.recorder.decided(&record.asked());
         let opened = read.map_err(|refusal| refusal.why).and_then(|request| {
             record.call = decided.map_err(|error| format!("it is not in the log: {error}"))?;
@@ -170,7 +167,15 @@ impl Judge {
         if let Some(port) = request.callback {
             self.publish(port)?;
         }
-        browser::open(self.browser.as_deref(), &request.url)
+        let quiet = self.quiet;
+        let failed = move |status: std::process::ExitStatus| {
+            if !quiet {
+                stderr::print(format_args!(
+                    "your browser failed ({status}): open the URL yourself, if the command shows it, or set BROWSER"
+                ));
+            }
+        };
+        browser::open(self.browser.as_deref(), &request.url, failed)
             .map_err(|error| format!("no browser starts: {error}; set BROWSER to one"))
     }
 
@@ -201,37 +206,27 @@ impl Judge {
 
 /// Describes a request; `refused` is the reason why its URL may not be opened.
 fn record(origin: &str, refused: Option<&str>) -> CallRecord {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let at_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+    let reason = refused.unwrap_or("open_urls names the origin");
     let verdict = match refused {
         None => Verdict::Allow,
         Some(_) => Verdict::Block,
     };
+    let decision = DecisionRecord {
+        verdict: Some(verdict),
+        reasons: vec![VerdictReason::new(reason)],
+        runner: None,
+        answer: None,
+        by: None,
+    };
+    let (arguments, intents) = (
+        json!({ "origin": origin }),
+        vec![format!("open a URL of {origin}")],
+    );
     let denied = refused.map(|why| PolicyEvent::new(EventKind::Denied, why));
     CallRecord {
-        call: None,
-        at_ms,
-        workers: Vec::new(),
-        tool: "open_url".to_owned(),
-        arguments: json!({ "origin": origin }),
-        intents: vec![format!("open a URL of {origin}")],
-        decision: DecisionRecord {
-            verdict: Some(verdict),
-            reasons: vec![VerdictReason::new(
-                refused.unwrap_or("open_urls names the origin"),
-            )],
-            runner: None,
-            answer: None,
-            by: None,
-        },
-        runner: "none",
         ok: refused.is_none(),
         code: refused.map(|_| FailureCode::Denied.as_str().to_owned()),
-        content_bytes: 0,
-        content_sha256: hex(Sha256::digest([])),
-        duration_us: 0,
-        enforcement: None,
-        artifacts: Vec::new(),
         events: denied.into_iter().collect(),
+        ..CallRecord::of_act("open_url", arguments, intents, decision)
     }
 }

@@ -245,6 +245,8 @@ fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets
     if let Some(urls) = presets.and_then(ActivePresets::urls) {
         dirs.state.push(SharedState {
             host: urls.dir().to_owned(),
+            // Landlock lets a command write to a FIFO only where it may write. What it changes here,
+            // it changes for itself.
             writable: true,
             executable: true,
             protect: Vec::new(),
