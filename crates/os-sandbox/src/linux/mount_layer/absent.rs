@@ -48,7 +48,7 @@ pub(super) struct IgnoreList {
 }
 
 /// The innermost repository around a file.
-enum Repository {
+enum RepositoryAround {
     Absent,
     /// Its directory is below this one.
     At(PathBuf),
@@ -65,9 +65,9 @@ impl AbsentFiles {
             let mut repositories: BTreeMap<PathBuf, Vec<&GuardedPath>> = BTreeMap::new();
             for found in hidden.filter(|_| mount.linked.is_none()) {
                 match repository_around(mount, &found.below) {
-                    Repository::At(top) => repositories.entry(top).or_default().push(found),
-                    Repository::Absent if !is_writable(mount) => absent.add(mount, found),
-                    Repository::Absent | Repository::Unknown => {}
+                    RepositoryAround::At(top) => repositories.entry(top).or_default().push(found),
+                    RepositoryAround::Absent if !is_writable(mount) => absent.add(mount, found),
+                    RepositoryAround::Absent | RepositoryAround::Unknown => {}
                 }
             }
             for (top, hidden) in repositories {
@@ -116,7 +116,7 @@ fn is_writable(mount: &HostMount) -> bool {
     mount.access.contains(Access::WRITE)
 }
 
-fn repository_around(mount: &HostMount, file: &Path) -> Repository {
+fn repository_around(mount: &HostMount, file: &Path) -> RepositoryAround {
     let in_git = file.components().any(|part| part.as_os_str() == ".git");
     for top in file.ancestors().skip(1) {
         let looked = below::directory(mount.handle.as_fd(), top)
@@ -124,12 +124,12 @@ fn repository_around(mount: &HostMount, file: &Path) -> Repository {
         match looked {
             Err(Errno::ENOENT) => {}
             Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR && !in_git => {
-                return Repository::At(top.to_owned());
+                return RepositoryAround::At(top.to_owned());
             }
-            Ok(_) | Err(_) => return Repository::Unknown,
+            Ok(_) | Err(_) => return RepositoryAround::Unknown,
         }
     }
-    Repository::Absent
+    RepositoryAround::Absent
 }
 
 /// Returns the files that are not in a repository's index. `None` if there are none, or the index
