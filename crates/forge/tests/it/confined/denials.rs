@@ -66,10 +66,17 @@ fn a_failed_command_is_told_of_hidden_names() {
         ),
         (&["sub/.env"], "true", 0, None),
         (
-            &["sub/.env", "b"],
+            &["sub/.env", "b", ".git/info/exclude"],
             "grep -r a . && cp -a . $HOME/d",
             0,
             None,
+        ),
+        // A directory that could become a repository has a closed file there.
+        (
+            &["sub/.env", "b"],
+            "cp -a . $HOME/d",
+            1,
+            Some(("sub/.env", hint)),
         ),
         (&["sub/.env"], "mv sub/.env b", 1, None),
         (&["a.txt"], "false", 1, None),
@@ -82,6 +89,10 @@ fn a_failed_command_is_told_of_hidden_names() {
     ] {
         let files: Vec<(&str, &str)> = files.iter().map(|file| (*file, "a")).collect();
         let world = World::new(&files);
+        if files.iter().any(|(file, _)| file.starts_with(".git/")) {
+            let init = world.command("/bin/sh".as_ref(), &["-c", "git init -q"]);
+            assert!({ init }.status().unwrap().success());
+        }
         for mechanism in ["namespaces", "bubblewrap"] {
             let exec = ["exec", "--mechanism", mechanism, "--"];
             if world.forge(&[&exec[..], &["true"]].concat()).code != 0 {
