@@ -46,6 +46,7 @@ impl World {
     }
 
     /// Runs a script in the project, in no sandbox, with a committer and without a person's settings.
+    #[cfg(target_os = "linux")]
     pub(crate) fn shell(&self, script: &str) {
         let mut command = std::process::Command::new("sh");
         command
