@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use os_sandbox::{Network, Plan, Policy};
+use os_sandbox::{GitConfig, Network, Plan, Policy};
 use sandbox_network::AskableHosts;
 
 use crate::call_result::CallFailure;
@@ -199,11 +199,18 @@ impl Processes {
                 "Note: This worker's writable paths are: {writable}"
             ));
         }
-        if stderr.contains("could not write config file") && !self.policy.checks_git_config() {
-            notes.push(
-                "Note: The configuration of a repository (.git/config) is kept as it is."
-                    .to_owned(),
-            );
+        if stderr.contains("could not write config file") {
+            let note = match self.policy.git_config() {
+                GitConfig::Kept => {
+                    "Note: The configuration of a repository (.git/config) is kept as it is."
+                }
+                _ => {
+                    "Note: git can add remotes and branches to the configuration of a repository \
+                     (.git/config), and change the committer's name and address there. Everything \
+                     else is kept as it is."
+                }
+            };
+            notes.push(note.to_owned());
         }
         let no_host = [
             "Network is unreachable",

@@ -43,6 +43,10 @@ const SOCK_SEQPACKET: u64 = 5;
 /// Maximum number of pending connects that would otherwise block all others. Further ones fail with
 /// EAGAIN.
 const MAX_WORKERS: usize = 64;
+/// Maximum number of calls that wait for the broker. Further ones fail with EBUSY.
+const MAX_QUESTIONS: usize = 8;
+/// Time within which the broker answers. After it, the call fails with EBUSY.
+const ANSWER_WITHIN_MS: u64 = 10_000;
 /// Interval between checks for pending connects that the target has abandoned or that a signal has
 /// to interrupt.
 const LOOK_MS: u64 = 50;
@@ -77,7 +81,7 @@ impl<'a> Connect<'a> {
         let places = Strings::take(&mut rest, places)?;
         let observed = match flags & wire::CONNECT_OBSERVE {
             0 => None,
-            _ => Some(Observed::take(&mut rest, *fds.get(1)?)?),
+            _ => Some(Observed::take(&mut rest, fds.get(1..)?)?),
         };
         Some(Connect {
             internet: flags & wire::CONNECT_INTERNET != 0,
@@ -136,6 +140,9 @@ pub fn split(connect: Connect<'_>, channel: i32) -> Result<(), Failure> {
             sys::close(channel);
             if let Some(observed) = connect.observed {
                 sys::close(observed.file);
+                if let Some(channel) = observed.channel {
+                    sys::close(channel);
+                }
             }
             Ok(())
         }
@@ -143,8 +150,8 @@ pub fn split(connect: Connect<'_>, channel: i32) -> Result<(), Failure> {
     }
 }
 
-/// Serves the target's calls. It never sends the broker anything, because the broker's socket
-/// belongs to the supervisor. The supervisor sees an end of this process, for whatever reason.
+/// Serves the target's calls. It never sends anything on the broker's control socket, which belongs to
+/// the supervisor. The supervisor sees an end of this process, for whatever reason.
 fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     // The end of the control socket means the end of the tree, so the connector must not hold it
     // open.
@@ -164,6 +171,8 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     }
     let mut state = ConnectorState {
         observer: connect.observed.map(CallObserver::new),
+        broker: connect.observed.and_then(|observed| observed.channel),
+        questions: [None; MAX_QUESTIONS],
         connect,
         modes,
         me: sys::getpid(),
@@ -188,8 +197,9 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
             poll_in(children),
             poll_in(if waiting { channel } else { -1 }),
             poll_in(if asked { state.listener } else { -1 }),
+            poll_in(state.broker.unwrap_or(-1)),
         ];
-        let timeout = state.busy().then_some(LOOK_MS);
+        let timeout = state.waits().then_some(LOOK_MS);
         if sys::poll(&mut fds, timeout).is_err() {
             continue;
         }
@@ -209,6 +219,9 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
                 sys::close(channel);
                 channel = -1;
             }
+        }
+        if fds[3].revents != 0 {
+            state.take_answer();
         }
         state.look();
         if fds[2].revents & sys::POLLIN != 0 {
@@ -234,6 +247,17 @@ struct ConnectorState<'a> {
     listener: i32,
     workers: [Option<ConnectWorker>; MAX_WORKERS],
     looked_ms: u64,
+    /// The channel to the broker, until the broker closes it.
+    broker: Option<i32>,
+    questions: [Option<PendingReplacement>; MAX_QUESTIONS],
+}
+
+/// A call about which the broker was asked.
+#[derive(Clone, Copy)]
+struct PendingReplacement {
+    request: Request,
+    config: u64,
+    since_ms: u64,
 }
 
 /// A child process that makes a connect which may take long.
@@ -261,6 +285,75 @@ struct Decided {
 impl ConnectorState<'_> {
     fn busy(&self) -> bool {
         self.workers.iter().any(Option::is_some)
+    }
+
+    /// Returns `true` if a worker or the broker has something to answer.
+    fn waits(&self) -> bool {
+        self.busy() || self.questions.iter().any(Option::is_some)
+    }
+
+    /// Asks the broker, which answers later.
+    fn ask(&mut self, request: &Request, config: u64) {
+        let free = self.questions.iter_mut().find(|slot| slot.is_none());
+        let mut bytes = [0u8; wire::REPLACE_BYTES];
+        bytes[..8].copy_from_slice(&request.id.to_ne_bytes());
+        bytes[8..].copy_from_slice(&config.to_ne_bytes());
+        match (free, self.broker) {
+            (Some(free), Some(broker)) if sys::network::send(broker, &bytes).is_ok() => {
+                *free = Some(PendingReplacement {
+                    request: *request,
+                    config,
+                    since_ms: sys::monotonic_ms(),
+                });
+            }
+            _ => self.answer_question(request, config, sys::EBUSY),
+        }
+    }
+
+    /// Takes an answer of the broker. At the end of the channel every call that waits fails.
+    fn take_answer(&mut self) {
+        let Some(broker) = self.broker else { return };
+        let mut bytes = [0u8; wire::REPLACE_BYTES];
+        if sys::read(broker, &mut bytes) != Ok(wire::REPLACE_BYTES) {
+            sys::close(broker);
+            self.broker = None;
+            self.give_up(|_| true);
+            return;
+        }
+        let word = |at: usize| {
+            let mut word = [0u8; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_ne_bytes(word)
+        };
+        let asked = |slot: &&mut Option<PendingReplacement>| {
+            slot.is_some_and(|question| question.request.id == word(0))
+        };
+        // An answer that came too late has no question.
+        if let Some(question) = self.questions.iter_mut().find(asked).and_then(Option::take) {
+            self.answer_question(&question.request, question.config, word(8) as Errno);
+        }
+    }
+
+    fn answer_question(&mut self, request: &Request, config: u64, errno: Errno) {
+        if let Some(observer) = &mut self.observer {
+            observer.answered(self.listener, request, config, errno);
+        }
+        let result = match errno {
+            0 => Ok(()),
+            errno => Err(errno),
+        };
+        // Fails if the thread does not wait any more.
+        let _ = notify::answer(self.listener, request.id, result);
+    }
+
+    /// Answers calls for which the broker has not answered.
+    fn give_up(&mut self, which: impl Fn(&PendingReplacement) -> bool) {
+        for index in 0..MAX_QUESTIONS {
+            if let Some(question) = self.questions[index].filter(&which) {
+                self.questions[index] = None;
+                self.answer_question(&question.request, question.config, sys::EBUSY);
+            }
+        }
     }
 
     fn serve_one(&mut self) {
@@ -305,6 +398,10 @@ impl ConnectorState<'_> {
             _ if self.connect.changes_modes && Modes::decides(request.number) => {
                 let result = self.modes.change(self.listener, request);
                 notify::answer(self.listener, request.id, result)
+            }
+            Some(CallAnswer::AskBroker(config)) => {
+                self.ask(request, config);
+                return;
             }
             Some(CallAnswer::Continue) => notify::go_on(self.listener, request.id),
             Some(CallAnswer::Refuse(errno)) => {
@@ -450,7 +547,7 @@ impl ConnectorState<'_> {
     /// Ends connects of threads that do not wait any more, and those of threads with a signal to
     /// handle: the signal would have interrupted a connect of their own.
     fn look(&mut self) {
-        if !self.busy() {
+        if !self.waits() {
             return;
         }
         let now = sys::monotonic_ms();
@@ -458,6 +555,7 @@ impl ConnectorState<'_> {
             return;
         }
         self.looked_ms = now;
+        self.give_up(|question| now.saturating_sub(question.since_ms) >= ANSWER_WITHIN_MS);
         let listener = self.listener;
         let long = |worker: &ConnectWorker| now.saturating_sub(worker.since_ms) >= LOOK_MS;
         self.stop(|worker| {

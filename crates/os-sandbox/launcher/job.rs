@@ -67,6 +67,10 @@ pub struct Observed<'a> {
     pub proc_is_closed: bool,
     /// Where the reports go.
     pub file: i32,
+    /// Configurations of repositories that the broker changes for the target.
+    pub configs: Strings<'a>,
+    /// The channel to the broker; only with configurations.
+    pub channel: Option<i32>,
 }
 
 /// One observed call: what it does, and the indices of its arguments.
@@ -242,13 +246,17 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Observed<'a> {
-    pub fn take(rest: &mut &'a [u8], file: i32) -> Option<Self> {
+    /// `fds`: the file of reports, and perhaps the channel to the broker.
+    pub fn take(rest: &mut &'a [u8], fds: &[i32]) -> Option<Self> {
         let head = take(rest, wire::OBSERVED_WORDS * 4)?;
         let word = |index: usize| {
             let bytes = head.get(index * 4..index * 4 + 4)?;
             Some(u32::from_ne_bytes(bytes.try_into().ok()?))
         };
-        let flags = word(3)?;
+        let (flags, configs) = (word(3)?, word(5)? as usize);
+        if configs > wire::MAX_CONFIGS {
+            return None;
+        }
         Some(Observed {
             calls: take(
                 rest,
@@ -260,7 +268,12 @@ impl<'a> Observed<'a> {
             is_full: flags & wire::OBSERVED_FULL != 0,
             is_foreign: flags & wire::OBSERVED_FOREIGN != 0,
             proc_is_closed: flags & wire::OBSERVED_PROC_CLOSED != 0,
-            file,
+            file: *fds.first()?,
+            configs: Strings::take(rest, configs)?,
+            channel: match configs {
+                0 => None,
+                _ => Some(*fds.get(1)?),
+            },
         })
     }
 

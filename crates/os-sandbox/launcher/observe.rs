@@ -5,9 +5,11 @@
 //!
 //! The observer decides nothing: another thread of the target can exchange the arguments after
 //! they were read, so a report can be wrong about a program that wants it to be, and the kernel
-//! decides about the call itself. The only calls that do not continue are sockets that the filter
-//! would have refused; they return its error. The observer never waits for the broker. It can wait
-//! for a file system, so it has no part in the supervisor, which ends the tree.
+//! decides about the call itself. Two kinds of calls do not continue: sockets that the filter would
+//! have refused return its error; and the broker answers when git replaces the configuration of a
+//! repository, which the kernel would refuse because the file is a mount. The broker takes nothing
+//! from that call but the number of one of its own files. The observer never waits for the broker.
+//! It can wait for a file system, so it has no part in the supervisor, which ends the tree.
 //!
 //! A full report has reads, executions and the objects that the target opened too. A lookup that
 //! fails because no mount shows the path is reported without a look at the host: the broker looks
@@ -60,6 +62,8 @@ pub enum CallAnswer {
     Continue,
     /// The call returns this error, as the filter alone would have it.
     Refuse(Errno),
+    /// The broker answers: the call replaces the configuration with this index.
+    AskBroker(u64),
 }
 
 /// How a call uses a path.
@@ -100,6 +104,15 @@ impl<'a> CallObserver<'a> {
         let call = self.observed.call(request.number)?;
         self.listener = listener;
         self.opens.set(MAX_OPENS);
+        if call.operation == wire::CALL_MOVE
+            && let Some(index) = self.replaced_config(request, call)
+        {
+            return Some(CallAnswer::AskBroker(index));
+        }
+        self.report_call(request, call)
+    }
+
+    fn report_call(&mut self, request: &Request, call: ObservedCall) -> Option<CallAnswer> {
         let is_full = self.count == wire::MAX_REPORTS && self.lookups.is_none();
         match call.operation {
             wire::CALL_SOCKET => return Some(CallAnswer::Refuse(self.socket(request))),
@@ -132,6 +145,64 @@ impl<'a> CallObserver<'a> {
         self.listener = listener;
         if self.lookups.is_some() {
             self.address(request, wire::TOUCHED_CONNECT);
+        }
+    }
+
+    /// Returns the index of the configuration that the call replaces by its lock file, as git does.
+    fn replaced_config(&self, request: &Request, call: ObservedCall) -> Option<u64> {
+        let mut paths = call.paths();
+        let (from, to) = (paths.next()?, paths.next()?);
+        let has_flags = call.flags.is_some_and(|at| request.args[at] as u32 != 0);
+        if has_flags || self.observed.channel.is_none() {
+            return None;
+        }
+        let mut name = [0u8; MAX_PATH_BYTES];
+        let config = self.moved(request, to, &mut name)?;
+        let mut configs = self.observed.configs;
+        let index = configs.position(|path| path.bytes() == config.path)?;
+        let mut name = [0u8; MAX_PATH_BYTES];
+        let lock = self.moved(request, from, &mut name)?;
+        let is_its_lock = lock.path.strip_suffix(b".lock") == Some(config.path);
+        (is_its_lock && config.state & wire::STATE_MOUNT != 0).then_some(index as u64)
+    }
+
+    /// Finds a file with the name of a configuration or its lock that a call moves.
+    fn moved<'b>(
+        &self,
+        request: &Request,
+        paths: CallPaths,
+        name: &'b mut [u8],
+    ) -> Option<CallPlace<'b>> {
+        let mut text = [0u8; MAX_PATH_BYTES];
+        let (at, path) = read_path(request, paths, &mut text)?;
+        let last = path.rsplit(|byte| *byte == b'/').next()?;
+        if !matches!(last, b"config" | b"config.lock") {
+            return None;
+        }
+        let how = PathUse {
+            operation: wire::CALL_MOVE,
+            nofollow: true,
+            creates: false,
+            is_new: false,
+        };
+        let mut absolute = [0u8; MAX_PATH_BYTES];
+        let absolute = self.absolute(request.thread, at, path, &mut absolute)?;
+        self.place(request.thread, absolute, how, name)
+    }
+
+    /// Reports what came of a call about which the broker was asked.
+    pub fn answered(&mut self, listener: i32, request: &Request, index: u64, errno: Errno) {
+        self.listener = listener;
+        self.opens.set(MAX_OPENS);
+        let mut configs = self.observed.configs;
+        match (errno, self.observed.call(request.number)) {
+            (0, _) => {
+                if let Some(config) = configs.nth(index as usize) {
+                    self.touch(request, wire::TOUCHED_WRITE, config.bytes());
+                }
+            }
+            (_, Some(call)) => drop(self.report_call(request, call)),
+            (_, None) => {}
         }
     }
 
@@ -221,13 +292,9 @@ impl<'a> CallObserver<'a> {
     }
 
     fn path(&mut self, request: &Request, paths: CallPaths, how: PathUse) -> Option<()> {
-        let at = match paths.at {
-            Some(index) => request.args[index] as i32,
-            None => AT_FDCWD,
-        };
         let mut text = [0u8; MAX_PATH_BYTES];
-        let path = notify::read_path(request.thread, request.args[paths.path], &mut text).ok()?;
-        self.located(request, at, path.bytes(), how)
+        let (at, path) = read_path(request, paths, &mut text)?;
+        self.located(request, at, path, how)
     }
 
     /// Reports the object if it is to be. `None` if the call fails without any policy.
@@ -704,6 +771,20 @@ impl PathUse {
     fn finds(&self) -> bool {
         wire::finds_object(self.operation)
     }
+}
+
+/// Reads a path of a call, and the descriptor of the directory that it starts from.
+fn read_path<'b>(
+    request: &Request,
+    paths: CallPaths,
+    text: &'b mut [u8; MAX_PATH_BYTES],
+) -> Option<(i32, &'b [u8])> {
+    let at = match paths.at {
+        Some(index) => request.args[index] as i32,
+        None => AT_FDCWD,
+    };
+    let path = notify::read_path(request.thread, request.args[paths.path], text).ok()?;
+    Some((at, path.bytes()))
 }
 
 /// Returns how a call uses its path of this index. `None` if it does not touch the object.

@@ -61,6 +61,7 @@ pub const ECHILD: Errno = 10;
 pub const EAGAIN: Errno = 11;
 pub const EACCES: Errno = 13;
 pub const EFAULT: Errno = 14;
+pub const EBUSY: Errno = 16;
 pub const EEXIST: Errno = 17;
 pub const EXDEV: Errno = 18;
 pub const ENOTDIR: Errno = 20;

@@ -196,13 +196,25 @@ pub fn send_with_descriptors(socket: i32, bytes: &[u8], numbers: [i32; 2]) -> Re
 /// `length`: that of a control message with `numbers`, one or two descriptors (cmsg(3)).
 fn send_with_rights(socket: i32, bytes: &[u8], length: u64, numbers: u64) -> Result<()> {
     const SCM_RIGHTS: u64 = 1;
+    send_message(
+        socket,
+        bytes,
+        &mut [length, SOL_SOCKET as u64 | SCM_RIGHTS << 32, numbers],
+    )
+}
+
+/// Sends one packet.
+pub fn send(socket: i32, bytes: &[u8]) -> Result<()> {
+    send_message(socket, bytes, &mut [])
+}
+
+fn send_message(socket: i32, bytes: &[u8], control: &mut [u64]) -> Result<()> {
     const MSG_NOSIGNAL: i32 = 0x4000;
-    let mut control = [length, SOL_SOCKET as u64 | SCM_RIGHTS << 32, numbers];
     let mut iov = IoVec {
         base: bytes.as_ptr() as usize,
         len: bytes.len(),
     };
-    let message = MsgHdr::new(&mut iov, &mut control);
+    let message = MsgHdr::new(&mut iov, control);
     let at = &raw const message as usize;
     loop {
         match raw(nr::SENDMSG, [fd(socket), at, fd(MSG_NOSIGNAL), 0, 0, 0]) {

@@ -36,7 +36,8 @@ pub const KIND_REPORT: u32 = 3;
 /// TCP sockets to exactly these), then strings, each ended by NUL: for every socket the name that the
 /// target uses and the path of the real socket, then the places below which modes may be changed
 /// (`modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
-/// channel on which the target's listener arrives, then the file of reports.
+/// channel on which the target's listener arrives, then with [`CONNECT_OBSERVE`] the file of reports,
+/// and with configurations the channel to the broker ([`REPLACE_BYTES`]).
 pub const KIND_CONNECT: u32 = 4;
 /// The connector may connect internet sockets too.
 pub const CONNECT_INTERNET: u32 = 1;
@@ -203,9 +204,16 @@ pub const FLAG_OWN_MOUNTS: u64 = 4096;
 pub const FLAG_TERMINAL: u64 = 8192;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
-/// places), the calls, the addresses, the paths below which the target may write, and the places,
-/// each ended by NUL. A place is a byte of `PLACE_…` and a path.
-pub const OBSERVED_WORDS: usize = 5;
+/// places, of configurations), the calls, the addresses, the paths below which the target may write,
+/// the places and the configurations, each ended by NUL. A place is a byte of `PLACE_…` and a path. A
+/// configuration is the path of a mount that the broker changes for the target.
+pub const OBSERVED_WORDS: usize = 6;
+/// Bound on the configurations.
+pub const MAX_CONFIGS: usize = 256;
+/// Connector → broker, one message on a channel of packets: the target wants to replace a configuration
+/// by its lock file. The number of the call and the index of the configuration (u64 each). The answer
+/// is that number and an errno, 0 if the broker has done it (u64 each).
+pub const REPLACE_BYTES: usize = 16;
 /// Base of the byte before a place, which is no NUL.
 pub const PLACE: u8 = b'0';
 /// Files below the place can be read.

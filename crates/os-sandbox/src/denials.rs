@@ -4,6 +4,7 @@
 
 use crate::access::Access;
 use crate::escape::visible;
+use crate::git_config::GitConfigChange;
 use crate::policy::{Mount, NameGuard, Network, Policy};
 use crate::reports::Touched;
 use std::fmt;
@@ -96,6 +97,11 @@ pub enum DenialReason {
     Protected(String),
     /// A pattern hides the path.
     Hidden(String),
+    /// git's configuration is written for it only after a look ([`GitConfig::Judged`]): the reason why
+    /// it was not.
+    ///
+    /// [`GitConfig::Judged`]: crate::GitConfig::Judged
+    GitConfig(String),
     /// git obeys the file, and the policy's [`Git`](crate::Git) does not let commands change it; or
     /// another part of the mount that is not writable.
     ProtectedPart,
@@ -118,6 +124,22 @@ pub struct Denials {
     pub more: bool,
     /// The objects that the command touched, with full reports.
     pub touched: Option<Touched>,
+}
+
+impl Denials {
+    /// Names the reasons for which git's configuration was not changed.
+    pub(crate) fn explain_configs(&mut self, changes: &[GitConfigChange]) {
+        for denial in &mut self.listed {
+            let about = |change: &&GitConfigChange| change.path == denial.object;
+            let refused = changes
+                .iter()
+                .filter(about)
+                .find_map(|one| one.refused.clone());
+            if let Some(why) = refused {
+                denial.reason = DenialReason::GitConfig(why);
+            }
+        }
+    }
 }
 
 impl fmt::Display for DeniedOperation {
@@ -149,6 +171,7 @@ impl fmt::Display for DenialReason {
             DenialReason::Closed(mount) => write!(f, "{mount} is closed"),
             DenialReason::Hidden(pattern) => write!(f, "hidden name {pattern}"),
             DenialReason::Protected(pattern) => write!(f, "protected name {pattern}"),
+            DenialReason::GitConfig(why) => f.write_str(why),
             DenialReason::ProtectedPart => f.write_str("a protected part"),
             DenialReason::NetworkOff => f.write_str("the network is off"),
             DenialReason::NotNamed => f.write_str("no rule names it"),

@@ -5,6 +5,7 @@ use crate::backend::Backend;
 use crate::denials::Denial;
 use crate::exceeded::size;
 use crate::findings::{Findings, Notes};
+use crate::git_config::GitConfigChange;
 use crate::host_proxy::Contact;
 use crate::plan::Plan;
 use crate::promise::{Entry, Promise, PromiseState};
@@ -58,6 +59,10 @@ pub struct Enforcement {
     /// of the host, and the reason.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub not_copied: Vec<String>,
+    /// Changes of repositories' configuration that git asked for, of which the first are listed
+    /// ([`GitConfig::Judged`](crate::GitConfig::Judged)).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub git_configs: Vec<GitConfigChange>,
     /// The number of connections and datagrams to other hosts that were refused because the network
     /// is off, including those of name resolution. Counted in namespaces only; under other
     /// mechanisms it is always 0.
@@ -251,6 +256,7 @@ impl Enforcement {
             hidden: Vec::new(),
             quarantined: Vec::new(),
             not_copied: Vec::new(),
+            git_configs: Vec::new(),
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
@@ -268,6 +274,7 @@ impl Enforcement {
         self.degrade(&findings.notes.degraded);
         self.quarantined.extend(findings.quarantined);
         self.not_copied.extend(findings.not_copied);
+        self.git_configs = findings.git_configs;
         self.unreachable += findings.unreachable;
         self.contacts.extend(findings.contacts.listed);
         self.more_contacts += findings.contacts.more;

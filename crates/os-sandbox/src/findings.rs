@@ -4,6 +4,7 @@
 use crate::denials::Denials;
 use crate::enforcement::HiddenPath;
 use crate::error::{Error, ErrorKind};
+use crate::git_config::GitConfigChange;
 use crate::host_proxy::Contacts;
 use crate::plan::Plan;
 use crate::promise::Promise;
@@ -27,6 +28,8 @@ pub struct Findings {
     pub quarantined: Vec<Quarantined>,
     /// Changes at an engine that were not copied back.
     pub not_copied: Vec<String>,
+    /// Changes of repositories' configuration that git asked for.
+    pub git_configs: Vec<GitConfigChange>,
     /// Promises that were kept in part only.
     pub notes: Notes,
     /// Attempts to reach other hosts.

@@ -7,6 +7,24 @@
 use sandbox_names::git_config::{GitConfigEntry, entries};
 use std::collections::HashSet;
 
+/// A change of a repository's configuration that git asked for.
+///
+/// ```
+/// use os_sandbox::GitConfigChange;
+///
+/// let change = GitConfigChange { path: "/work/.git/config".into(), refused: None };
+/// assert!(change.refused.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct GitConfigChange {
+    /// The path as the command sees it. Invisible characters are escaped.
+    pub path: String,
+    /// The reason why the file was not changed. `None` if it was.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub refused: Option<String>,
+}
+
 /// Bound on a file that is checked.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
 

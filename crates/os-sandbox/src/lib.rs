@@ -132,6 +132,7 @@ pub use enforcement::{Enforcement, HiddenPath, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use exit::Exit;
+pub use git_config::GitConfigChange;
 pub use holes::KnownVulnerability;
 pub use host_proxy::{
     CommandSockets, Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxyPassword,
@@ -140,8 +141,9 @@ pub use host_proxy::{
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Git, Limits, MAX_PUBLISHED_PORTS, Mount, NamedHosts, Network, OverlayDirs,
-    ParentProxySetting, Policy, PolicyBuilder, ProgramDir, Survivors, System, UnixSockets,
+    Environment, Git, GitConfig, Limits, MAX_PUBLISHED_PORTS, Mount, NamedHosts, Network,
+    OverlayDirs, ParentProxySetting, Policy, PolicyBuilder, ProgramDir, Survivors, System,
+    UnixSockets,
 };
 pub use process::Killer;
 pub use promise::{Enforcer, Entry, Promise, PromiseState, Rank};

@@ -4,7 +4,7 @@
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::EffectiveLimits;
-use crate::policy::{NamedHosts, Network, Policy, System, UnixSockets};
+use crate::policy::{GitConfig, NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
 use crate::support::{Support, UNTRIED};
@@ -268,10 +268,14 @@ impl Plan {
         if mixed.is_some() {
             policy = policy.with_sockets_closed();
         }
-        // The other mechanisms do not scan after the end, or scan a copy.
-        if !(backend.has_own_root() || backend == Backend::Landlock) {
-            policy = policy.with_git_config_kept();
-        }
+        let git_config = match (policy.git_config(), backend) {
+            (asked, _) if backend.has_own_root() => asked,
+            (GitConfig::Kept, _) => GitConfig::Kept,
+            (_, Backend::Landlock) => GitConfig::JudgedAfter,
+            // The other mechanisms do not scan after the end, or scan a copy.
+            (_, _) => GitConfig::Kept,
+        };
+        policy = policy.with_git_config(git_config);
         let mut entries = (candidate(backend).coverage)(&policy, support);
         let entry = entries
             .iter_mut()
@@ -556,9 +560,14 @@ pub(crate) fn overlay_names(policy: &Policy) -> String {
 /// over.
 fn protected_names(policy: &Policy) -> &'static str {
     match policy.holds_absent() {
-        false if policy.checks_git_config() => {
+        false if policy.git_config() == GitConfig::JudgedAfter => {
             "those that are there cannot be changed, but for the configuration of repositories, \
              which is looked at after the end; new ones are moved to a quarantine then"
+        }
+        false if policy.git_config() == GitConfig::Judged => {
+            "those that are there cannot be changed, but for harmless settings of repositories, \
+             which are written for git after a look at them; new ones are moved to a quarantine \
+             after the end"
         }
         true => {
             "those that are there, or absent and held, cannot be changed; new ones by a pattern or \

@@ -60,7 +60,7 @@ mod open;
 
 pub use explain::chain::{AccessAnswer, AccessQuery, ChainLink, GrantChain};
 pub use grant::attachments::AttachmentPolicy;
-pub use grant::confinement::{Confinement, GitMode, Survivors, Trace, UnixSockets};
+pub use grant::confinement::{Confinement, GitConfigMode, GitMode, Survivors, Trace, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::docker::{ContainerNetwork, DockerSettings, Reuse};
 pub use grant::escalation::Escalation;

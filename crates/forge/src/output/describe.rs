@@ -9,9 +9,9 @@ use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Toolbox};
 use sandbox_config::{
-    CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitMode, Grant,
-    HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules, Survivors, UnixSockets,
-    Verdict, Worker,
+    CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitConfigMode,
+    GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules,
+    Survivors, UnixSockets, Verdict, Worker,
 };
 use serde_json::{Value, json};
 
@@ -428,9 +428,12 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         GitMode::ReadOnly => "repositories are read only",
         GitMode::Commit => "commits, but nothing that git runs or obeys",
     };
-    let git = match confinement.checks_git_config() {
-        true => format!("{git}; git may change .git/config, which is looked at after the end"),
-        false => git.to_owned(),
+    let git = match confinement.git_config() {
+        GitConfigMode::Kept => git.to_owned(),
+        GitConfigMode::Judged => format!("{git}; git may add remotes and branches to .git/config"),
+        GitConfigMode::JudgedAfter => {
+            format!("{git}; git may change .git/config, which is looked at after the end")
+        }
     };
     let survivors = match confinement.survivors() {
         Survivors::Ended => "ended with their command",
@@ -670,7 +673,7 @@ pub(crate) fn confinement_json(grant: &Grant) -> Value {
             "set": grant.environment().set(),
         },
         "git": confinement.git().to_string(),
-        "checks_git_config": confinement.checks_git_config(),
+        "git_config": confinement.git_config().to_string(),
         "survivors": confinement.survivors().to_string(),
         "require_os_sandbox": grant.require_os_sandbox(),
         "require_guards": confinement.requires_guards(),

@@ -556,7 +556,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
       network       off (`network.allow` names hosts)
       unix sockets  closed
       environment   forge's own variables only
-      git           repositories are files like others
+      git           repositories are files like others; git may add remotes and branches to .git/config
       survivors     ended with their command
       required      nothing; if the OS sandbox is unavailable: ask before each command
       runner        prefer_local

@@ -34,6 +34,35 @@ pub enum Git {
     Commit,
 }
 
+/// The changes of a repository's configuration, `.git/config`, that are let through although the file
+/// is protected. git replaces the file for `git config`, `git remote add` and `git push -u`. Harmless
+/// are the identity of the committer, and new remotes, branches and modules: nothing that makes git
+/// execute or obey more than before, or changes the addresses of fetch and push.
+///
+/// ```
+/// use os_sandbox::{Access, GitConfig, Policy};
+/// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL);
+/// let policy = policy.protect(".git/config").git_config(GitConfig::Judged).build()?;
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GitConfig {
+    /// None.
+    #[default]
+    Kept,
+    /// Harmless ones, each judged before it is made, while the command runs. git gets EPERM for
+    /// others. This needs a mount layer and reports ([`ReportLevel`](crate::ReportLevel)); without
+    /// reports the file is kept. Under Landlock alone, which cannot keep it, it is
+    /// [`JudgedAfter`](GitConfig::JudgedAfter); other mechanisms keep it.
+    Judged,
+    /// All until the end of the command. Then harmless ones stay. A file with others is moved to the
+    /// quarantine, and the previous one is put back. Until then every git process there obeys the new
+    /// configuration, so this setting waives a guard for that time. Mechanisms that cannot look
+    /// afterwards keep the file.
+    JudgedAfter,
+}
+
 /// Depth of the search for modules: their names can contain slashes (`libs/parser`). The price is
 /// that a module's branch cannot be called `config` or `hooks`.
 const MODULE_DEPTH: usize = 4;

@@ -15,8 +15,8 @@ mod system;
 
 pub use environment::Environment;
 pub(crate) use environment::{DEFAULT_PATH, check_variable};
-pub use git::Git;
 pub(crate) use git::OBEYED;
+pub use git::{Git, GitConfig};
 pub use guards::Pattern;
 pub use limits::Limits;
 pub(crate) use mounts::{LinkPolicy, check_not_kernel, covered};
@@ -80,7 +80,7 @@ pub struct Policy {
     /// Names of the mounts to which only patterns of their own apply.
     unguarded: BTreeSet<String>,
     hold_absent: bool,
-    check_git_config: bool,
+    git_config: GitConfig,
     host_name: Option<String>,
     user_name: Option<String>,
 }
@@ -158,18 +158,16 @@ impl Policy {
         self.reports
     }
 
-    /// Returns the policy with the configuration of repositories protected like every other file
-    /// that git obeys.
-    pub(crate) fn with_git_config_kept(mut self) -> Policy {
-        self.check_git_config = false;
+    /// Returns the policy with other permitted changes of repositories' configuration.
+    pub(crate) fn with_git_config(mut self, git_config: GitConfig) -> Policy {
+        self.git_config = git_config;
         self
     }
 
-    /// Returns `true` if the command may change the configuration of repositories, which is then
-    /// checked after its end: [`PolicyBuilder::check_git_config`].
+    /// Returns the permitted changes of repositories' configuration.
     #[must_use]
-    pub fn checks_git_config(&self) -> bool {
-        self.check_git_config
+    pub fn git_config(&self) -> GitConfig {
+        self.git_config
     }
 
     /// Returns `true` if commands run without a supervisor where no other mechanism ends the
@@ -535,8 +533,8 @@ impl Policy {
         if self.hold_absent {
             line("absent names\0held".to_owned());
         }
-        if self.check_git_config {
-            line("git config\0checked".to_owned());
+        if self.git_config != GitConfig::Kept {
+            line(format!("git config\0{:?}", self.git_config));
         }
         if self.git != Git::Unaware {
             line(format!("git {:?}", self.git));
@@ -747,7 +745,7 @@ pub struct PolicyBuilder {
     hide_in: Vec<(String, String)>,
     unguarded: Vec<String>,
     hold_absent: bool,
-    check_git_config: bool,
+    git_config: GitConfig,
 }
 
 impl PolicyBuilder {
@@ -1008,22 +1006,9 @@ impl PolicyBuilder {
         self
     }
 
-    /// Lets git change the configuration of repositories in writable mounts: `git config`, `git
-    /// remote add`, `git push -u`. After the command's end the configuration is checked. It must
-    /// not make git execute or obey more than before, and must not change the addresses of fetch
-    /// and push. Otherwise the configuration is moved to the quarantine, and the previous one is
-    /// put back. Until then every git process there obeys the new configuration, so this setting
-    /// waives a guard for that time. Mechanisms that cannot check afterwards protect the
-    /// configuration as without this setting.
-    ///
-    /// ```
-    /// use os_sandbox::{Access, Policy};
-    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL);
-    /// let policy = policy.protect(".git/config").check_git_config().build()?;
-    /// # Ok::<(), os_sandbox::Error>(())
-    /// ```
-    pub fn check_git_config(mut self) -> Self {
-        self.check_git_config = true;
+    /// Sets the permitted changes of the configuration of repositories in writable mounts.
+    pub fn git_config(mut self, git_config: GitConfig) -> Self {
+        self.git_config = git_config;
         self
     }
 
@@ -1075,7 +1060,7 @@ impl PolicyBuilder {
             derived: parse_patterns(&derived)?,
             hide,
             hold_absent: self.hold_absent,
-            check_git_config: self.check_git_config,
+            git_config: self.git_config,
             host_name: None,
             user_name: None,
             limits: self.limits,

@@ -97,7 +97,7 @@ pub(crate) const OBSERVED: [CallRow; 26] = [
     row("rmdir", CallKind::Remove, path(0)),
     row("rename", CallKind::Move, [path(0)[0], path(1)[0]]),
     row("renameat", CallKind::Move, [at(1)[0], at(3)[0]]),
-    row("renameat2", CallKind::Move, [at(1)[0], at(3)[0]]),
+    flagged("renameat2", CallKind::Move, [at(1)[0], at(3)[0]], 4),
     row("chmod", CallKind::Mode, path(0)),
     row("fchmodat", CallKind::Mode, at(1)),
     flagged("fchmodat2", CallKind::Mode, at(1), 3),

@@ -108,6 +108,25 @@ words! {
 }
 
 words! {
+    /// The changes that commands can make to a repository's configuration, `.git/config`.
+    ///
+    /// ```
+    /// use sandbox_config::{GitConfigMode, Grant};
+    /// assert_eq!(Grant::empty().confinement().git_config(), GitConfigMode::Judged);
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum GitConfigMode {
+        /// None: `sandbox.protect: [.git/config]`, `require: guards`.
+        Kept = "kept",
+        /// Harmless ones by git: the identity of the committer, new remotes, branches and modules.
+        #[default]
+        Judged = "judged",
+        /// All, and harmful ones are undone after the end: `sandbox.unprotect: [.git/config]`.
+        JudgedAfter = "judged_after",
+    }
+}
+
+words! {
     /// Treatment of the processes that a command leaves behind.
     ///
     /// ```
@@ -160,7 +179,7 @@ pub struct Confinement {
     pub(crate) require_guards: bool,
     pub(crate) unix_sockets: UnixSockets,
     pub(crate) git: GitMode,
-    pub(crate) check_git_config: bool,
+    pub(crate) git_config: GitConfigMode,
     pub(crate) survivors: Survivors,
     pub(crate) trace: Trace,
     pub(crate) programs: ProgramDirs,
@@ -186,10 +205,13 @@ impl Confinement {
         self.git
     }
 
-    /// `sandbox.unprotect: [.git/config]`: git may change it, and it is looked at after the end.
+    /// The changes of a repository's configuration that git can make.
     #[must_use]
-    pub fn checks_git_config(&self) -> bool {
-        self.check_git_config
+    pub fn git_config(&self) -> GitConfigMode {
+        match self.require_guards {
+            true => GitConfigMode::Kept,
+            false => self.git_config,
+        }
     }
 
     /// `sandbox.programs`.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
-use crate::grant::confinement::Confinement;
+use crate::grant::confinement::{Confinement, GitConfigMode};
 use crate::grant::execution::ExecutionSettings;
 use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
@@ -122,7 +122,7 @@ fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
         require_guards,
         unix_sockets,
         git,
-        check_git_config,
+        git_config,
         survivors,
         // Reports give no access.
         trace: _,
@@ -134,7 +134,7 @@ fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
     if *review {
         push(facts, "sandbox.review", review);
     }
-    if *check_git_config {
+    if *git_config == GitConfigMode::JudgedAfter {
         push(facts, "sandbox.unprotect", ".git/config");
     }
     // Where `PATH` looks among them is the person's, and may be another today.

@@ -99,7 +99,9 @@ key_table! {
         review: Bool, default("false"), user_limit(MeetRule::True);
         /// Names that workers and commands never write, in addition to the built-in ones. A name
         /// counts at any depth (`*.lock`, `a/b`), a path from a worker's `/` on (`/data/p`). `*`
-        /// matches any text within one name; case does not matter.
+        /// matches any text within one name; case does not matter. git makes harmless changes of
+        /// `.git/config` (the identity of the committer, new remotes and branches), unless it is in
+        /// this list.
         protect: TEXTS, default("[]"), unites;
         /// Names and paths, in the form of `protect`, that workers and commands cannot read and
         /// that are listed as absent, in addition to the built-in ones.
@@ -110,9 +112,9 @@ key_table! {
         /// Built-in names of `hide` that workers and commands may read here. They stay protected.
         show: List(&Words(HIDDEN, &[])), last_layer_wins, default("[]"), trust("always");
         /// Built-in names of `protect` that workers and commands may write here, such as `.vscode`.
-        /// With `.git/config`, git commands such as `git remote add` may change that file; forge
-        /// restores it after the command if it then executes, obeys or redirects anything. For all
-        /// other names below `.git` see `git.mode`.
+        /// With `.git/config`, commands may change that file in any way, and not only by git; forge
+        /// restores it after the command if git would then execute or obey more, or fetch and push
+        /// elsewhere. For all other names below `.git` see `git.mode`.
         unprotect: List(&Words(&UNPROTECTABLE, &[])), last_layer_wins, default("[]"),
             trust("always");
         /// Treatment by file tools of files that have more than one name. `allow`: read and write.

@@ -8,7 +8,7 @@ use os_sandbox::{
 use sandbox_network::HostRules;
 
 use crate::grant::Grant;
-use crate::grant::confinement::{GitMode, Survivors, Trace, UnixSockets};
+use crate::grant::confinement::{GitConfigMode, GitMode, Survivors, Trace, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
 use crate::grant::preset::SharedState;
@@ -243,6 +243,11 @@ impl Grant {
                 GitMode::ReadOnly => os_sandbox::Git::ReadOnly,
                 GitMode::Commit => os_sandbox::Git::Commit,
             })
+            .git_config(match self.confinement.git_config() {
+                GitConfigMode::Kept => os_sandbox::GitConfig::Kept,
+                GitConfigMode::Judged => os_sandbox::GitConfig::Judged,
+                GitConfigMode::JudgedAfter => os_sandbox::GitConfig::JudgedAfter,
+            })
             .reports(match self.confinement.trace {
                 Trace::Refused => os_sandbox::ReportLevel::Refused,
                 Trace::Full => os_sandbox::ReportLevel::Full,
@@ -259,8 +264,6 @@ impl Grant {
         }
         if self.confinement.require_guards {
             builder = builder.hold_absent();
-        } else if self.confinement.check_git_config {
-            builder = builder.check_git_config();
         }
         let protected = self.protect.iter().filter(any_depth);
         builder = protected.fold(builder, PolicyBuilder::protect);

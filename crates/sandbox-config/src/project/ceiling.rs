@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sandbox_network::AskableHosts;
 
 use crate::grant::Grant;
+use crate::grant::confinement::GitConfigMode;
 use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
@@ -344,12 +345,16 @@ fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &
         &trust_rules::UNPROTECT,
     );
     // File tools never write it, and a check reads the commands' changes of it.
-    let asked = gone.len();
-    gone.retain(|name| name != keys::GIT_CONFIG);
-    ceiling.confinement.check_git_config = gone.len() < asked;
+    if gone.iter().any(|name| name == keys::GIT_CONFIG) {
+        gone.retain(|name| name != keys::GIT_CONFIG);
+        ceiling.confinement.git_config = GitConfigMode::JudgedAfter;
+    }
     ceiling.protect = without(DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
         let read = patterns(&mut context.reports, section, key, ceiling);
+        if key == "protect" && read.iter().any(|name| name == keys::GIT_CONFIG) {
+            ceiling.confinement.git_config = GitConfigMode::Kept;
+        }
         let list = match key {
             "protect" => &mut ceiling.protect,
             _ => &mut ceiling.hide,

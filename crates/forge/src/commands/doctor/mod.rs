@@ -446,6 +446,7 @@ mod tests {
             hidden: Vec::new(),
             quarantined: Vec::new(),
             not_copied: Vec::new(),
+            git_configs: Vec::new(),
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,

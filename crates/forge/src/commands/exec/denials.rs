@@ -166,10 +166,11 @@ pub(crate) fn key_hint(denial: &Denial) -> Option<String> {
             false => format!("to let it change that name: take {pattern:?} out of `protect`"),
         },
         DenialReason::Hidden(pattern) => hidden_hint(pattern),
-        DenialReason::ProtectedPart => {
-            "to let it change files of git: `git.mode`, `sandbox.unprotect: [.git/config]`"
+        DenialReason::GitConfig(_) => {
+            "to change git's configuration in that way: run that git command without forge"
                 .to_owned()
         }
+        DenialReason::ProtectedPart => "to let it change files of git: `git.mode`".to_owned(),
         DenialReason::LocalSocketsClosed => {
             "to let it use local sockets: for once, -c sandbox.unix_sockets=open".to_owned()
         }

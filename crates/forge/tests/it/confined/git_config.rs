@@ -1,8 +1,11 @@
-//! `sandbox.unprotect: [.git/config]`: git changes a repository's configuration, and what it then
-//! would execute, obey or do elsewhere is undone before anybody gets the result.
+//! git changes a repository's configuration. What it then would execute, obey or do elsewhere is
+//! refused; with `sandbox.unprotect: [.git/config]`, and under Landlock alone, it is undone before
+//! anybody gets the result.
 
-use super::exec::mechanisms;
-use crate::support::{Ran, World};
+use super::exec::{mechanisms, mount_layers};
+use crate::support::{Ran, World, ran};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What a command does, and why it cannot stay; the next one finds what is left of it.
 const ROWS: &[(&str, Option<&str>)] = &[
@@ -87,19 +90,34 @@ fn repository() -> World {
 }
 
 fn exec(world: &World, mechanism: &str, script: &str) -> Ran {
-    let set = "sandbox.unprotect=[.git/config]";
-    let args = ["exec", "--mechanism", mechanism, "-c", set, "--"];
-    world.forge(&[&args[..], &["sh", "-c", script]].concat())
+    exec_with(world, &["--mechanism", mechanism], script)
 }
+
+fn exec_with(world: &World, options: &[&str], script: &str) -> Ran {
+    let command = ["--", "sh", "-c", script];
+    world.forge(&[&["exec"], options, &command].concat())
+}
+
+const UNPROTECTED: [&str; 2] = ["-c", "sandbox.unprotect=[.git/config]"];
 
 #[test]
 fn what_git_writes_stays_and_what_it_would_obey_does_not() {
-    for mechanism in mechanisms(&World::new(&[])) {
+    let unprotected = mechanisms(&World::new(&[]))
+        .into_iter()
+        .map(|one| (one, &UNPROTECTED[..]));
+    for (mechanism, options) in unprotected.chain([("landlock", &[][..])]) {
         let world = repository();
         let config = world.project().join(".git/config");
+        if exec(&world, mechanism, "true").code != 0 {
+            continue;
+        }
         for (script, harm) in ROWS {
             let before = std::fs::read_to_string(&config).unwrap();
-            let ran = exec(&world, mechanism, script);
+            let ran = exec_with(
+                &world,
+                &[&["--mechanism", mechanism], options].concat(),
+                script,
+            );
             let about = format!("{mechanism}: {script}\n{}{}", ran.stdout, ran.stderr);
             let after = std::fs::read_to_string(&config).unwrap();
             match harm {
@@ -125,14 +143,205 @@ fn what_git_writes_stays_and_what_it_would_obey_does_not() {
     }
 }
 
+/// Under a mount layer each change is judged when git makes it, and the file stays a mount.
+#[test]
+fn git_is_told_at_once_what_cannot_be_set() {
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = repository();
+        let config = world.project().join(".git/config");
+        for (script, harm) in ROWS {
+            let before = std::fs::read_to_string(&config).unwrap();
+            let ran = exec(&world, mechanism, script);
+            let about = format!("{mechanism}: {script}\n{}{}", ran.stdout, ran.stderr);
+            let after = std::fs::read_to_string(&config).unwrap();
+            assert!(harm.is_some() || ran.code == 0, "{about}");
+            assert!(!ran.stderr.contains("quarantined"), "{about}");
+            if let Some(why) = harm {
+                assert_eq!(before, after, "{about}");
+                // git removes the keys of a remote's branches first.
+                let why = match script.contains("remove") {
+                    true => "it changes branch.main.merge",
+                    false => *why,
+                };
+                // Only git makes a lock file, and it reports no failure about a branch.
+                let is_told = script.starts_with("git") && !script.starts_with("git branch");
+                assert_eq!(
+                    is_told,
+                    ran.code != 0 && ran.stderr.contains(why),
+                    "{about}"
+                );
+            }
+            assert!(!config.with_extension("lock").exists(), "{about}");
+        }
+        let after = std::fs::read_to_string(&config).unwrap();
+        for kept in [
+            "[remote \"hub\"]",
+            "[branch \"main\"]",
+            "[branch \"topic\"]",
+        ] {
+            assert!(after.contains(kept), "{mechanism}: {after}");
+        }
+        assert!(!after.contains("evil"), "{mechanism}: {after}");
+    }
+}
+
+/// What a command has added it may take back, and the receipt lists each change.
+#[test]
+fn a_command_may_take_back_what_it_added() {
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = repository();
+        let config = world.project().join(".git/config");
+        let before = std::fs::read_to_string(&config).unwrap();
+        let ran = exec_with(
+            &world,
+            &["--mechanism", mechanism, "--json"],
+            "git remote add x ./x && git remote remove x && ! git config core.pager evil",
+        );
+        ran.code(0);
+        assert_eq!(before, std::fs::read_to_string(&config).unwrap());
+        let changes: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let changes = changes.pointer("/enforcement/git_configs").cloned();
+        let path = config.canonicalize().unwrap();
+        let expected = serde_json::json!([
+            { "path": path },
+            { "path": path, "refused": "it sets core.pager" },
+        ]);
+        assert_eq!(changes, Some(expected), "{}", ran.stdout);
+    }
+}
+
+/// Lock files that no git makes, and what keeps git's away.
+#[test]
+fn what_is_no_lock_file_of_git_changes_nothing() {
+    const ADD: &str = "[remote \"x\"]\n\turl = ./x\n\tfetch = +refs/heads/*:refs/remotes/x/*\n";
+    let lock = "lock=.git/config.lock; cp .git/config $lock; printf \"$ADD\" >> $lock";
+    let rows = [
+        ("the lock file of git", lock, true),
+        (
+            "a link",
+            "printf \"$ADD\" > a; ln -s ../a .git/config.lock",
+            false,
+        ),
+        ("a pipe", "mkfifo .git/config.lock", false),
+        ("a directory", "mkdir .git/config.lock", false),
+        (
+            "a large file",
+            "cp .git/config .git/config.lock; head -c 1100000 /dev/zero | tr '\\0' '\\n' >> .git/config.lock",
+            false,
+        ),
+        (
+            "bytes that are no text",
+            "head -c 99 /dev/urandom > .git/config.lock",
+            false,
+        ),
+        ("an empty file", ": > .git/config.lock", false),
+    ];
+    for mechanism in mount_layers(&World::new(&[])) {
+        for (what, make, changes) in rows {
+            let world = repository();
+            let config = world.project().join(".git/config");
+            let before = std::fs::read_to_string(&config).unwrap();
+            let script = format!("ADD='{ADD}'; {make}; mv -fT .git/config.lock .git/config");
+            let ran = exec(&world, mechanism, &script);
+            let after = std::fs::read_to_string(&config).unwrap();
+            let about = format!("{mechanism} {what}: {}{}", ran.stdout, ran.stderr);
+            assert_eq!(ran.code == 0, changes, "{about}");
+            assert_eq!(before != after, changes, "{about}");
+        }
+        for (what, outside, options) in [
+            ("another name of the file", "ln .git/config other", &[][..]),
+            (
+                "a rule of the project",
+                "",
+                &["-c", "sandbox.protect=[.git/config]"],
+            ),
+            ("guards", "", &["-c", "require=guards"]),
+            ("no reports", "", &["--trace=off"]),
+        ] {
+            let world = repository();
+            world.shell(outside);
+            let config = world.project().join(".git/config");
+            let before = std::fs::read_to_string(&config).unwrap();
+            let options = [&["--mechanism", mechanism], options].concat();
+            let ran = exec_with(&world, &options, "! git remote add x ./x");
+            let after = std::fs::read_to_string(&config).unwrap();
+            assert_eq!(ran.code, 0, "{mechanism} {what}: {}", ran.stderr);
+            assert_eq!(before, after, "{mechanism} {what}");
+        }
+    }
+}
+
+/// A program that exchanges the lock file while it is judged gets nothing past the judge.
+#[test]
+fn a_lock_file_that_changes_while_it_is_judged() {
+    const SCRIPT: &str = "cp .git/config good; cp .git/config bad; printf '[user]\n\tname = x\n' >> good; \
+        printf '[core]\n\tpager = evil\n' >> bad; lock=.git/config.lock; \
+        (while :; do cp good $lock; cp bad $lock; done 2>/dev/null) & \
+        i=0; while [ $i -lt 300 ]; do mv -fT $lock .git/config; i=$((i+1)); done 2>/dev/null; kill $!; \
+        rm -f $lock";
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = repository();
+        let config = world.project().join(".git/config");
+        exec(&world, mechanism, SCRIPT).code(0);
+        let after = std::fs::read_to_string(&config).unwrap();
+        assert!(
+            after.contains("name = x"),
+            "{mechanism}: never written\n{after}"
+        );
+        assert!(!after.contains("evil"), "{mechanism}: {after}");
+    }
+}
+
+/// git gets an error from a forge that does not answer.
+#[test]
+fn a_forge_that_falls_silent_holds_nothing_up() {
+    const SCRIPT: &str = ": > started; while [ ! -e stopped ]; do sleep 0.05; done; \
+        git config user.name Me; echo $? > result";
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = repository();
+        let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", SCRIPT];
+        let mut command = world.command(crate::support::forge_program(), &args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let there = |name: &str| world.project().join(name).exists();
+        wait_for(&child, "the start", || there("started"));
+        signal(&child, "STOP");
+        world.write("stopped", "");
+        wait_for(&child, "the result", || there("result"));
+        signal(&child, "CONT");
+        ran(child.wait_with_output().unwrap()).code(0);
+        let result = std::fs::read_to_string(world.project().join("result")).unwrap();
+        assert_eq!(result.trim(), "4", "{mechanism}");
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+fn wait_for(child: &Child, what: &str, done: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(
+            Instant::now() < until,
+            "{what} of {} never came",
+            child.id()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Nothing else below `.git` can be changed by it, and a project's word for it needs a yes.
 #[test]
 fn it_is_about_this_one_name_and_needs_a_yes() {
     for mechanism in mechanisms(&World::new(&[])) {
         let world = repository();
-        let ran = exec(
+        let ran = exec_with(
             &world,
-            mechanism,
+            &[&["--mechanism", mechanism], &UNPROTECTED[..]].concat(),
             "echo x > .git/hooks/post-commit; echo x > .git/info/attributes; git config --worktree core.x y",
         );
         for (name, dir) in [
@@ -147,31 +356,12 @@ fn it_is_about_this_one_name_and_needs_a_yes() {
             "forge.yaml",
             "sandbox: { root: ., unprotect: [.git/config] }\n",
         );
-        let ran = world.forge(&[
-            "exec",
-            "--mechanism",
-            mechanism,
-            "--",
-            "git",
-            "config",
-            "user.name",
-            "Me",
-        ]);
-        if mechanism == "namespaces" {
-            assert_ne!(ran.code, 0, "{}", ran.stderr);
-        }
+        let append = "echo '# x' >> .git/config";
+        let ran = exec(&world, mechanism, append);
+        // Landlock alone does not keep it.
+        assert_eq!(ran.code == 0, mechanism == "landlock", "{}", ran.stderr);
         ran.says(&["sandbox.unprotect"]);
         world.forge(&["trust", "--yes"]).code(0);
-        let ran = world.forge(&[
-            "exec",
-            "--mechanism",
-            mechanism,
-            "--",
-            "git",
-            "config",
-            "user.name",
-            "Me",
-        ]);
-        ran.code(0);
+        exec(&world, mechanism, append).code(0);
     }
 }

@@ -14,7 +14,7 @@ use super::listings::{Lister, ListingCache};
 use super::ready_patterns::{Guards, LastNames};
 use super::secrets::Secrets;
 use crate::access::Access;
-use crate::policy::{Git, Pattern, Policy, UnixSockets};
+use crate::policy::{Git, GitConfig, Pattern, Policy, UnixSockets};
 use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
@@ -64,8 +64,10 @@ pub(crate) struct ScanResult {
     /// Directories called `.git` that are protected as a whole: the files that they name are
     /// elsewhere.
     whole: Vec<PathBuf>,
-    /// Configuration of repositories that the policy lets commands change.
+    /// Configuration of repositories that commands may change, and that is judged after the end.
     pub(crate) configs: Vec<PathBuf>,
+    /// Protected configuration that is written for git after a look at it.
+    pub(crate) judged_configs: Vec<PathBuf>,
     /// Unfinished rebases and similar operations, if the policy lets commands have them.
     pub(crate) states: Vec<PathBuf>,
     /// Files that are protected because a link or a repository's configuration leads to them.
@@ -316,7 +318,8 @@ pub(crate) fn find_but(
             }
             let is_config =
                 |place: &repository::GitDirLocation| kind.is_file() && place.is_config(name);
-            if in_git && policy.checks_git_config() && place.as_ref().is_some_and(is_config) {
+            let is_config = in_git && place.as_ref().is_some_and(is_config);
+            if is_config && policy.git_config() == GitConfig::JudgedAfter {
                 names.configs.push(below.join(name));
                 continue;
             }
@@ -338,6 +341,9 @@ pub(crate) fn find_but(
                 names.tracked.push(below.join(name));
             }
             let held = hidden || protected;
+            if is_config && protected && !hidden && policy.git_config() == GitConfig::Judged {
+                names.judged_configs.push(below.join(name));
+            }
             // Links to another repository are excepted: repositories are recognized by their
             // contents.
             if protected && !data && kind.is_symlink() && name != ".git" {

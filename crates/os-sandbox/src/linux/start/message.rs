@@ -92,11 +92,12 @@ pub(crate) struct ConnectJob<'a> {
 }
 
 impl ConnectJob<'_> {
-    /// Makes the launcher split off the connector; `channel` is its end.
+    /// Makes the launcher split off the connector; `channel` is its end. `observed`: the inputs of its
+    /// observer, the file of reports, and the channel for configurations.
     pub(crate) fn message<'a>(
         &self,
         channel: BorrowedFd<'a>,
-        observed: Option<(&[u8], BorrowedFd<'a>)>,
+        observed: Option<(&[u8], BorrowedFd<'a>, Option<BorrowedFd<'a>>)>,
     ) -> LauncherMessage<'a> {
         let observes = (observed.is_some(), wire::CONNECT_OBSERVE);
         let set = self.flags.into_iter().chain([observes]);
@@ -118,16 +119,16 @@ impl ConnectJob<'_> {
         for place in self.places {
             string(&mut body, place.as_os_str().as_bytes());
         }
-        if let Some((calls, _)) = observed {
+        let mut fds = vec![channel];
+        if let Some((calls, reports, configs)) = observed {
             body.extend_from_slice(calls);
+            fds.push(reports);
+            fds.extend(configs);
         }
         LauncherMessage {
             kind: wire::KIND_CONNECT,
             body,
-            fds: [channel]
-                .into_iter()
-                .chain(observed.map(|(_, file)| file))
-                .collect(),
+            fds,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! answer.
 
 mod alone;
+mod config_writer;
 mod failed;
 pub(super) mod host_sockets;
 pub(super) mod launch;
@@ -47,6 +48,7 @@ use crate::seccomp::{self, Arch, InternetSocketRule, UnixSocketRule};
 use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
+use config_writer::ConfigWriter;
 use failed::failure;
 use host_sockets::HostSockets;
 use launch::{Launched, SpawnFrom, Starting, data, image, launch};
@@ -118,6 +120,7 @@ pub(crate) fn begin(
     drop(streams);
     prepared.namespace_channel = None;
     let notes = std::mem::take(&mut prepared.notes);
+    let cleanup = Cleanup::new(prepared.sweep.take(), prepared.held.take());
     let mut running = Running::new(
         launched,
         RunResources {
@@ -127,13 +130,11 @@ pub(crate) fn begin(
             sandbox: Some(command.sandbox.clone()),
             proxied: None,
             reports: prepared.reports.take(),
+            configs: prepared.configs.take().map(ConfigWriter::started),
         },
         wall,
     )
-    .then(Some(Cleanup::new(
-        prepared.sweep.take(),
-        prepared.held.take(),
-    )));
+    .then(Some(cleanup));
     if prepared.run.flags & wire::FLAG_ALONE != 0 {
         running.unsupervised(wall)?;
     }
@@ -215,6 +216,8 @@ struct Prepared {
     /// On it the supervisor sends its network namespace to the maker of sockets.
     namespace_channel: Option<UnixStream>,
     reports: Option<DenialReports>,
+    /// The configurations that git may change.
+    configs: Option<ConfigWriter>,
     notes: Notes,
     held: Option<PlaceholderLease>,
     sweep: Option<PostRunScan>,
@@ -404,6 +407,7 @@ impl Prepared {
             connector,
             namespace_channel: None,
             reports,
+            configs: None,
             notes: Notes {
                 degraded: Vec::new(),
                 annotations: remarks,
@@ -488,6 +492,9 @@ impl Prepared {
             }
             None => self.own_root(plan, &mounts, &names, (&programs.0, &programs.1))?,
         });
+        if let Some(reports) = &mut self.reports {
+            self.configs = ConfigWriter::start(&mounts, &names, reports)?;
+        }
         self.sweep = PostRunScan::new(policy, mounts, names);
         Ok(())
     }
@@ -534,10 +541,11 @@ impl Prepared {
         // Last, and not read: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
+        let configs = self.configs.as_ref().and_then(ConfigWriter::observers);
         let mut messages: Vec<LauncherMessage<'_>> = self
             .connector
             .iter()
-            .map(|one| one.message(self.reports.as_ref()))
+            .map(|one| one.message(self.reports.as_ref(), configs))
             .collect();
         let run = self.run.message(fds);
         match (&self.outer, plan.backend()) {

@@ -44,7 +44,7 @@ pub(crate) struct DenialReports {
     observed: Vec<u8>,
     /// The command's paths are those of the policy, and not of the host.
     maps_paths: bool,
-    is_full: bool,
+    calls: ObservedCalls,
 }
 
 /// Returns the calls that a filter reports for a plan.
@@ -112,7 +112,7 @@ impl DenialReports {
         };
         let counts = [rows.len(), addresses.len(), writable.len()].map(|count| count as u32);
         let mut observed = Vec::new();
-        for word in counts.into_iter().chain([flags, places.len() as u32]) {
+        for word in counts.into_iter().chain([flags, places.len() as u32, 0]) {
             observed.extend_from_slice(&word.to_ne_bytes());
         }
         for (number, row) in rows {
@@ -132,8 +132,23 @@ impl DenialReports {
             file: file.into(),
             observed,
             maps_paths,
-            is_full: calls.reads,
+            calls,
         }))
+    }
+
+    /// Adds the configurations that the broker changes for the command, as the command sees them.
+    /// Returns `false` if the observer sees no changes.
+    pub(crate) fn add_configs<'p>(
+        &mut self,
+        configs: impl ExactSizeIterator<Item = &'p PathBuf>,
+    ) -> bool {
+        if self.calls.changes {
+            let count = (configs.len() as u32).to_ne_bytes();
+            let word = (wire::OBSERVED_WORDS - 1) * 4;
+            self.observed[word..word + 4].copy_from_slice(&count);
+            configs.for_each(|config| encode_path(&mut self.observed, config));
+        }
+        self.calls.changes
     }
 
     /// Returns the end of the message to the observer.
@@ -154,7 +169,7 @@ impl DenialReports {
             return denials;
         }
         let plan = sandbox.plan();
-        let mut touched = self.is_full.then(Touched::default);
+        let mut touched = self.calls.reads.then(Touched::default);
         let mut lookups = FailedLookups::default();
         let mut rest = &bytes[..];
         while let Some((report, after)) = DenialRecord::split(rest) {

@@ -7,6 +7,7 @@ use super::super::guards::after::Cleanup;
 use super::super::landlock::private::ScratchDir;
 use super::super::wire;
 use super::alone::{self, Unsupervised};
+use super::config_writer::ConfigWriter;
 use super::launch::Launched;
 use super::observe::DenialReports;
 use super::terminal_guard::TerminalGuard;
@@ -78,6 +79,8 @@ pub(crate) struct RunResources {
     pub(crate) proxied: Option<Box<dyn ProxySession>>,
     /// The reports about refused calls.
     pub(crate) reports: Option<DenialReports>,
+    /// The service for git's configuration.
+    pub(crate) configs: Option<ConfigWriter>,
 }
 
 impl Running {
@@ -122,14 +125,18 @@ impl Running {
     /// they have descriptors that the work needs.
     fn finish(&mut self) {
         let contacts = self.own.proxied.take().map(|session| session.finish());
+        let configs = self.own.configs.take().map(ConfigWriter::finish);
         if let Some(after) = self.after.take() {
             self.findings = after.run();
         }
         if let Some(contacts) = contacts {
             self.findings.contacts = contacts;
         }
+        self.findings.git_configs = configs.unwrap_or_default();
         if let (Some(reports), Some(sandbox)) = (self.own.reports.take(), &self.own.sandbox) {
-            self.findings.denials = Some(reports.read(sandbox));
+            let mut denials = reports.read(sandbox);
+            denials.explain_configs(&self.findings.git_configs);
+            self.findings.denials = Some(denials);
         }
     }
 

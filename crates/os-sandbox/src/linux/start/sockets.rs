@@ -15,7 +15,7 @@ use nix::sys::socket::{
 };
 use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,12 @@ impl ConnectorSpec {
         ConnectorSpec { addresses, ..self }
     }
 
-    pub(crate) fn message<'a>(&'a self, reports: Option<&'a DenialReports>) -> LauncherMessage<'a> {
+    /// `configs`: the channel for the configurations that the reports name.
+    pub(crate) fn message<'a>(
+        &'a self,
+        reports: Option<&'a DenialReports>,
+        configs: Option<BorrowedFd<'a>>,
+    ) -> LauncherMessage<'a> {
         let decides = !self.sockets.is_empty() || !self.addresses.is_empty();
         message::ConnectJob {
             sockets: &self.sockets,
@@ -77,7 +82,7 @@ impl ConnectorSpec {
         }
         .message(
             self.ours.as_fd(),
-            reports.map(|reports| (reports.observed(), reports.as_fd())),
+            reports.map(|reports| (reports.observed(), reports.as_fd(), configs)),
         )
     }
 }

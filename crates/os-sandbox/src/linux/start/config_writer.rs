@@ -1,0 +1,241 @@
+//! Writes the configuration of repositories for git, while a command runs.
+//!
+//! git replaces a configuration by a lock file beside it (`config.lock`), and the kernel refuses that
+//! because a protected file is a mount. The command's observer (`launcher/observe.rs`) sees the call
+//! and names the file; this service reads the lock file, judges its content
+//! ([`git_config::change`]) and writes it into the file that is mounted. It trusts nothing but the
+//! number of a file that it has opened itself.
+//!
+//! The content is written in place, because a new file would end the mounts over the old one. One
+//! call writes all of it, and blank lines up to the old length, so a reader sees the old or the new
+//! settings. The lock file is removed last: it keeps other git processes away, and after a kill it
+//! still has the new content.
+
+use super::super::below;
+use super::super::guards::names::ScanResult;
+use super::super::host_mount::HostMount;
+use super::super::wire;
+use super::observe::DenialReports;
+use crate::access::Access;
+use crate::error::Error;
+use crate::escape::visible;
+use crate::git_config::{self, GitConfigChange};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, fstat};
+use nix::unistd::{UnlinkatFlags, ftruncate, unlinkat};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// Bound on a configuration.
+const MAX_BYTES: u64 = 1 << 20;
+/// Bound on the changes that a receipt lists.
+const MAX_CHANGES: usize = 64;
+
+/// The running service. Dropping it ends the service.
+pub(crate) struct ConfigWriter {
+    channel: OwnedFd,
+    /// The end for the command's observer, until the command has started.
+    observers: Option<OwnedFd>,
+    thread: Option<JoinHandle<Vec<GitConfigChange>>>,
+}
+
+struct ConfigFile {
+    inside: PathBuf,
+    parent: OwnedFd,
+    name: OsString,
+    /// Device and inode at the start: of what is mounted.
+    identity: (u64, u64),
+    /// The content before the first change and after the last one of this command.
+    written: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The reason why a file was not changed.
+enum Unchanged {
+    Harmful(String),
+    Failed(Errno),
+}
+
+impl From<Errno> for Unchanged {
+    fn from(errno: Errno) -> Unchanged {
+        Unchanged::Failed(errno)
+    }
+}
+
+impl ConfigWriter {
+    /// Starts the service, and adds its files to those that the observer asks about. `None` if there
+    /// is no configuration that git may change, or the observer sees no changes.
+    pub(super) fn start(
+        mounts: &[HostMount],
+        names: &[ScanResult],
+        reports: &mut DenialReports,
+    ) -> Result<Option<ConfigWriter>, Error> {
+        // Changes of an overlay go elsewhere.
+        let is_written_in_place = |mount: &HostMount| {
+            mount.access.contains(Access::WRITE) && mount.overlay.is_none() && !mount.in_overlay
+        };
+        let mounts = mounts.iter().zip(names);
+        let files: Vec<ConfigFile> = mounts
+            .filter(|(mount, _)| is_written_in_place(mount))
+            .flat_map(|(mount, names)| names.judged_configs.iter().map(move |one| (mount, one)))
+            .take(wire::MAX_CONFIGS)
+            .filter_map(|(mount, below)| ConfigFile::open(mount, below))
+            .collect();
+        if files.is_empty() || !reports.add_configs(files.iter().map(|file| &file.inside)) {
+            return Ok(None);
+        }
+        let failed = |error| Error::io("could not serve git's configuration", error);
+        let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (ours, observers) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)
+            .map_err(|errno| failed(errno.into()))?;
+        let channel = ours.try_clone().map_err(failed)?;
+        let thread = std::thread::Builder::new()
+            .name("git-config".to_owned())
+            .spawn(move || serve(files, ours.as_fd()))
+            .map_err(failed)?;
+        Ok(Some(ConfigWriter {
+            channel,
+            observers: Some(observers),
+            thread: Some(thread),
+        }))
+    }
+
+    /// Returns the end for the command's observer.
+    pub(super) fn observers(&self) -> Option<BorrowedFd<'_>> {
+        self.observers.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Leaves the observer the only holder of its end.
+    pub(super) fn started(mut self) -> ConfigWriter {
+        self.observers = None;
+        self
+    }
+
+    /// Ends the service and returns what it changed and refused.
+    pub(super) fn finish(mut self) -> Vec<GitConfigChange> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<GitConfigChange> {
+        // Fails only if it is closed already.
+        let _ = rustix::net::shutdown(&self.channel, rustix::net::Shutdown::Both);
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+impl Drop for ConfigWriter {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Answers requests until the end of the channel.
+fn serve(mut files: Vec<ConfigFile>, channel: BorrowedFd<'_>) -> Vec<GitConfigChange> {
+    let mut changes: Vec<GitConfigChange> = Vec::new();
+    let mut request = [0u8; wire::REPLACE_BYTES];
+    loop {
+        match rustix::io::read(channel, &mut request) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Ok(wire::REPLACE_BYTES) => {}
+            Ok(_) | Err(_) => return changes,
+        }
+        let (call, index) = request.split_at(8);
+        let index = usize::from_ne_bytes(index.try_into().unwrap_or_default());
+        let Some(file) = files.get_mut(index) else {
+            return changes;
+        };
+        let (errno, refused) = match file.replace() {
+            Ok(()) => (0, None),
+            Err(Unchanged::Harmful(why)) => (Errno::EPERM as i32, Some(visible(&why))),
+            Err(Unchanged::Failed(errno)) => (errno as i32, Some(errno.desc().to_owned())),
+        };
+        let change = GitConfigChange {
+            path: visible(&file.inside.to_string_lossy()),
+            refused,
+        };
+        if changes.len() < MAX_CHANGES && !changes.contains(&change) {
+            changes.push(change);
+        }
+        let answer = [call, &i64::from(errno).to_ne_bytes()].concat();
+        if rustix::net::send(channel, &answer, SendFlags::NOSIGNAL).is_err() {
+            return changes;
+        }
+    }
+}
+
+impl ConfigFile {
+    /// `None` if the file has gone.
+    fn open(mount: &HostMount, below: &Path) -> Option<ConfigFile> {
+        let name = below.file_name()?.to_owned();
+        let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+        let stat = below::look(parent.as_fd(), &name).ok()?;
+        Some(ConfigFile {
+            inside: Path::new(&mount.inside).join(below),
+            parent,
+            name,
+            identity: (stat.st_dev, stat.st_ino),
+            written: None,
+        })
+    }
+
+    /// Replaces the content by that of the lock file, and removes the lock file.
+    fn replace(&mut self) -> Result<(), Unchanged> {
+        let mut lock = self.name.clone();
+        lock.push(".lock");
+        let new = content(below::file(self.parent.as_fd(), &lock)?)?;
+        let file = self.file()?;
+        let old = content(file.try_clone().map_err(|error| below::errno(&error))?)?;
+        // What this command has added it may take back.
+        let known = match &self.written {
+            Some((before, after)) if *after == old => before,
+            Some(_) | None => &old,
+        };
+        if let Some(why) = git_config::change(known, &new) {
+            return Err(Unchanged::Harmful(why));
+        }
+        let before = known.clone();
+        write_in_place(&file, old.len(), &new).map_err(|error| below::errno(&error))?;
+        self.written = Some((before, new));
+        unlinkat(&self.parent, &*lock, UnlinkatFlags::NoRemoveDir)?;
+        Ok(())
+    }
+
+    /// Opens the file that is mounted.
+    fn file(&self) -> Result<File, Errno> {
+        let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = openat(&self.parent, OsStr::new(&self.name), flags, Mode::empty())?;
+        let stat = fstat(&file)?;
+        match (stat.st_dev, stat.st_ino) == self.identity {
+            true if stat.st_nlink == 1 => Ok(file.into()),
+            // In place, another name would change too.
+            true => Err(Errno::EMLINK),
+            // Another program has replaced it, and the mount is gone.
+            false => Err(Errno::ESTALE),
+        }
+    }
+}
+
+fn content(file: File) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| below::errno(&error))?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err(Errno::EFBIG),
+        false => Ok(bytes),
+    }
+}
+
+fn write_in_place(file: &File, old_length: usize, new: &[u8]) -> std::io::Result<()> {
+    let mut bytes = new.to_vec();
+    bytes.resize(new.len().max(old_length), b'\n');
+    file.write_all_at(&bytes, 0)?;
+    ftruncate(file, new.len() as i64)?;
+    file.sync_data()
+}
