@@ -4,7 +4,7 @@
 //!
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
-use sandbox_names::git_config::{GitConfigEntry, entries};
+use sandbox_names::git_config::{GitConfigEntry, entries, is_plain_line};
 use std::collections::HashSet;
 
 /// A change of a repository's configuration that git asked for.
@@ -67,8 +67,8 @@ pub(crate) fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
     };
     // New lines are plain, so that git reads them as this check does.
     let known: HashSet<&str> = was.lines().collect();
-    let mut new_lines = now.lines().filter(|line| !known.contains(line));
-    if let Some(why) = new_lines.find_map(|line| plain(line.as_bytes()).err()) {
+    let new_lines = now.lines().filter(|line| !known.contains(line));
+    if let Some(why) = unusual(new_lines).or_else(|| outside_of_sections(now)) {
         return Some(why);
     }
     // A continued line must continue as before: git and this check may disagree about some of the
@@ -140,6 +140,9 @@ pub(crate) fn modules(bytes: &[u8]) -> Option<String> {
         Ok(text) => text,
         Err(reason) => return Some(reason),
     };
+    if let Some(why) = unusual(text.lines()).or_else(|| outside_of_sections(text)) {
+        return Some(why);
+    }
     entries(text).into_iter().find_map(|entry| {
         let value = entry.value.as_str();
         let path = |text: &str| {
@@ -206,6 +209,23 @@ fn plain(bytes: &[u8]) -> Result<&str, String> {
         return Err("it has unusual characters".to_owned());
     }
     Ok(text)
+}
+
+/// Returns the reason for which git does not read a configuration at all: a value before the first
+/// section.
+fn outside_of_sections(text: &str) -> Option<String> {
+    let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with(['#', ';']))?;
+    (!first.starts_with('[')).then(|| format!("no section has the line {first}"))
+}
+
+/// Returns the reason for which git could read one of the lines in another way than this check.
+fn unusual<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<String> {
+    lines.find_map(|line| match plain(line.as_bytes()) {
+        Ok(line) if is_plain_line(line) => None,
+        Ok(line) => Some(format!("it has the unusual line {line}")),
+        Err(why) => Some(why),
+    })
 }
 
 /// The sections that can have a harmless key.
@@ -473,6 +493,23 @@ mod tests {
             let why = change(WAS.as_bytes(), now.as_bytes());
             assert_eq!(why.is_none(), harmless, "{more}: {why:?}");
         }
+        for first in [
+            "\u{feff}[core]\n\tpager = evil\n",
+            "\u{feff}",
+            "\tpager = evil\n",
+            "pager\n",
+            "[core]pager=evil\n",
+            "[core \"\"]\n\tpager = evil\n",
+            "[core\u{a0}]\n\tpager = evil\n",
+            "[user]\n\tname = \"a\n\tpager = evil\n",
+        ] {
+            let now = format!("{first}{WAS}");
+            assert!(change(WAS.as_bytes(), now.as_bytes()).is_some(), "{now}");
+            // git ignores the mark at the start.
+            let was = format!("\u{feff}{WAS}");
+            let now = was.replacen("[core]\n", "[core]\n\tpager = evil\n", 1);
+            assert!(change(was.as_bytes(), now.as_bytes()).is_some(), "{now}");
+        }
         for (from, to) in [
             ("\turl = https://example.org/a.git\n", ""),
             ("example.org/a.git", "example.org/b.git"),
@@ -500,6 +537,8 @@ mod tests {
                 true,
             ),
             ("[submodule \"a\"]\n\tupdate = !evil\n", false),
+            ("\u{feff}[submodule \"a\"]\n\tupdate = !evil\n", false),
+            ("update = !evil\n[submodule \"a\"]\n", false),
             ("[submodule \"a\"]\n\turl = ext::evil\n", false),
             ("[submodule \"a\"]\n\turl = ./ext::evil\n", false),
             ("[submodule \"a\"]\n\turl = -u./evil\n", false),
@@ -530,7 +569,8 @@ mod tests {
 
     #[test]
     fn values_are_read_as_git_reads_them() {
-        let text = "[core]\n\thooksPath = \"my hooks\" ; where\n[filter \"a b\"] clean = ./x \\\n  -y\n\
+        let text = "\u{feff}[core]\n\thooksPath = \"my hooks\" ; where\n# no more \\\nx = \"a\\\\\" # b \\\n\
+                    y = a\\\\\n[filter \"a b\"] clean = ./x \\\n  -y\n\
                     [include]\npath=../inc # x\n[Alias]\nst = !sh \\\"a\\\"\nflag\n[a.B]\nc=d\n";
         let read: Vec<(String, String)> = entries(text)
             .into_iter()
@@ -538,6 +578,8 @@ mod tests {
             .collect();
         let want = [
             ("core.hookspath", "my hooks"),
+            ("core.x", "a\\"),
+            ("core.y", "a\\"),
             ("filter.a b.clean", "./x   -y"),
             ("include.path", "../inc"),
             ("alias.st", "!sh \"a\""),

@@ -33,10 +33,10 @@ impl GitConfigEntry {
 pub fn entries(text: &str) -> Vec<GitConfigEntry> {
     let mut out = Vec::new();
     let mut section: Option<(String, Option<String>)> = None;
-    let mut lines = text.lines();
+    let mut lines = text.trim_start_matches('\u{feff}').lines();
     while let Some(line) = lines.next() {
         let mut line = line.trim().to_owned();
-        while line.ends_with('\\') {
+        while is_continued(&line) {
             line.pop();
             line.push_str(lines.next().unwrap_or_default());
         }
@@ -80,6 +80,54 @@ pub fn entries(text: &str) -> Vec<GitConfigEntry> {
         });
     }
     out
+}
+
+/// Returns `true` if the next line continues a line: it ends with a backslash that belongs to no
+/// escape or comment.
+fn is_continued(line: &str) -> bool {
+    let mut quoted = false;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => quoted = !quoted,
+            '\\' if chars.next().is_none() => return true,
+            '#' | ';' if !quoted => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Returns `true` for a line that git reads in one way only: an empty line, a comment, `[section]`,
+/// `[section "name"]`, or `key = value` without escapes.
+#[must_use]
+pub fn is_plain_line(line: &str) -> bool {
+    let line = line.trim_matches([' ', '\t']);
+    let is_word = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    if line.is_empty() || line.starts_with(['#', ';']) {
+        return true;
+    }
+    if line.contains('\\') {
+        return false;
+    }
+    if let Some(header) = line
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        let Some((section, quoted)) = header.split_once(' ') else {
+            return is_word(header);
+        };
+        let name = quoted
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        return is_word(section) && name.is_some_and(|name| !name.contains('"'));
+    }
+    line.split_once('=').is_some_and(|(key, value)| {
+        is_word(key.trim_end_matches([' ', '\t'])) && value.matches('"').count() % 2 == 0
+    })
 }
 
 /// A value without its quotes, escapes and comment.

@@ -90,7 +90,7 @@ fn the_table_and_the_tree() {
     network off (`network.allow` names hosts)
     unix sockets closed
     environment forge's own variables only
-    git repositories are files like others
+    git repositories are files like others; git may add remotes and branches to .git/config
     survivors ended with their command
     required nothing; if the OS sandbox is unavailable: ask before each command
     runner prefer_local

@@ -65,7 +65,10 @@ const ROWS: &[(&str, Option<&str>)] = &[
         "git remote add other ext::evil",
         Some("it sets remote.other.url"),
     ),
-    ("echo '[core' > .git/config", Some("it no longer sets")),
+    (
+        "echo '[core' > .git/config",
+        Some("it has the unusual line [core"),
+    ),
     (
         "rm .git/config && ln -s ../evil .git/config",
         Some("it was removed, or no file"),
@@ -232,6 +235,11 @@ fn what_is_no_lock_file_of_git_changes_nothing() {
         (
             "bytes that are no text",
             "head -c 99 /dev/urandom > .git/config.lock",
+            false,
+        ),
+        (
+            "a mark at the start that git ignores",
+            "(printf '\\357\\273\\277[core]\\npager = evil\\n'; cat .git/config) > .git/config.lock",
             false,
         ),
         ("an empty file", ": > .git/config.lock", false),
