@@ -297,13 +297,15 @@ impl ConnectorState<'_> {
         let free = self.questions.iter_mut().find(|slot| slot.is_none());
         let mut bytes = [0u8; wire::REPLACE_BYTES];
         bytes[..8].copy_from_slice(&request.id.to_ne_bytes());
-        bytes[8..].copy_from_slice(&config.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&config.to_ne_bytes());
+        let now_ms = sys::monotonic_ms();
+        bytes[16..].copy_from_slice(&now_ms.to_ne_bytes());
         match (free, self.broker) {
             (Some(free), Some(broker)) if sys::network::send(broker, &bytes).is_ok() => {
                 *free = Some(PendingReplacement {
                     request: *request,
                     config,
-                    since_ms: sys::monotonic_ms(),
+                    since_ms: now_ms,
                 });
             }
             _ => self.answer_question(request, config, sys::EBUSY),
@@ -313,8 +315,8 @@ impl ConnectorState<'_> {
     /// Takes an answer of the broker. At the end of the channel every call that waits fails.
     fn take_answer(&mut self) {
         let Some(broker) = self.broker else { return };
-        let mut bytes = [0u8; wire::REPLACE_BYTES];
-        if sys::read(broker, &mut bytes) != Ok(wire::REPLACE_BYTES) {
+        let mut bytes = [0u8; wire::REPLACED_BYTES];
+        if sys::read(broker, &mut bytes) != Ok(wire::REPLACED_BYTES) {
             sys::close(broker);
             self.broker = None;
             self.give_up(|_| true);

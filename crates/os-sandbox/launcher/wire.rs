@@ -211,9 +211,13 @@ pub const OBSERVED_WORDS: usize = 6;
 /// Bound on the configurations.
 pub const MAX_CONFIGS: usize = 256;
 /// Connector → broker, one message on a channel of packets: the target wants to replace a configuration
-/// by its lock file. The number of the call and the index of the configuration (u64 each). The answer
-/// is that number and an errno, 0 if the broker has done it (u64 each).
-pub const REPLACE_BYTES: usize = 16;
+/// by its lock file. The number of the call, the index of the configuration, and the time of the
+/// monotonic clock in milliseconds (u64 each). The broker does nothing about a call that is older than
+/// [`REPLACE_WITHIN_MS`]: its thread may have given up.
+pub const REPLACE_BYTES: usize = 24;
+pub const REPLACE_WITHIN_MS: u64 = 5_000;
+/// The answer: the number of the call and an errno, 0 if the broker has done it (u64 each).
+pub const REPLACED_BYTES: usize = 16;
 /// Base of the byte before a place, which is no NUL.
 pub const PLACE: u8 = b'0';
 /// Files below the place can be read.

@@ -130,7 +130,8 @@ impl Denials {
     /// Names the reasons for which git's configuration was not changed.
     pub(crate) fn explain_configs(&mut self, changes: &[GitConfigChange]) {
         for denial in &mut self.listed {
-            let about = |change: &&GitConfigChange| change.path == denial.object;
+            let is_move = denial.operation == DeniedOperation::Move;
+            let about = |change: &&GitConfigChange| is_move && change.path == denial.object;
             let refused = changes
                 .iter()
                 .filter(about)

@@ -116,8 +116,21 @@ fn is_about_a_person(entry: &GitConfigEntry) -> bool {
 fn may_be_added(entry: &GitConfigEntry) -> bool {
     let value = entry.value.as_str();
     let section = match (&*entry.section, entry.sub.as_deref()) {
-        ("remote", Some(_)) if entry.key == "url" && is_relative(value) => return true,
-        ("remote", Some(_)) => Section::Remote,
+        ("remote", Some(remote)) => {
+            let own = format!("refs/remotes/{remote}/");
+            let is_own = |spec: &str| {
+                spec.split_once(':')
+                    .is_some_and(|(_, to)| to.starts_with(&own))
+            };
+            return reference(remote)
+                && !remote.contains('/')
+                && match &*entry.key {
+                    "url" => url(value) || is_relative(value),
+                    // Elsewhere it would change branches of others.
+                    "fetch" => refspec(value) && is_own(value),
+                    _ => false,
+                };
+        }
         ("branch", Some(_)) => Section::Branch,
         // The source of its files. The programs that it may run are not among these.
         ("submodule", Some(_)) => {
@@ -462,6 +475,20 @@ mod tests {
                 true,
             ),
             ("# said\n; twice\n", true),
+            // Branches of others.
+            (
+                "[remote \"hub\"]\n\turl = ./x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
+                false,
+            ),
+            (
+                "[remote \"origin/x\"]\n\turl = ./x\n\tfetch = +refs/heads/*:refs/remotes/origin/x/*\n",
+                false,
+            ),
+            (
+                "[remote \"hub\"]\n\turl = ./x\n\tfetch = +refs/heads/dev:refs/heads/dev\n",
+                false,
+            ),
+            ("[remote \"hub\"]\n\turl = ./x\n\tmirror = true\n", false),
             // Keys that run programs, or lead elsewhere.
             ("[core]\n\tfsmonitor = evil\n", false),
             ("[core]\n\thooksPath = x\n", false),
@@ -492,6 +519,29 @@ mod tests {
             let now = format!("{WAS}{more}");
             let why = change(WAS.as_bytes(), now.as_bytes());
             assert_eq!(why.is_none(), harmless, "{more}: {why:?}");
+        }
+        // Git keeps what looks like white space, and what is in quotes.
+        for (from, to) in [
+            (
+                "https://example.org/a.git",
+                "https://example.org/a.git\u{a0}",
+            ),
+            (
+                "https://example.org/a.git",
+                "https://example.org/a.git\u{2028}",
+            ),
+            (
+                "https://example.org/a.git",
+                "\"https://example.org/a.git \"",
+            ),
+            (
+                "https://example.org/a.git",
+                "https://example.org/a.git\" \"",
+            ),
+            ("bare = false", "bare = \"false\""),
+        ] {
+            let now = WAS.replacen(from, to, 1);
+            assert!(change(WAS.as_bytes(), now.as_bytes()).is_some(), "{now}");
         }
         for first in [
             "\u{feff}[core]\n\tpager = evil\n",

@@ -16,6 +16,8 @@ pub struct GitConfigEntry {
     pub key: String,
     /// Without quotes, escapes and comment.
     pub value: String,
+    /// The line of the value as it is written, with those that continue it.
+    pub line: String,
 }
 
 impl GitConfigEntry {
@@ -35,10 +37,13 @@ pub fn entries(text: &str) -> Vec<GitConfigEntry> {
     let mut section: Option<(String, Option<String>)> = None;
     let mut lines = text.trim_start_matches('\u{feff}').lines();
     while let Some(line) = lines.next() {
-        let mut line = line.trim().to_owned();
+        let mut written = line.to_owned();
+        let mut line = trim(line).to_owned();
         while is_continued(&line) {
             line.pop();
-            line.push_str(lines.next().unwrap_or_default());
+            let next = lines.next().unwrap_or_default();
+            line.push_str(next);
+            written.push_str(next);
         }
         let mut rest = line.as_str();
         if let Some(header) = rest.strip_prefix('[') {
@@ -62,8 +67,8 @@ pub fn entries(text: &str) -> Vec<GitConfigEntry> {
                 },
                 (None, None) => continue,
             };
-            section = Some((name.trim().to_ascii_lowercase(), sub));
-            rest = header[end..].trim();
+            section = Some((trim(name).to_ascii_lowercase(), sub));
+            rest = trim(&header[end..]);
         }
         let Some((section, sub)) = &section else {
             continue;
@@ -75,8 +80,9 @@ pub fn entries(text: &str) -> Vec<GitConfigEntry> {
         out.push(GitConfigEntry {
             section: section.clone(),
             sub: sub.clone(),
-            key: key.trim().to_ascii_lowercase(),
-            value: value_of(value.trim()),
+            key: trim(key).to_ascii_lowercase(),
+            value: value_of(trim(value)),
+            line: written,
         });
     }
     out
@@ -130,9 +136,15 @@ pub fn is_plain_line(line: &str) -> bool {
     })
 }
 
-/// A value without its quotes, escapes and comment.
+/// Removes what git takes for white space.
+fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\r'])
+}
+
+/// A value without its quotes, escapes, comment, and the blanks at its end that are not in quotes.
 fn value_of(text: &str) -> String {
     let (mut out, mut quoted) = (String::new(), false);
+    let mut end = 0;
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match c {
@@ -144,10 +156,16 @@ fn value_of(text: &str) -> String {
                 None => break,
             }),
             '#' | ';' if !quoted => break,
+            ' ' | '\t' if !quoted => {
+                out.push(c);
+                continue;
+            }
             c => out.push(c),
         }
+        end = out.len();
     }
-    out.trim_end().to_owned()
+    out.truncate(end);
+    out
 }
 
 /// A path that a configuration names.

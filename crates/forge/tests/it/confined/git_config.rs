@@ -242,6 +242,16 @@ fn what_is_no_lock_file_of_git_changes_nothing() {
             "(printf '\\357\\273\\277[core]\\npager = evil\\n'; cat .git/config) > .git/config.lock",
             false,
         ),
+        (
+            "a blank in quotes at the end of a value",
+            "sed 's/bare = false/bare = \"false \"/' .git/config > .git/config.lock",
+            false,
+        ),
+        (
+            "a blank at the end that git keeps",
+            "sed \"s/bare = false/bare = false$(printf '\\302\\240')/\" .git/config > .git/config.lock",
+            false,
+        ),
         ("an empty file", ": > .git/config.lock", false),
     ];
     for mechanism in mount_layers(&World::new(&[])) {
@@ -320,6 +330,9 @@ fn a_forge_that_falls_silent_holds_nothing_up() {
         ran(child.wait_with_output().unwrap()).code(0);
         let result = std::fs::read_to_string(world.project().join("result")).unwrap();
         assert_eq!(result.trim(), "4", "{mechanism}");
+        // What was asked too long ago is not done later.
+        let config = std::fs::read_to_string(world.project().join(".git/config")).unwrap();
+        assert!(!config.contains("Me"), "{mechanism}: {config}");
     }
 }
 

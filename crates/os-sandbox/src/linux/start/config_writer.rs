@@ -146,12 +146,21 @@ fn serve(mut files: Vec<ConfigFile>, channel: BorrowedFd<'_>) -> Vec<GitConfigCh
             Ok(wire::REPLACE_BYTES) => {}
             Ok(_) | Err(_) => return changes,
         }
-        let (call, index) = request.split_at(8);
-        let index = usize::from_ne_bytes(index.try_into().unwrap_or_default());
-        let Some(file) = files.get_mut(index) else {
+        let mut words = request.chunks_exact(8);
+        let mut word = || words.next().and_then(|word| word.try_into().ok());
+        let [call, index, since_ms] =
+            [word(), word(), word()].map(|word| u64::from_ne_bytes(word.unwrap_or_default()));
+        let Some(file) = usize::try_from(index)
+            .ok()
+            .and_then(|index| files.get_mut(index))
+        else {
             return changes;
         };
-        let (errno, refused) = match file.replace() {
+        let replaced = match now_ms().saturating_sub(since_ms) > wire::REPLACE_WITHIN_MS {
+            true => Err(Unchanged::Failed(Errno::EBUSY)),
+            false => file.replace(),
+        };
+        let (errno, refused) = match replaced {
             Ok(()) => (0, None),
             Err(Unchanged::Harmful(why)) => (Errno::EPERM as i32, Some(visible(&why))),
             Err(Unchanged::Failed(errno)) => (errno as i32, Some(errno.desc().to_owned())),
@@ -163,11 +172,17 @@ fn serve(mut files: Vec<ConfigFile>, channel: BorrowedFd<'_>) -> Vec<GitConfigCh
         if changes.len() < MAX_CHANGES && !changes.contains(&change) {
             changes.push(change);
         }
-        let answer = [call, &i64::from(errno).to_ne_bytes()].concat();
+        let answer = [call.to_ne_bytes(), i64::from(errno).to_ne_bytes()].concat();
         if rustix::net::send(channel, &answer, SendFlags::NOSIGNAL).is_err() {
             return changes;
         }
     }
+}
+
+/// Returns the time of the clock that the connector reads.
+fn now_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
 impl ConfigFile {
