@@ -212,10 +212,9 @@ pub const OBSERVED_WORDS: usize = 6;
 pub const MAX_CONFIGS: usize = 256;
 /// Connector → broker, one message on a channel of packets: the target wants to replace a configuration
 /// by its lock file. The number of the call, the index of the configuration, and the time of the
-/// monotonic clock in milliseconds (u64 each). The broker does nothing about a call that is older than
-/// [`REPLACE_WITHIN_MS`]: its thread may have given up.
+/// monotonic clock in milliseconds (u64 each). The broker does nothing about an old call, whose thread
+/// may have given up.
 pub const REPLACE_BYTES: usize = 24;
-pub const REPLACE_WITHIN_MS: u64 = 5_000;
 /// The answer: the number of the call and an errno, 0 if the broker has done it (u64 each).
 pub const REPLACED_BYTES: usize = 16;
 /// Base of the byte before a place, which is no NUL.

@@ -35,6 +35,8 @@ use std::thread::JoinHandle;
 
 /// Bound on a configuration.
 const MAX_BYTES: u64 = 1 << 20;
+/// Age of a request from which on nothing is done about it. The connector waits twice as long.
+const REPLACE_WITHIN_MS: u64 = 5_000;
 /// Bound on the changes that a receipt lists.
 const MAX_CHANGES: usize = 64;
 
@@ -156,7 +158,7 @@ fn serve(mut files: Vec<ConfigFile>, channel: BorrowedFd<'_>) -> Vec<GitConfigCh
         else {
             return changes;
         };
-        let replaced = match now_ms().saturating_sub(since_ms) > wire::REPLACE_WITHIN_MS {
+        let replaced = match now_ms().saturating_sub(since_ms) > REPLACE_WITHIN_MS {
             true => Err(Unchanged::Failed(Errno::EBUSY)),
             false => file.replace(),
         };
