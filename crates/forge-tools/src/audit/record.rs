@@ -165,8 +165,8 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    /// Returns the record of an act that began now, is no worker's, and has no text as its result. It
-    /// succeeded and ran nowhere, until a field says otherwise.
+    /// Returns the record of an act of forge itself, from now on. Its result is empty, and it succeeded;
+    /// the caller sets the fields that differ.
     pub fn of_act(
         name: &str,
         arguments: Value,

@@ -2,15 +2,13 @@
 //! it starts and the result after.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionEntry, DecisionRecord, Recorder, Verdict, VerdictReason};
 use os_sandbox::{Backend, Enforcement};
 use sandbox_config::Project;
-use sandbox_names::hex;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use super::missing::MissingProgram;
 use crate::ambient::Ambient;
@@ -57,32 +55,15 @@ impl ExecLog {
             .into_owned();
         let dir = RunDir::create(project, ambient, TOOL, intent.strip_prefix("run "))?;
         let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
+        let nothing = DecisionRecord::not_reached("nothing was decided");
         Ok(ExecLog {
             dir,
             audit,
             started: Instant::now(),
             record: CallRecord {
-                call: None,
-                at_ms: SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .map_or(0, |since| {
-                        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-                    }),
                 workers: args.worker.iter().cloned().collect(),
-                tool: TOOL.to_owned(),
-                arguments,
-                intents: vec![intent],
-                decision: DecisionRecord::not_reached("nothing was decided"),
-                runner: "none",
                 ok: false,
-                code: None,
-                content_bytes: 0,
-                // The output is the person's and passes us by.
-                content_sha256: hex(Sha256::digest([])),
-                duration_us: 0,
-                enforcement: None,
-                artifacts: Vec::new(),
-                events: Vec::new(),
+                ..CallRecord::of_act(TOOL, arguments, vec![intent], nothing)
             },
         })
     }
