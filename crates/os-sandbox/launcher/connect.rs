@@ -1,6 +1,6 @@
 //! Connector: answers the questions of the target's filter. It makes connects for the target if the
-//! policy names local sockets, or hosts without a network namespace; it changes modes (`modes.rs`),
-//! and reports other calls (`observe.rs`).
+//! policy names local sockets, or hosts without a network namespace; it changes modes (`modes.rs`), has
+//! the broker replace git's configuration (`replacements.rs`), and reports other calls (`observe.rs`).
 //!
 //! For a connect, the connector is not confined and decides on copies of its own: a copy of the
 //! address, which another thread of the target could exchange after the check, and a copy of the
@@ -20,10 +20,11 @@ use crate::internet_address::InternetAddress;
 use crate::job::{Observed, Strings};
 use crate::modes::Modes;
 use crate::observe::{CallAnswer, CallObserver};
+use crate::replacements::{PendingReplacement, Replacements};
 use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request, TextBuffer};
 use crate::sys::{
-    self, EACCES, EAFNOSUPPORT, EAGAIN, EFAULT, EINPROGRESS, EINTR, EINVAL, ENETUNREACH, Errno,
-    PollFd,
+    self, EACCES, EAFNOSUPPORT, EAGAIN, EBUSY, EFAULT, EINPROGRESS, EINTR, EINVAL, ENETUNREACH,
+    Errno, PollFd,
 };
 use crate::wire;
 use crate::{Failure, at, target};
@@ -43,10 +44,6 @@ const SOCK_SEQPACKET: u64 = 5;
 /// Maximum number of pending connects that would otherwise block all others. Further ones fail with
 /// EAGAIN.
 const MAX_WORKERS: usize = 64;
-/// Maximum number of calls that wait for the broker. Further ones fail with EBUSY.
-const MAX_QUESTIONS: usize = 8;
-/// Time within which the broker answers. After it, the call fails with EBUSY.
-const ANSWER_WITHIN_MS: u64 = 10_000;
 /// Interval between checks for pending connects that the target has abandoned or that a signal has
 /// to interrupt.
 const LOOK_MS: u64 = 50;
@@ -171,8 +168,7 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     }
     let mut state = ConnectorState {
         observer: connect.observed.map(CallObserver::new),
-        broker: connect.observed.and_then(|observed| observed.channel),
-        questions: [None; MAX_QUESTIONS],
+        replacements: Replacements::new(connect.observed.and_then(|one| one.channel)),
         connect,
         modes,
         me: sys::getpid(),
@@ -197,7 +193,7 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
             poll_in(children),
             poll_in(if waiting { channel } else { -1 }),
             poll_in(if asked { state.listener } else { -1 }),
-            poll_in(state.broker.unwrap_or(-1)),
+            poll_in(state.replacements.channel()),
         ];
         let timeout = state.waits().then_some(LOOK_MS);
         if sys::poll(&mut fds, timeout).is_err() {
@@ -221,7 +217,8 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
             }
         }
         if fds[3].revents != 0 {
-            state.take_answer();
+            let answered = state.replacements.receive();
+            state.answer_replacement(answered);
         }
         state.look();
         if fds[2].revents & sys::POLLIN != 0 {
@@ -247,17 +244,7 @@ struct ConnectorState<'a> {
     listener: i32,
     workers: [Option<ConnectWorker>; MAX_WORKERS],
     looked_ms: u64,
-    /// The channel to the broker, until the broker closes it.
-    broker: Option<i32>,
-    questions: [Option<PendingReplacement>; MAX_QUESTIONS],
-}
-
-/// A call about which the broker was asked.
-#[derive(Clone, Copy)]
-struct PendingReplacement {
-    request: Request,
-    config: u64,
-    since_ms: u64,
+    replacements: Replacements,
 }
 
 /// A child process that makes a connect which may take long.
@@ -289,56 +276,17 @@ impl ConnectorState<'_> {
 
     /// Returns `true` if a worker or the broker has something to answer.
     fn waits(&self) -> bool {
-        self.busy() || self.questions.iter().any(Option::is_some)
+        self.busy() || !self.replacements.is_empty()
     }
 
-    /// Asks the broker, which answers later.
-    fn ask(&mut self, request: &Request, config: u64) {
-        let free = self.questions.iter_mut().find(|slot| slot.is_none());
-        let mut bytes = [0u8; wire::REPLACE_BYTES];
-        bytes[..8].copy_from_slice(&request.id.to_ne_bytes());
-        bytes[8..16].copy_from_slice(&config.to_ne_bytes());
-        let now_ms = sys::monotonic_ms();
-        bytes[16..].copy_from_slice(&now_ms.to_ne_bytes());
-        match (free, self.broker) {
-            (Some(free), Some(broker)) if sys::network::send(broker, &bytes).is_ok() => {
-                *free = Some(PendingReplacement {
-                    request: *request,
-                    config,
-                    since_ms: now_ms,
-                });
-            }
-            _ => self.answer_question(request, config, sys::EBUSY),
-        }
-    }
-
-    /// Takes an answer of the broker. At the end of the channel every call that waits fails.
-    fn take_answer(&mut self) {
-        let Some(broker) = self.broker else { return };
-        let mut bytes = [0u8; wire::REPLACED_BYTES];
-        if sys::read(broker, &mut bytes) != Ok(wire::REPLACED_BYTES) {
-            sys::close(broker);
-            self.broker = None;
-            self.give_up(|_| true);
+    /// Answers a call that the broker has made or refused, or for which it did nothing in time.
+    fn answer_replacement(&mut self, answered: Option<(PendingReplacement, Errno)>) {
+        let Some((replacement, errno)) = answered else {
             return;
-        }
-        let word = |at: usize| {
-            let mut word = [0u8; 8];
-            word.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_ne_bytes(word)
         };
-        let asked = |slot: &&mut Option<PendingReplacement>| {
-            slot.is_some_and(|question| question.request.id == word(0))
-        };
-        // An answer that came too late has no question.
-        if let Some(question) = self.questions.iter_mut().find(asked).and_then(Option::take) {
-            self.answer_question(&question.request, question.config, word(8) as Errno);
-        }
-    }
-
-    fn answer_question(&mut self, request: &Request, config: u64, errno: Errno) {
+        let request = &replacement.request;
         if let Some(observer) = &mut self.observer {
-            observer.answered(self.listener, request, config, errno);
+            observer.answered(self.listener, request, replacement.config, errno);
         }
         let result = match errno {
             0 => Ok(()),
@@ -346,16 +294,6 @@ impl ConnectorState<'_> {
         };
         // Fails if the thread does not wait any more.
         let _ = notify::answer(self.listener, request.id, result);
-    }
-
-    /// Answers calls for which the broker has not answered.
-    fn give_up(&mut self, which: impl Fn(&PendingReplacement) -> bool) {
-        for index in 0..MAX_QUESTIONS {
-            if let Some(question) = self.questions[index].filter(&which) {
-                self.questions[index] = None;
-                self.answer_question(&question.request, question.config, sys::EBUSY);
-            }
-        }
     }
 
     fn serve_one(&mut self) {
@@ -402,7 +340,8 @@ impl ConnectorState<'_> {
                 notify::answer(self.listener, request.id, result)
             }
             Some(CallAnswer::AskBroker(config)) => {
-                self.ask(request, config);
+                let sent = self.replacements.send(request, config);
+                self.answer_replacement(sent.err().map(|unsent| (unsent, EBUSY)));
                 return;
             }
             Some(CallAnswer::Continue) => notify::go_on(self.listener, request.id),
@@ -557,7 +496,9 @@ impl ConnectorState<'_> {
             return;
         }
         self.looked_ms = now;
-        self.give_up(|question| now.saturating_sub(question.since_ms) >= ANSWER_WITHIN_MS);
+        while let Some(expired) = self.replacements.expire(now) {
+            self.answer_replacement(Some(expired));
+        }
         let listener = self.listener;
         let long = |worker: &ConnectWorker| now.saturating_sub(worker.since_ms) >= LOOK_MS;
         self.stop(|worker| {

@@ -38,6 +38,7 @@ mod namespaces;
 mod observe;
 mod pins;
 mod probe;
+mod replacements;
 mod root;
 mod routes;
 mod supervise;

@@ -190,7 +190,7 @@ impl<'a> CallObserver<'a> {
         self.place(request.thread, absolute, how, name)
     }
 
-    /// Reports what came of a call about which the broker was asked.
+    /// Reports the result of a call that the broker answers.
     pub fn answered(&mut self, listener: i32, request: &Request, index: u64, errno: Errno) {
         self.listener = listener;
         self.opens.set(MAX_OPENS);
