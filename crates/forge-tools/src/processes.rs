@@ -200,17 +200,19 @@ impl Processes {
             ));
         }
         if stderr.contains("could not write config file") {
-            let note = match self.policy.git_config() {
-                GitConfig::Kept => {
+            notes.extend(match self.policy.git_config() {
+                GitConfig::Kept => Some(
                     "Note: The configuration of a repository (.git/config) is kept as it is."
-                }
-                _ => {
+                        .to_owned(),
+                ),
+                GitConfig::Judged => Some(
                     "Note: git can add remotes and branches to the configuration of a repository \
                      (.git/config), and change the committer's name and address there. Everything \
                      else is kept as it is."
-                }
-            };
-            notes.push(note.to_owned());
+                        .to_owned(),
+                ),
+                _ => None,
+            });
         }
         let no_host = [
             "Network is unreachable",

@@ -4,7 +4,7 @@
 //!
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
-use sandbox_names::git_config::{GitConfigEntry, entries, is_plain_line};
+use sandbox_names::git_config::{GitConfigEntry, entries, is_plain_line, without_mark};
 use std::collections::HashSet;
 
 /// A change of a repository's configuration that git asked for.
@@ -227,7 +227,7 @@ fn plain(bytes: &[u8]) -> Result<&str, String> {
 /// Returns the reason for which git does not read a configuration at all: a value before the first
 /// section.
 fn outside_of_sections(text: &str) -> Option<String> {
-    let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let mut lines = without_mark(text).lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with(['#', ';']))?;
     (!first.starts_with('[')).then(|| format!("no section has the line {first}"))
 }
@@ -573,6 +573,12 @@ mod tests {
             assert!(change(WAS.as_bytes(), now.as_bytes()).is_some(), "{now}");
         }
         assert!(change(b"", b"\xff").is_some());
+    }
+
+    /// Time grows with the size.
+    #[test]
+    fn lines_that_go_on_for_ever_cost_little() {
+        assert_eq!(entries(&"\\\n".repeat(300_000)), []);
     }
 
     #[test]

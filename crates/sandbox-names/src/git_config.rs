@@ -35,15 +35,15 @@ impl GitConfigEntry {
 pub fn entries(text: &str) -> Vec<GitConfigEntry> {
     let mut out = Vec::new();
     let mut section: Option<(String, Option<String>)> = None;
-    let mut lines = text.trim_start_matches('\u{feff}').lines();
+    let mut lines = without_mark(text).lines();
     while let Some(line) = lines.next() {
-        let mut written = line.to_owned();
-        let mut line = trim(line).to_owned();
-        while is_continued(&line) {
+        let (mut written, mut part) = (line.to_owned(), trim(line));
+        let (mut line, mut quoted) = (part.to_owned(), false);
+        while is_continued(part, &mut quoted) {
             line.pop();
-            let next = lines.next().unwrap_or_default();
-            line.push_str(next);
-            written.push_str(next);
+            part = lines.next().unwrap_or_default();
+            line.push_str(part);
+            written.push_str(part);
         }
         let mut rest = line.as_str();
         if let Some(header) = rest.strip_prefix('[') {
@@ -88,16 +88,15 @@ pub fn entries(text: &str) -> Vec<GitConfigEntry> {
     out
 }
 
-/// Returns `true` if the next line continues a line: it ends with a backslash that belongs to no
-/// escape or comment.
-fn is_continued(line: &str) -> bool {
-    let mut quoted = false;
-    let mut chars = line.chars();
+/// Returns `true` if the next line continues a part of a line: the part ends with a backslash that
+/// belongs to no escape or comment. `quoted`: the part begins in quotes; changed to its end.
+fn is_continued(part: &str, quoted: &mut bool) -> bool {
+    let mut chars = part.chars();
     while let Some(c) = chars.next() {
         match c {
-            '"' => quoted = !quoted,
+            '"' => *quoted = !*quoted,
             '\\' if chars.next().is_none() => return true,
-            '#' | ';' if !quoted => return false,
+            '#' | ';' if !*quoted => return false,
             _ => {}
         }
     }
@@ -108,7 +107,7 @@ fn is_continued(line: &str) -> bool {
 /// `[section "name"]`, or `key = value` without escapes.
 #[must_use]
 pub fn is_plain_line(line: &str) -> bool {
-    let line = line.trim_matches([' ', '\t']);
+    let line = trim(line);
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphabetic())
             && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
@@ -131,9 +130,14 @@ pub fn is_plain_line(line: &str) -> bool {
             .and_then(|rest| rest.strip_suffix('"'));
         return is_word(section) && name.is_some_and(|name| !name.contains('"'));
     }
-    line.split_once('=').is_some_and(|(key, value)| {
-        is_word(key.trim_end_matches([' ', '\t'])) && value.matches('"').count() % 2 == 0
-    })
+    line.split_once('=')
+        .is_some_and(|(key, value)| is_word(trim(key)) && value.matches('"').count() % 2 == 0)
+}
+
+/// Removes the byte order mark at the start, which git ignores.
+#[must_use]
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Removes what git takes for white space.

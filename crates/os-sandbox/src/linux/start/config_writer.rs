@@ -20,10 +20,13 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::escape::visible;
 use crate::git_config::{self, GitConfigChange};
+use crate::key_files::content_of;
+use crate::promise::Promise;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat};
 use nix::unistd::{UnlinkatFlags, ftruncate, unlinkat};
+use rustix::fs::{FlockOperation, flock};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -71,8 +74,8 @@ impl From<Errno> for Unchanged {
 }
 
 impl ConfigWriter {
-    /// Starts the service, and adds its files to those that the observer asks about. `None` if there
-    /// is no configuration that git may change, or the observer sees no changes.
+    /// Starts the service, and adds its files to those that the observer asks about. `None` without a
+    /// configuration that git may change, and if the observer sees no changes.
     pub(super) fn start(
         mounts: &[HostMount],
         names: &[ScanResult],
@@ -136,6 +139,14 @@ impl Drop for ConfigWriter {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Returns the remark about the configurations beyond the bound.
+pub(super) fn beyond_bound(names: &[ScanResult]) -> Option<(Promise, String)> {
+    let all: usize = names.iter().map(|names| names.judged_configs.len()).sum();
+    let most = wire::MAX_CONFIGS;
+    let remark = format!("and git can change the configuration of {most} of {all} repositories");
+    (all > most).then_some((Promise::ProtectedNames, remark))
 }
 
 /// Answers requests until the end of the channel.
@@ -208,8 +219,8 @@ impl ConfigFile {
         lock.push(".lock");
         let new = content(below::file(self.parent.as_fd(), &lock)?)?;
         let file = self.file()?;
-        let old = content(file.try_clone().map_err(|error| below::errno(&error))?)?;
-        // What this command has added it may take back.
+        let old = content(&file)?;
+        // A command can remove its own additions.
         let known = match &self.written {
             Some((before, after)) if *after == old => before,
             Some(_) | None => &old,
@@ -218,7 +229,11 @@ impl ConfigFile {
             return Err(Unchanged::Harmful(why));
         }
         let before = known.clone();
-        write_in_place(&file, old.len(), &new).map_err(|error| below::errno(&error))?;
+        if let Err(error) = write_in_place(&file, old.len(), &new) {
+            // The disk is full: the old text has its room already.
+            let _ = write_in_place(&file, new.len(), &old);
+            return Err(below::errno(&error).into());
+        }
         self.written = Some((before, new));
         unlinkat(&self.parent, &*lock, UnlinkatFlags::NoRemoveDir)?;
         Ok(())
@@ -230,7 +245,12 @@ impl ConfigFile {
         let file = openat(&self.parent, OsStr::new(&self.name), flags, Mode::empty())?;
         let stat = fstat(&file)?;
         match (stat.st_dev, stat.st_ino) == self.identity {
-            true if stat.st_nlink == 1 => Ok(file.into()),
+            true if stat.st_nlink == 1 => {
+                // Another forge may write it for its own command.
+                flock(&file, FlockOperation::NonBlockingLockExclusive)
+                    .map_err(|errno| Errno::from_raw(errno.raw_os_error()))?;
+                Ok(file.into())
+            }
             // In place, another name would change too.
             true => Err(Errno::EMLINK),
             // Another program has replaced it, and the mount is gone.
@@ -239,14 +259,8 @@ impl ConfigFile {
     }
 }
 
-fn content(file: File) -> Result<Vec<u8>, Errno> {
-    let mut bytes = Vec::new();
-    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| below::errno(&error))?;
-    match bytes.len() as u64 > MAX_BYTES {
-        true => Err(Errno::EFBIG),
-        false => Ok(bytes),
-    }
+fn content(file: impl Read) -> Result<Vec<u8>, Errno> {
+    content_of(file, MAX_BYTES).ok_or(Errno::EFBIG)
 }
 
 fn write_in_place(file: &File, old_length: usize, new: &[u8]) -> std::io::Result<()> {

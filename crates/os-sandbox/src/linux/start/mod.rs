@@ -494,19 +494,9 @@ impl Prepared {
         });
         if let Some(reports) = &mut self.reports {
             self.configs = ConfigWriter::start(&mounts, &names, reports)?;
-            if names
-                .iter()
-                .map(|names| names.judged_configs.len())
-                .sum::<usize>()
-                > wire::MAX_CONFIGS
-            {
-                let most = wire::MAX_CONFIGS;
-                let remark =
-                    format!("git can change the configuration of {most} repositories only");
-                self.notes
-                    .annotations
-                    .push((Promise::ProtectedNames, remark));
-            }
+            self.notes
+                .annotations
+                .extend(config_writer::beyond_bound(&names));
         }
         self.sweep = PostRunScan::new(policy, mounts, names);
         Ok(())

@@ -121,8 +121,8 @@ impl Running {
         self.own.proxied = session;
     }
 
-    /// Ends the service for named hosts, and does the work after the end. The connections go first:
-    /// they have descriptors that the work needs.
+    /// Ends the services for named hosts and for git's configuration, and does the work after the end.
+    /// The connections go first: they have descriptors that the work needs.
     fn finish(&mut self) {
         let contacts = self.own.proxied.take().map(|session| session.finish());
         let configs = self.own.configs.take().map(ConfigWriter::finish);
