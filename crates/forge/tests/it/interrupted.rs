@@ -2,9 +2,8 @@
 //! called has a result.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::support::{PROJECT, World, forge_program, ran};
+use crate::support::{PROJECT, World, eventually, forge_program, ran};
 
 const PLAYBOOK: &str = "version: 1
 workers:
@@ -27,14 +26,6 @@ fn is_there(command: &str) -> bool {
         .flatten()
         .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
         .any(|line| String::from_utf8_lossy(&line).replace('\0', " ").trim() == command)
-}
-
-fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(600), "not {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -110,6 +111,15 @@ impl Ran {
             );
         }
         self
+    }
+}
+
+/// Waits for what another process does, without bound but that of a machine that hangs.
+pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(600), "not {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

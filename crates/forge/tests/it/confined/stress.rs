@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{PROJECT, World, forge_program};
+use crate::support::{PROJECT, World, eventually, forge_program};
 
 const FILE: &str = "golem-forge.config.yaml";
 
@@ -373,14 +373,6 @@ fn at_work(marker: &str) -> bool {
         .any(|line| String::from_utf8_lossy(&line).contains(marker))
 }
 
-fn until(what: &str, done: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !done() {
-        assert!(since.elapsed() < WATCHDOG, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// The client dies in the middle of a call: so do the server, and what it had started.
 #[test]
 fn a_dead_client_is_the_end_of_everything_it_had_started() {
@@ -397,7 +389,7 @@ fn a_dead_client_is_the_end_of_everything_it_had_started() {
         let marker = format!("86{}", server.child.id());
         let command = format!("sleep {marker}");
         server.call(1, "shell", &json!({"command": command, "timeout_s": 300}));
-        until("the command starts", || at_work(&marker));
+        eventually("the command starts", || at_work(&marker));
         let since = Instant::now();
         drop(server.output.take());
         if stdin_stays {
@@ -407,7 +399,7 @@ fn a_dead_client_is_the_end_of_everything_it_had_started() {
             drop(server.input.take());
         }
         let code = server.ended();
-        until("the command ends", || !at_work(&marker));
+        eventually("the command ends", || !at_work(&marker));
         print(
             "a client that died",
             format_args!(
