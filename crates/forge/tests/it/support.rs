@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -115,7 +114,10 @@ impl Ran {
 }
 
 /// Waits for what another process does, without bound but that of a machine that hangs.
+#[cfg(target_os = "linux")]
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    use std::time::{Duration, Instant};
+
     let begun = Instant::now();
     while !is() {
         assert!(begun.elapsed() < Duration::from_secs(600), "not {what}");
