@@ -144,10 +144,10 @@ pub fn attach(mount: i32, place: i32) -> Result<()> {
     .map(drop)
 }
 
-/// An empty directory that nobody can read, enter or change, attached nowhere.
-pub fn closed_directory() -> Result<i32> {
+/// An empty directory that nobody can change, attached nowhere. With mode `0` nobody can list it.
+pub fn empty_directory(mode: &core::ffi::CStr) -> Result<i32> {
     let how = READ_ONLY | SAFE;
-    new_file_system(c"tmpfs", &[(c"mode", c"0")], how)
+    new_file_system(c"tmpfs", &[(c"mode", mode)], how)
 }
 
 /// A link, attached nowhere.

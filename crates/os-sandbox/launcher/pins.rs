@@ -29,7 +29,7 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
     };
     let mut maker = Maker {
         root,
-        masks: [None; 3],
+        masks: [None; 4],
     };
     maker.cover(run)?;
     // The launcher copies these mounts first, while the surrounding mounts still have the access
@@ -90,7 +90,7 @@ struct Maker {
     root: i32,
     /// The mounts over hidden names, by the kind of the pin. Each is attached once, and copied from
     /// then on.
-    masks: [Option<i32>; 3],
+    masks: [Option<i32>; 4],
 }
 
 impl Maker {
@@ -172,7 +172,8 @@ impl Maker {
         let kept = self.masks.get(place).copied().flatten();
         let new = match (kept, how) {
             (Some(first), _) => return mounts::copy_tree(first).map_err(failed),
-            (None, wire::PIN_CLOSED_DIRECTORY) => mounts::closed_directory(),
+            (None, wire::PIN_CLOSED_DIRECTORY) => mounts::empty_directory(c"0"),
+            (None, wire::PIN_EMPTY_DIRECTORY) => mounts::empty_directory(c"555"),
             (None, wire::PIN_DANGLING_LINK) => CStr::new(wire::HIDDEN_LINK_TARGET)
                 .ok_or(sys::EINVAL)
                 .and_then(mounts::link),
@@ -206,7 +207,7 @@ fn closed_file(root: i32) -> sys::Result<i32> {
 
 /// `true` for the pins of hidden names.
 fn is_mask(how: u64) -> bool {
-    (wire::PIN_CLOSED_DIRECTORY..=wire::PIN_DANGLING_LINK).contains(&how)
+    (wire::PIN_CLOSED_DIRECTORY..=wire::PIN_EMPTY_DIRECTORY).contains(&how)
 }
 
 /// Returns a copy of the mounts at a place, with the pin's own access.

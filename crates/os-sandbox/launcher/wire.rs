@@ -335,10 +335,12 @@ pub const PIN_CLOSED_FILE: u64 = 5;
 pub const PIN_DANGLING_LINK: u64 = 6;
 /// The target of that link. No process can create it, and a listing tells why the file is hidden.
 pub const HIDDEN_LINK_TARGET: &[u8] = b"/proc/hidden-by-the-sandbox\0";
+/// Mount an empty directory over it that can be listed.
+pub const PIN_EMPTY_DIRECTORY: u64 = 7;
 /// A mount that bubblewrap made aside, to be mounted at the place of the next pin.
-pub const PIN_ASIDE: u64 = 7;
+pub const PIN_ASIDE: u64 = 8;
 /// A directory or file that the mount of the previous pin covers.
-pub const PIN_COVERED: u64 = 8;
+pub const PIN_COVERED: u64 = 9;
 /// Directory of the mounts that bubblewrap made aside. No process can enter it afterwards.
 pub const ASIDE: &[u8] = b"/home/.mounts\0";
 /// Flag of [`PIN_READ_ONLY`] and [`PIN_IN_PLACE`]: a mount of the policy, which has its own access

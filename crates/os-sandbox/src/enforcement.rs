@@ -103,7 +103,7 @@ fn is_zero(count: &u64) -> bool {
 pub struct HiddenPath {
     /// The path as the command sees it. Invisible characters are escaped.
     pub path: String,
-    /// The pattern; empty for the quarantine.
+    /// The pattern.
     pub pattern: String,
 }
 

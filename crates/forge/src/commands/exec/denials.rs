@@ -78,10 +78,7 @@ pub(super) fn describe_hidden(receipt: &Enforcement) -> Option<String> {
         return None;
     }
     let others = if more.is_empty() { "" } else { " and others" };
-    let hint = match first.pattern.as_str() {
-        "" => "the quarantine, see `forge quarantine list`".to_owned(),
-        pattern => hidden_hint(pattern),
-    };
+    let hint = hidden_hint(&first.pattern);
     Some(format!(
         "note: commands cannot read {}{others}, which is hidden ({hint})",
         first.path

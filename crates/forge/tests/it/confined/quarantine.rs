@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::exec::mechanisms;
+use super::exec::{mechanisms, mount_layers};
 use crate::support::{Ran, World};
 
 const PLANTS: &str = "mkdir -p new .vscode; echo 1 > .vscode/tasks.json; echo 2 > new/.mcp.json; \
@@ -64,6 +64,39 @@ fn what_was_taken_is_listed_and_comes_back() {
             std::fs::remove_dir_all(world.project().join(name)).unwrap();
         }
     }
+}
+
+/// Programs that read the whole project meet no directory that they cannot list.
+#[test]
+fn a_command_sees_an_empty_quarantine() {
+    let world = World::new(&[]);
+    let everyday = [
+        "cp -a . /tmp/copy",
+        "tar cf /tmp/all.tar .",
+        "find . -name x",
+        "grep -rq second .",
+        "git status --porcelain",
+        "git add -A",
+        "test -z \"$(ls -A .os-sandbox-quarantine)\"",
+        "! touch .os-sandbox-quarantine/new",
+        "! ls .os-sandbox-quarantine/*",
+    ];
+    world.forge(&["exec", "git", "init", "-q", "."]).code(0);
+    // Landlock alone hides nothing.
+    for mechanism in mount_layers(&world) {
+        let exec = |script: &str| {
+            let flags = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+            world.forge(&flags)
+        };
+        exec("echo second > file; touch .mcp.json").code(0);
+        for script in everyday {
+            let ran = exec(script);
+            assert_eq!(ran.code, 0, "{mechanism}: {script}: {}", ran.stderr);
+        }
+        let failed = exec("exit 3");
+        assert_eq!(failed.stderr, "", "{mechanism}");
+    }
+    assert!(!listed(&world).is_empty());
 }
 
 /// The same name, taken from two commands: which one is meant has to be said.

@@ -146,7 +146,8 @@ fn hidden(policy: &Policy, mounts: &[HostMount], names: &[ScanResult]) -> Vec<Hi
         let found = names.found.iter().filter(|found| found.hide);
         let hidden = found.filter_map(|found| {
             let pattern = match policy.guard_of(&mount.host.join(&found.below)) {
-                _ if found.below == Path::new(QUARANTINE) => String::new(),
+                // Commands do not need it, and see an empty directory.
+                _ if found.below == Path::new(QUARANTINE) => return None,
                 Some(NameGuard::Hidden(pattern)) => pattern,
                 // It is closed for another reason, such as a socket of the host's.
                 Some(NameGuard::Protected(_)) | None => return None,

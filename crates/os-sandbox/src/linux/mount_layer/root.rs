@@ -18,9 +18,10 @@ use super::inside_paths::{HOME, TMP, dest};
 use crate::access::Access;
 use crate::error::Error;
 use crate::policy::{BROAD, ETC, Mount, MountPlacement, PROGRAMS, Policy, System};
+use crate::quarantine::QUARANTINE;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -459,6 +460,7 @@ fn of_launcher(path: Vec<u8>, op: &Op, absent: &AbsentFiles) -> Pin {
         }
         Op::Mask { is_dir, identity } => {
             let how = match is_dir {
+                true if is_quarantine(&path) => wire::PIN_EMPTY_DIRECTORY,
                 true => wire::PIN_CLOSED_DIRECTORY,
                 false if absent.has(&path) => wire::PIN_DANGLING_LINK,
                 false => wire::PIN_CLOSED_FILE,
@@ -531,10 +533,9 @@ fn by_path(steps: &mut Vec<RootStep>, path: Vec<u8>, op: &Op) -> Pin {
             *identity
         }
         Op::Mask { is_dir: true, .. } => {
-            steps.push(RootStep::Empty {
-                at: at.clone(),
-                mode: 0,
-            });
+            let mode = if is_quarantine(&path) { 0o555 } else { 0 };
+            let at_empty = at.clone();
+            steps.push(RootStep::Empty { at: at_empty, mode });
             steps.push(RootStep::Seal { at });
             (0, 0)
         }
@@ -544,6 +545,12 @@ fn by_path(steps: &mut Vec<RootStep>, path: Vec<u8>, op: &Op) -> Pin {
         }
     };
     pin(wire::PIN_LOOK, identity, path)
+}
+
+/// Returns `true` for the quarantine. It can be listed and looks empty: forge made it, so a command
+/// that copies or searches the project does not fail at it.
+fn is_quarantine(path: &[u8]) -> bool {
+    path_of(path).file_name() == Some(OsStr::new(QUARANTINE))
 }
 
 /// Returns `true` if a destination is below this directory inside.
