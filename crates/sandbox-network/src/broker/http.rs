@@ -4,6 +4,7 @@
 mod client_heads;
 mod stream;
 mod upstream;
+mod websocket;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
@@ -63,11 +64,13 @@ pub(super) async fn serve_client<F>(
     let stream = BufferedStream::new(client, first).with_heads(Arc::clone(&heads));
     let stream = TokioIo::new(stream);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let may_follow = heads.complete(request.headers_mut());
+        let is_last = websocket::is_asked(request.headers());
+        let may_follow = heads.complete(request.headers_mut(), is_last);
         let answered = answer(request);
         async move {
             let answer = answered.await;
             Ok::<_, Infallible>(match may_follow {
+                _ if answer.status() == StatusCode::SWITCHING_PROTOCOLS => answer,
                 true => answer,
                 false => close(answer),
             })
@@ -81,7 +84,13 @@ pub(super) async fn serve_client<F>(
         // A client may close its side behind its last request.
         .half_close(true)
         .serve_connection(stream, service)
+        .with_upgrades()
         .await;
+}
+
+/// Returns `true` if a request changes to WebSocket.
+pub(super) fn is_websocket(request: &Request<Incoming>) -> bool {
+    request.method() == Method::GET && websocket::is_asked(request.headers())
 }
 
 /// Replaces the headers that are for this hop by those for the server.

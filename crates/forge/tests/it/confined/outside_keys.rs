@@ -106,6 +106,14 @@ fn serve(stream: &TcpStream, heads: &Mutex<Vec<String>>, got_first: &Path) -> Op
                 }
                 "9\r\ndata: 2\n\n\r\n0\r\n\r\n".to_owned()
             }
+            "/v1/socket" if lower.contains("upgrade: websocket\r\n") => {
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                 Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n"
+                    .to_owned()
+            }
+            "/v1/other" => "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                            Upgrade: other\r\n\r\n"
+                .to_owned(),
             "/v1/redirect" => "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\
                                Content-Length: 0\r\n\r\n"
                 .to_owned(),
@@ -115,6 +123,14 @@ fn serve(stream: &TcpStream, heads: &Mutex<Vec<String>>, got_first: &Path) -> Op
             ),
         };
         stream.write_all(answer.as_bytes()).ok()?;
+        if answer.starts_with("HTTP/1.1 101") {
+            // Whatever comes is no HTTP, and goes back.
+            let mut bytes = [0; 4096];
+            loop {
+                let count = reader.read(&mut bytes).ok().filter(|count| *count > 0)?;
+                stream.write_all(&bytes[..count]).ok()?;
+            }
+        }
     }
 }
 
@@ -534,6 +550,74 @@ fn an_answer_is_passed_on_as_it_arrives() {
 }
 
 /// A client that says half of a request, and one that never reads, end with the command.
+/// Changes to another protocol, and exchanges bytes that are no HTTP. Arguments: path, protocol.
+const SOCKET_CLIENT: &str = r#"
+import os, socket, sys
+from urllib.parse import urlsplit
+url = urlsplit(os.environ["TEST_BASE_URL"])
+server = socket.create_connection((url.hostname, url.port))
+head = (f"GET {url.path}{sys.argv[1]} HTTP/1.1\r\nHost: x\r\nx-api-key: {os.environ['TEST_API_KEY']}\r\n"
+        f"Connection: keep-alive, Upgrade\r\nUpgrade: {sys.argv[2]}\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+server.sendall(head.encode())
+answer = b""
+while b"\r\n\r\n" not in answer:
+    part = server.recv(1)
+    if not part:
+        break
+    answer += part
+print(answer.split(b"\r\n")[0].decode())
+if b" 101 " in answer.split(b"\r\n")[0]:
+    sent = bytes(range(256)) * 4096
+    server.sendall(b"\0GET / HTTP/1.1\r\n\r\n")
+    print(server.recv(100))
+    got = b""
+    for start in range(0, len(sent), 4096):
+        server.sendall(sent[start:start + 4096])
+        while len(got) < start + 4096:
+            got += server.recv(65536)
+    print(got == sent, "sec-websocket-accept: x" in answer.decode().lower())
+    server.shutdown(socket.SHUT_WR)
+    print(server.recv(100))
+"#;
+
+/// Agents of OpenAI hold a conversation over WebSocket, and wait seconds if they cannot.
+#[test]
+fn a_request_changes_to_websocket_and_to_nothing_else() {
+    let (world, server) = with_server();
+    fs::write(world.project().join("change.py"), SOCKET_CLIENT).unwrap();
+    let receipt = world.outside().join("receipt.json");
+    let path = receipt.to_str().unwrap();
+    for mechanism in mechanisms(&world).0 {
+        let flags = ["--share", "--mechanism", mechanism, "--receipt", path];
+        let asks = |way: &str, protocol: &str| {
+            let command = ["python3", "change.py", way, protocol];
+            let ran = ran(world.with_key(&flags, &command).output().unwrap());
+            ran.code(0);
+            ran.stdout
+        };
+        let spoken = asks("/socket", "websocket");
+        let expected = "HTTP/1.1 101 Switching Protocols\n\
+                        b'\\x00GET / HTTP/1.1\\r\\n\\r\\n'\nTrue True\nb''\n";
+        assert_eq!(spoken, expected, "{mechanism}");
+        let heads = server.heads();
+        assert!(
+            heads[0].contains(&format!("x-api-key: {KEY}\r\n")),
+            "{mechanism}: {heads:?}"
+        );
+        // The bytes of the whole conversation are recorded.
+        let parsed: Value = serde_json::from_str(&fs::read_to_string(&receipt).unwrap()).unwrap();
+        let contact = &parsed["contacts"][0];
+        let counted = |field: &str| contact[field].as_u64().unwrap() > 256 * 4096;
+        assert!(counted("sent") && counted("received"), "{contact}");
+        // A server that does not agree, one that changes to something else, and other protocols.
+        assert_eq!(asks("/models", "websocket"), "HTTP/1.1 200 OK\n");
+        assert_eq!(asks("/other", "websocket"), "HTTP/1.1 502 Bad Gateway\n");
+        assert_eq!(asks("/socket", "h2c"), "HTTP/1.1 200 OK\n");
+        assert!(!server.heads()[2].to_lowercase().contains("upgrade"));
+    }
+}
+
 #[test]
 fn clients_that_stop_hold_up_nothing() {
     let (world, _server) = with_server();

@@ -8,7 +8,9 @@ use tokio::net::TcpStream;
 
 use super::super::connect::Admission;
 use super::super::context::ServiceContext;
-use super::super::http::{BadRequest, Body, HttpUpstream, close, serve_client, set_hop, text};
+use super::super::http::{
+    BadRequest, Body, HttpUpstream, close, is_websocket, serve_client, set_hop, text,
+};
 use super::super::record::{Protocol, Refusal, shown};
 use super::{CredentialServer, has_key_parameter};
 
@@ -34,15 +36,17 @@ pub(in super::super) async fn serve(
         server,
         upstream: HttpUpstream::new(state, admission, Protocol::Credential),
     });
-    let answer = move |request| {
+    let answer = |request| {
         let context = Arc::clone(&context);
         async move { context.answer(request).await }
     };
     serve_client(state, client, Vec::new(), answer).await;
+    context.upstream.run_tunnel().await;
 }
 
 impl CredentialClient {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let is_websocket = is_websocket(&request);
         if let Err(BadRequest(why)) =
             check_target(&request).and_then(|()| self.set_hop(&mut request))
         {
@@ -62,7 +66,16 @@ impl CredentialClient {
         let CredentialServer {
             host, port, tls, ..
         } = &*self.server;
-        match self.upstream.send(request, host, *port, tls.as_ref()).await {
+        let sent = match is_websocket {
+            true => {
+                let sent = self
+                    .upstream
+                    .send_websocket(request, host, *port, tls.as_ref());
+                sent.await
+            }
+            false => self.upstream.send(request, host, *port, tls.as_ref()).await,
+        };
+        match sent {
             Ok(mut response) => {
                 self.server.remove_keys(response.headers_mut());
                 response

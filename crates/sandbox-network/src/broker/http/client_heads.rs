@@ -37,8 +37,8 @@ impl ClientHeads {
 
     /// Adds to a request's headers the length that hyper has left out. `true` if a further request may
     /// follow: its head begins where this one's body ends. `false` after a body in chunks, whose end
-    /// only hyper knows.
-    pub(super) fn complete(&self, headers: &mut HeaderMap) -> bool {
+    /// only hyper knows, and for a request that `is_last` by what it asks for.
+    pub(super) fn complete(&self, headers: &mut HeaderMap, is_last: bool) -> bool {
         let mut unread = lock(&self.0);
         let mut parsed = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut request = httparse::Request::new(&mut parsed);
@@ -56,7 +56,7 @@ impl ClientHeads {
         }
         let length = headers.get(header::CONTENT_LENGTH);
         let length = length.map_or(Some(0), |value| value.to_str().ok()?.trim().parse().ok());
-        let (Some(end), Some(length), false) = (end, length, is_chunked) else {
+        let (Some(end), Some(length), false) = (end, length, is_chunked || is_last) else {
             *unread = UnreadHead {
                 is_last: true,
                 ..UnreadHead::default()
@@ -106,15 +106,15 @@ mod tests {
             read_to(first.len());
             let mut of_first = headers(&[("content-length", "30")]);
             assert_eq!(body.len(), 30);
-            assert!(heads.complete(&mut of_first));
+            assert!(heads.complete(&mut of_first, false));
             assert_eq!(of_first, headers(&[("content-length", "30")]));
             read_to(first.len() + body.len() + get.len());
             let mut of_get = headers(&[("x", "Content-Length")]);
-            assert!(heads.complete(&mut of_get));
+            assert!(heads.complete(&mut of_get, false));
             assert!(!of_get.contains_key(header::CONTENT_LENGTH));
             read_to(all.len());
             let mut of_two = headers(&[("transfer-encoding", "chunked")]);
-            assert!(!heads.complete(&mut of_two));
+            assert!(!heads.complete(&mut of_two, false));
             assert!(of_two.contains_key(header::CONTENT_LENGTH), "{step}");
         }
     }
@@ -124,8 +124,17 @@ mod tests {
         let heads = ClientHeads::default();
         heads.add(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n");
         let mut all = headers(&[("transfer-encoding", "chunked")]);
-        assert!(!heads.complete(&mut all));
+        assert!(!heads.complete(&mut all, false));
         assert!(!all.contains_key(header::CONTENT_LENGTH));
+        heads.add(&[0; 1 << 20]);
+        assert!(lock(&heads.0).bytes.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_after_the_last_request() {
+        let heads = ClientHeads::default();
+        heads.add(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(!heads.complete(&mut headers(&[]), true));
         heads.add(&[0; 1 << 20]);
         assert!(lock(&heads.0).bytes.is_empty());
     }

@@ -16,6 +16,7 @@ use super::super::lock;
 use super::super::proxy::MAX_HEAD;
 use super::super::record::{Protocol, Refusal};
 use super::stream::BufferedStream;
+use super::websocket::{self, WebSocketTunnel};
 use super::{Body, close, remove_hop_by_hop, status_of, text};
 use crate::host::Host;
 
@@ -33,6 +34,7 @@ pub(in super::super) struct HttpUpstream {
     protocol: Protocol,
     /// hyper handles one request of a client at a time.
     reusable: Mutex<Option<ReusableConnection>>,
+    tunnel: Mutex<Option<WebSocketTunnel>>,
 }
 
 impl HttpUpstream {
@@ -46,6 +48,7 @@ impl HttpUpstream {
             admission,
             protocol,
             reusable: Mutex::new(None),
+            tunnel: Mutex::new(None),
         }
     }
 
@@ -83,10 +86,48 @@ impl HttpUpstream {
             }
         }
         let upstream = connect(&self.state, self.admission, host, port, self.protocol).await?;
-        let mut sender = self.start_connection(upstream, tls).await?;
+        let (mut sender, _) = self.start_connection(upstream, tls).await?;
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| failed(&error))?;
         self.finish(response, host, port, sender)
+    }
+
+    /// Sends a request that changes to WebSocket, and returns the answer. If the server agrees, the
+    /// tunnel is ready for [`run_tunnel`](HttpUpstream::run_tunnel).
+    pub(in super::super) async fn send_websocket(
+        &self,
+        mut request: Request<Incoming>,
+        host: &Host,
+        port: u16,
+        tls: Option<&UpstreamTls>,
+    ) -> Result<Response<Body>, Refusal> {
+        let client = hyper::upgrade::on(&mut request);
+        websocket::ask(request.headers_mut());
+        let upstream = connect(&self.state, self.admission, host, port, self.protocol).await?;
+        let (mut sender, connection) = self.start_connection(upstream, tls).await?;
+        let response = sender.send_request(request).await;
+        let mut response = response.map_err(|error| failed(&error))?;
+        let agrees = response.status() == StatusCode::SWITCHING_PROTOCOLS
+            && websocket::is_asked(response.headers());
+        if !agrees {
+            return self.finish(response, host, port, sender);
+        }
+        *lock(&self.tunnel) = Some(WebSocketTunnel {
+            client,
+            server: hyper::upgrade::on(&mut response),
+            _connection: connection,
+        });
+        remove_hop_by_hop(response.headers_mut());
+        websocket::ask(response.headers_mut());
+        Ok(response.map(Either::Left))
+    }
+
+    /// Copies bytes after a change to WebSocket, until both sides have closed.
+    pub(in super::super) async fn run_tunnel(&self) {
+        let tunnel = lock(&self.tunnel).take();
+        if let Some(tunnel) = tunnel {
+            tunnel.run().await;
+        }
     }
 
     /// Returns the connection of an earlier request if it leads to this host, which the rules do not
@@ -107,7 +148,7 @@ impl HttpUpstream {
         &self,
         upstream: Upstream,
         tls: Option<&UpstreamTls>,
-    ) -> Result<SendRequest<Incoming>, Refusal> {
+    ) -> Result<(SendRequest<Incoming>, Arc<TrackedConnection>), Refusal> {
         let Upstream {
             stream,
             early,
@@ -132,7 +173,7 @@ impl HttpUpstream {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         mut connection: TrackedConnection,
-    ) -> Result<SendRequest<Incoming>, Refusal> {
+    ) -> Result<(SendRequest<Incoming>, Arc<TrackedConnection>), Refusal> {
         let handshake = hyper::client::conn::http1::Builder::new()
             .max_buf_size(MAX_HEAD)
             .handshake(TokioIo::new(stream))
@@ -145,11 +186,13 @@ impl HttpUpstream {
                 return Err(reason);
             }
         };
+        let connection = Arc::new(connection);
+        let driven = Arc::clone(&connection);
         self.state.spawn(async move {
-            let _connection = connection;
-            let _ = driver.await;
+            let _connection = driven;
+            let _ = driver.with_upgrades().await;
         });
-        Ok(sender)
+        Ok((sender, connection))
     }
 
     fn finish(
@@ -160,7 +203,7 @@ impl HttpUpstream {
         sender: SendRequest<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // No request asks for it: `Upgrade` is not passed on.
+            // No other request asks for it: `Upgrade` is not passed on.
             let why = "the server answers in another protocol";
             return Err(Refusal::Unreachable(why.to_owned()));
         }
