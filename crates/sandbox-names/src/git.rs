@@ -65,7 +65,7 @@ const DATA: [&str; 13] = [
     "FETCH_HEAD",
 ];
 
-const KEPT: [&str; 27] = [
+const KEPT: [&str; 28] = [
     "HEAD",
     "MERGE_HEAD",
     "MERGE_MODE",
@@ -91,6 +91,8 @@ const KEPT: [&str; 27] = [
     "lfs/incomplete",
     "lfs/cache",
     "lfs/logs",
+    // The name under which opencode keeps the sessions of a repository.
+    "opencode",
     "NOTES_MERGE_REF",
     "NOTES_MERGE_PARTIAL",
 ];
