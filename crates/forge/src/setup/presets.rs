@@ -11,13 +11,14 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{User, geteuid};
-use os_sandbox::{Backend, Plan, Policy};
+use os_sandbox::{Backend, Contact, ContactOutcome, Plan, Policy};
 use rustix::system::uname;
 use sandbox_config::{
     ExtraDirs, FoundRegistry, HostGroup, PresetChoice, PresetLibrary, PresetRights, PresetSet,
     PresetState, Project, SeenName, StateMode, WithoutFile,
 };
 use sandbox_names::hex;
+use sandbox_network::Host;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -313,6 +314,14 @@ impl ActivePresets {
     /// Returns `true` if the project names them.
     pub(crate) fn is_of_project(&self) -> bool {
         self.named_by == PresetsNamedBy::Project
+    }
+
+    /// Returns the group of a host that was refused because the group is off.
+    pub(crate) fn off_group(&self, contact: &Contact) -> Option<HostGroup> {
+        let is_unnamed = contact.outcome == ContactOutcome::Refused && contact.rule.is_none();
+        let host = Host::parse(&contact.host).ok().filter(|_| is_unnamed)?;
+        let group = self.set.group_of(&host, contact.port)?;
+        (!group.is_default()).then_some(group)
     }
 
     /// Returns the rights for the load of the project.

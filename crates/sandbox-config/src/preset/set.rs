@@ -11,7 +11,7 @@ use crate::keys::SeenName;
 use crate::preset::{HostGroup, Preset, PresetCredential, PresetState, RegistrySetting};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{Layer, SourceText, Span};
-use sandbox_network::HostPattern;
+use sandbox_network::{Host, HostPattern};
 
 /// The presets of one command, included ones first.
 ///
@@ -235,6 +235,17 @@ impl PresetSet {
         let hosts = self.presets.iter().flat_map(|preset| &preset.hosts);
         let hosts = hosts.filter(move |host| groups(host.group));
         hosts.map(|host| host.pattern.to_string())
+    }
+
+    /// Returns the group with a host. `port`: 0 for any.
+    #[must_use]
+    pub fn group_of(&self, host: &Host, port: u16) -> Option<HostGroup> {
+        let mut hosts = self.presets.iter().flat_map(|preset| &preset.hosts);
+        let found = hosts.find(|one| match port {
+            0 => one.pattern.names(host),
+            port => one.pattern.matches_host(host, port),
+        });
+        found.map(|one| one.group)
     }
 
     /// Returns the rights that the presets add.

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use forge_tools::{describe_denials, relevant_denials};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
+use sandbox_config::SharedState;
 use sandbox_names::{HIDDEN, PROTECTED};
 
 use super::{proposals::Proposals, touched};
+use crate::output::escape::escape_path;
 use crate::output::stderr;
 
 const ALLOW_HINT: &str = "hint: allow it for yourself, in this project: forge allow --last";
@@ -51,10 +53,32 @@ pub(super) fn print_grants(receipt: &Enforcement, home: Option<&Path>) {
     }
 }
 
-/// Prints the denials of a command that failed, and one hint for each kind of them.
-pub(super) fn print(receipt: &Enforcement, read_only: bool, home: Option<&Path>) {
+/// Prints the denials of a command that has ended, and one hint for each kind of them. No setting
+/// allows files of the kernel and names of `shared` state: programs probe them and keep caches
+/// there. After a success the first are left out, and the second counted.
+pub(super) fn print(
+    receipt: &Enforcement,
+    is_success: bool,
+    shared: &[SharedState],
+    read_only: bool,
+    home: Option<&Path>,
+) {
     // Its output went to the terminal.
-    let denials = relevant_denials(&receipt.denials, None);
+    let mut denials = relevant_denials(&receipt.denials, None);
+    if is_success {
+        denials.retain(|denial| !is_of_kernel(&denial.object));
+        for state in shared {
+            let before = denials.len();
+            denials.retain(|denial| !is_in(denial, state));
+            match before - denials.len() {
+                0 => {}
+                count => stderr::print(format!(
+                    "refused: {count} changes of protected names in {}, listed by: forge log show last",
+                    escape_path(&state.host)
+                )),
+            }
+        }
+    }
     let writable: Vec<String> = receipt
         .mounts
         .iter()
@@ -64,7 +88,12 @@ pub(super) fn print(receipt: &Enforcement, read_only: bool, home: Option<&Path>)
     for line in describe_denials(&denials, &writable, receipt.more_denials) {
         stderr::print(line);
     }
+    denials.retain(|denial| !shared.iter().any(|state| is_in(denial, state)));
     print_hints(&denials, read_only, home);
+}
+
+fn is_in(denial: &Denial, state: &SharedState) -> bool {
+    Path::new(&denial.object).starts_with(&state.host)
 }
 
 /// Returns a line about the hidden paths in the mounts of a command that failed. Why: a program that

@@ -85,12 +85,43 @@ impl CommandEnd<'_> {
             lines.into_iter().for_each(stderr::print);
         }
         if self.presets.is_some() || !self.is_success {
-            print_refusals(receipt, self.policy, self.args, home);
+            self.print_refusals(home);
         }
         if !self.is_success {
             let hidden = denials::describe_hidden(receipt);
             hidden.into_iter().for_each(stderr::print);
             print_empty_start(self.policy, self.here);
+        }
+    }
+
+    /// Prints the attempts of the command that were refused, and how to allow them. A report that
+    /// the person asked for has been printed. `home`: the person's home directory.
+    fn print_refusals(&self, home: Option<&Path>) {
+        let receipt = self.child.enforcement();
+        let group = |one: &Contact| self.presets.and_then(|presets| presets.off_group(one));
+        let (off, others): (Vec<_>, Vec<_>) = receipt
+            .contacts
+            .iter()
+            .cloned()
+            .partition(|one| group(one).is_some());
+        let off = off.iter().filter_map(|one| Some((group(one)?, one)));
+        let off = session_summary::describe_off_groups(off);
+        off.into_iter().for_each(stderr::print);
+        print_refused_hosts(&others);
+        if self.args.trace.is_none() {
+            let read_only = self.args.rights.read_only;
+            let shared = self
+                .presets
+                .map_or(&[][..], |presets| &presets.dirs().state);
+            denials::print(receipt, self.is_success, shared, read_only, home);
+        }
+        if denials::is_network_off(receipt) {
+            let by_name = matches!(self.policy.network(), Network::Hosts(_));
+            stderr::print(if by_name {
+                UNNAMED_ADDRESS
+            } else {
+                UNREACHABLE
+            });
         }
     }
 
@@ -104,23 +135,6 @@ impl CommandEnd<'_> {
         };
         let advice = advice.map(|told| format!("hint: {told}"));
         advice.into_iter().for_each(stderr::print);
-    }
-}
-
-/// Prints the attempts of the command that were refused, and how to allow them. A report that
-/// the person asked for has been printed. `home`: the person's home directory.
-fn print_refusals(receipt: &Enforcement, policy: &Policy, args: &ExecArgs, home: Option<&Path>) {
-    print_refused_hosts(&receipt.contacts);
-    if args.trace.is_none() {
-        denials::print(receipt, args.rights.read_only, home);
-    }
-    if denials::is_network_off(receipt) {
-        let by_name = matches!(policy.network(), Network::Hosts(_));
-        stderr::print(if by_name {
-            UNNAMED_ADDRESS
-        } else {
-            UNREACHABLE
-        });
     }
 }
 

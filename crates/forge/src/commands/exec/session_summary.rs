@@ -1,9 +1,10 @@
 //! The end of an agent's session, for the person who started it: the hosts that it was connected
 //! to. Attempts that were refused, and the commands that allow them, follow it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use os_sandbox::{Contact, ContactKind, ContactOutcome, Enforcement};
+use sandbox_config::HostGroup;
 
 use crate::output::byte_count::byte_count;
 
@@ -21,6 +22,28 @@ struct Exchange {
 /// Returns a line for each host, the one that was sent most first.
 pub(super) fn describe_connections(receipt: &Enforcement) -> Vec<String> {
     describe(&receipt.contacts, receipt.more_contacts)
+}
+
+/// Returns a line for each group of hosts that is off and of which the command tried some.
+pub(super) fn describe_off_groups<'a>(
+    contacts: impl Iterator<Item = (HostGroup, &'a Contact)>,
+) -> Vec<String> {
+    let mut groups: BTreeMap<HostGroup, BTreeSet<&str>> = BTreeMap::new();
+    for (group, contact) in contacts {
+        groups.entry(group).or_default().insert(&contact.host);
+    }
+    let line = |(group, hosts): (HostGroup, BTreeSet<&str>)| {
+        let listed: Vec<&str> = hosts.iter().copied().take(MAX_HOSTS).collect();
+        let more = match hosts.len() - listed.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            "refused: connect {}{more} (group {group} is off: --host-group {group})",
+            listed.join(", ")
+        )
+    };
+    groups.into_iter().map(line).collect()
 }
 
 fn describe(contacts: &[Contact], more: u64) -> Vec<String> {
@@ -108,5 +131,26 @@ mod tests {
             ]
         );
         assert!(describe(&[], 0).is_empty());
+    }
+
+    #[test]
+    fn a_group_is_one_line() {
+        let contacts = [
+            (HostGroup::Telemetry, "b.example.com"),
+            (HostGroup::Update, "c.example.com"),
+            (HostGroup::Telemetry, "a.example.com"),
+            (HostGroup::Telemetry, "b.example.com"),
+        ];
+        let contacts =
+            contacts.map(|(group, host)| (group, contact(host, 0, ContactOutcome::Refused)));
+        let lines = describe_off_groups(contacts.iter().map(|(group, one)| (*group, one)));
+        assert_eq!(
+            lines,
+            [
+                "refused: connect c.example.com (group update is off: --host-group update)",
+                "refused: connect a.example.com, b.example.com (group telemetry is off: \
+                 --host-group telemetry)"
+            ]
+        );
     }
 }
