@@ -85,8 +85,14 @@ impl Cli {
     /// Returns the command line with the arguments of every command. Parsing sets up those of one.
     pub(crate) fn whole_command() -> clap::Command {
         let mut command = Cli::command();
+        let named: Vec<clap::Command> = command.get_subcommands().cloned().collect();
         command.build();
-        command
+        // Deferred arguments bring the description of the types that they consist of.
+        named.iter().fold(command, |command, one| {
+            let about = one.get_about().cloned().unwrap_or_default();
+            let long = one.get_long_about().unwrap_or(&about).clone();
+            command.mut_subcommand(one.get_name(), |below| below.about(about).long_about(long))
+        })
     }
 
     /// Whether failures are for programs.

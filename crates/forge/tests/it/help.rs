@@ -1,6 +1,6 @@
 //! `forge help`: topics, commands, and the closed list of error codes.
 
-use crate::support::World;
+use crate::support::{World, forge_program, ran};
 
 #[test]
 fn topics_and_commands() {
@@ -61,6 +61,37 @@ fn codes_are_a_closed_list() {
             known.contains(&format!("  {code} ")),
             "{code} is not listed"
         );
+    }
+}
+
+/// `forge` alone does not build the arguments of its commands; every other way to help does.
+#[test]
+fn a_command_is_described_alike_everywhere() {
+    let world = World::new(&[]);
+    let wide = |args: &[&str]| {
+        let mut forge = world.command(forge_program(), args);
+        ran(forge.env("COLUMNS", "400").output().unwrap())
+    };
+    let list = wide(&[]);
+    list.code(2);
+    let commands = |text: &str| -> Vec<(String, String)> {
+        let lines = text.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let lines = lines.take_while(|line| !line.is_empty());
+        let split = lines.filter_map(|line| line.trim().split_once("  "));
+        split
+            .map(|(name, about)| (name.to_owned(), about.trim().to_owned()))
+            .collect()
+    };
+    let expected = commands(&list.stderr);
+    assert!(expected.len() > 20, "{}", list.stderr);
+    assert_eq!(commands(&wide(&["--help"]).stdout), expected);
+    assert_eq!(commands(&wide(&["-h"]).stdout), expected);
+    for (name, about) in &expected {
+        let pages = [vec![name, "--help"], vec![name, "-h"], vec!["help", name]];
+        for args in pages.iter().filter(|_| name != "help") {
+            let page = wide(args);
+            assert!(page.stdout.starts_with(about), "{args:?}: {}", page.stdout);
+        }
     }
 }
 
