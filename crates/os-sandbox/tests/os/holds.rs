@@ -456,8 +456,8 @@ fn secrets(mechanism: Mechanism) -> Result<(), String> {
     })
 }
 
-/// A mount over a name goes when somebody else replaces the name: no promise from then on, and no
-/// silence about it.
+/// A mount over a name goes when somebody else replaces the name: the command can change the new one,
+/// so what was there before is put back after the end.
 fn replaced(mechanism: Mechanism) -> Result<(), String> {
     let world = World::new(mechanism);
     let names = [".mcp.json", "sub/.envrc", ".vscode"];
@@ -488,6 +488,13 @@ fn replaced(mechanism: Mechanism) -> Result<(), String> {
     let last = said.next().ok_or("nothing more")?.map_err(say)?;
     child.wait().map_err(say)?;
     ensure(last == "taken", || last.clone())?;
+    let now = std::fs::read_to_string(world.host("rw").join(".mcp.json")).map_err(say)?;
+    let aside = child.enforcement().quarantined.first().cloned();
+    let aside = aside.and_then(|one| one.now).ok_or("not moved")?;
+    let aside = std::fs::read_to_string(aside).map_err(say)?;
+    ensure(now == "mine" && aside == "newevil\n", || {
+        format!("{now} {aside}")
+    })?;
     let entry = child
         .enforcement()
         .promises
@@ -497,7 +504,8 @@ fn replaced(mechanism: Mechanism) -> Result<(), String> {
     let reason = entry.reason.clone().unwrap_or_default();
     ensure(
         entry.state == PromiseState::Degraded
-            && reason.matches("was replaced").count() == 1
+            && reason.matches("was replaced").count() == 2
+            && reason.contains("/work/.vscode is as before the start again")
             && reason.contains("/work/.mcp.json was replaced"),
         || format!("{entry:?}"),
     )

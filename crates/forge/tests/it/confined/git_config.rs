@@ -70,11 +70,11 @@ const ROWS: &[(&str, Option<&str>)] = &[
     ),
     (
         "rm .git/config && ln -s ../evil .git/config",
-        Some("it was removed, or no file"),
+        Some("it is a link"),
     ),
     (
         "mv .git/config kept && mkdir .git/config",
-        Some("it was removed, or no file"),
+        Some("what was there before is there again"),
     ),
     ("rm .git/config", Some("is as before the start again")),
 ];

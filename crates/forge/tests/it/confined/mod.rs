@@ -33,6 +33,7 @@ mod published_names;
 mod published_ports;
 mod quarantine;
 mod records;
+mod replaced;
 mod reviewed;
 mod sockets;
 mod staged;

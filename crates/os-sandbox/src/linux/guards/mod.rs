@@ -6,7 +6,8 @@
 //! 2. A mount layer mounts it over itself read-only, a hidden one empty. Under Landlock alone `sweep`
 //!    takes its fingerprint.
 //! 3. After the end `sweep` reports a name that another program replaced, or that has changed, and
-//!    walks again. A new name is judged (`git_audit`); one that cannot stay is moved to the quarantine.
+//!    walks again. A new or replaced name is judged (`git_audit`); one that cannot stay is moved to the
+//!    quarantine, and a file that was there before is put back (`saved`).
 //!
 //! A placeholder for an absent name, if the policy holds absent names:
 //! 1. `hold` plans it, and `state` records the plan (`record`) under the lock of the state directory.
@@ -21,6 +22,7 @@ mod listings;
 pub(super) mod names;
 mod ready_patterns;
 mod record;
+mod saved;
 mod secrets;
 pub(super) mod state;
 pub(super) mod survey;

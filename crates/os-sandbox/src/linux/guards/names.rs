@@ -64,10 +64,8 @@ pub(crate) struct ScanResult {
     /// Directories called `.git` that are protected as a whole: the files that they name are
     /// elsewhere.
     whole: Vec<PathBuf>,
-    /// Configuration of repositories that commands may change, and that is judged after the end.
+    /// Configuration of repositories. It is protected, unless the policy has it judged after the end.
     pub(crate) configs: Vec<PathBuf>,
-    /// Protected configuration that is written for git after a look at it.
-    pub(crate) judged_configs: Vec<PathBuf>,
     /// Unfinished rebases and similar operations, if the policy lets commands have them.
     pub(crate) states: Vec<PathBuf>,
     /// Files that are protected because a link or a repository's configuration leads to them.
@@ -341,8 +339,8 @@ pub(crate) fn find_but(
                 names.tracked.push(below.join(name));
             }
             let held = hidden || protected;
-            if is_config && protected && !hidden && policy.git_config() == GitConfig::Judged {
-                names.judged_configs.push(below.join(name));
+            if is_config && protected && !hidden {
+                names.configs.push(below.join(name));
             }
             // Links to another repository are excepted: repositories are recognized by their
             // contents.

@@ -12,10 +12,10 @@ use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{ReopenedDirs, ScanResult, find_but};
+use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use crate::escape::visible;
 use crate::findings::Findings;
 use crate::git_config;
-use crate::key_files::content_of;
 use crate::policy::{Git, Pattern, Policy};
 use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
@@ -23,7 +23,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, readlinkat, renameat2};
 use nix::sys::stat::{Mode, SFlag, mkdirat};
-use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
+use nix::unistd::symlinkat;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -38,6 +38,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Bound on the walks of one mount: each moves the names that it finds, after which later walks can
 /// find more.
 const MAX_ROUNDS: usize = 8;
+
+/// Reason to put a file back.
+const GONE: &str = "it was removed, or no file that can be read";
 
 /// State of each mount before the start, and the scan that compares with it.
 pub(crate) struct PostRunScan {
@@ -59,8 +62,12 @@ struct MountSnapshot {
     links: HashMap<PathBuf, OsString>,
     /// The texts of links to protected targets.
     guarded_links: HashMap<PathBuf, OsString>,
-    /// Contents of configuration that the command may change; `None` if it could not be read.
-    configs: HashMap<PathBuf, Option<Vec<u8>>>,
+    /// Configuration of repositories.
+    configs: HashSet<PathBuf>,
+    /// Configuration, and the protected files that could be read.
+    saved: SavedFiles,
+    /// Protected names that another program replaced, but for files with the same content.
+    replaced: HashSet<PathBuf>,
     bare: HashSet<PathBuf>,
     /// Files that the command may change because git tracks them.
     tracked: HashSet<PathBuf>,
@@ -132,12 +139,12 @@ impl PostRunScan {
             let mut memory = std::mem::take(&mut before.memory);
             match self.loose.get(index) {
                 Some(loose) => changed(mount, loose, &mut findings),
-                None => before.replaced(mount, &mut findings),
+                None => before.find_replaced(mount, &mut findings),
             }
             if let Err(reason) = self.one(mount, before, &mut memory, &id, &mut findings) {
                 findings.fail(&reason);
             }
-            self.configurations(mount, before, &id, &mut findings);
+            self.restore_files(mount, before, &id, &mut findings);
         }
         findings
     }
@@ -172,7 +179,7 @@ impl PostRunScan {
             let links = after.links.iter().map(|link| (link, true));
             let configs = after.configs.iter();
             let new_configs = configs
-                .filter(|config| !left.contains(*config) && !before.configs.contains_key(*config))
+                .filter(|config| !left.contains(*config) && !before.configs.contains(*config))
                 .cloned()
                 .collect::<Vec<_>>();
             // Links to private keys: the file that replaced one may not be a secret.
@@ -200,6 +207,7 @@ impl PostRunScan {
                         state,
                         ".git".to_owned(),
                         visible(&why),
+                        None,
                         findings,
                     );
                 }
@@ -229,7 +237,7 @@ impl PostRunScan {
                         moved = true;
                         let pattern = own.map_or_else(|| ".git".to_owned(), |(pattern, _)| pattern);
                         let why = visible(&format!("it leads to {}", mount.shown(below)));
-                        let taken = take(&mut quarantine, link, pattern, why, findings);
+                        let taken = take(&mut quarantine, link, pattern, why, None, findings);
                         if let (true, Some(text)) = (taken, before.guarded_links.get(link)) {
                             restore(mount, link, text);
                         }
@@ -263,7 +271,9 @@ impl PostRunScan {
                     }
                     _ => (below, why),
                 };
-                let taken = take(&mut quarantine, below, pattern, why, findings);
+                let why = before.explain(below, why);
+                let saved = before.saved.get(below);
+                let taken = take(&mut quarantine, below, pattern, why, saved, findings);
                 if let (true, Some(text)) = (taken, before.links.get(below)) {
                     restore(mount, below, text);
                 }
@@ -280,9 +290,9 @@ impl PostRunScan {
         Ok(())
     }
 
-    /// Restores configuration that a command changed to settings which git would obey. The changed
-    /// file is moved into the quarantine.
-    fn configurations(
+    /// Restores files that are gone, and configuration that a command could change and that has
+    /// settings which git would obey.
+    fn restore_files(
         &self,
         mount: &HostMount,
         before: &MountSnapshot,
@@ -295,30 +305,31 @@ impl PostRunScan {
             top: None,
             count: 0,
         };
-        for (below, was) in &before.configs {
+        let is_loose = |below: &&PathBuf| {
+            before.replaced.contains(*below) || !before.names.contains_key(*below)
+        };
+        let is_config = |below: &Path| before.configs.contains(below);
+        let others = before.saved.paths().filter(|below| !is_config(below));
+        for below in before.configs.iter().chain(others).filter(is_loose) {
             if !writable(&self.mounts, &mount.host.join(below)) {
                 continue;
             }
-            let Some(why) = harm_of_change(mount, below, was.as_deref()) else {
+            let Some(saved) = before.saved.get(below) else {
+                let path = shown(mount, below);
+                findings.fail(&format!(
+                    "what {} said before could not be read",
+                    path.display()
+                ));
                 continue;
             };
-            let path = shown(mount, below);
-            match put_back(mount, below, was.as_deref(), id) {
-                Ok(Some(aside)) => findings.quarantined.push(Quarantined {
-                    path,
-                    pattern: ".git/config".to_owned(),
-                    why: visible(&format!("{why}; what was there before is there again")),
-                    now: quarantine.take_as(&aside, below).ok(),
-                }),
-                Ok(None) => {
-                    let reason = format!("{} is as before the start again: {why}", path.display());
-                    findings.note(Promise::ProtectedNames, &visible(&reason));
-                }
-                Err(errno) => {
-                    let path = path.display();
-                    let reason = format!("{why}; {path} could not be put back: {}", errno.desc());
-                    findings.fail(&visible(&reason));
-                }
+            let why = match is_config(below) {
+                true => harm_of_change(mount, below, saved),
+                false => identity(mount, below).map_or(Some(GONE.to_owned()), |_| None),
+            };
+            if let Some(why) = why {
+                let why = before.explain(below, visible(&why));
+                let pattern = ".git/config".to_owned();
+                take(&mut quarantine, below, pattern, why, Some(saved), findings);
             }
         }
     }
@@ -379,16 +390,46 @@ impl PostRunScan {
     }
 }
 
-/// Moves a name into the quarantine and reports it. Returns `true` if it was moved.
+/// Moves a name into the quarantine, puts a saved file in its place, and reports both. Returns `true`
+/// if the name was moved.
 fn take(
     quarantine: &mut Quarantine<'_>,
     below: &Path,
     pattern: String,
-    why: String,
+    mut why: String,
+    saved: Option<&SavedFile>,
     findings: &mut Findings,
 ) -> bool {
     let path = shown(quarantine.mount, below);
-    let now = quarantine.take(below);
+    let mut note = |reason: String| findings.note(Promise::ProtectedNames, &reason);
+    let restored = saved.map(|saved| saved.exchange(quarantine.mount, below, quarantine.id));
+    let aside = match restored {
+        Some(Ok(Some(aside))) => {
+            why.push_str("; what was there before is there again");
+            aside
+        }
+        Some(Ok(None)) => {
+            note(format!(
+                "{} is as before the start again: {why}",
+                path.display()
+            ));
+            return true;
+        }
+        Some(Err(Errno::ENOENT)) => {
+            note(format!("{} was removed with its directory", path.display()));
+            return true;
+        }
+        Some(Err(errno)) => {
+            findings.fail(&format!(
+                "{} could not be put back: {}",
+                path.display(),
+                errno.desc()
+            ));
+            below.to_owned()
+        }
+        None => below.to_owned(),
+    };
+    let now = quarantine.take_as(&aside, below);
     let taken = now.is_ok();
     if let Err(errno) = &now {
         let reason = format!("{} could not be moved: {}", path.display(), errno.desc());
@@ -450,17 +491,13 @@ impl MountSnapshot {
                 .filter_map(|link| text(&link).map(|text| (link, text)))
                 .collect()
         };
+        let saved = SavedFiles::read(mount, &names);
         MountSnapshot {
             links: texts(names.links),
             guarded_links: texts(names.guarded_links),
-            configs: names
-                .configs
-                .into_iter()
-                .map(|config| {
-                    let text = contents(mount, &config);
-                    (config, text)
-                })
-                .collect(),
+            saved,
+            replaced: HashSet::new(),
+            configs: names.configs.into_iter().collect(),
             bare: names.bare.into_iter().collect(),
             tracked: names.tracked.into_iter().collect(),
             todo: names
@@ -484,31 +521,47 @@ impl MountSnapshot {
         }
     }
 
-    /// Reports names that another program replaced or removed (an editor that saves, `git config`):
-    /// such a name loses the mount over it, and the command can change the new file. The owner of
-    /// the new file is unknown.
-    fn replaced(&self, mount: &HostMount, findings: &mut Findings) {
+    /// Reports names that another program replaced (an editor that saves, `git config`): such a name
+    /// loses the mount over it, and the command can change the new file. The owner of the new file is
+    /// unknown, so a protected one is judged as if the command had made it.
+    fn find_replaced(&mut self, mount: &HostMount, findings: &mut Findings) {
         for (below, (was, hide)) in &self.names {
             let now = identity(mount, below);
-            if now.is_some() && now != *was {
-                let path = shown(mount, below);
-                let reason = format!(
-                    "{} was replaced by another program while the command ran, and not kept from then on",
-                    path.display()
-                );
-                let promise = match hide {
-                    true => Promise::HiddenNames,
-                    false => Promise::ProtectedNames,
-                };
-                findings.note(promise, &reason);
+            if now == *was || now.is_none() && !self.saved.has_text(below) {
+                continue;
             }
+            let (promise, since) = match hide {
+                true => (Promise::HiddenNames, "not hidden from then on"),
+                false => (Promise::ProtectedNames, "not kept from then on"),
+            };
+            let path = shown(mount, below);
+            let reason = format!(
+                "{} was replaced by another program while the command ran, and {since}; it was \
+                 judged after the end",
+                path.display()
+            );
+            findings.note(promise, &reason);
+            if !self.saved.is_same(mount, below) {
+                self.replaced.insert(below.clone());
+            }
+        }
+    }
+
+    /// Adds what happened to a file that is moved away.
+    fn explain(&self, below: &Path, why: String) -> String {
+        match self.replaced.contains(below) {
+            true => format!("{why}, after another program replaced it"),
+            false => why,
         }
     }
 
     /// Returns `true` for names that the walk skips. Links are examined in every walk: they can be
     /// replaced.
     fn knows(&self, path: &Path, link: bool) -> bool {
-        !link && (self.names.contains_key(path) || self.tracked.contains(path))
+        // Configuration is compared with what it was.
+        let is_replaced = self.replaced.contains(path) && !self.configs.contains(path);
+        let is_known = self.names.contains_key(path) && !is_replaced;
+        !link && (is_known || self.tracked.contains(path))
             || self
                 .unlisted
                 .iter()
@@ -538,12 +591,7 @@ struct Quarantine<'a> {
 }
 
 impl Quarantine<'_> {
-    /// Moves the file at `below`; returns its new path.
-    fn take(&mut self, below: &Path) -> Result<PathBuf, Errno> {
-        self.take_as(below, below)
-    }
-
-    /// Moves the file at `below` to the place of `place` in the quarantine.
+    /// Moves the file at `below` to the place of `place` in the quarantine; returns its new path.
     fn take_as(&mut self, below: &Path, place: &Path) -> Result<PathBuf, Errno> {
         let names = (below.file_name(), below.parent(), place.file_name());
         let (Some(name), Some(around), Some(as_name)) = names else {
@@ -581,11 +629,8 @@ impl Quarantine<'_> {
         // A command may have created another file with this name.
         let aside = format!("{QUARANTINE}.{}", self.id);
         for name in [QUARANTINE, &aside] {
-            let made = enter(root, OsStr::new(name)).and_then(|all| {
-                let mode = Mode::from_bits_truncate(0o700);
-                mkdirat(&all, self.id, mode)?;
-                Ok((open(all.as_fd(), OsStr::new(self.id))?, all))
-            });
+            let made = enter(root, OsStr::new(name))
+                .and_then(|all| Ok((enter(all.as_fd(), OsStr::new(self.id))?, all)));
             if let Ok((top, all)) = made {
                 ignore(&all);
                 return Ok((top, Path::new(name).join(self.id)));
@@ -653,61 +698,15 @@ fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
     }
 }
 
-fn contents(mount: &HostMount, below: &Path) -> Option<Vec<u8>> {
-    let file = below::file_below(mount.handle.as_fd(), below).ok()?;
-    content_of(file, MAX_CONTENT_BYTES)
-}
-
 /// Returns the reason why changed configuration cannot stay.
-fn harm_of_change(mount: &HostMount, below: &Path, was: Option<&[u8]>) -> Option<String> {
-    let now = contents(mount, below);
-    match (was, now) {
-        (Some(was), Some(now)) if was == now => None,
-        (Some(was), Some(now)) => git_config::change(was, &now),
-        (Some(_), None) => Some("it was removed, or no file that can be read".to_owned()),
-        (None, _) => Some("what it said before could not be read".to_owned()),
-    }
-}
-
-/// Restores configuration in one step. Returns the new path of the replaced file, if one existed.
-fn put_back(
-    mount: &HostMount,
-    below: &Path,
-    was: Option<&[u8]>,
-    id: &str,
-) -> Result<Option<PathBuf>, Errno> {
-    let (Some(around), Some(name)) = (below.parent(), below.file_name()) else {
-        return Err(Errno::EINVAL);
+fn harm_of_change(mount: &HostMount, below: &Path, was: &SavedFile) -> Option<String> {
+    let Some(now) = SavedFile::read(mount, below) else {
+        return Some(GONE.to_owned());
     };
-    let was = was.ok_or(Errno::ENODATA)?;
-    let parent = below::directory(mount.handle.as_fd(), around)?;
-    let mode = below::look(parent.as_fd(), name).map_or(0o644, |stat| stat.st_mode & 0o666);
-    let aside = OsString::from(format!("{QUARANTINE}.config.{id}"));
-    let flags =
-        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let fresh = openat(&parent, &*aside, flags, Mode::from_bits_truncate(mode))?;
-    if let Err(error) = File::from(fresh).write_all(was) {
-        let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
-        return Err(below::errno(&error));
-    }
-    let exchanged = renameat2(
-        &parent,
-        &*aside,
-        &parent,
-        name,
-        RenameFlags::RENAME_EXCHANGE,
-    );
-    match exchanged {
-        Ok(()) => Ok(Some(around.join(aside))),
-        // The command removed the file.
-        Err(Errno::ENOENT) => {
-            let no_replace = RenameFlags::RENAME_NOREPLACE;
-            renameat2(&parent, &*aside, &parent, name, no_replace).map(|()| None)
-        }
-        Err(errno) => {
-            let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
-            Err(errno)
-        }
+    match was.opened_by(&now) {
+        Some(why) => Some(why.to_owned()),
+        None if was.text() == now.text() => None,
+        None => git_config::change(was.text(), now.text()),
     }
 }
 
@@ -728,9 +727,8 @@ fn changed(mount: &HostMount, loose: &HashMap<PathBuf, Print>, findings: &mut Fi
 /// fingerprints of everything below it. `None` if it cannot be read, or exceeds the limits.
 type Print = Option<[u8; 32]>;
 
-/// Bound on the files of one name, and on the bytes read of each.
+/// Bound on the files of one name.
 const MAX_PRINTED: usize = 10_000;
-const MAX_CONTENT_BYTES: u64 = 1 << 20;
 
 fn print(mount: &HostMount, below: &Path) -> Print {
     let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;

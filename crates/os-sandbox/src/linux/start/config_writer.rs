@@ -88,7 +88,7 @@ impl ConfigWriter {
         let mounts = mounts.iter().zip(names);
         let files: Vec<ConfigFile> = mounts
             .filter(|(mount, _)| is_written_in_place(mount))
-            .flat_map(|(mount, names)| names.judged_configs.iter().map(move |one| (mount, one)))
+            .flat_map(|(mount, names)| names.configs.iter().map(move |one| (mount, one)))
             .take(wire::MAX_CONFIGS)
             .filter_map(|(mount, below)| ConfigFile::open(mount, below))
             .collect();
@@ -143,7 +143,7 @@ impl Drop for ConfigWriter {
 
 /// Returns the remark about the configurations beyond the bound.
 pub(super) fn beyond_bound(names: &[ScanResult]) -> Option<(Promise, String)> {
-    let all: usize = names.iter().map(|names| names.judged_configs.len()).sum();
+    let all: usize = names.iter().map(|names| names.configs.len()).sum();
     let most = wire::MAX_CONFIGS;
     let remark = format!("and git can change the configuration of {most} of {all} repositories");
     (all > most).then_some((Promise::ProtectedNames, remark))

@@ -40,7 +40,7 @@ use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
 use crate::plan::Plan;
-use crate::policy::{DEFAULT_PATH, MountPlacement, Network, UnixSockets};
+use crate::policy::{DEFAULT_PATH, GitConfig, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
 use crate::promise::Promise;
 use crate::sandbox::Sandbox;
@@ -492,7 +492,9 @@ impl Prepared {
             }
             None => self.own_root(plan, &mounts, &names, (&programs.0, &programs.1))?,
         });
-        if let Some(reports) = &mut self.reports {
+        if let Some(reports) = &mut self.reports
+            && policy.git_config() == GitConfig::Judged
+        {
             self.configs = ConfigWriter::start(&mounts, &names, reports)?;
             self.notes
                 .annotations
