@@ -16,7 +16,7 @@ use clap_complete::engine::{
     self, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Shells, Zsh};
-use sandbox_config::{Project, WithoutFile, schema};
+use sandbox_config::{Project, WithoutDirectories, schema};
 
 use crate::ambient::Ambient;
 use crate::cli::{Cli, Global};
@@ -360,7 +360,7 @@ fn runs(global: &Global, ambient: &Ambient, typed: &OsStr) -> Option<Vec<Complet
 /// Returns the project that the typed words name.
 fn project() -> Option<Project> {
     let (global, ambient) = typed_globals()?;
-    setup::project_silently(&global, &ambient, WithoutFile::DefaultZones).ok()
+    setup::project_silently(&global, &ambient, WithoutDirectories::DefaultZones).ok()
 }
 
 /// Returns the options of the typed line that say where the project is.

@@ -88,7 +88,7 @@ pub use loading::location::project_dir;
 pub use loading::reserved_paths::ReservedPath;
 pub use loading::sources::{
     ConfigChoice, RepositoryCheck, SchemaCheck, SchemaMistake, Sources, TrustedSettings,
-    WithoutFile,
+    WithoutDirectories,
 };
 pub use loading::trust::PrivilegedSetting;
 pub use loading::trust_rules::{TrustRule, Untrusted};

@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sandbox_config::{Mount, PROJECT_FILES, Project, WithoutFile};
+use sandbox_config::{Mount, PROJECT_FILES, Project, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -30,7 +30,7 @@ pub(crate) fn run(
     args: &CleanArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     let Some(root) = project.ephemeral_root() else {
         print_result(
             global,

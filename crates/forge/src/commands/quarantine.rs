@@ -22,7 +22,7 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
-use sandbox_config::{Project, WithoutFile};
+use sandbox_config::{Project, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -45,7 +45,7 @@ pub(crate) fn run(
     args: &QuarantineArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::RootAtStart)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?;
     let listing = QuarantineListing::of(&project)?;
     if listing.truncated {
         stderr::print(format_args!(

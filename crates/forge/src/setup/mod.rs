@@ -24,7 +24,7 @@ use forge_tools::{
 use os_sandbox::{Directories, NamedHosts, Network, Plan, Policy, Requirement, Support};
 use sandbox_config::{
     ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PresetRights, PrivilegedSetting, Project,
-    Sources, TrustedSettings, WithoutFile, Worker, load,
+    Sources, TrustedSettings, WithoutDirectories, Worker, load,
 };
 use sandbox_names::hex;
 use sandbox_network::Host;
@@ -137,13 +137,13 @@ pub(crate) fn project(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
 ) -> Result<Project, CliError> {
     project_with_presets(
         global,
         ambient,
         start,
-        without_file,
+        without_directories,
         &PresetRights::default(),
     )
 }
@@ -153,15 +153,15 @@ pub(crate) fn project_with_presets(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
     presets: &PresetRights,
 ) -> Result<Project, CliError> {
-    let load = |start| silently(global, ambient, start, without_file, presets);
+    let load = |start| silently(global, ambient, start, without_directories, presets);
     let project = match load(start.clone()) {
         Err(failure)
             if is_untrusted(&failure) && ambient.reason_not_to_ask(global.no_input).is_none() =>
         {
-            if !trust::ask_now(global, ambient, start.clone(), without_file)? {
+            if !trust::ask_now(global, ambient, start.clone(), without_directories)? {
                 return Err(failure);
             }
             load(start)?
@@ -203,10 +203,10 @@ fn trust_empty_directories(project: &Project, ambient: &Ambient) -> Result<(), C
 pub(crate) fn project_silently(
     global: &Global,
     ambient: &Ambient,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
 ) -> Result<Project, CliError> {
     let no_presets = PresetRights::default();
-    silently(global, ambient, None, without_file, &no_presets)
+    silently(global, ambient, None, without_directories, &no_presets)
 }
 
 /// Loads the project without the restrictions of the user's file; `None` without such a file. For
@@ -220,7 +220,13 @@ pub(crate) fn project_alone(
         return Ok(None);
     }
     let trust = trust(global, ambient)?;
-    let mut sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
+    let mut sources = sources(
+        global,
+        ambient,
+        None,
+        WithoutDirectories::DefaultZones,
+        trust,
+    )?;
     sources.user_file = None;
     sources.presets = presets;
     Ok(Some(load(&sources)?))
@@ -228,7 +234,7 @@ pub(crate) fn project_alone(
 
 /// Describes the tools of a directory without a project file, for those who expect its files there.
 pub(crate) fn describe_missing_project(global: &Global, ambient: &Ambient) -> Option<String> {
-    let project = project_silently(global, ambient, WithoutFile::DefaultZones).ok()?;
+    let project = project_silently(global, ambient, WithoutDirectories::DefaultZones).ok()?;
     project.file().is_none().then(|| {
         "this directory has no project file: tools see two empty directories below .sandbox, and \
          not its files; `forge init` writes one"
@@ -239,7 +245,13 @@ pub(crate) fn describe_missing_project(global: &Global, ambient: &Ambient) -> Op
 /// Returns the directory of the project, even if it cannot be loaded.
 pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
     let trust = TrustedSettings::Store(BTreeSet::new());
-    let sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
+    let sources = sources(
+        global,
+        ambient,
+        None,
+        WithoutDirectories::DefaultZones,
+        trust,
+    )?;
     Ok(sandbox_config::project_dir(&sources)?)
 }
 
@@ -256,11 +268,11 @@ pub(crate) fn silently(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
     presets: &PresetRights,
 ) -> Result<Project, CliError> {
     let trust = trust(global, ambient)?;
-    let mut sources = sources(global, ambient, start, without_file, trust)?;
+    let mut sources = sources(global, ambient, start, without_directories, trust)?;
     sources.presets = presets.clone();
     Ok(load(&sources)?)
 }
@@ -270,14 +282,14 @@ pub(crate) fn project_trusting(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
     trust: TrustedSettings,
 ) -> Result<Project, CliError> {
     Ok(load(&sources(
         global,
         ambient,
         start,
-        without_file,
+        without_directories,
         trust,
     )?)?)
 }
@@ -286,7 +298,7 @@ fn sources(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
     trust: TrustedSettings,
 ) -> Result<Sources, CliError> {
     let mut overrides = Vec::new();
@@ -324,7 +336,7 @@ fn sources(
     sources.home = ambient.home.clone();
     sources.user_file = ambient.user_file.clone();
     sources.personal_rules = ambient.personal_rules();
-    sources.without_file = without_file;
+    sources.without_directories = without_directories;
     sources.trust = trust;
     let of_git = forge_git::tools::NAMES.map(str::to_owned);
     sources.known_tools = Some([forge_tools::tools::names(), of_git.to_vec()].concat());

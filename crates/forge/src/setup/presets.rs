@@ -15,7 +15,7 @@ use os_sandbox::{Backend, Contact, ContactOutcome, Plan, Policy};
 use rustix::system::uname;
 use sandbox_config::{
     ExtraDirs, FoundRegistry, HostGroup, PresetChoice, PresetLibrary, PresetRights, PresetSet,
-    PresetState, Project, SeenName, StateMode, WithoutFile,
+    PresetState, Project, SeenName, StateMode, WithoutDirectories,
 };
 use sandbox_names::hex;
 use sandbox_network::Host;
@@ -100,15 +100,16 @@ pub(crate) fn load_project(
     args: &ExecArgs,
     ambient: &Ambient,
 ) -> Result<(Project, Option<ActivePresets>), CliError> {
-    let without_file = WithoutFile::RootAtStart;
+    let without_directories = WithoutDirectories::WholeDirectory;
     if !args.rights.presets.is_empty() {
         let set = library(ambient).compose(&args.rights.presets)?;
         let active = activate(global, args, ambient, set, PresetsNamedBy::CommandLine)?;
         let rights = active.rights();
-        let project = setup::project_with_presets(global, ambient, None, without_file, rights)?;
+        let project =
+            setup::project_with_presets(global, ambient, None, without_directories, rights)?;
         return Ok((project, Some(active)));
     }
-    let project = setup::project(global, ambient, None, without_file)?;
+    let project = setup::project(global, ambient, None, without_directories)?;
     let unused = match (args.no_os_sandbox, &args.worker) {
         (true, _) => Some("--no-os-sandbox"),
         (_, Some(_)) => Some("--worker"),
@@ -129,7 +130,7 @@ pub(crate) fn load_project(
     // The set that the person has agreed to, and not the files as they are by now.
     let set = set.clone();
     let active = activate(global, args, ambient, set, PresetsNamedBy::Project)?;
-    let project = setup::silently(global, ambient, None, without_file, active.rights())?;
+    let project = setup::silently(global, ambient, None, without_directories, active.rights())?;
     Ok((project, Some(active)))
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{
-    Diagnostic, DiagnosticCode, Diagnostics, Grant, Project, WithoutFile, Worker,
+    Diagnostic, DiagnosticCode, Diagnostics, Grant, Project, WithoutDirectories, Worker,
 };
 
 use crate::ambient::Ambient;
@@ -34,7 +34,7 @@ pub(crate) fn run_target(
         TargetSpec::Project(dir) => Some(dir.clone()),
         TargetSpec::File(file) => file.parent().map(Path::to_path_buf),
     };
-    let project = setup::project(global, ambient, start, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, start, WithoutDirectories::DefaultZones)?;
     let worker = match &subject {
         TargetSpec::File(file) => {
             let file = base(global).join(file);

@@ -17,9 +17,9 @@ use crate::syntax::fields::Reports;
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
-/// use sandbox_config::{load, ReservedPath, Sources, WithoutFile};
+/// use sandbox_config::{load, ReservedPath, Sources, WithoutDirectories};
 /// let mut sources = Sources::new(dir.path());
-/// sources.without_file = WithoutFile::RootAtStart;
+/// sources.without_directories = WithoutDirectories::WholeDirectory;
 /// assert!(load(&sources).is_ok());
 /// let state = dir.path().join("state");
 /// sources.out_of_reach = vec![ReservedPath::new(state, "the state directory", "FORGE_STATE_DIR")];

@@ -40,7 +40,7 @@ pub struct Sources {
     /// The user's trust decisions.
     pub trust: TrustedSettings,
     /// The default without a project file.
-    pub without_file: WithoutFile,
+    pub without_directories: WithoutDirectories,
     /// The tools that exist. Given: unknown names in the config are mistakes.
     pub known_tools: Option<Vec<String>>,
     /// The validator of JSON Schemas. If given: an invalid schema of a worker is a mistake.
@@ -70,7 +70,7 @@ impl Sources {
             user_file: None,
             personal_rules: None,
             trust: TrustedSettings::Store(BTreeSet::new()),
-            without_file: WithoutFile::DefaultZones,
+            without_directories: WithoutDirectories::DefaultZones,
             known_tools: None,
             schema_check: None,
             repository_check: None,
@@ -125,22 +125,23 @@ pub enum TrustedSettings {
     Store(BTreeSet<String>),
 }
 
-/// The default without a project file (decisions 17).
+/// The directories of a project that names none: without a file, or with one that has no `root`,
+/// `zones`, `mounts` or `paths` (decisions 17). `program.yaml` gives none then.
 ///
 /// ```
-/// use sandbox_config::{load, Sources, WithoutFile};
+/// use sandbox_config::{load, Sources, WithoutDirectories};
 /// # let dir = tempfile::tempdir().unwrap();
 /// let mut sources = Sources::new(dir.path());
-/// sources.without_file = WithoutFile::RootAtStart;
+/// sources.without_directories = WithoutDirectories::WholeDirectory;
 /// let project = load(&sources).unwrap();
 /// assert_eq!(project.ceiling().mounts().next().unwrap().target(), "/");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutFile {
+pub enum WithoutDirectories {
     /// `cache` and `workspace` under `.sandbox`: `run`, `tools`, `mcp`.
     DefaultZones,
-    /// The start directory, read-write, as a root project: `exec`.
-    RootAtStart,
+    /// The project's directory, read-write, as a root project: `exec`.
+    WholeDirectory,
 }
 
 /// Takes the address of a repository apart: the one spelling of it, or why it is none.

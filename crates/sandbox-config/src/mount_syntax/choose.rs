@@ -7,7 +7,7 @@ use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::{Mode, Mount};
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
-use crate::loading::sources::WithoutFile;
+use crate::loading::sources::WithoutDirectories;
 use crate::mount_syntax::zones::Placing;
 use crate::mount_syntax::{mounts, path_lists, paths, root, zones};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -20,29 +20,36 @@ enum DefaultFrontEnd {
     DefaultZones,
     /// Seed 001: a program without a sandbox has no files.
     Nothing,
-    /// `exec` without a project file (decisions 17).
+    /// Commands that a person types (decisions 17).
     WholeDirectory,
 }
 
 impl DefaultFrontEnd {
-    fn for_project(context: &LoadContext<'_>, found: &ProjectLocation) -> DefaultFrontEnd {
+    fn for_project(
+        context: &LoadContext<'_>,
+        found: &ProjectLocation,
+        has_runs: bool,
+    ) -> DefaultFrontEnd {
         let stem = found.file.as_deref().and_then(Path::file_stem);
-        match (stem, context.sources.without_file) {
+        match (stem, context.sources.without_directories) {
             (Some(stem), _) if stem == "program" => DefaultFrontEnd::Nothing,
-            (Some(_), _) | (None, WithoutFile::DefaultZones) => DefaultFrontEnd::DefaultZones,
-            (None, WithoutFile::RootAtStart) => DefaultFrontEnd::WholeDirectory,
+            (_, WithoutDirectories::DefaultZones) => DefaultFrontEnd::DefaultZones,
+            _ if has_runs => DefaultFrontEnd::DefaultZones,
+            (_, WithoutDirectories::WholeDirectory) => DefaultFrontEnd::WholeDirectory,
         }
     }
 }
 
-/// Reads the front-end of `sandbox`, if it has one.
+/// Reads the front-end of `sandbox`, if it has one. `has_runs`: the project has directories for runs
+/// or knowledge, which its whole directory could not contain.
 pub(crate) fn mount_table(
     context: &mut LoadContext<'_>,
     section: Option<&MappingFields<'_>>,
     found: &ProjectLocation,
+    has_runs: bool,
 ) -> (FrontEnd, Vec<Mount>) {
     refuse_credentials(context);
-    let unspoken = DefaultFrontEnd::for_project(context, found);
+    let unspoken = DefaultFrontEnd::for_project(context, found, has_runs);
     let spoken = section.map(spoken).unwrap_or_default();
     let (Some(section), Some((front, first))) = (section, spoken.first()) else {
         return match unspoken {
@@ -64,7 +71,8 @@ pub(crate) fn mount_table(
     }
     // All of them are read, so that all mistakes are told; only one comes back.
     // A root that is missing beside another front-end is not the mistake.
-    let whole = matches!(unspoken, DefaultFrontEnd::WholeDirectory) || spoken.len() > 1;
+    let of_exec = matches!(unspoken, DefaultFrontEnd::WholeDirectory) && found.file.is_none();
+    let whole = of_exec || spoken.len() > 1;
     let mut tables: Vec<Vec<Mount>> = spoken
         .iter()
         .map(|(front, _)| lower(context, *front, section, found, whole))

@@ -292,7 +292,8 @@ fn sandbox(
     ceiling.protect = without(DEFAULT_PROTECT, &[]);
     ceiling.hide = without(DEFAULT_HIDE, &[]);
     let section = top.section(&mut context.reports, "sandbox", &keys::SANDBOX);
-    let (front, mut mounts) = mount_table(context, section.as_ref(), found);
+    let of_runs = run_storage::names_directories(top);
+    let (front, mut mounts) = mount_table(context, section.as_ref(), found, of_runs);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
     // Before the settings that apply to every mount.

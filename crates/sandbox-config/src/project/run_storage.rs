@@ -165,6 +165,13 @@ fn redact(context: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String>
     list
 }
 
+/// Returns `true` if a project names a directory for runs or knowledge.
+pub(crate) fn names_directories(top: &MappingFields<'_>) -> bool {
+    let of_log = top.get("log").and_then(|entry| entry.node.entry("dir"));
+    let own = top.get("runs_dir").or(top.get("knowledge_base"));
+    own.or(of_log).is_some()
+}
+
 /// `runs_dir`, or `log.dir`: of two, the value of the stronger layer.
 fn runs_dir(
     context: &mut LoadContext<'_>,

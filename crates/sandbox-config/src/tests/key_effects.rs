@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
 use crate::keys::{PROJECT, WORKER};
-use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutFile};
+use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutDirectories};
 use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::tests::sample_projects::good;
@@ -191,7 +191,7 @@ fn loaded(kind: ConfigFileKind, document: &Value) -> Result<String, String> {
         let of_root = |key| document["sandbox"].get(key).is_some();
         if ["restrict", "paths", "mounts"].into_iter().any(of_root) {
             sources.choice = ConfigChoice::None;
-            sources.without_file = WithoutFile::RootAtStart;
+            sources.without_directories = WithoutDirectories::WholeDirectory;
         }
     }
     let project = load(&sources).map_err(|mistakes| mistakes.to_string())?;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::keys::{PROJECT, USER, WORKER};
-use crate::loading::sources::{Sources, TrustedSettings, WithoutFile};
+use crate::loading::sources::{Sources, TrustedSettings, WithoutDirectories};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{Layer, SourceText};
 use crate::syntax::yaml;
@@ -138,7 +138,7 @@ fn found(project: Option<&[u8]>, worker: Option<&[u8]>) -> Vec<Diagnostic> {
     let dir = tempfile::tempdir().unwrap();
     let sources = Sources {
         trust: TrustedSettings::Given,
-        without_file: WithoutFile::RootAtStart,
+        without_directories: WithoutDirectories::WholeDirectory,
         ..Sources::new(dir.path())
     };
     if let Some(text) = project {

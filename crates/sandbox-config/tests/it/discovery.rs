@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sandbox_config::{ConfigChoice, Mode, Sources, WithoutFile, load};
+use sandbox_config::{ConfigChoice, Mode, Sources, WithoutDirectories, load};
 
 use crate::support::{CONFIG, Scratch, codes};
 
@@ -227,7 +227,7 @@ fn without_a_file() {
     assert_eq!(names, ["cache", "workspace"]);
 
     let mut sources = scratch.sources();
-    sources.without_file = WithoutFile::RootAtStart;
+    sources.without_directories = WithoutDirectories::WholeDirectory;
     let project = load(&sources).unwrap();
     let root = project.ceiling().mount("/").unwrap();
     assert_eq!((root.target(), root.mode()), ("/", Mode::ReadWrite));

@@ -1,6 +1,6 @@
 //! Forge's own directories are in no mount, and no mount lies in one, however either is written.
 
-use sandbox_config::{ReservedPath, WithoutFile, load};
+use sandbox_config::{ReservedPath, WithoutDirectories, load};
 
 use crate::support::Scratch;
 
@@ -103,10 +103,10 @@ fn no_mount_holds_what_is_forges_own_or_lies_in_it() {
 fn a_directory_without_a_project_file_is_no_exception() {
     let scratch = Scratch::new();
     let mut sources = scratch.sources();
-    sources.without_file = WithoutFile::RootAtStart;
+    sources.without_directories = WithoutDirectories::WholeDirectory;
     sources.out_of_reach = vec![ReservedPath::new(scratch.path().join("s"), "state", "VAR")];
     assert!(load(&sources).is_err());
-    sources.without_file = WithoutFile::DefaultZones;
+    sources.without_directories = WithoutDirectories::DefaultZones;
     assert!(load(&sources).is_ok());
 }
 

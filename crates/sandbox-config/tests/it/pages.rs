@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox_config::{Sources, TrustedSettings, WithoutFile, load, schema};
+use sandbox_config::{Sources, TrustedSettings, WithoutDirectories, load, schema};
 
 use crate::support::{CONFIG, Scratch, repository};
 
@@ -99,20 +99,26 @@ fn problem(block: &str) -> Option<String> {
             sources.user_file = Some(scratch.path().join("user.yaml"));
             return load(&sources).err().map(|mistakes| mistakes.to_string());
         }
-        return mistakes(&Scratch::with_config(block), WithoutFile::DefaultZones);
+        return mistakes(
+            &Scratch::with_config(block),
+            WithoutDirectories::DefaultZones,
+        );
     };
     let worker = "workers/w.worker";
     let file = &block[start..];
     let among_zones = Scratch::new().file(CONFIG, PROJECT).file(worker, file);
-    mistakes(&among_zones, WithoutFile::DefaultZones)?;
+    mistakes(&among_zones, WithoutDirectories::DefaultZones)?;
     // Some keys are for root projects.
-    mistakes(&Scratch::new().file(worker, file), WithoutFile::RootAtStart)
+    mistakes(
+        &Scratch::new().file(worker, file),
+        WithoutDirectories::WholeDirectory,
+    )
 }
 
-fn mistakes(scratch: &Scratch, without_file: WithoutFile) -> Option<String> {
+fn mistakes(scratch: &Scratch, without_directories: WithoutDirectories) -> Option<String> {
     let sources = Sources {
         trust: TrustedSettings::Given,
-        without_file,
+        without_directories,
         home: Some(scratch.path()),
         ..scratch.sources()
     };

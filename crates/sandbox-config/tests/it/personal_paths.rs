@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use os_sandbox::Access;
-use sandbox_config::{ExtraDirs, PersonalRules, Project, ReservedPath, Sources, WithoutFile, load};
+use sandbox_config::{
+    ExtraDirs, PersonalRules, Project, ReservedPath, Sources, WithoutDirectories, load,
+};
 
 /// A project, a home directory and the person's rules.
 struct Setting {
@@ -29,7 +31,7 @@ impl Setting {
         let lines = lines.replace('@', &self.at("").display().to_string());
         std::fs::write(file, lines).unwrap();
         let mut sources = Sources::new(project);
-        sources.without_file = WithoutFile::RootAtStart;
+        sources.without_directories = WithoutDirectories::WholeDirectory;
         sources.home = Some(self.at("home"));
         sources.personal_rules = Some(self.at("rules"));
         sources.out_of_reach = vec![ReservedPath::new(self.at("state"), "the state", "X")];

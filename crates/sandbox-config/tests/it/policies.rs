@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use os_sandbox::{Access, Network};
 use proptest::prelude::*;
-use sandbox_config::{Declaration, Mode, Project, WithoutFile, ZoneDeclaration, load};
+use sandbox_config::{Declaration, Mode, Project, WithoutDirectories, ZoneDeclaration, load};
 
 use crate::support::Scratch;
 
@@ -37,7 +37,7 @@ fn mounts_guards_and_limits_arrive() {
 fn the_root_form_shows_the_directory_and_guards_forges_own_files() {
     let scratch = Scratch::new();
     let mut sources = scratch.sources();
-    sources.without_file = WithoutFile::RootAtStart;
+    sources.without_directories = WithoutDirectories::WholeDirectory;
     let policy = load(&sources).unwrap().ceiling().policy().unwrap();
     assert_eq!(policy.mounts()[0].inside(), "/work");
     let host = |path: &str| scratch.path().join(path);

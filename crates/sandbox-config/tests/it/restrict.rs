@@ -1,7 +1,7 @@
 //! Seed 001's table: a worker of a root project narrows to a subtree, to reading, or both.
 
 use sandbox_config::{
-    ConfigChoice, Declaration, Escalation, Grant, Mode, Project, Restrict, WithoutFile, load,
+    ConfigChoice, Declaration, Escalation, Grant, Mode, Project, Restrict, WithoutDirectories, load,
 };
 
 use crate::support::Scratch;
@@ -22,7 +22,7 @@ fn project() -> (Scratch, Project) {
 fn load_root(scratch: &Scratch) -> Project {
     let mut sources = scratch.sources();
     sources.choice = ConfigChoice::None;
-    sources.without_file = WithoutFile::RootAtStart;
+    sources.without_directories = WithoutDirectories::WholeDirectory;
     load(&sources).unwrap()
 }
 

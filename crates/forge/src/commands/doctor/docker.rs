@@ -4,7 +4,7 @@
 use std::io::Write as _;
 
 use forge_runtime::NodeContainers;
-use sandbox_config::{Project, WithoutFile};
+use sandbox_config::{Project, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -18,7 +18,7 @@ use crate::setup::engine;
 type ContainerTrial = Result<NodeContainers, (String, Option<String>)>;
 
 pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::RootAtStart)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?;
     let tried = try_containers(&project, ambient)?;
     let text = match global.json {
         true => as_json(&project, &tried).to_string(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use forge_git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
-use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutFile};
+use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutDirectories};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -50,7 +50,7 @@ impl GitCheck {
 }
 
 pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     let checks = checks(&project, ambient)?;
     let failed = checks
         .iter()

@@ -13,7 +13,7 @@ use os_sandbox::{
     Backend, Directories, Entry, Expected, MechanismReport, Observation, Plan, Policy,
     PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
 };
-use sandbox_config::WithoutFile;
+use sandbox_config::WithoutDirectories;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -99,7 +99,7 @@ fn default_policy() -> Result<Policy, CliError> {
 
 /// The policy that `forge exec` would use here: the project's, or this directory's.
 fn policy_here(global: &Global, ambient: &Ambient) -> Result<Policy, CliError> {
-    setup::project(global, ambient, None, WithoutFile::RootAtStart)?
+    setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?
         .ceiling()
         .policy()
         .map_err(|error| CliError::new(ExitKind::Negative, "mount.unavailable", error.to_string()))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forge_runtime::{
     Message, Model as _, ModelError, ModelEvent, ModelRequest, StopReason, ToolDescription,
 };
-use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutFile};
+use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -54,7 +54,7 @@ pub(super) fn run(
     ambient: &Ambient,
     named: Option<&str>,
 ) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     let own = || {
         let entry = project.worker(project.entry()).ok();
         entry.and_then(|entry| entry.model().map(str::to_owned))

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 
 use sandbox_config::{
-    ConfigOrigin, Diagnostic, PersonalRules, Project, TrustedSettings, WithoutFile,
+    ConfigOrigin, Diagnostic, PersonalRules, Project, TrustedSettings, WithoutDirectories,
 };
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ impl RulesFile {
             global,
             ambient,
             None,
-            WithoutFile::DefaultZones,
+            WithoutDirectories::DefaultZones,
             TrustedSettings::Given,
         )?;
         let rules = PersonalRules::parse(&self.path().to_string_lossy(), new)?;
@@ -295,7 +295,13 @@ fn at_home(rule: &str, ambient: &Ambient) -> String {
 /// Loads the project as `forge exec` does.
 fn exec_project(global: &Global, ambient: &Ambient) -> Result<Project, CliError> {
     let trust = TrustedSettings::Given;
-    setup::project_trusting(global, ambient, None, WithoutFile::RootAtStart, trust)
+    setup::project_trusting(
+        global,
+        ambient,
+        None,
+        WithoutDirectories::WholeDirectory,
+        trust,
+    )
 }
 
 /// Returns the rules with these numbers, separated by spaces or commas.

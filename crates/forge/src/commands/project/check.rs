@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use os_sandbox::Survey;
 use sandbox_config::{
-    Diagnostic, Diagnostics, Grant, Project, Review, TrustedSettings, WithoutFile,
+    Diagnostic, Diagnostics, Grant, Project, Review, TrustedSettings, WithoutDirectories,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let format = format(global, args)?;
-    let loaded = setup::project_silently(global, ambient, WithoutFile::DefaultZones);
+    let loaded = setup::project_silently(global, ambient, WithoutDirectories::DefaultZones);
     let project = match loaded {
         Ok(project) => project,
         // A person who decides about trust wants to see the settings.
@@ -75,9 +75,14 @@ pub(crate) fn run(
 
 /// Shows the grants of an untrusted project as they would be after an agreement.
 fn show_untrusted(global: &Global, ambient: &Ambient) -> Result<(), CliError> {
-    let (start, without_file) = (None, WithoutFile::DefaultZones);
-    let project =
-        setup::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?;
+    let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
+    let project = setup::project_trusting(
+        global,
+        ambient,
+        start,
+        without_directories,
+        TrustedSettings::Given,
+    )?;
     let review = project.review();
     let layout = ambient.layout();
     let text = as_text(&project, &review, review.findings(), global, layout);

@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use sandbox_config::{ConfigOrigin, EffectiveSettings, Project, TrustedSettings, WithoutFile};
+use sandbox_config::{
+    ConfigOrigin, EffectiveSettings, Project, TrustedSettings, WithoutDirectories,
+};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -18,14 +20,20 @@ pub(crate) fn run(
     args: &ConfigArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let loaded = setup::project(global, ambient, None, WithoutFile::DefaultZones);
+    let loaded = setup::project(global, ambient, None, WithoutDirectories::DefaultZones);
     let shown = ConfigAction::Show { origin: false };
     let action = args.action.as_ref().unwrap_or(&shown);
     let project = match (loaded, action) {
         // Why: the list of files gives no access, and helps a person decide whether to trust them.
         (Err(failure), ConfigAction::Path) if setup::is_untrusted(&failure) => {
-            let (start, without_file) = (None, WithoutFile::DefaultZones);
-            setup::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?
+            let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
+            setup::project_trusting(
+                global,
+                ambient,
+                start,
+                without_directories,
+                TrustedSettings::Given,
+            )?
         }
         (loaded, _) => loaded?,
     };

@@ -13,7 +13,7 @@ use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Spec, 
 use os_sandbox::{Plan, Requirement};
 use sandbox_config::{
     AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, PresetRights, Project, Verdict,
-    WithoutFile, Worker,
+    WithoutDirectories, Worker,
 };
 use serde_json::{Value, json};
 
@@ -81,12 +81,12 @@ fn explain_typed(
     args: &ExplainArgs,
     ambient: &Ambient,
 ) -> Result<Explanation, CliError> {
-    let without_file = WithoutFile::RootAtStart;
+    let without_directories = WithoutDirectories::WholeDirectory;
     let project = setup::silently(
         global,
         ambient,
         None,
-        without_file,
+        without_directories,
         &PresetRights::default(),
     )?;
     let subject = subject(global, &project, None, args)?;
@@ -136,8 +136,8 @@ struct Situation {
 
 impl Situation {
     fn of(global: &Global, args: &ExplainArgs, ambient: &Ambient) -> Result<Situation, CliError> {
-        let without_file = WithoutFile::DefaultZones;
-        let project = setup::project(global, ambient, None, without_file)?;
+        let without_directories = WithoutDirectories::DefaultZones;
+        let project = setup::project(global, ambient, None, without_directories)?;
         let read_only = |chain: GrantChain| match args.rights.read_only {
             true => chain.read_only("--read-only"),
             false => chain,
@@ -155,7 +155,7 @@ impl Situation {
             }
         }
         let presets = presets::rights_to_explain(&project, &args.rights, ambient)?;
-        let project = setup::silently(global, ambient, None, without_file, &presets)?;
+        let project = setup::silently(global, ambient, None, without_directories, &presets)?;
         Ok(Situation {
             chain: read_only(GrantChain::from_project(&project)),
             last: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forge_runtime::{CALL_WORKER, Session};
 use forge_tools::{CallRequest, CallResult, Caller, FailureCode, NoRecord, Recorder, Toolbox};
-use sandbox_config::{Grant, Mount, Project, WithoutFile, Worker};
+use sandbox_config::{Grant, Mount, Project, WithoutDirectories, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -50,7 +50,7 @@ pub(crate) fn run(
 }
 
 fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     // No file is changed there: the worker's mounts are opened only to list its tools.
     let stand_in = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
@@ -90,7 +90,7 @@ fn call(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let arguments = arguments(request)?;
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     let holder = ToolOwner::find(&project, request.worker)?;
     let models = holder.models(request, &arguments, ambient)?;
     let absent = absent_dirs(&project);

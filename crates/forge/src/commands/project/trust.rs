@@ -4,7 +4,7 @@ use std::io::{BufRead as _, Write};
 use std::path::PathBuf;
 
 use sandbox_config::{
-    PresetSet, PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutFile,
+    PresetSet, PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutDirectories,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(
         global,
         ambient,
         None,
-        WithoutFile::DefaultZones,
+        WithoutDirectories::DefaultZones,
         TrustedSettings::Given,
     )?;
     let keys = widening(&project)?;
@@ -94,10 +94,15 @@ pub(crate) fn ask_now(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
-    without_file: WithoutFile,
+    without_directories: WithoutDirectories,
 ) -> Result<bool, CliError> {
-    let project =
-        setup::project_trusting(global, ambient, start, without_file, TrustedSettings::Given)?;
+    let project = setup::project_trusting(
+        global,
+        ambient,
+        start,
+        without_directories,
+        TrustedSettings::Given,
+    )?;
     let Some(state) = &ambient.state else {
         return Ok(false);
     };

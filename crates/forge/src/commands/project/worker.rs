@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{DelegationNode, Grant, Project, WithoutFile, Worker};
+use sandbox_config::{DelegationNode, Grant, Project, WithoutDirectories, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -20,7 +20,7 @@ pub(crate) fn run(
     args: &WorkerArgs,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     let (object, text) = match args.action.as_ref().unwrap_or(&WorkerAction::List) {
         WorkerAction::List => list(&project, ambient.layout())?,
         WorkerAction::Show { name, tree } => show(&project, name, *tree, global, ambient.layout())?,

@@ -15,7 +15,7 @@ use forge_runtime::transcript::{
 use forge_runtime::{AttackAttempts, RunReport};
 use forge_tools::audit::Integrity;
 use forge_tools::{Redactor, escape_controls};
-use sandbox_config::{Grant, WithoutFile};
+use sandbox_config::{Grant, WithoutDirectories};
 use serde_json::Value;
 
 use super::event_output::EventOutput;
@@ -260,7 +260,7 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
         });
     }
     let dir = setup::project_dir(global, ambient)?;
-    let project = setup::project_silently(global, ambient, WithoutFile::DefaultZones).ok();
+    let project = setup::project_silently(global, ambient, WithoutDirectories::DefaultZones).ok();
     let own = project.as_ref().and_then(|project| project.runs_dir());
     let state = ambient.state.as_ref().map(|state| state.join("runs"));
     let mut runs = StoredRuns::default();

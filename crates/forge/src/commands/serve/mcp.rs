@@ -10,7 +10,7 @@ use std::time::Duration;
 use forge_mcp::{McpError, ServerInfo, Service, ServiceHandle, serve_beside, serve_http};
 use forge_runtime::Isolation;
 use forge_tools::{Approver, AuditLog, BlockingHandoff, Caller, HostApprover, Recorder, Toolbox};
-use sandbox_config::{Project, WithoutFile};
+use sandbox_config::{Project, WithoutDirectories};
 
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global, McpArgs};
@@ -183,7 +183,12 @@ impl<'a> McpServer<'a> {
         seen: &mut FileSnapshot,
     ) -> Result<Toolbox, CliError> {
         *seen = places.snapshot();
-        let project = setup::project(self.global, self.ambient, None, WithoutFile::DefaultZones)?;
+        let project = setup::project(
+            self.global,
+            self.ambient,
+            None,
+            WithoutDirectories::DefaultZones,
+        )?;
         places.worker_dirs = project.worker_dirs().to_vec();
         places.snapshot_workers(seen);
         let (worker, grant) = setup::tool_owner(&project, self.args.worker.as_deref())?;

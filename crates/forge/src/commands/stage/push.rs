@@ -12,7 +12,7 @@ use forge_git::{
     PushPreview, PushReport, RepoPath, StagedCommit, StagedFile,
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly};
-use sandbox_config::{Project, WithoutFile};
+use sandbox_config::{Project, WithoutDirectories};
 use serde_json::json;
 
 use super::format::{age, size};
@@ -47,7 +47,7 @@ pub(super) fn push(
     }
     let list = all(staging)?;
     let commit = find_commit(&list, args.id.as_deref())?;
-    let project = setup::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
     let unseen = repositories::secrets_of(&project, ambient);
     let mut kept = log(
         project.dir(),

@@ -663,3 +663,46 @@ fn what_cannot_be_recorded_is_not_run_and_secrets_are_not_recorded() {
     let log = world.audit();
     assert!(log.contains("\"exec\"") && !log.contains(secret), "{log}");
 }
+
+/// A file that says nothing of directories changes what it names, not what commands see.
+#[test]
+fn a_project_file_without_directories_leaves_the_whole_project() {
+    let world = World::new(&[
+        ("inside.txt", "inside"),
+        ("workers/w.worker", "---\n---\nGo.\n"),
+    ]);
+    for text in [
+        "",
+        "name: x\n",
+        "git: { mode: commit }\n",
+        "sandbox: { show: [\".env*\"] }\n",
+        "sandbox: { unprotect: [.vscode] }\n",
+        "network: { loopback_in: [8123] }\n",
+        "limits: { processes: 100 }\n",
+    ] {
+        std::fs::write(world.project().join("forge.yaml"), text).unwrap();
+        for mechanism in mechanisms(&world) {
+            if mechanism == "landlock" && text.starts_with("network") {
+                continue;
+            }
+            let script = "cat inside.txt && echo new > new.txt";
+            let flags = [
+                "--trust",
+                "exec",
+                "--mechanism",
+                mechanism,
+                "--",
+                "sh",
+                "-c",
+                script,
+            ];
+            let ran = world.forge(&flags);
+            assert_eq!(
+                (ran.code, &*ran.stdout),
+                (0, "inside"),
+                "{text}: {}",
+                ran.stderr
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! What each front-end comes to, and what holds where it says nothing.
 
 use sandbox_config::{
-    Declaration, Operation, Sources, TrustedSettings, Verdict, WithoutFile, load,
+    Declaration, Operation, Sources, TrustedSettings, Verdict, WithoutDirectories, load,
 };
 
 use super::{scratch, table};
@@ -114,49 +114,68 @@ fn flags_meet_the_same_rules() {
 
 #[test]
 fn what_holds_without_a_word() {
-    for (file, text, without_file, expected) in [
+    use WithoutDirectories::{DefaultZones, WholeDirectory};
+    let zones = &["Zones", "/cache", "/workspace"][..];
+    for (file, text, without_directories, expected) in [
+        ("golem-forge.config.yaml", "name: x", DefaultZones, zones),
         (
             "golem-forge.config.yaml",
             "name: x",
-            WithoutFile::RootAtStart,
-            &["Zones", "/cache", "/workspace"][..],
+            WholeDirectory,
+            &["Root", "/"],
+        ),
+        ("forge.yaml", "sandbox: { hide: [x] }", DefaultZones, zones),
+        (
+            "forge.yaml",
+            "sandbox: { hide: [x] }",
+            WholeDirectory,
+            &["Root", "/"],
         ),
         (
-            "golem-forge.config.yaml",
-            "sandbox: { hide: [x] }",
-            WithoutFile::RootAtStart,
-            &["Zones", "/cache", "/workspace"],
+            "forge.yaml",
+            "git: { mode: commit }",
+            WholeDirectory,
+            &["Root", "/"],
         ),
+        (
+            "forge.yaml",
+            "sandbox: { mode: direct }",
+            WholeDirectory,
+            zones,
+        ),
+        // The whole directory could not contain them.
+        ("forge.yaml", "runs_dir: ./runs", WholeDirectory, zones),
+        ("forge.yaml", "log: { dir: ./runs }", WholeDirectory, zones),
         // Seed 001: a program without a sandbox has no files.
         (
             "program.yaml",
             "name: my-program\nmodel: anthropic:claude-haiku-4-5",
-            WithoutFile::RootAtStart,
+            WholeDirectory,
             &["Root"],
         ),
         (
             "program.yml",
             "sandbox: { default: inherit }",
-            WithoutFile::DefaultZones,
+            DefaultZones,
             &["Root"],
         ),
         (
             "program.yaml",
             "sandbox: { root: ., readonly: false }",
-            WithoutFile::DefaultZones,
+            DefaultZones,
             &["Root", "/"],
         ),
-        ("other.txt", "", WithoutFile::RootAtStart, &["Root", "/"]),
+        ("other.txt", "", WholeDirectory, &["Root", "/"]),
         (
             "other.txt",
             "",
-            WithoutFile::DefaultZones,
+            DefaultZones,
             &["Zones", "/cache", "/workspace"],
         ),
     ] {
         let scratch = Scratch::new().file(file, text);
         let mut sources = scratch.sources();
-        sources.without_file = without_file;
+        sources.without_directories = without_directories;
         let project = load(&sources).unwrap();
         let mut shown = vec![format!("{:?}", project.ceiling().front())];
         shown.extend(
@@ -179,7 +198,7 @@ fn exec_without_a_file_stays_a_root_project() {
     ] {
         let scratch = Scratch::new().dir("sub");
         let mut sources = scratch.sources();
-        sources.without_file = WithoutFile::RootAtStart;
+        sources.without_directories = WithoutDirectories::WholeDirectory;
         sources.overrides = vec![(key.into(), value.into())];
         let project = load(&sources).unwrap();
         let rows = table(&scratch, project.ceiling());

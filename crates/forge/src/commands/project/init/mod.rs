@@ -8,7 +8,7 @@ mod write;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutFile, find_project_file};
+use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -116,7 +116,7 @@ fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), CliErro
         global,
         ambient,
         start,
-        WithoutFile::DefaultZones,
+        WithoutDirectories::DefaultZones,
         TrustedSettings::Given,
     )?;
     let keys = project
@@ -211,7 +211,7 @@ fn report(
             global,
             ambient,
             start,
-            WithoutFile::DefaultZones,
+            WithoutDirectories::DefaultZones,
             &PresetRights::default(),
         )?;
         let mut text: String = written
