@@ -67,6 +67,44 @@ pub const PROTECTED_OF_GIT: usize = 14;
 /// Names of secrets, which are reported as absent.
 pub const HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
 
+/// Returns `true` for a variable that says the language, the time zone or the terminal of a person,
+/// or that a CI service runs. Every command gets it from its caller.
+///
+/// ```
+/// use sandbox_names::is_ambient_variable;
+/// assert!(is_ambient_variable("LC_ALL") && is_ambient_variable("TZ"));
+/// assert!(!is_ambient_variable("LC_TOKEN_SECRET_OF_MINE") && !is_ambient_variable("CC"));
+/// ```
+#[must_use]
+pub fn is_ambient_variable(name: &str) -> bool {
+    const CATEGORIES: [&str; 13] = [
+        "ADDRESS",
+        "ALL",
+        "COLLATE",
+        "CTYPE",
+        "IDENTIFICATION",
+        "MEASUREMENT",
+        "MESSAGES",
+        "MONETARY",
+        "NAME",
+        "NUMERIC",
+        "PAPER",
+        "TELEPHONE",
+        "TIME",
+    ];
+    let others = [
+        "CI",
+        "COLORTERM",
+        "LANG",
+        "LANGUAGE",
+        "NO_COLOR",
+        "TERM",
+        "TZ",
+    ];
+    let category = name.strip_prefix("LC_");
+    others.contains(&name) || category.is_some_and(|category| CATEGORIES.contains(&category))
+}
+
 /// Files and directories of a home directory in which programs store credentials.
 pub const CREDENTIALS: &[&str] = &[
     ".aws",

@@ -41,6 +41,10 @@ pub(crate) struct ExecArgs {
     /// NO_PROXY. It resolves their names, so private addresses behind them are not refused.
     #[arg(long)]
     pub(crate) parent_proxy: bool,
+    /// Set a variable for it: `NAME=VALUE`, or `NAME` for the value that you have. May be repeated.
+    /// Of yours it gets only `LANG`, `LC_*`, `TERM`, `COLORTERM`, `NO_COLOR`, `TZ` and `CI`.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<String>,
     /// Use this mechanism, or fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<MechanismName>,

@@ -23,6 +23,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{self, CliError};
+use crate::output::escape::escape;
 
 pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
 pub(crate) use doctor::DoctorArgs;
@@ -140,11 +141,40 @@ impl Cli {
             let hosts = serde_json::Value::from(rights.hosts.clone());
             self.global.set.push(format!("network.allow={hosts}"));
         }
+        if let ForgeCommand::Exec(exec) = &self.command {
+            for variable in &exec.variables {
+                self.global.set.push(variable_setting(variable)?);
+            }
+        }
         let settings = runner.map_or(&[][..], RunnerName::settings);
         let settings = settings.iter().map(|setting| (*setting).to_owned());
         self.global.set.extend(settings);
         Ok(())
     }
+}
+
+/// Returns the setting for a variable of a command: `NAME=VALUE`, or `NAME` for the caller's value.
+fn variable_setting(variable: &str) -> Result<String, CliError> {
+    let (name, value) = match variable.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => match std::env::var(variable) {
+            Ok(value) => (variable, value),
+            Err(problem) => {
+                return Err(CliError::usage(format!(
+                    "--env {}: {problem}",
+                    escape(variable)
+                )));
+            }
+        },
+    };
+    let first = name.bytes().next().unwrap_or(b'0');
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if first.is_ascii_digit() || !name.bytes().all(is_name) {
+        let told = format!("--env {}: `{}` is no name", escape(variable), escape(name));
+        return Err(CliError::usage(told).hint("write NAME=VALUE, or NAME alone"));
+    }
+    let value = serde_json::Value::from(value);
+    Ok(format!("shell.env.set.{name}={value}"))
 }
 
 /// Puts examples and notes before the options in the help of each command: the global options fill

@@ -3,6 +3,7 @@
 //! reach the command.
 
 use crate::error::Error;
+use sandbox_names::is_ambient_variable;
 use sandbox_names::loader_variables::is_loader_variable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -159,7 +160,7 @@ impl Environment {
         out.insert("TERM".into(), "dumb".into());
         for (name, value) in broker {
             let Some(text) = name.to_str() else { continue };
-            if (matches!(text, "LANG" | "TERM") || self.passes(text)) && out.len() < MAX_VARIABLES {
+            if (is_ambient_variable(text) || self.passes(text)) && out.len() < MAX_VARIABLES {
                 out.insert(name, value);
             }
         }

@@ -136,7 +136,7 @@ shell:
 key_table! {
     pub(crate) static ENVIRONMENT = "env", "`env` has", blank;
     keys {
-        /// Names of your own variables that commands get, in addition to `LANG` and `TERM`.
+        /// Names of your own variables that commands get, in addition to `LANG`, `LC_*`, `TERM`, `COLORTERM`, `NO_COLOR`, `TZ` and `CI`.
         pass: List(&Like(&VARIABLE)), default("[]"), trust("always"), user_limit(MeetRule::Within);
         /// Variables with fixed values.
         set: Map(KeyPattern::Like(&VARIABLE), &Text), default("{}"),

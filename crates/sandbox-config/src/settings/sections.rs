@@ -539,9 +539,6 @@ fn check_examples(
 /// The variables that forge sets itself.
 const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 
-/// Every command gets these, so naming them widens nothing.
-const PASSED_ANYWAY: [&str; 2] = ["LANG", "TERM"];
-
 fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> EnvironmentGrant {
     let words = [("call", false), ("worker", true)];
     let mut environment = EnvironmentGrant {
@@ -566,7 +563,8 @@ fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Envi
             continue;
         }
         let key = format!("shell.env.pass[{name}]");
-        let passed_anyway = PASSED_ANYWAY.contains(&name);
+        // Every command gets it, so naming it widens nothing.
+        let passed_anyway = sandbox_names::is_ambient_variable(name);
         if passed_anyway || context.agreed(&trust_rules::PASS, &key, name, &node.span) {
             environment.pass.push(name.to_owned());
         }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{PROJECT, World};
+use crate::support::{PROJECT, World, forge_program, ran};
 
 const FILE: &str = "golem-forge.config.yaml";
 
@@ -704,5 +704,49 @@ fn a_project_file_without_directories_leaves_the_whole_project() {
                 ran.stderr
             );
         }
+    }
+}
+
+/// Of the caller's variables a command gets those of the terminal and the language, and those that
+/// are named.
+#[test]
+fn variables_are_named_or_those_of_the_terminal() {
+    let world = World::new(&[]);
+    let outside = [
+        ("LC_ALL", "C.UTF-8"),
+        ("TZ", "Europe/Berlin"),
+        ("CI", "true"),
+        ("NO_COLOR", "1"),
+        ("CC", "mine"),
+        ("LC_SECRET", "secret"),
+        ("A_TOKEN", "secret"),
+    ];
+    let run = |flags: &[&str], script: &str| {
+        let all = [&["exec"], flags, &["--", "sh", "-c", script]].concat();
+        let mut forge = world.command(forge_program(), &all);
+        ran(forge.envs(outside).output().unwrap())
+    };
+    let script = "echo $LC_ALL,$TZ,$CI,$NO_COLOR,$CC,$LC_SECRET,$A_TOKEN,$X";
+    for mechanism in mechanisms(&world) {
+        for (flags, shown) in [
+            (&[][..], "C.UTF-8,Europe/Berlin,true,1,,,,\n"),
+            (&["--env", "CC"], "C.UTF-8,Europe/Berlin,true,1,mine,,,\n"),
+            (
+                &["--env=CC=a b", "--env", "X=\"1=2\"", "--env", "CI="],
+                "C.UTF-8,Europe/Berlin,,1,a b,,,\"1=2\"\n",
+            ),
+        ] {
+            let flags = [flags, &["--mechanism", mechanism]].concat();
+            let ran = run(&flags, script);
+            assert_eq!(ran.stdout, shown, "{mechanism} {flags:?}: {}", ran.stderr);
+        }
+    }
+    for (variable, told) in [
+        ("ABSENT", "--env ABSENT: environment variable not found"),
+        ("1X=2", "`1X` is no name"),
+        ("=2", "`` is no name"),
+        ("PATH=/x", "PATH"),
+    ] {
+        run(&["--env", variable], "true").code(125).says(&[told]);
     }
 }
