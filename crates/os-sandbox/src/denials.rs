@@ -6,6 +6,7 @@ use crate::access::Access;
 use crate::escape::visible;
 use crate::git_config::GitConfigChange;
 use crate::policy::{Mount, NameGuard, Network, Policy};
+use crate::quarantine::QUARANTINE;
 use crate::reports::Touched;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,15 @@ pub enum DenialReason {
     Mount,
     /// A mount that the command can neither read nor write covers the path: its name in the policy.
     Closed(String),
+    /// The path is a directory with names in it that cannot be moved or removed.
+    Holds {
+        /// The first of these names, as the policy shows it.
+        path: String,
+        /// The reasons for which they cannot, each once.
+        reasons: Vec<DenialReason>,
+    },
+    /// The path is the quarantine, or in it.
+    Quarantine,
     /// A pattern protects the path.
     Protected(String),
     /// A pattern hides the path.
@@ -170,6 +180,11 @@ impl fmt::Display for DenialReason {
             DenialReason::ReadOnly(mount) => write!(f, "{mount} is read-only"),
             DenialReason::Mount => f.write_str("it is a mount"),
             DenialReason::Closed(mount) => write!(f, "{mount} is closed"),
+            DenialReason::Holds { path, reasons } => match reasons.first() {
+                Some(reason) => write!(f, "it holds {path}: {reason}"),
+                None => write!(f, "it holds {path}"),
+            },
+            DenialReason::Quarantine => f.write_str("the quarantine"),
             DenialReason::Hidden(pattern) => write!(f, "hidden name {pattern}"),
             DenialReason::Protected(pattern) => write!(f, "protected name {pattern}"),
             DenialReason::GitConfig(why) => f.write_str(why),
@@ -199,6 +214,8 @@ pub(crate) struct RefusedPath<'a> {
     pub(crate) is_absent: bool,
     /// `true` if the name was to be changed, and not the file.
     pub(crate) is_name: bool,
+    /// The paths below mounts that a mount layer covers, as the command sees them.
+    pub(crate) guarded: &'a [PathBuf],
 }
 
 /// Returns the path as the policy shows it, and the reason for which a change is refused. `None` if
@@ -237,12 +254,43 @@ pub(crate) fn judge_path(
     if !maps_paths || !refused.is_fixed {
         return None;
     }
-    let reason = match policy.guard_of(&join_host(mount.host(), &below)) {
+    let reason = match guard_reason(policy, mount, &below) {
+        DenialReason::ProtectedPart if refused.is_name => held_names(policy, refused),
+        reason => Some(reason),
+    };
+    Some((text(&shown), reason.unwrap_or(DenialReason::ProtectedPart)))
+}
+
+/// Returns the reason for which a path below a mount cannot be changed.
+fn guard_reason(policy: &Policy, mount: &Mount, below: &Path) -> DenialReason {
+    if below.starts_with(QUARANTINE) {
+        return DenialReason::Quarantine;
+    }
+    match policy.guard_of(&join_host(mount.host(), below)) {
         Some(NameGuard::Hidden(pattern)) => DenialReason::Hidden(pattern),
         Some(NameGuard::Protected(pattern)) => DenialReason::Protected(pattern),
         None => DenialReason::ProtectedPart,
-    };
-    Some((text(&shown), reason))
+    }
+}
+
+/// Returns the reason for which a directory with guarded names cannot be moved or removed.
+fn held_names(policy: &Policy, refused: RefusedPath<'_>) -> Option<DenialReason> {
+    let held = refused.guarded.iter();
+    let held = held.filter(|path| path.starts_with(refused.path) && *path != refused.path);
+    let mut first = None;
+    let mut reasons = Vec::new();
+    for path in held {
+        let Some((mount, below)) = mount_of(policy, path, true) else {
+            continue;
+        };
+        let reason = guard_reason(policy, mount, &below);
+        first.get_or_insert_with(|| text(&shown_below(mount, &below, path, true)));
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let path = first?;
+    Some(DenialReason::Holds { path, reasons })
 }
 
 /// A path that a command could not read or execute.
@@ -376,6 +424,7 @@ mod tests {
         let refused = |path| RefusedPath {
             path: Path::new(path),
             is_fixed: false,
+            guarded: &[],
             is_absent: false,
             is_name: false,
         };
@@ -394,6 +443,7 @@ mod tests {
         let refused = RefusedPath {
             path: Path::new("/x\nrefused: write /y"),
             is_fixed: false,
+            guarded: &[],
             is_absent: false,
             is_name: false,
         };

@@ -492,6 +492,9 @@ impl Prepared {
             }
             None => self.own_root(plan, &mounts, &names, (&programs.0, &programs.1))?,
         });
+        if let Some(reports) = &mut self.reports {
+            reports.add_guarded(&mounts, &names);
+        }
         if let Some(reports) = &mut self.reports
             && policy.git_config() == GitConfig::Judged
         {

@@ -2,6 +2,7 @@
 //! meaning of its records. The observer writes into a file in memory, which is read after the end, so a slow
 //! broker never delays a command.
 
+use super::super::guards::names::ScanResult;
 use super::super::host_mount::HostMount;
 use super::super::landlock::private::ScratchDir;
 use super::super::landlock::ruleset::own_writable_places;
@@ -44,6 +45,8 @@ pub(crate) struct DenialReports {
     observed: Vec<u8>,
     /// The command's paths are those of the policy, and not of the host.
     maps_paths: bool,
+    /// The paths that a mount layer covers, as the command sees them.
+    guarded: Vec<PathBuf>,
     calls: ObservedCalls,
 }
 
@@ -132,6 +135,7 @@ impl DenialReports {
             file: file.into(),
             observed,
             maps_paths,
+            guarded: Vec::new(),
             calls,
         }))
     }
@@ -149,6 +153,17 @@ impl DenialReports {
             configs.for_each(|config| encode_path(&mut self.observed, config));
         }
         self.calls.changes
+    }
+
+    /// Adds the names below the mounts that a mount layer covers.
+    pub(super) fn add_guarded(&mut self, mounts: &[HostMount], names: &[ScanResult]) {
+        for (mount, names) in mounts.iter().zip(names) {
+            let found = names.found.iter().map(|found| &found.below);
+            let targets = names.targets.iter().map(|target| &target.below);
+            let inside = Path::new(&mount.inside);
+            self.guarded
+                .extend(found.chain(targets).map(|below| inside.join(below)));
+        }
     }
 
     /// Returns the end of the message to the observer.
@@ -191,7 +206,7 @@ impl DenialReports {
                 }
                 _ => {}
             }
-            if let Some(denial) = report.judge(plan, self.maps_paths)
+            if let Some(denial) = report.judge(plan, self)
                 && !denials.listed.contains(&denial)
             {
                 denials.listed.push(denial);
@@ -398,7 +413,7 @@ impl<'a> DenialRecord<'a> {
     }
 
     /// Returns the denial, or `None` if the policy allows the call.
-    fn judge(&self, plan: &Plan, maps_paths: bool) -> Option<Denial> {
+    fn judge(&self, plan: &Plan, reports: &DenialReports) -> Option<Denial> {
         let (object, reason) = match self.operation {
             wire::CALL_CONNECT => (self.address()?.to_string(), judge_address(plan.policy())?),
             wire::CALL_CONNECT_LOCAL => {
@@ -412,8 +427,9 @@ impl<'a> DenialRecord<'a> {
                     is_fixed: self.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0,
                     is_absent: self.state & wire::STATE_ABSENT != 0,
                     is_name: wire::changes_name(self.operation),
+                    guarded: &reports.guarded,
                 };
-                judge_path(plan.policy(), refused, maps_paths)?
+                judge_path(plan.policy(), refused, reports.maps_paths)?
             }
         };
         Some(Denial {
