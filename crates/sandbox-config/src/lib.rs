@@ -82,7 +82,7 @@ pub use grant::restrict::{Restrict, RestrictPathError};
 pub use grant::shell::{CommandPattern, CommandPatternError, ProgramLists, RuleMatch, ShellRules};
 pub use grant::verdict::{ApprovalMode, ApprovalPolicy, MountApproval, Operation, Risk, Verdict};
 pub use grant::{EnvironmentGrant, Grant};
-pub use keys::{SeenName, StateMode};
+pub use keys::{SeenName, StateMode, UNPROTECTABLE};
 pub use loading::discover::{PROJECT_FILES, find_project_file};
 pub use loading::location::project_dir;
 pub use loading::reserved_paths::ReservedPath;

@@ -8,6 +8,7 @@ pub(crate) mod denials;
 mod end_report;
 mod exec_log;
 mod execution;
+pub(crate) mod hints;
 mod identity;
 mod identity_files;
 mod json_report;
@@ -86,6 +87,7 @@ pub(crate) fn run(
             let review = of.review.take();
             let start = PlannedStart {
                 plan,
+                project: &project,
                 of: &of,
                 committer: committer?,
                 review,

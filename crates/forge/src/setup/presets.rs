@@ -317,6 +317,11 @@ impl ActivePresets {
         self.named_by == PresetsNamedBy::Project
     }
 
+    /// Returns `true` for a pattern of names that the presets protect in addition.
+    pub(crate) fn protects(&self, pattern: &str) -> bool {
+        self.set.protected().any(|one| one == pattern)
+    }
+
     /// Returns the group of a host that was refused because the group is off.
     pub(crate) fn off_group(&self, contact: &Contact) -> Option<HostGroup> {
         let is_unnamed = contact.outcome == ContactOutcome::Refused && contact.rule.is_none();

@@ -23,9 +23,8 @@ pub use preset::{SeenName, StateMode};
 pub(crate) use project::{APPROVAL, DELEGATION, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{EXECUTION, LOG};
-pub(crate) use sandbox::{
-    GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, UNPROTECTABLE, ZONE, ZONE_APPROVAL,
-};
+pub use sandbox::UNPROTECTABLE;
+pub(crate) use sandbox::{GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{
     NO_OPTIONS, TOOLSETS, WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_TOOLSET, WORKER_ZONE,

@@ -20,8 +20,8 @@ const TEXTS: ValueShape = List(&Text);
 /// The one name of git's that `unprotect` may name: git replaces it, and it is looked at afterwards.
 pub(crate) const GIT_CONFIG: &str = ".git/config";
 
-/// Names that `unprotect` accepts: nothing else that git executes or obeys.
-pub(crate) const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] = {
+/// Names that `sandbox.unprotect` accepts: nothing else that git executes or obeys.
+pub const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] = {
     let mut names = [GIT_CONFIG; PROTECTED.len() - PROTECTED_OF_GIT + 1];
     let mut at = 1;
     while at < names.len() {

@@ -9,8 +9,10 @@ use os_sandbox::{
     Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
     ReportLevel,
 };
+use sandbox_config::Project;
 
 use super::command_builder::report_level;
+use super::hints::{HintContext, OwnPatterns};
 use super::{denials, session_summary};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
@@ -49,6 +51,7 @@ pub(super) struct CommandEnd<'a> {
     pub(super) child: &'a Child,
     pub(super) policy: &'a Policy,
     pub(super) args: &'a ExecArgs,
+    pub(super) project: &'a Project,
     pub(super) presets: Option<&'a ActivePresets>,
     pub(super) program: &'a OsStr,
     /// The caller's directory.
@@ -62,12 +65,19 @@ impl CommandEnd<'_> {
     pub(super) fn print(&self, quiet: bool, ambient: &Ambient) {
         let receipt = self.child.enforcement();
         let home = ambient.home.as_deref();
+        let hints = HintContext {
+            project: self.project,
+            own: OwnPatterns::of(self.project, self.presets),
+            read_only: self.args.rights.read_only,
+            is_of_worker: self.args.worker.is_some(),
+            home,
+        };
         print_limit(self.child);
         if matches!(self.args.trace, Some(TraceReport::All | TraceReport::Full)) {
-            denials::print_all(receipt, self.args.rights.read_only, home);
+            denials::print_all(receipt, &hints);
         }
         if !quiet {
-            self.print_refused(home);
+            self.print_refused(&hints);
         }
         if self.args.trace.is_some() && report_level(self.args, self.policy) == ReportLevel::Full {
             denials::print_grants(receipt, home);
@@ -77,7 +87,7 @@ impl CommandEnd<'_> {
         }
     }
 
-    fn print_refused(&self, home: Option<&Path>) {
+    fn print_refused(&self, hints: &HintContext<'_>) {
         let receipt = self.child.enforcement();
         // An agent often exits with 0 after a refusal, without the result that it was asked for.
         if self.presets.is_some() {
@@ -85,18 +95,18 @@ impl CommandEnd<'_> {
             lines.into_iter().for_each(stderr::print);
         }
         if self.presets.is_some() || !self.is_success {
-            self.print_refusals(home);
+            self.print_refusals(hints);
         }
         if !self.is_success {
-            let hidden = denials::describe_hidden(receipt);
+            let hidden = denials::describe_hidden(receipt, hints);
             hidden.into_iter().for_each(stderr::print);
             print_empty_start(self.policy, self.here);
         }
     }
 
     /// Prints the attempts of the command that were refused, and how to allow them. A report that
-    /// the person asked for has been printed. `home`: the person's home directory.
-    fn print_refusals(&self, home: Option<&Path>) {
+    /// the person asked for has been printed.
+    fn print_refusals(&self, hints: &HintContext<'_>) {
         let receipt = self.child.enforcement();
         let group = |one: &Contact| self.presets.and_then(|presets| presets.off_group(one));
         let (off, others): (Vec<_>, Vec<_>) = receipt
@@ -109,11 +119,10 @@ impl CommandEnd<'_> {
         off.into_iter().for_each(stderr::print);
         print_refused_hosts(&others);
         if self.args.trace.is_none() {
-            let read_only = self.args.rights.read_only;
             let shared = self
                 .presets
                 .map_or(&[][..], |presets| &presets.dirs().state);
-            denials::print(receipt, self.is_success, shared, read_only, home);
+            denials::print(receipt, self.is_success, shared, hints);
         }
         if denials::is_network_off(receipt) {
             let by_name = matches!(self.policy.network(), Network::Hosts(_));

@@ -1,11 +1,11 @@
 //! A command on this host from its start to its end.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use forge_runtime::describe_parent_proxy;
 use forge_tools::TemporaryPorts;
 use os_sandbox::{Child, Error, ErrorKind, Plan};
+use sandbox_config::Project;
 
 use super::ask_hosts::CommandHostQuestions;
 use super::command_builder::{CommandBuilder, unset};
@@ -13,7 +13,7 @@ use super::end_report::{CommandEnd, describe_limit, notes, print_quarantined};
 use super::exec_log::{ExecLog, ExecOutcome};
 use super::identity::CommitterQuestion;
 use super::json_report::{CapturedOutput, as_json, as_text, report};
-use super::missing::MissingProgram;
+use super::missing::{MissingProgram, is_installed};
 use super::open_urls::UrlOpener;
 use super::receipt::Receipt;
 use super::site::LocalContext;
@@ -32,6 +32,7 @@ use crate::terminal::{HeldStops, Relay};
 /// A command that is about to start.
 pub(super) struct PlannedStart<'a> {
     pub(super) plan: Plan,
+    pub(super) project: &'a Project,
     pub(super) of: &'a LocalContext,
     pub(super) committer: CommitterQuestion,
     pub(super) review: Option<ReviewedRun>,
@@ -67,6 +68,7 @@ fn run_it(
 ) -> Result<ExitKind, CliError> {
     let PlannedStart {
         mut plan,
+        project,
         of,
         committer,
         presets,
@@ -116,7 +118,13 @@ fn run_it(
             log.not_shown(missing);
         }
         let in_overlay = review.as_ref().is_some_and(reviewed::is_overlay);
-        start_error(&error, program, missing, in_overlay, ambient)
+        let missing = missing.map(|missing| missing.hint(project, args.worker.is_some(), ambient));
+        // The presets show its programs, if they are installed.
+        let advice = match presets {
+            None if is_installed(program, ambient) => presets::advice(program, ambient),
+            None | Some(_) => None,
+        };
+        start_error(&error, missing, advice, in_overlay)
     })?;
     let of_review = review.as_ref().map(reviewed::plan_json);
     let text = |child: &Child| as_text(child.enforcement(), presets, &plan, of_review.as_ref());
@@ -177,6 +185,7 @@ fn run_it(
             child: &child,
             policy: plan.policy(),
             args,
+            project,
             presets,
             program,
             here: &here,
@@ -233,24 +242,20 @@ fn wait(
     Ok((ended.map_err(|error| not_started(&error)), withheld))
 }
 
+/// Returns the failure to start a command. `missing`: what is known of a program that was not found;
+/// `advice`: the preset of the program.
 fn start_error(
     error: &Error,
-    program: &OsStr,
-    missing: Option<MissingProgram>,
+    missing: Option<String>,
+    advice: Option<String>,
     in_overlay: bool,
-    ambient: &Ambient,
 ) -> CliError {
     let failure = not_started(error);
     // What is known of a missing program says more than the failure.
-    let hint = match missing {
-        Some(missing) => Some(missing.hint(ambient)),
-        None => failure
-            .hint_text()
-            .map(str::to_owned)
-            .filter(|_| in_overlay),
-    };
+    let of_failure = failure.hint_text().map(str::to_owned);
+    let hint = missing.or_else(|| of_failure.filter(|_| in_overlay));
     let more = match error.kind() {
-        ErrorKind::NotFound => presets::advice(program, ambient),
+        ErrorKind::NotFound => advice,
         ErrorKind::Enforcement if in_overlay => Some(IN_A_COPY.to_owned()),
         _ => None,
     };

@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Policy};
+use sandbox_config::Project;
 
+use super::proposals::offer_rules;
 use crate::ambient::Ambient;
 use crate::output::escape::escape_path;
 use crate::setup::program_dirs::PathDirs;
@@ -74,16 +76,21 @@ impl MissingProgram {
     }
 
     /// Returns the reason, with the key that shows the program.
-    pub(super) fn hint(&self, ambient: &Ambient) -> String {
+    pub(super) fn hint(&self, project: &Project, is_of_worker: bool, ambient: &Ambient) -> String {
         let (verb, path) = match self {
             MissingProgram::Unseen(path) => ("is at", path),
             MissingProgram::UnseenInterpreter(path) => ("runs with", path),
             MissingProgram::Other(text) => return text.clone(),
         };
+        let denials: Vec<Denial> = self.denial().into_iter().collect();
+        let rules = offer_rules(&denials, project, ambient.home.as_deref());
+        let how = match rules.without.first() {
+            Some((_, why)) => format!("no rule shows it: {why}"),
+            None => how_to_show(path, ambient, is_of_worker),
+        };
         format!(
-            "it {verb} {}, which commands do not see; {}",
-            escape_path(path),
-            how_to_show(path, ambient)
+            "it {verb} {}, which commands do not see; {how}",
+            escape_path(path)
         )
     }
 
@@ -129,12 +136,22 @@ fn shell_words(program: &OsStr) -> Option<String> {
         .then(|| "a shell sets variables in that way: forge exec env NAME=VALUE COMMAND".to_owned())
 }
 
-fn how_to_show(path: &Path, ambient: &Ambient) -> String {
+/// Returns `true` if the user's shell would find a program of this name.
+pub(super) fn is_installed(program: &OsStr, ambient: &Ambient) -> bool {
+    let name = Path::new(program).file_name();
+    name.is_some_and(|name| find(name, ambient).is_some())
+}
+
+fn how_to_show(path: &Path, ambient: &Ambient, is_of_worker: bool) -> String {
     let directory = path.parent().unwrap_or(path);
     let list = PathDirs::of(directory, ambient.home.as_deref()).list();
+    let rule = match is_of_worker {
+        true => "",
+        false => "for yourself in this project: forge allow --last, or ",
+    };
     format!(
-        "to show it: `sandbox: {{ programs: [{list}] }}` in the project file or in your own, for \
-         yourself in this project: forge allow --last, or for once: -c 'sandbox.programs=[{list}]'"
+        "to show it: `sandbox: {{ programs: [{list}] }}` in the project file or in your own, {rule}\
+         for once: -c 'sandbox.programs=[{list}]'"
     )
 }
 

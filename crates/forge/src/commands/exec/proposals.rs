@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
+use sandbox_config::{PersonalRules, Project};
 use sandbox_names::{HIDDEN, PROTECTED, credentials, fold, pattern};
 use serde_json::{Value, json};
 
@@ -177,6 +178,53 @@ impl Proposals {
     pub(crate) fn as_json(&self) -> Value {
         json!({ "grants": self.lines(), "without_grant": self.without.len() })
     }
+}
+
+/// The rules of a person for refused attempts.
+#[derive(Default)]
+pub(crate) struct RuleOffers {
+    /// Rules that have an effect, each with the refusals that it lifts.
+    pub(crate) offered: Vec<(String, Vec<Denial>)>,
+    /// The other refusals, with the reasons.
+    pub(crate) without: Vec<(Denial, NoGrant)>,
+}
+
+/// Finds the rules of a person that lift refusals of the project's commands.
+pub(crate) fn offer_rules(
+    denials: &[Denial],
+    project: &Project,
+    home: Option<&Path>,
+) -> RuleOffers {
+    let proposals = Proposals::new(denials, home);
+    let mut offers = RuleOffers {
+        offered: Vec::new(),
+        without: proposals.without().to_vec(),
+    };
+    for (rule, lifts) in proposals.personal_rules() {
+        let lifts: Vec<Denial> = lifts.into_iter().cloned().collect();
+        match reason_against(&rule, project) {
+            None => offers.offered.push((rule, lifts)),
+            Some(why) => {
+                let lifts = lifts.into_iter().map(|denial| (denial, why.clone()));
+                offers.without.extend(lifts);
+            }
+        }
+    }
+    offers
+}
+
+/// Returns the reason for which a rule would have no effect in the project.
+fn reason_against(rule: &str, project: &Project) -> Option<NoGrant> {
+    let Ok(rules) = PersonalRules::parse("RULE", rule) else {
+        return Some(NoGrant::Unclear);
+    };
+    // A space at the end is not a part of a line.
+    let mut read = rules.iter();
+    if read.next().is_none_or(|(text, _)| text != rule) || read.next().is_some() {
+        return Some(NoGrant::Unclear);
+    }
+    let finding = rules.unusable_paths(project).into_iter().next()?;
+    Some(NoGrant::NoEffect(finding.message().to_owned()))
 }
 
 /// Returns the grant that would have let an attempt pass.

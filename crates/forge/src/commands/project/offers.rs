@@ -7,12 +7,13 @@
 use std::path::Path;
 
 use os_sandbox::Denial;
-use sandbox_config::{PersonalRules, Project};
+use sandbox_config::Project;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::commands::exec::denials::{key_hint, with_program};
-use crate::commands::exec::proposals::{NoGrant, Proposals};
+use crate::commands::exec::denials::with_program;
+use crate::commands::exec::hints::{OwnPatterns, key_hint};
+use crate::commands::exec::proposals::{NoGrant, offer_rules};
 use crate::commands::log::refused::RefusedAttempts;
 use crate::exit::CliError;
 use crate::output::escape::escape;
@@ -32,6 +33,7 @@ struct Offer {
 pub(super) struct Offers {
     offers: Vec<Offer>,
     without: Vec<(Denial, NoGrant)>,
+    own: OwnPatterns,
     more: bool,
     lacks_reads: bool,
 }
@@ -45,6 +47,7 @@ impl Offers {
         let mut offers = Offers {
             offers: hosts.collect(),
             without: Vec::new(),
+            own: OwnPatterns::of(project, None),
             more: refused.more,
             lacks_reads: refused.lacks_reads,
         };
@@ -53,18 +56,11 @@ impl Offers {
             .iter()
             .cloned()
             .partition(|denial| refused.of_workers.contains(denial));
-        let proposals = Proposals::new(&typed, ambient.home.as_deref());
-        offers.without.extend_from_slice(proposals.without());
-        for (rule, lifts) in proposals.personal_rules() {
-            let lifts: Vec<Denial> = lifts.into_iter().cloned().collect();
-            match reason_against(&rule, project) {
-                None => offers.offers.push(Offer { rule, lifts }),
-                Some(why) => {
-                    let lifts = lifts.into_iter().map(|denial| (denial, why.clone()));
-                    offers.without.extend(lifts);
-                }
-            }
-        }
+        let rules = offer_rules(&typed, project, ambient.home.as_deref());
+        offers.without.extend(rules.without);
+        let offered = rules.offered.into_iter();
+        let offered = offered.map(|(rule, lifts)| Offer { rule, lifts });
+        offers.offers.extend(offered);
         let of_worker = of_worker.into_iter();
         offers
             .without
@@ -99,7 +95,7 @@ impl Offers {
             ))?;
         }
         for (denial, why) in self.without.iter().take(MAX_ROWS) {
-            let key = key(denial, why).map(|key| format!("; {key}"));
+            let key = self.key(denial, why).map(|key| format!("; {key}"));
             let text = format!(
                 "not offered: {}: {why}{}",
                 with_program(denial),
@@ -130,7 +126,7 @@ impl Offers {
             lifts.map(|denial| json!({ "denial": denial, "rule": offer.rule }))
         });
         let without = self.without.iter().map(|(denial, why)| {
-            json!({ "denial": denial, "why_not": why.to_string(), "by_hand": key(denial, why) })
+            json!({ "denial": denial, "why_not": why.to_string(), "by_hand": self.key(denial, why) })
         });
         json!({
             "project": project.to_string_lossy(),
@@ -140,26 +136,12 @@ impl Offers {
             "without_reads": self.lacks_reads,
         })
     }
-}
 
-/// Returns the key that a person can write by hand.
-fn key(denial: &Denial, why: &NoGrant) -> Option<String> {
-    match why {
-        NoGrant::Policy | NoGrant::NoEffect(_) => key_hint(denial),
-        _ => None,
+    /// Returns the key that a person can write by hand.
+    fn key(&self, denial: &Denial, why: &NoGrant) -> Option<String> {
+        match why {
+            NoGrant::Policy | NoGrant::NoEffect(_) => key_hint(denial, &self.own),
+            _ => None,
+        }
     }
-}
-
-/// Returns the reason for which a rule would have no effect in the project.
-fn reason_against(rule: &str, project: &Project) -> Option<NoGrant> {
-    let Ok(rules) = PersonalRules::parse("RULE", rule) else {
-        return Some(NoGrant::Unclear);
-    };
-    // A space at the end is not a part of a line.
-    let mut read = rules.iter();
-    if read.next().is_none_or(|(text, _)| text != rule) || read.next().is_some() {
-        return Some(NoGrant::Unclear);
-    }
-    let finding = rules.unusable_paths(project).into_iter().next()?;
-    Some(NoGrant::NoEffect(finding.message().to_owned()))
 }

@@ -1,0 +1,254 @@
+//! Hints of what a person can do about refused attempts. A hint names a setting only if the setting
+//! lifts the refusal, and its commands work as they are printed.
+//!
+//! Entry point: [`HintContext::print`].
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use os_sandbox::{Denial, DenialReason, DeniedOperation};
+use sandbox_config::{Project, UNPROTECTABLE};
+use sandbox_names::{HIDDEN, PROTECTED, git};
+
+use super::denials::is_connect;
+use super::proposals::{RuleOffers, offer_rules};
+use crate::output::stderr;
+use crate::setup::presets::ActivePresets;
+
+const ALLOW_HINT: &str = "hint: allow it for yourself, in this project: forge allow --last";
+
+const TO_CHANGE_NAME: &str = "to let it change that name";
+
+/// The patterns that the files of the project name, beside the built-in ones.
+#[derive(Default)]
+pub(crate) struct OwnPatterns {
+    protect: Vec<String>,
+    hide: Vec<String>,
+}
+
+impl OwnPatterns {
+    /// Returns those of a project, without those that its presets add.
+    pub(crate) fn of(project: &Project, presets: Option<&ActivePresets>) -> OwnPatterns {
+        let ceiling = project.ceiling();
+        let is_of_preset = |pattern: &&String| presets.is_some_and(|one| one.protects(pattern));
+        let paths = ceiling.mounts().flat_map(|mount| mount.protected_paths());
+        let protect = ceiling.protect().iter().chain(paths);
+        OwnPatterns {
+            protect: protect.filter(|one| !is_of_preset(one)).cloned().collect(),
+            hide: ceiling.hide().to_vec(),
+        }
+    }
+
+    /// Returns the setting that shows a hidden name.
+    pub(super) fn hint_to_show(&self, pattern: &str) -> Option<String> {
+        let mut settings = Settings::default();
+        let is_known = settings.add_show(pattern, self);
+        is_known.then(|| settings.describe("to show that name"))
+    }
+
+    /// Returns the settings that let a command change a name.
+    fn hint_to_change(&self, reasons: &[DenialReason]) -> Option<String> {
+        let mut settings = Settings::default();
+        for reason in reasons {
+            let is_known = match reason {
+                // The built-in names that are hidden are protected too.
+                DenialReason::Hidden(pattern) => {
+                    settings.add_show(pattern, self)
+                        && (!self.protects(pattern) || settings.add_unprotect(pattern, self))
+                }
+                DenialReason::Protected(pattern) => settings.add_unprotect(pattern, self),
+                _ => false,
+            };
+            if !is_known {
+                return None;
+            }
+        }
+        Some(settings.describe(TO_CHANGE_NAME))
+    }
+
+    fn protects(&self, pattern: &str) -> bool {
+        self.protect.iter().any(|one| one == pattern)
+    }
+}
+
+/// Settings that lift the guards of names.
+#[derive(Default)]
+struct Settings<'a> {
+    show: BTreeSet<&'a str>,
+    unprotect: BTreeSet<&'a str>,
+    git_mode: bool,
+    /// Patterns of the project's files, with the keys.
+    own: BTreeSet<(&'static str, &'a str)>,
+}
+
+impl<'a> Settings<'a> {
+    /// Returns `false` if no setting shows the name.
+    fn add_show(&mut self, pattern: &'a str, own: &OwnPatterns) -> bool {
+        if HIDDEN.contains(&pattern) {
+            self.show.insert(pattern);
+            return true;
+        }
+        let is_own = own.hide.iter().any(|one| one == pattern);
+        if is_own {
+            self.own.insert(("hide", pattern));
+        }
+        is_own
+    }
+
+    /// Returns `false` if no setting lets a command change the name.
+    fn add_unprotect(&mut self, pattern: &'a str, own: &OwnPatterns) -> bool {
+        if UNPROTECTABLE.contains(&pattern) {
+            self.unprotect.insert(pattern);
+            return true;
+        }
+        let of_git = pattern.strip_prefix(".git/");
+        if pattern == ".git" || of_git.is_some_and(|name| git::STATE.contains(&name)) {
+            self.git_mode = true;
+            return true;
+        }
+        let is_own = !PROTECTED.contains(&pattern) && own.protects(pattern);
+        if is_own {
+            self.own.insert(("protect", pattern));
+        }
+        is_own
+    }
+
+    fn describe(&self, purpose: &str) -> String {
+        let mut keys = Vec::new();
+        let mut once = Vec::new();
+        for (key, patterns) in [("show", &self.show), ("unprotect", &self.unprotect)] {
+            if patterns.is_empty() {
+                continue;
+            }
+            let patterns: Vec<&str> = patterns.iter().copied().collect();
+            keys.push(format!("`sandbox.{key}: {patterns:?}`"));
+            once.push(format!("-c 'sandbox.{key}=[{}]'", patterns.join(",")));
+        }
+        if self.git_mode {
+            keys.push("`git.mode: commit`".to_owned());
+            once.push("-c git.mode=commit".to_owned());
+        }
+        let own = self.own.iter();
+        let own: Vec<String> = own
+            .map(|(key, pattern)| format!("take {pattern:?} out of `{key}`"))
+            .collect();
+        let once = match own.is_empty() {
+            true => format!("; for once: {}", once.join(" ")),
+            // A setting for one command cannot take names out of a list of the file.
+            false => String::new(),
+        };
+        keys.extend(own);
+        format!("{purpose}: {}{once}", keys.join(", "))
+    }
+}
+
+/// The rights of a command that decide which hints are true.
+pub(super) struct HintContext<'a> {
+    pub(super) project: &'a Project,
+    pub(super) own: OwnPatterns,
+    /// `--read-only`.
+    pub(super) read_only: bool,
+    /// `true` for a worker's command, which no rule of the person's changes.
+    pub(super) is_of_worker: bool,
+    /// The person's home directory.
+    pub(super) home: Option<&'a Path>,
+}
+
+impl HintContext<'_> {
+    /// Prints a hint for each kind of refusals.
+    pub(super) fn print(&self, denials: &[&Denial]) {
+        let all: Vec<Denial> = denials.iter().copied().cloned().collect();
+        let rules = match self.is_of_worker {
+            true => RuleOffers::default(),
+            false => offer_rules(&all, self.project, self.home),
+        };
+        let mut hints: Vec<String> = Vec::new();
+        let mut add = |hint: String| {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        };
+        for denial in denials {
+            let is_offered = rules
+                .offered
+                .iter()
+                .any(|(_, lifts)| lifts.contains(denial));
+            let why_not = rules.without.iter().find(|(one, _)| one == *denial);
+            let hint = match denial.reason {
+                DenialReason::ReadOnly(_) if self.read_only => {
+                    Some("leave out --read-only".to_owned())
+                }
+                DenialReason::Outside if !is_of_kernel(&denial.object) => {
+                    why_not.map(|(_, why)| format!("no rule allows it: {why}"))
+                }
+                _ if is_offered => None,
+                _ => key_hint(denial, &self.own),
+            };
+            hint.into_iter().for_each(&mut add);
+        }
+        for hint in hints {
+            stderr::print(format!("hint: {hint}"));
+        }
+        if !(rules.offered.is_empty() || self.read_only) {
+            stderr::print(ALLOW_HINT);
+        }
+    }
+}
+
+/// Returns `true` for devices and the kernel's own files, which are in no mount.
+pub(super) fn is_of_kernel(object: &str) -> bool {
+    ["/dev/", "/proc/", "/sys/"]
+        .iter()
+        .any(|top| object.starts_with(top))
+}
+
+/// Returns the key that would allow it. `None` if another line says it, or nothing would.
+pub(crate) fn key_hint(denial: &Denial, own: &OwnPatterns) -> Option<String> {
+    let is_read = matches!(
+        denial.operation,
+        DeniedOperation::Read | DeniedOperation::Execute
+    );
+    let text = match &denial.reason {
+        DenialReason::ReadOnly(mount) => {
+            format!("to let it write there: make {mount} writable in the project file")
+        }
+        DenialReason::Hidden(pattern) if is_read => return own.hint_to_show(pattern),
+        reason @ (DenialReason::Hidden(_) | DenialReason::Protected(_)) => {
+            return own
+                .hint_to_change(std::slice::from_ref(reason))
+                .or_else(|| no_setting(std::slice::from_ref(reason)));
+        }
+        DenialReason::Holds { reasons, .. } => {
+            return own.hint_to_change(reasons).or_else(|| no_setting(reasons));
+        }
+        DenialReason::Quarantine => {
+            "forge moves files there that commands may not create: forge quarantine list".to_owned()
+        }
+        DenialReason::GitConfig(_) => {
+            "to change git's configuration in that way: run that git command without forge"
+                .to_owned()
+        }
+        DenialReason::LocalSocketsClosed => {
+            "to let it use local sockets: for once, -c sandbox.unix_sockets=open".to_owned()
+        }
+        DenialReason::NetworkOff if !is_connect(denial) => {
+            "under Landlock alone a command has no network, not even for servers of its own; \
+             namespaces give it one: forge doctor"
+                .to_owned()
+        }
+        DenialReason::SocketNotNamed => {
+            "to let it connect: the socket's path in `sandbox.unix_sockets`".to_owned()
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// Returns what to do about names that no setting lets a command change.
+fn no_setting(reasons: &[DenialReason]) -> Option<String> {
+    let is_of_git = |reason: &DenialReason| matches!(reason, DenialReason::Protected(pattern) if pattern.starts_with(".git"));
+    reasons.iter().any(is_of_git).then(|| {
+        "no setting lets commands change files that git executes or obeys: do it without forge"
+            .to_owned()
+    })
+}
