@@ -13,6 +13,7 @@ mod example;
 mod exec;
 mod fronts;
 mod git_config;
+mod git_dirs;
 mod git_leads;
 mod hosts;
 mod isolation;

@@ -35,7 +35,7 @@ impl GitDirLocation {
     pub(crate) fn of(mount: &HostMount, below: &Path, bare: &[PathBuf]) -> Option<GitDirLocation> {
         let names: Vec<&OsStr> = below.iter().collect();
         let dot = names.iter().rposition(|name| *name == ".git");
-        let whole = mount.linked.is_some() || dot.is_some();
+        let mut whole = mount.linked.is_some() || dot.is_some();
         let mut top = match (mount.linked.is_some(), dot) {
             (true, _) => 0,
             (false, Some(dot)) => dot + 1,
@@ -50,6 +50,10 @@ impl GitDirLocation {
                 Some("modules") => 1,
                 Some("worktrees") if rest.get(2).is_some_and(|name| *name == "modules") => 3,
                 _ => {
+                    if let Some(end) = innermost(bare, &names, top) {
+                        (top, whole) = (end, false);
+                        continue;
+                    }
                     return Some(GitDirLocation {
                         way: rest
                             .iter()
@@ -103,6 +107,13 @@ impl GitDirLocation {
         own(&self.way, name)
     }
 
+    /// Returns `true` for a directory of content, in which a command can make another repository.
+    pub(crate) fn is_content(&self) -> bool {
+        !self.among_modules
+            && !self.way.is_empty()
+            && classify_own(&self.way) != GitPathClass::Container
+    }
+
     /// Returns `true` if a name in it is the configuration of a repository.
     pub(crate) fn is_config(&self, name: &OsStr) -> bool {
         !self.among_modules && self.way.is_empty() && name == "config"
@@ -117,6 +128,16 @@ impl GitDirLocation {
     pub(crate) fn is_state(&self, policy: &Policy, name: &OsStr) -> bool {
         policy.git() == Git::Commit && self.part(name) == GitPathClass::State
     }
+}
+
+/// Returns the length of the deepest repository that is around a path, and longer than `top`.
+fn innermost(bare: &[PathBuf], names: &[&OsStr], top: usize) -> Option<usize> {
+    let around = bare.iter().filter(|git| {
+        let mut parts = git.iter().zip(names);
+        git.iter().count() <= names.len() && parts.all(|(part, name)| part == *name)
+    });
+    let depths = around.map(|git| git.iter().count());
+    depths.filter(|depth| *depth > top).max()
 }
 
 fn own(way: &[String], name: &OsStr) -> GitPathClass {

@@ -34,7 +34,7 @@ use crate::enforcement::HiddenPath;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{NameGuard, Policy, UnixSockets};
 use crate::promise::Promise;
-use names::ScanResult;
+use names::{Held, ScanResult};
 use sandbox_names::QUARANTINE;
 use state::PlaceholderLease;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub(super) struct Guarded {
 /// Scans the mounts if nothing can be mounted over the names: the only other measure is a second
 /// scan after the end.
 pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Error> {
-    let names = everywhere(policy, mounts)?;
+    let names = everywhere(policy, mounts, Held::ByNothing)?;
     let unlisted = unlisted(mounts, &names);
     let notes = (!unlisted.is_empty()).then(|| {
         let what = few(&unlisted);
@@ -80,12 +80,12 @@ pub(super) fn guard(
     mounts: &[HostMount],
     state_dir: Option<&Path>,
 ) -> Result<Guarded, Error> {
-    let mut names = everywhere(policy, mounts)?;
+    let mut names = everywhere(policy, mounts, Held::ByMounts)?;
     let programs = match policy.unix_sockets() {
         UnixSockets::Own => program_mounts(policy)?,
         UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => Vec::new(),
     };
-    let programs_names = everywhere(policy, &programs)?;
+    let programs_names = everywhere(policy, &programs, Held::ByMounts)?;
     let mut unlisted = unlisted(mounts, &names);
     unlisted.extend(self::unlisted(&programs, &programs_names));
     let remarks = (!unlisted.is_empty()).then(|| {
@@ -163,13 +163,13 @@ fn hidden(policy: &Policy, mounts: &[HostMount], names: &[ScanResult]) -> Vec<Hi
     all.take(MAX_HIDDEN_LISTED).collect()
 }
 
-fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<ScanResult>, Error> {
+fn everywhere(policy: &Policy, mounts: &[HostMount], held: Held) -> Result<Vec<ScanResult>, Error> {
     let mut names: Vec<ScanResult> = mounts
         .iter()
-        .map(|mount| names::find(policy, mount))
+        .map(|mount| names::find(policy, mount, held))
         .collect();
     for index in names::follow_between(policy, mounts, &names) {
-        names[index] = names::find(policy, &mounts[index]);
+        names[index] = names::find(policy, &mounts[index], held);
     }
     if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
         return Err(unguarded(format!(

@@ -8,7 +8,7 @@
 
 use super::super::below;
 use super::super::git_audit::bare;
-use super::super::git_audit::repository;
+use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::listings::{Lister, ListingCache};
 use super::ready_patterns::{Guards, LastNames};
@@ -98,9 +98,18 @@ pub(crate) struct ScanResult {
 #[derive(Default)]
 pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
 
-/// Walks one mount.
-pub(crate) fn find(policy: &Policy, mount: &HostMount) -> ScanResult {
-    let mut names = find_but(policy, mount, &|_, _| false, None, None);
+/// How a command finds the names that a walk found at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Mounts are over them: it cannot change protected names, nor anything in a hidden directory.
+    ByMounts,
+    /// As they are.
+    ByNothing,
+}
+
+/// Walks one mount before a command starts.
+pub(crate) fn find(policy: &Policy, mount: &HostMount, held: Held) -> ScanResult {
+    let mut names = find_but(policy, mount, held, &|_, _| false, None, None);
     let own = policy.unix_sockets() == &UnixSockets::Own && !mount.is_unguarded;
     let is_socket = |stat: &nix::sys::stat::FileStat| below::kind(stat) == SFlag::S_IFSOCK;
     if own && !mount.is_dir && nix::sys::stat::fstat(&mount.handle).is_ok_and(|s| is_socket(&s)) {
@@ -168,6 +177,7 @@ pub(crate) fn follow_between(
 pub(crate) fn find_but(
     policy: &Policy,
     mount: &HostMount,
+    held: Held,
     known: &dyn Fn(&Path, bool) -> bool,
     earlier: Option<&mut ListingCache>,
     mut opened: Option<&mut ReopenedDirs>,
@@ -236,7 +246,7 @@ pub(crate) fn find_but(
         }
         let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
         let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
-        let place = git_matters.then(|| repository::GitDirLocation::of(mount, &below, &names.bare));
+        let place = git_matters.then(|| GitDirLocation::of(mount, &below, &names.bare));
         let place = place.flatten();
         // `true` if every name in the directory has a meaning.
         let whole = !sealed && (in_git || part || place.is_some());
@@ -314,8 +324,7 @@ pub(crate) fn find_but(
                 queue.extend(inner.map(|inner| (inner, true)));
                 continue;
             }
-            let is_config =
-                |place: &repository::GitDirLocation| kind.is_file() && place.is_config(name);
+            let is_config = |place: &GitDirLocation| kind.is_file() && place.is_config(name);
             let is_config = in_git && place.as_ref().is_some_and(is_config);
             if is_config && policy.git_config() == GitConfig::JudgedAfter {
                 names.configs.push(below.join(name));
@@ -338,7 +347,7 @@ pub(crate) fn find_but(
             if candidate.is_spared() {
                 names.tracked.push(below.join(name));
             }
-            let held = hidden || protected;
+            let guarded = hidden || protected;
             if is_config && protected && !hidden {
                 names.configs.push(below.join(name));
             }
@@ -356,8 +365,13 @@ pub(crate) fn find_but(
             {
                 names.states.push(below.join(name));
             }
-            if link || held && !data {
+            if link || guarded && !data {
                 let path = below.join(name);
+                let is_covered = held == Held::ByMounts && (is_first || known(&path, false));
+                if kind.is_dir() && hidden && !is_covered {
+                    // The command can make a repository in it.
+                    queue.push_back((path.clone(), false));
+                }
                 if name == ".git" && kind.is_dir() {
                     names.whole.push(path.clone());
                 }
@@ -377,13 +391,19 @@ pub(crate) fn find_but(
                 if name == ".git" {
                     names.repositories.push(path.clone());
                 }
-                queue.push_back((path, false));
+                // The directory of this scan is the scan's own.
+                if below != Path::new(QUARANTINE) || !known(&path, false) {
+                    queue.push_back((path, false));
+                }
             }
         }
-        let may_be_git_dir = git_matters && (!in_git || among_modules);
+        let is_sealed = sealed && held == Held::ByMounts;
+        let is_content = place.as_ref().is_some_and(GitDirLocation::is_content);
+        let may_be_git_dir =
+            git_matters && (!in_git || among_modules || is_content || sealed != is_sealed);
         let parts = may_be_git_dir.then(|| bare::parts_of_git_dir(policy, among_modules, entries));
         let parts = parts.flatten();
-        if sealed && parts.is_some() {
+        if is_sealed && parts.is_some() {
             names.whole.push(below);
         } else if let Some(parts) = parts {
             for (name, kind) in parts {

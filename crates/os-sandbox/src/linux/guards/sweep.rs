@@ -11,7 +11,7 @@ use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
 use super::listings::ListingCache;
-use super::names::{ReopenedDirs, ScanResult, find_but};
+use super::names::{Held, ReopenedDirs, ScanResult, find_but};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use crate::escape::visible;
 use crate::findings::Findings;
@@ -165,10 +165,19 @@ impl PostRunScan {
             top: None,
             count: 0,
         };
+        let own = Path::new(QUARANTINE).join(id);
+        let held = match self.loose.is_empty() {
+            true => Held::ByMounts,
+            false => Held::ByNothing,
+        };
         let mut left: HashSet<PathBuf> = HashSet::new();
         for round in 1..=MAX_ROUNDS {
-            let known = |path: &Path, link: bool| left.contains(path) || before.knows(path, link);
-            let after = find_but(&self.policy, mount, &known, Some(memory), Some(&mut opened));
+            let known = |path: &Path, link: bool| {
+                left.contains(path) || path == own || before.knows(path, link)
+            };
+            let memory_now = Some(&mut *memory);
+            let opener = Some(&mut opened);
+            let after = find_but(&self.policy, mount, held, &known, memory_now, opener);
             let mut unlisted = after.unlisted.iter();
             let unlisted = unlisted.find(|one| !before.unlisted.contains(one));
             let incomplete = after

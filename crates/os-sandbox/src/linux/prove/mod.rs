@@ -318,7 +318,7 @@ impl Decoys {
             if !tries.iter().any(wanted) {
                 return;
             }
-            for found in names::find(plan.policy(), mount).found {
+            for found in names::find(plan.policy(), mount, names::Held::ByMounts).found {
                 let (one, index, access, mode) = match (found.hide, found.is_dir) {
                     (true, false) => (
                         ProbeCheck::HiddenName,
