@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -101,28 +101,24 @@ impl SavedFile {
         (now.mode & !self.mode != 0).then_some("it has more permissions than before")
     }
 
-    /// Restores the file in one step. Returns the new path of the replaced file, if one existed.
+    /// Restores the file in one step. Returns the new name of the replaced file, if one existed.
     pub(super) fn exchange(
         &self,
-        mount: &HostMount,
-        below: &Path,
+        parent: &OwnedFd,
+        name: &OsStr,
         id: &str,
-    ) -> Result<Option<PathBuf>, Errno> {
-        let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
-            return Err(Errno::EINVAL);
-        };
-        let parent = below::directory(mount.handle.as_fd(), parent)?;
+    ) -> Result<Option<OsString>, Errno> {
         let aside = OsString::from(format!("{QUARANTINE}.config.{id}"));
         self.create(parent.as_fd(), &aside)?;
-        let rename = |flags| renameat2(&parent, &*aside, &parent, name, flags);
+        let rename = |flags| renameat2(parent, &*aside, parent, name, flags);
         let exchanged = match rename(RenameFlags::RENAME_EXCHANGE) {
-            Ok(()) => return Ok(Some(below.with_file_name(&aside))),
+            Ok(()) => return Ok(Some(aside)),
             // The command removed the file.
             Err(Errno::ENOENT) => rename(RenameFlags::RENAME_NOREPLACE),
             Err(errno) => Err(errno),
         };
         if exchanged.is_err() {
-            let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
+            let _ = unlinkat(parent, &*aside, UnlinkatFlags::NoRemoveDir);
         }
         exchanged.map(|()| None)
     }

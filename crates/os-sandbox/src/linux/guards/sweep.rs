@@ -162,8 +162,10 @@ impl PostRunScan {
         let mut quarantine = Quarantine {
             mount,
             id,
+            before,
             top: None,
             count: 0,
+            not_restored: None,
         };
         let own = Path::new(QUARANTINE).join(id);
         let held = match self.loose.is_empty() {
@@ -311,8 +313,10 @@ impl PostRunScan {
         let mut quarantine = Quarantine {
             mount,
             id,
+            before,
             top: None,
             count: 0,
+            not_restored: None,
         };
         let is_loose = |below: &&PathBuf| {
             before.replaced.contains(*below) || !before.names.contains_key(*below)
@@ -410,47 +414,38 @@ fn take(
     findings: &mut Findings,
 ) -> bool {
     let path = shown(quarantine.mount, below);
-    let mut note = |reason: String| findings.note(Promise::ProtectedNames, &reason);
-    let restored = saved.map(|saved| saved.exchange(quarantine.mount, below, quarantine.id));
-    let aside = match restored {
-        Some(Ok(Some(aside))) => {
-            why.push_str("; what was there before is there again");
-            aside
-        }
-        Some(Ok(None)) => {
-            note(format!(
-                "{} is as before the start again: {why}",
-                path.display()
-            ));
-            return true;
-        }
-        Some(Err(Errno::ENOENT)) => {
-            note(format!("{} was removed with its directory", path.display()));
-            return true;
-        }
-        Some(Err(errno)) => {
-            findings.fail(&format!(
-                "{} could not be put back: {}",
-                path.display(),
-                errno.desc()
-            ));
-            below.to_owned()
-        }
-        None => below.to_owned(),
-    };
-    let now = quarantine.take_as(&aside, below);
-    let taken = now.is_ok();
-    if let Err(errno) = &now {
-        let reason = format!("{} could not be moved: {}", path.display(), errno.desc());
-        findings.note(Promise::ProtectedNames, &reason);
+    let taken = quarantine.take(below, saved);
+    if let Some(errno) = quarantine.not_restored.take() {
+        let path = path.display();
+        findings.fail(&format!("{path} could not be put back: {}", errno.desc()));
+    } else if let (Ok(Some(_)), Some(_)) = (&taken, saved) {
+        why.push_str("; what was there before is there again");
     }
-    findings.quarantined.push(Quarantined {
-        path,
-        pattern,
-        why,
-        now: now.ok(),
-    });
-    taken
+    let reason = match &taken {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(format!("is as before the start again: {why}")),
+        Err(Errno::ESTALE) => return false,
+        Err(Errno::ENOENT) if saved.is_some() => Some("was removed with its directory".to_owned()),
+        Err(errno) => Some(format!("could not be moved: {}", errno.desc())),
+    };
+    if let Some(reason) = reason {
+        findings.note(
+            Promise::ProtectedNames,
+            &format!("{} {reason}", path.display()),
+        );
+    }
+    let is_gone = matches!(taken, Ok(None) | Err(Errno::ENOENT)) && saved.is_some();
+    let now = taken.ok().flatten();
+    let is_taken = now.is_some();
+    if !is_gone {
+        findings.quarantined.push(Quarantined {
+            path,
+            pattern,
+            why,
+            now,
+        });
+    }
+    is_taken
 }
 
 /// Returns the violation of a new file to which git, or a link with a protected name, leads;
@@ -594,33 +589,50 @@ impl MountSnapshot {
 struct Quarantine<'a> {
     mount: &'a HostMount,
     id: &'a str,
+    before: &'a MountSnapshot,
     /// The directory of this run, and its path below the mount.
     top: Option<(OwnedFd, PathBuf)>,
     count: usize,
+    /// The reason why the last file was not put back.
+    not_restored: Option<Errno>,
 }
 
 impl Quarantine<'_> {
-    /// Moves the file at `below` to the place of `place` in the quarantine; returns its new path.
-    fn take_as(&mut self, below: &Path, place: &Path) -> Result<PathBuf, Errno> {
-        let names = (below.file_name(), below.parent(), place.file_name());
-        let (Some(name), Some(around), Some(as_name)) = names else {
+    /// Moves the file at `below`, and puts a saved one in its place. Returns the new path, or `None` if
+    /// there was nothing to move. One directory is opened for all of it: another program may exchange
+    /// the directories around the name, and ESTALE says that the file is the one from before the start.
+    fn take(&mut self, below: &Path, saved: Option<&SavedFile>) -> Result<Option<PathBuf>, Errno> {
+        let (Some(name), Some(around)) = (below.file_name(), below.parent()) else {
             return Err(Errno::EINVAL);
         };
         let parent = below::directory(self.mount.handle.as_fd(), around)?;
+        let original = self.before.names.get(below).and_then(|(was, _)| *was);
+        if original.is_some() && identity_at(&parent, name) == original {
+            return Err(Errno::ESTALE);
+        }
+        let aside = match saved.map(|saved| saved.exchange(&parent, name, self.id)) {
+            Some(Ok(None)) => return Ok(None),
+            Some(Ok(Some(aside))) => aside,
+            Some(Err(errno)) => {
+                self.not_restored = Some(errno);
+                name.to_owned()
+            }
+            None => name.to_owned(),
+        };
         let moved = self.top().and_then(|(top, path)| {
             let to = deep(top.as_fd(), around)?;
-            rename(&parent, name, &to, as_name)?;
-            Ok(path.join(place))
+            rename(&parent, &aside, &to, name)?;
+            Ok(path.join(below))
         });
         if let Ok(moved) = moved {
-            return Ok(self.mount.host.join(moved));
+            return Ok(Some(self.mount.host.join(moved)));
         }
         // Another file system is mounted below, or the quarantine is full: the file is renamed in
         // its own directory.
         self.count += 1;
-        let aside = format!("{QUARANTINE}.{}.{}", self.id, self.count);
-        rename(&parent, name, &parent, OsStr::new(&aside))?;
-        Ok(self.mount.host.join(around).join(aside))
+        let last = format!("{QUARANTINE}.{}.{}", self.id, self.count);
+        rename(&parent, &aside, &parent, OsStr::new(&last))?;
+        Ok(Some(self.mount.host.join(around).join(last)))
     }
 
     fn top(&mut self) -> Result<(&OwnedFd, &Path), Errno> {
@@ -802,8 +814,12 @@ fn print_into(
 
 fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
     let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    identity_at(&parent, below.file_name()?)
+}
+
+fn identity_at(parent: &OwnedFd, name: &OsStr) -> Option<FileIdentity> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let place = openat(&parent, below.file_name()?, flags, Mode::empty()).ok()?;
+    let place = openat(parent, name, flags, Mode::empty()).ok()?;
     let meta = File::from(place).metadata().ok()?;
     Some((meta.dev(), meta.ino(), meta.created().ok()))
 }
