@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use sandbox_names::autoloaded;
 use sandbox_names::git::{GitPathClass, classify as classify_git};
 use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
+use sandbox_names::{autoloaded, git_harm};
 use serde_json::Value;
 
 use crate::path::TreePath;
@@ -94,6 +94,21 @@ fn protected_of_git(names: &[String]) -> Option<&'static str> {
         GitPathClass::Data | GitPathClass::GitOnly | GitPathClass::Container => None,
         GitPathClass::State | GitPathClass::Obeyed | GitPathClass::Unknown => Some(GIT),
     }
+}
+
+/// Returns `true` for a change of a repository's configuration that git may make in commands without a
+/// review.
+pub(crate) fn is_harmless_config(path: &TreePath, contents: &dyn Contents) -> bool {
+    let is_config = matches!(path.names(), [.., git, name] if git == ".git" && name == "config");
+    let is_harmless = || {
+        let old = contents.previous(MAX_JUDGED_BYTES)?;
+        let new = contents.current(MAX_JUDGED_BYTES)?;
+        let is_whole = [&old, &new]
+            .iter()
+            .all(|one| one.len() as u64 <= MAX_JUDGED_BYTES);
+        Some(is_whole && git_harm::change(&old, &new).is_none())
+    };
+    is_config && is_harmless().unwrap_or(false)
 }
 
 /// Returns `true` unless both manifests have equal scripts.

@@ -14,7 +14,7 @@ use std::path::Path;
 use rustix::fs::{Stat, fstat};
 
 use crate::budget::{Budget, ReviewLimits};
-use crate::classify::{Contents, ProtectedName, classify, is_git_redirect};
+use crate::classify::{Contents, ProtectedName, classify, is_git_redirect, is_harmless_config};
 use crate::copy::CopyIndex;
 use crate::error::{ReviewError, failed};
 use crate::git_dirs::{GitDir, protected_in};
@@ -375,6 +375,13 @@ impl ChangeRecorder<'_> {
             let state = state.as_ref();
             state.is_some_and(|state| state.kind != PathKind::Directory)
         };
+        if let [Some(before), Some(after)] = [&before, &after]
+            && [before, after].iter().all(|one| one.kind == PathKind::File)
+            && after.mode & !before.mode == 0
+            && is_harmless_config(path, &contents)
+        {
+            class = ChangeClass::Ordinary;
+        }
         if is_git_redirect(name) && (is_file(&after) || is_file(&before)) {
             let pattern = ".git".to_owned();
             class = ChangeClass::Protected { pattern };

@@ -288,12 +288,12 @@ impl ConnectorState<'_> {
         if let Some(observer) = &mut self.observer {
             observer.answered(self.listener, request, replacement.config, errno);
         }
-        let result = match errno {
-            0 => Ok(()),
-            errno => Err(errno),
+        // Each fails if the thread does not wait any more.
+        let _ = match errno {
+            wire::REPLACED_BY_KERNEL => notify::go_on(self.listener, request.id),
+            0 => notify::answer(self.listener, request.id, Ok(())),
+            errno => notify::answer(self.listener, request.id, Err(errno)),
         };
-        // Fails if the thread does not wait any more.
-        let _ = notify::answer(self.listener, request.id, result);
     }
 
     fn serve_one(&mut self) {

@@ -163,7 +163,7 @@ impl<'a> CallObserver<'a> {
         let mut name = [0u8; MAX_PATH_BYTES];
         let lock = self.moved(request, from, &mut name)?;
         let is_its_lock = lock.path.strip_suffix(b".lock") == Some(config.path);
-        (is_its_lock && config.state & wire::STATE_MOUNT != 0).then_some(index as u64)
+        is_its_lock.then_some(index as u64)
     }
 
     /// Finds a file with the name of a configuration or its lock that a call moves.
@@ -193,16 +193,18 @@ impl<'a> CallObserver<'a> {
     /// Reports the result of a call that the broker answers.
     pub fn answered(&mut self, listener: i32, request: &Request, index: u64, errno: Errno) {
         self.listener = listener;
-        self.opens.set(MAX_OPENS);
         let mut configs = self.observed.configs;
-        match (errno, self.observed.call(request.number)) {
-            (0, _) => {
-                if let Some(config) = configs.nth(index as usize) {
-                    self.touch(request, wire::TOUCHED_WRITE, config.bytes());
-                }
+        let Some(config) = configs.nth(index as usize) else {
+            return;
+        };
+        match errno {
+            0 | wire::REPLACED_BY_KERNEL => {
+                self.touch(request, wire::TOUCHED_WRITE, config.bytes())
             }
-            (_, Some(call)) => drop(self.report_call(request, call)),
-            (_, None) => {}
+            _ => {
+                let state = wire::STATE_EXISTS | wire::STATE_MOUNT;
+                self.report(request, wire::CALL_MOVE, state, config.bytes());
+            }
         }
     }
 

@@ -215,8 +215,11 @@ pub const MAX_CONFIGS: usize = 256;
 /// monotonic clock in milliseconds (u64 each). The broker does nothing about an old call, whose thread
 /// may have given up.
 pub const REPLACE_BYTES: usize = 24;
-/// The answer: the number of the call and an errno, 0 if the broker has done it (u64 each).
+/// The answer: the number of the call and an errno, 0 if the broker has done it, or
+/// [`REPLACED_BY_KERNEL`] (u64 each).
 pub const REPLACED_BYTES: usize = 16;
+/// The kernel goes on with the call. An errno is smaller.
+pub const REPLACED_BY_KERNEL: i32 = 4096;
 /// Base of the byte before a place, which is no NUL.
 pub const PLACE: u8 = b'0';
 /// Files below the place can be read.

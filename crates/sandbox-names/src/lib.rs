@@ -10,6 +10,7 @@ pub mod autoloaded;
 pub mod exempt;
 pub mod git;
 pub mod git_config;
+pub mod git_harm;
 pub mod git_index;
 pub mod loader_variables;
 pub mod pattern;

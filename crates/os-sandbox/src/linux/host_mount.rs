@@ -97,7 +97,12 @@ impl HostMount {
 
     /// Returns `true` if commands change the directory of the host itself.
     pub(crate) fn is_changed(&self) -> bool {
-        self.access.contains(Access::WRITE) && self.overlay.is_none() && !self.in_overlay
+        self.access.contains(Access::WRITE) && !self.is_layered()
+    }
+
+    /// Returns `true` if an overlay takes the changes.
+    pub(crate) fn is_layered(&self) -> bool {
+        self.overlay.is_some() || self.in_overlay
     }
 
     /// Returns device (major number in the low half, as `statx` has it) and inode.

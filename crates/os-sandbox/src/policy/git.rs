@@ -54,7 +54,9 @@ pub enum GitConfig {
     /// Harmless ones, each judged before it is made, while the command runs. git gets EPERM for
     /// others. This needs a mount layer and reports ([`ReportLevel`](crate::ReportLevel)); without
     /// reports the file is kept. Under Landlock alone, which cannot keep it, it is
-    /// [`JudgedAfter`](GitConfig::JudgedAfter); other mechanisms keep it.
+    /// [`JudgedAfter`](GitConfig::JudgedAfter); other mechanisms keep it. In an overlay, git gets EPERM
+    /// too, and other programs can change the file: whoever applies the upper directory has to judge
+    /// it.
     Judged,
     /// All until the end of the command. Then harmless ones stay. A file with others is moved to the
     /// quarantine, and the previous one is put back. Until then every git process there obeys the new

@@ -3,6 +3,7 @@
 //! anybody gets the result.
 
 use super::exec::{mechanisms, mount_layers};
+use super::reviewed::has_overlays;
 use crate::support::{Ran, World, eventually, forge_program, ran};
 use std::process::{Child, Command, Stdio};
 
@@ -172,6 +173,64 @@ fn git_is_told_at_once_what_cannot_be_set() {
             );
             assert!(!ran.stderr.contains("quarantined"), "{about}");
         });
+    }
+}
+
+/// A change in a review is judged when git makes it, and once more when it is applied.
+#[test]
+fn changes_of_a_review_are_judged_and_applied() {
+    for option in ["--review", "--review=copy"] {
+        if option == "--review" && !has_overlays() {
+            continue;
+        }
+        let world = repository();
+        let config = world.project().join(".git/config");
+        let text = || std::fs::read_to_string(&config).unwrap();
+        for (script, harm) in ROWS {
+            let before = text();
+            let ran = exec_with(&world, &[option], script);
+            let about = format!("{option} {script}: {}{}", ran.stdout, ran.stderr);
+            assert_eq!(before, text(), "{about}");
+            world.forge(&["review", "apply"]);
+            let after = text();
+            let Some(why) = harm else {
+                assert_eq!(ran.code, 0, "{about}");
+                let changes = !script.contains("--unset") || before.contains("name");
+                assert_eq!(before != after, changes, "{about}");
+                continue;
+            };
+            assert_eq!(before, after, "{about}");
+            let is_told = script.starts_with("git") && !script.starts_with("git branch");
+            let why = match script.contains("remove") {
+                true => "branch.main.",
+                false => why,
+            };
+            assert!(
+                !is_told || ran.code != 0 && ran.stderr.contains(why),
+                "{about}"
+            );
+            world.forge(&["review", "discard", "--all"]);
+        }
+        // A project's own rule keeps the file.
+        let rule = [option, "-c", "sandbox.protect=[.git/config]"];
+        exec_with(
+            &world,
+            &rule,
+            "! git config user.name Other && ! echo >> .git/config",
+        )
+        .code(0);
+        // Others can write it by this mode.
+        exec_with(
+            &world,
+            &[option],
+            "chmod 666 .git/config; git config user.name Other",
+        );
+        let before = text();
+        world.forge(&["review", "apply"]);
+        assert_eq!(before != text(), option == "--review=copy", "{option}");
+        let mode = std::fs::metadata(&config).unwrap().permissions();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&mode);
+        assert_eq!(mode & 0o022, 0, "{option}");
     }
 }
 

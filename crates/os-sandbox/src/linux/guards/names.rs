@@ -64,7 +64,8 @@ pub(crate) struct ScanResult {
     /// Directories called `.git` that are protected as a whole: the files that they name are
     /// elsewhere.
     whole: Vec<PathBuf>,
-    /// Configuration of repositories. It is protected, unless the policy has it judged after the end.
+    /// Configuration of repositories. It is protected, unless it is judged after the end or when a
+    /// layer is applied.
     pub(crate) configs: Vec<PathBuf>,
     /// Unfinished rebases and similar operations, if the policy lets commands have them.
     pub(crate) states: Vec<PathBuf>,
@@ -326,7 +327,12 @@ pub(crate) fn find_but(
             }
             let is_config = |place: &GitDirLocation| kind.is_file() && place.is_config(name);
             let is_config = in_git && place.as_ref().is_some_and(is_config);
-            if is_config && policy.git_config() == GitConfig::JudgedAfter {
+            let is_loose = match policy.git_config() {
+                GitConfig::Kept => false,
+                GitConfig::Judged => mount.is_layered(),
+                GitConfig::JudgedAfter => true,
+            };
+            if is_config && is_loose {
                 names.configs.push(below.join(name));
                 continue;
             }

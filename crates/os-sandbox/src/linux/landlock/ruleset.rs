@@ -126,7 +126,7 @@ impl RulesetSpec<'_> {
         let mounts = self
             .mounts
             .iter()
-            .filter(|mount| mount.overlay.is_none() && !mount.in_overlay)
+            .filter(|mount| !mount.is_layered())
             .map(|mount| (At::Mount(mount), rights(self.policy, mount.access)));
         let all = rights(self.policy, Access::ALL);
         let private = self.private.iter().map(move |path| (At::Own(path), all));
@@ -254,7 +254,7 @@ pub(crate) fn inside(
         out.push((AccessFs::ReadDir.into(), "/work"));
     }
     for mount in mounts {
-        if mount.overlay.is_none() && !mount.in_overlay {
+        if !mount.is_layered() {
             continue;
         }
         let rights = rights(policy, mount.access);

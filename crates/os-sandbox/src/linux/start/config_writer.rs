@@ -6,6 +6,9 @@
 //! ([`git_config::change`]) and writes it into the file that is mounted. It trusts nothing but the
 //! number of a file that it has opened itself.
 //!
+//! In an overlay the file is not mounted, and the kernel replaces it after the look: what is applied
+//! later is judged then.
+//!
 //! The content is written in place, because a new file would end the mounts over the old one. One
 //! call writes all of it, and blank lines up to the old length, so a reader sees the old or the new
 //! settings. The lock file is removed last: it keeps other git processes away, and after a kill it
@@ -16,7 +19,6 @@ use super::super::guards::names::ScanResult;
 use super::super::host_mount::HostMount;
 use super::super::wire;
 use super::observe::DenialReports;
-use crate::access::Access;
 use crate::error::Error;
 use crate::escape::visible;
 use crate::git_config::{self, GitConfigChange};
@@ -53,6 +55,8 @@ pub(crate) struct ConfigWriter {
 
 struct ConfigFile {
     inside: PathBuf,
+    /// In an overlay, the upper directory and the path below it.
+    layer: Option<(OwnedFd, PathBuf)>,
     parent: OwnedFd,
     name: OsString,
     /// Device and inode at the start: of what is mounted.
@@ -63,6 +67,8 @@ struct ConfigFile {
 
 /// The reason why a file was not changed.
 enum Unchanged {
+    /// The kernel changes it.
+    ByKernel,
     Harmful(String),
     Failed(Errno),
 }
@@ -81,16 +87,10 @@ impl ConfigWriter {
         names: &[ScanResult],
         reports: &mut DenialReports,
     ) -> Result<Option<ConfigWriter>, Error> {
-        // Changes of an overlay go elsewhere.
-        let is_written_in_place = |mount: &HostMount| {
-            mount.access.contains(Access::WRITE) && mount.overlay.is_none() && !mount.in_overlay
-        };
-        let mounts = mounts.iter().zip(names);
-        let files: Vec<ConfigFile> = mounts
-            .filter(|(mount, _)| is_written_in_place(mount))
+        let files: Vec<ConfigFile> = (mounts.iter().zip(names))
             .flat_map(|(mount, names)| names.configs.iter().map(move |one| (mount, one)))
             .take(wire::MAX_CONFIGS)
-            .filter_map(|(mount, below)| ConfigFile::open(mount, below))
+            .filter_map(|(mount, below)| ConfigFile::open(mount, below, mounts))
             .collect();
         if files.is_empty() || !reports.add_configs(files.iter().map(|file| &file.inside)) {
             return Ok(None);
@@ -175,6 +175,7 @@ fn serve(mut files: Vec<ConfigFile>, channel: BorrowedFd<'_>) -> Vec<GitConfigCh
         };
         let (errno, refused) = match replaced {
             Ok(()) => (0, None),
+            Err(Unchanged::ByKernel) => (wire::REPLACED_BY_KERNEL, None),
             Err(Unchanged::Harmful(why)) => (Errno::EPERM as i32, Some(visible(&why))),
             Err(Unchanged::Failed(errno)) => (errno as i32, Some(errno.desc().to_owned())),
         };
@@ -200,12 +201,16 @@ fn now_ms() -> u64 {
 
 impl ConfigFile {
     /// `None` if the file has gone.
-    fn open(mount: &HostMount, below: &Path) -> Option<ConfigFile> {
+    fn open(mount: &HostMount, below: &Path, mounts: &[HostMount]) -> Option<ConfigFile> {
         let name = below.file_name()?.to_owned();
         let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
         let stat = below::look(parent.as_fd(), &name).ok()?;
         Some(ConfigFile {
             inside: Path::new(&mount.inside).join(below),
+            layer: match mount.is_layered() {
+                true => Some(layer(&mount.host.join(below), mounts)?),
+                false => None,
+            },
             parent,
             name,
             identity: (stat.st_dev, stat.st_ino),
@@ -217,6 +222,13 @@ impl ConfigFile {
     fn replace(&mut self) -> Result<(), Unchanged> {
         let mut lock = self.name.clone();
         lock.push(".lock");
+        if let Some((upper, below)) = &self.layer {
+            let old = content(below::file(self.parent.as_fd(), &self.name)?)?;
+            let lock = below.with_file_name(&lock);
+            let new = content(below::file_below(upper.as_fd(), &lock)?)?;
+            let harm = git_config::change(&old, &new).map(Unchanged::Harmful);
+            return Err(harm.unwrap_or(Unchanged::ByKernel));
+        }
         let new = content(below::file(self.parent.as_fd(), &lock)?)?;
         let file = self.file()?;
         let old = content(&file)?;
@@ -240,7 +252,7 @@ impl ConfigFile {
     }
 
     /// Opens the file that is mounted.
-    fn file(&self) -> Result<File, Errno> {
+    fn file(&self) -> Result<File, Unchanged> {
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = openat(&self.parent, OsStr::new(&self.name), flags, Mode::empty())?;
         let stat = fstat(&file)?;
@@ -252,11 +264,20 @@ impl ConfigFile {
                 Ok(file.into())
             }
             // In place, another name would change too.
-            true => Err(Errno::EMLINK),
-            // Another program has replaced it, and the mount is gone.
-            false => Err(Errno::ESTALE),
+            true => Err(Errno::EMLINK.into()),
+            // Another program has replaced it, and the mount is gone: it is judged after the end.
+            false => Err(Unchanged::ByKernel),
         }
     }
+}
+
+/// Opens the upper directory of the overlay around a path of the host.
+fn layer(path: &Path, mounts: &[HostMount]) -> Option<(OwnedFd, PathBuf)> {
+    mounts.iter().find_map(|mount| {
+        let below = path.strip_prefix(&mount.host).ok()?;
+        let upper = below::absolute(&mount.overlay.as_ref()?.upper.path).ok()?;
+        Some((upper, below.to_owned()))
+    })
 }
 
 fn content(file: impl Read) -> Result<Vec<u8>, Errno> {
