@@ -123,6 +123,7 @@ pub use blocking_handoff::BlockingHandoff;
 pub use builder::{ToolboxBuilder, ToolboxError};
 pub use call::ahead::PreparedCall;
 pub use call::approved::ApprovedCall;
+pub use call::ending::{SettledCalls, settle_calls};
 pub use call::request::CallRequest;
 pub use call_result::{
     CallFailure, CallResult, Caller, ErrorBody, ExecutionInfo, FailureCode, Reply,

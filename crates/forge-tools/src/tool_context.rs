@@ -528,6 +528,12 @@ pub struct ToolContext {
     /// Set when the caller no longer waits for the call.
     pub(crate) cancel: file_sandbox::CancellationToken,
     pub(crate) progress: Option<crate::progress::Progress>,
+    /// The record of the call, which its command closes if the caller has gone.
+    #[cfg_attr(
+        not(feature = "process"),
+        expect(dead_code, reason = "commands have it")
+    )]
+    pub(crate) call: Option<crate::call::pending::SharedCall>,
     /// The state of files when a person was shown their changes.
     pub(crate) seen: Vec<(String, ReviewedState)>,
     /// The paths of this call, as they were understood when it was judged.

@@ -18,9 +18,6 @@ mod state;
 mod terminal;
 mod topics;
 
-/// Time limit for the end of commands after their callers have ended.
-const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
-
 fn main() -> std::process::ExitCode {
     if let Some(code) = completion::answer_shell() {
         return code;
@@ -41,7 +38,7 @@ fn main() -> std::process::ExitCode {
     }
     let outcome = run(&cli, &ambient);
     // No command outlives forge, and leftovers are cleaned up.
-    for found in forge_runtime::ContainerSource::wait_for_dropped(SETTLED_WITHIN) {
+    for found in forge_runtime::ContainerSource::wait_for_dropped(setup::SETTLED_WITHIN) {
         output::stderr::print(format!("quarantined: {found}"));
     }
     match outcome {

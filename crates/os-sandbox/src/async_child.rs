@@ -8,6 +8,7 @@
 use crate::captured::Captured;
 use crate::child::{Child, Stream};
 use crate::command::Command;
+use crate::ending::{self, CountedCommand};
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::{EffectiveLimits, Exceeded, LimitHit};
@@ -20,10 +21,9 @@ use crate::quarantine::Quarantined;
 use crate::sandbox::Sandbox;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -33,8 +33,6 @@ use tokio::time::Sleep;
 
 /// Bound on one read from a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Bound on the stored findings from the ends of dropped commands.
-const MAX_FOUND: usize = 1_000;
 
 /// A running command, for async code (feature `tokio`); see [`Command::spawn_async`]. Dropping it
 /// ends everything that it started, without waiting for that.
@@ -97,8 +95,20 @@ enum ChildState {
     Lost,
 }
 
-/// The end of the command, and the findings from after it.
-type Ended = (Result<(Exit, Option<LimitHit>), Error>, Findings);
+/// The end of the command, and the findings from after it. If nobody takes them, they are kept for
+/// [`settle`](crate::settle).
+#[derive(Debug)]
+struct Ended {
+    exit: Option<Result<(Exit, Option<LimitHit>), Error>>,
+    findings: Findings,
+    _counted: CountedCommand,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        ending::keep(std::mem::take(&mut self.findings.quarantined));
+    }
+}
 
 impl Command {
     /// Starts the command as [`Command::spawn`], without blocking other tasks.
@@ -233,7 +243,7 @@ impl AsyncChild {
     pub fn kill(&mut self) {
         match &mut self.state {
             ChildState::Running(held) => {
-                if let Some(running) = held.0.as_mut() {
+                if let Some(running) = held.running() {
                     running.kill();
                 }
             }
@@ -313,7 +323,7 @@ impl AsyncChild {
         let ChildState::Running(held) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
-        let Some(running) = held.0.as_mut() else {
+        let Some((running, _)) = held.0.as_mut() else {
             return Poll::Ready(Ok(()));
         };
         loop {
@@ -349,10 +359,14 @@ impl AsyncChild {
             self.timer = None;
             // Guarded again: a runtime that shuts down drops tasks that it has not started.
             let mut held = RunningGuard(Some(running));
-            let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
-                Some(running) => {
+            let end = runtime()?.spawn_blocking(move || match held.0.take() {
+                Some((mut running, counted)) => {
                     let exit = running.wait().map(|exit| (exit, running.limit_hit()));
-                    Ok((exit, running.findings()))
+                    Ok(Ended {
+                        exit: Some(exit),
+                        findings: running.findings(),
+                        _counted: counted,
+                    })
                 }
                 None => Err(lost()),
             });
@@ -361,7 +375,9 @@ impl AsyncChild {
         let outcome = match &mut self.state {
             ChildState::Ended(exit) => return Ok(*exit),
             ChildState::Running(_) | ChildState::Lost => return Err(lost()),
-            ChildState::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
+            ChildState::Ending(end) => joined(end.await).and_then(|mut ended| {
+                let findings = std::mem::take(&mut ended.findings);
+                let exit = ended.exit.take().unwrap_or_else(|| Err(lost()));
                 let failure = findings.failure(self.sandbox.plan());
                 self.enforcement.found(findings);
                 exit.and_then(|exit| failure.map_or(Ok(exit), Err))
@@ -459,7 +475,7 @@ struct Parts {
 impl From<Child> for StartedChild {
     fn from(child: Child) -> StartedChild {
         StartedChild {
-            held: RunningGuard(Some(child.process)),
+            held: RunningGuard(child.counted.map(|counted| (child.process, counted))),
             parts: Parts {
                 stdin: child.stdin,
                 stdout: child.stdout,
@@ -475,11 +491,14 @@ impl From<Child> for StartedChild {
 
 /// A running tree. If it is dropped, another thread waits for its end.
 #[derive(Debug)]
-struct RunningGuard(Option<Box<dyn Process>>);
+struct RunningGuard(Option<Unended>);
+
+/// A started command, counted until its end.
+type Unended = (Box<dyn Process>, CountedCommand);
 
 impl RunningGuard {
     fn running(&self) -> Option<&dyn Process> {
-        self.0.as_deref()
+        self.0.as_ref().map(|(running, _)| &**running)
     }
 }
 
@@ -487,70 +506,24 @@ impl Drop for RunningGuard {
     fn drop(&mut self) {
         if let Some(running) = self.0.take() {
             // The kill is immediate; only the wait moves to the other thread.
-            running.kill();
+            running.0.kill();
             // Without that thread, the wait is here.
             if let Some(reaper) = reaper() {
-                ending().waiting += 1;
-                if reaper.send(running).is_err() {
-                    ending().waiting -= 1;
-                }
+                let _ = reaper.send(running);
             }
         }
     }
 }
 
-/// The state of dropped commands that have not ended.
-struct DroppedCommands {
-    waiting: usize,
-    found: Vec<Quarantined>,
-}
-
-static ENDING: Mutex<DroppedCommands> = Mutex::new(DroppedCommands {
-    waiting: 0,
-    found: Vec::new(),
-});
-static ENDED: Condvar = Condvar::new();
-
-fn ending() -> MutexGuard<'static, DroppedCommands> {
-    ENDING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until every command whose [`AsyncChild`] was dropped has ended and its leftovers were
-/// handled, at most for `within`, and returns the names quarantined by then. For programs before
-/// their own end: otherwise that work stops with them, and the next start has to do it.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// assert!(os_sandbox::settle(Duration::from_secs(1)).is_empty());
-/// ```
-#[must_use]
-pub fn settle(within: Duration) -> Vec<Quarantined> {
-    let waited = ENDED.wait_timeout_while(ending(), within, |ending| ending.waiting > 0);
-    let (mut ending, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    std::mem::take(&mut ending.found)
-}
-
-/// Waits for the end of a dropped command, and handles its leftovers.
-fn end(mut running: Box<dyn Process>) {
-    let found = running.finish_dropped();
-    drop(running);
-    let mut ending = ending();
-    ending.waiting -= 1;
-    let room = MAX_FOUND.saturating_sub(ending.found.len());
-    ending.found.extend(found.into_iter().take(room));
-    ENDED.notify_all();
-}
-
 /// Returns the one thread that waits for the ends of dropped commands. If it cannot be started, the
 /// dropping thread waits itself.
-fn reaper() -> Option<&'static Sender<Box<dyn Process>>> {
-    static REAPER: OnceLock<Option<Sender<Box<dyn Process>>>> = OnceLock::new();
+fn reaper() -> Option<&'static Sender<Unended>> {
+    static REAPER: OnceLock<Option<Sender<Unended>>> = OnceLock::new();
     let started = REAPER.get_or_init(|| {
-        let (dropped, inbox) = channel::<Box<dyn Process>>();
+        let (dropped, inbox) = channel::<Unended>();
         std::thread::Builder::new()
             .name("os-sandbox-end".to_owned())
-            .spawn(move || inbox.into_iter().for_each(end))
+            .spawn(move || inbox.into_iter().for_each(ending::end))
             .ok()
             .map(|_| dropped)
     });

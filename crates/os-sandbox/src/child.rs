@@ -3,6 +3,7 @@
 use crate::captured::Captured;
 use crate::command::Command;
 use crate::denials::Denial;
+use crate::ending::CountedCommand;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::exceeded::{EffectiveLimits, Exceeded};
@@ -48,6 +49,8 @@ pub struct Child {
     pub(crate) bounds: EffectiveLimits,
     pub(crate) exceeded: Option<Exceeded>,
     pub(crate) sandbox: Sandbox,
+    /// Dropped after the process. `None` after the end.
+    pub(crate) counted: Option<CountedCommand>,
 }
 
 /// One of the two outputs.
@@ -93,6 +96,7 @@ impl Child {
             wall: command.wall(),
             ..sandbox.plan().bounds()
         };
+        let counted = CountedCommand::new();
         let StartedCommand {
             mut process,
             pipes: (stdin, stdout, stderr),
@@ -112,6 +116,7 @@ impl Child {
             bounds,
             exceeded: None,
             sandbox,
+            counted: Some(counted),
         })
     }
 
@@ -249,6 +254,7 @@ impl Child {
     fn ended(&mut self) -> Result<Exit, Error> {
         let exit = self.process.wait();
         let findings = self.process.findings();
+        self.counted = None;
         let failure = findings.failure(self.sandbox.plan());
         self.enforcement.found(findings);
         let exit = exit?;

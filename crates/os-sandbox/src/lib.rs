@@ -79,6 +79,7 @@ mod child;
 mod command;
 mod denials;
 mod detection;
+mod ending;
 mod enforcement;
 mod error;
 mod escape;
@@ -122,12 +123,13 @@ mod platform;
 
 pub use access::Access;
 #[cfg(feature = "tokio")]
-pub use async_child::{AsyncChild, settle};
+pub use async_child::AsyncChild;
 pub use backend::Backend;
 pub use captured::{Captured, Gap};
 pub use child::{Child, Stream};
 pub use command::{Command, Session};
 pub use denials::{Denial, DenialReason, DeniedOperation};
+pub use ending::settle;
 pub use enforcement::{Enforcement, HiddenPath, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;

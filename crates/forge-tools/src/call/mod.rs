@@ -7,12 +7,15 @@
 //!    its work.
 //! 5. [`outcome`]: its result, truncated and recorded.
 //!
+//! [`ending`] is the end of a command whose caller has gone.
+//!
 //! [`pending`] is the record of a call from the first step on, and [`ahead`] asks about all calls
 //! of a turn before the first is made.
 
 pub(crate) mod ahead;
 pub(crate) mod approved;
 pub(crate) mod asking;
+pub(crate) mod ending;
 pub(crate) mod judged;
 pub(crate) mod outcome;
 pub(crate) mod parsed;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::audit::{CallRecord, DecisionEntry, DecisionRecord, PolicyEvent};
+use crate::call::ending::CommandProgress;
 use crate::call::request::CallRequest;
 use crate::call_result::{CallFailure, CallResult, ErrorBody, ExecutionInfo, FailureCode, Reply};
 use crate::gate::Judgement;
@@ -43,6 +44,7 @@ pub(crate) struct CallRecordBuilder {
     /// All secrets of the details are replaced.
     clean: bool,
     closed: bool,
+    pub(crate) command: CommandProgress,
 }
 
 impl CallRecordBuilder {
@@ -62,6 +64,7 @@ impl CallRecordBuilder {
             not_made: false,
             clean: false,
             closed: false,
+            command: CommandProgress::None,
         }
     }
 
@@ -105,6 +108,24 @@ impl CallRecordBuilder {
     /// Returns `true` if anything may have been done already.
     pub(crate) fn is_decided(&self) -> bool {
         self.is_decided
+    }
+
+    /// Closes the call because its caller does not wait any more. A command that runs closes it at
+    /// its end.
+    pub(crate) fn leave(&mut self) {
+        if self.closed {
+            return;
+        }
+        let cancelled = CallFailure::cancelled();
+        let failure = match std::mem::take(&mut self.command) {
+            CommandProgress::None => cancelled,
+            CommandProgress::Running | CommandProgress::Left => {
+                self.command = CommandProgress::Left;
+                return;
+            }
+            CommandProgress::Ended(ran) => cancelled.ran(*ran),
+        };
+        let _nobody_waits = self.close(Err(failure));
     }
 
     pub(crate) fn close(&mut self, outcome: Result<Reply, CallFailure>) -> CallResult {

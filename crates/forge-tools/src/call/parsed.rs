@@ -64,6 +64,7 @@ impl ParsedCall {
         let invocation = tool.prepare(&args)?;
         let mut context = inner.context.for_call();
         context.progress = call.progress.clone();
+        context.call = Some(open.of_command());
         context.reads_outputs = inner.offers(READ_OUTPUT);
         context.redactor = Arc::clone(&inner.redactor);
         Ok(ParsedCall {

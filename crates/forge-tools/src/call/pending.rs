@@ -1,6 +1,7 @@
 //! A pending call, shared by its caller and the thread that looks at files for it. The one that
 //! closes it first writes its record, and only one record is written.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::audit::DecisionRecord;
@@ -9,8 +10,24 @@ use crate::call::request::CallRequest;
 use crate::call_result::{CallFailure, CallResult, FailureCode};
 use crate::toolbox_inner::ToolboxInner;
 
+/// The record of a call, for its command.
+#[derive(Clone)]
+pub(crate) struct SharedCall(Arc<Mutex<CallRecordBuilder>>);
+
+impl SharedCall {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CallRecordBuilder> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SharedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedCall")
+    }
+}
+
 pub(crate) struct PendingCall {
-    call: Arc<Mutex<CallRecordBuilder>>,
+    call: SharedCall,
     /// The waiting caller closes it when the waiting ends, for any reason.
     waits: bool,
 }
@@ -18,7 +35,7 @@ pub(crate) struct PendingCall {
 impl PendingCall {
     pub(crate) fn new(inner: &Arc<ToolboxInner>, call: &CallRequest) -> Self {
         PendingCall {
-            call: Arc::new(Mutex::new(CallRecordBuilder::new(inner, call))),
+            call: SharedCall(Arc::new(Mutex::new(CallRecordBuilder::new(inner, call)))),
             waits: true,
         }
     }
@@ -26,13 +43,18 @@ impl PendingCall {
     /// For the thread that works on it.
     pub(crate) fn share(&self) -> Self {
         PendingCall {
-            call: Arc::clone(&self.call),
+            call: self.call.clone(),
             waits: false,
         }
     }
 
+    /// For the command of the call.
+    pub(crate) fn of_command(&self) -> SharedCall {
+        self.call.clone()
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, CallRecordBuilder> {
-        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+        self.call.lock()
     }
 
     /// Records the answer of the approver.
@@ -80,10 +102,7 @@ impl PendingCall {
 impl Drop for PendingCall {
     fn drop(&mut self) {
         if self.waits {
-            let mut call = self.lock();
-            if !call.is_closed() {
-                let _nobody_waits = call.close(Err(CallFailure::cancelled()));
-            }
+            self.lock().leave();
         }
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
+use crate::call::ending::CallCommand;
 use crate::call_result::{CallFailure, ExecutionInfo, FailureCode, Reply};
 use crate::captured_stream::CapturedStream;
 use crate::change::FileChange;
@@ -135,7 +136,15 @@ impl Invocation for Shell {
         Box::pin(async move {
             // Dropped with this future: then the command is ended, or never started.
             let (started, running) = oneshot::channel();
-            let work = blocking(move || execute(&self, &context, started));
+            let command = CallCommand::begin(context.call.clone());
+            let work = blocking(move || {
+                let outcome = match command.is_left() {
+                    true => Err(CallFailure::cancelled()),
+                    false => execute(&self, &context, started),
+                };
+                command.ended(&outcome);
+                outcome
+            });
             let mut guard = EndIfDropped(Some(running));
             let outcome = work.await;
             guard.0 = None;

@@ -47,6 +47,9 @@ use crate::state::trust_store::TrustStore;
 /// Time limit for the end of abandoned work.
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
+/// Time limit for the end of commands after their callers have ended.
+pub(crate) const SETTLED_WITHIN: Duration = Duration::from_secs(45);
+
 /// Returns the mechanisms of this host, with the probes that the user's cache lists as passed.
 pub(crate) fn host_support() -> Support {
     Support::detect_cached(&Directories::user())
@@ -614,5 +617,16 @@ fn block_on<F: Future>(work: F) -> Result<F::Output, CliError> {
     // Calls still under way are dropped here, and record themselves. A blocking read
     // of the terminal must not hold up our exit.
     runtime.shutdown_timeout(SHUTDOWN);
+    let settled = forge_tools::settle_calls(SETTLED_WITHIN);
+    for path in &settled.quarantined {
+        stderr::print(format!("quarantined: {path} (see `forge quarantine list`)"));
+    }
+    if settled.unended > 0 {
+        let (count, limit) = (settled.unended, SETTLED_WITHIN.as_secs());
+        stderr::print(format!(
+            "warning: {count} commands did not end within {limit} seconds; the names that they \
+             created are not quarantined"
+        ));
+    }
     Ok(output)
 }

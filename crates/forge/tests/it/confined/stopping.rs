@@ -2,10 +2,11 @@
 //! done is recorded.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{World, forge_program};
+use crate::support::{World, eventually, forge_program, ran};
 
 const SLOW: &str = "\
 sandbox: { mode: direct, zones: { workspace: { path: ./workspace } } }
@@ -64,6 +65,113 @@ fn a_signal_ends_it_with_its_code_and_a_record() {
             );
             assert!(audit.ends_with('\n'), "{audit}");
         }
+    }
+}
+
+const PLANTS: &str = "\
+mkdir .vscode n n/.git n/.git/objects n/.git/refs many
+echo x > .vscode/tasks.json
+echo 'ref: refs/heads/main' > n/.git/HEAD
+printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = touch pwned\\n' > n/.git/config
+cd many
+seq 4000 | xargs mkdir
+: > ../ready
+";
+
+const WIRE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"shell","arguments":{"command":"sh a.sh"}}}
+"#;
+const CANCEL: &str =
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+
+/// The event that stops forge, and its exit code.
+type Stop = (&'static str, i32);
+
+/// The sweep after a command takes a while. Whatever stops forge then, the names are moved away, and
+/// the record and the person are told.
+#[test]
+fn nothing_that_stops_forge_stops_the_sweep() {
+    let call = [
+        "--trust",
+        "tools",
+        "call",
+        "--yes",
+        "shell",
+        r#"{"command":"sh a.sh"}"#,
+    ];
+    let cases: [(&[&str], &[Stop]); 4] = [
+        (&["exec", "--", "sh", "a.sh"], &[("-TERM", 143)]),
+        (&call, &[("-INT", 130), ("-TERM", 143)]),
+        (&["--trust", "run"], &[("-INT", 130)]),
+        (
+            &["--trust", "mcp"],
+            &[("-TERM", 143), ("cancel", 0), ("hang up", 0)],
+        ),
+    ];
+    for (args, stops) in cases {
+        for stop in stops {
+            stop_in_sweep(args, *stop);
+        }
+    }
+}
+
+fn stop_in_sweep(args: &[&str], (stop, code): Stop) {
+    let project = "sandbox: { root: . }\nmodel: scripted:play.yaml\napproval: { mode: auto }\n\
+                   shell: { rules: [{ pattern: 'sh *', approval: preApproved }] }\n";
+    let playbook = "version: 1\nworkers:\n  main:\n    \
+                    - calls: [{ tool: shell, args: { command: sh a.sh } }]\n    - say: over\n";
+    let worker = "---\nname: main\nsandbox: inherit\nshell: {}\n---\nGo.\n";
+    let world = World::new(&[
+        ("forge.yaml", project),
+        ("play.yaml", playbook),
+        ("workers/main.worker", worker),
+        ("a.sh", PLANTS),
+    ]);
+    let mut child = world
+        .command(forge_program(), args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    if args.contains(&"mcp") {
+        input.write_all(WIRE.as_bytes()).unwrap();
+    }
+    eventually("swept", || world.project().join("ready").exists());
+    std::thread::sleep(Duration::from_millis(100));
+    match stop {
+        "cancel" => {
+            writeln!(input, "{CANCEL}").unwrap();
+            // Read before the end of the input.
+            std::thread::sleep(Duration::from_millis(50));
+            drop(input);
+        }
+        "hang up" => drop(input),
+        signal => {
+            let id = child.id().to_string();
+            let mut kill = std::process::Command::new("kill");
+            assert!(kill.args([signal, &id]).status().unwrap().success());
+        }
+    }
+    let ran = ran(child.wait_with_output().unwrap());
+    let at = format!("{args:?} {stop}: {ran:?}");
+    assert_eq!(ran.code, code, "{at}");
+    for name in [".vscode", "n/.git/config"] {
+        assert!(!world.project().join(name).exists(), "{at}: {name}");
+    }
+    // A client that hangs up is answered nevertheless.
+    let told = [&ran.stderr, &ran.stdout];
+    assert!(told.iter().any(|text| text.contains(".vscode")), "{at}");
+    let audit = world.audit();
+    let lines = audit
+        .lines()
+        .filter(|line| line.contains(r#""kind":"execution""#));
+    let ends: Vec<&str> = lines.collect();
+    assert_eq!(ends.len(), 1, "{at}: {audit}");
+    for fact in [r#""quarantined""#, ".vscode", r#""enforcement""#] {
+        assert!(ends[0].contains(fact), "{at}: no {fact}: {audit}");
     }
 }
 

@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::findings::Findings;
 use crate::host_proxy::ProxySession;
 use crate::process::{Event, Killer, Process, Readiness, wait_readable};
+use crate::quarantine::Quarantined;
 use crate::sandbox::Sandbox;
 use crate::support::Support;
 use crate::terminal::Terminal;
@@ -504,10 +505,22 @@ impl Process for Running {
         // It has ended already if this fails.
         Ok(Killer::new(move || drop(control.shutdown(Shutdown::Write))))
     }
+
+    fn finish_dropped(&mut self) -> Vec<Quarantined> {
+        self.end_unasked();
+        std::mem::take(&mut self.findings.quarantined)
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.end_unasked();
+    }
+}
+
+impl Running {
+    /// Ends the tree, whose exit no caller asks for, and does the work after it.
+    fn end_unasked(&mut self) {
         if self.result.is_some() {
             return;
         }
@@ -525,6 +538,7 @@ impl Drop for Running {
             self.launched.end();
         }
         self.finish();
+        self.result = Some(Exit::Signal(9));
     }
 }
 
