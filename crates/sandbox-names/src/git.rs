@@ -258,7 +258,7 @@ fn is_one<S: AsRef<str>>(paths: &[&str], names: &[S]) -> bool {
 }
 
 /// Keys of git's configuration whose value is a program, with arguments or as a line for a shell.
-const PROGRAM_KEYS: [&str; 26] = [
+const PROGRAM_KEYS: [&str; 35] = [
     "core.fsmonitor",
     "core.sshcommand",
     "core.editor",
@@ -281,6 +281,15 @@ const PROGRAM_KEYS: [&str; 26] = [
     "merge.*.driver",
     "difftool.*.cmd",
     "mergetool.*.cmd",
+    "difftool.*.path",
+    "mergetool.*.path",
+    "guitool.*.cmd",
+    "man.*.cmd",
+    "man.*.path",
+    "tar.*.command",
+    "imap.tunnel",
+    "gc.recentobjectshook",
+    "hook.*.command",
     "trailer.*.cmd",
     "trailer.*.command",
     "uploadpack.packobjectshook",

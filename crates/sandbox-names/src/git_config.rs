@@ -193,6 +193,29 @@ pub struct References {
     pub drivers: bool,
 }
 
+/// Returns the command of a URL that git runs: `ext::COMMAND` (gitremote-ext(7)).
+fn remote_command(entry: &GitConfigEntry) -> Option<&str> {
+    let url = match (&*entry.section, &*entry.key) {
+        ("remote", "url" | "pushurl") => &entry.value,
+        ("url", "insteadof" | "pushinsteadof") => entry.sub.as_deref()?,
+        _ => return None,
+    };
+    url.strip_prefix("ext::")
+}
+
+/// Returns the words of a command that can be paths.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let split = |c: char| c.is_whitespace() || "\"';|&()<>=`$".contains(c);
+    let words = line.split(split).filter(|word| !word.is_empty());
+    // Of `$PWD/tools/x` and `${PWD}/tools/x`, where git starts the command.
+    let here = |word| {
+        ["PWD/", "{PWD}/"]
+            .iter()
+            .find_map(|start| str::strip_prefix(word, start))
+    };
+    words.map(move |word| here(word).unwrap_or(word))
+}
+
 /// Returns the paths that a configuration names.
 ///
 /// ```
@@ -206,7 +229,11 @@ pub struct References {
 pub fn references(text: &str) -> References {
     let mut out = References::default();
     for entry in entries(text) {
-        let kind = reference_kind(&entry.section, entry.sub.as_deref(), &entry.key);
+        let command = remote_command(&entry);
+        let kind = match command {
+            Some(_) => ReferenceKind::Program,
+            None => reference_kind(&entry.section, entry.sub.as_deref(), &entry.key),
+        };
         let by = entry.name();
         let mut add = |path: &str| {
             out.paths.push(ReferencedPath {
@@ -217,16 +244,19 @@ pub fn references(text: &str) -> References {
         };
         match kind {
             ReferenceKind::None => {}
-            ReferenceKind::File | ReferenceKind::Configuration => add(&entry.value),
+            ReferenceKind::File | ReferenceKind::Configuration => {
+                add(&entry.value);
+                // Husky's hooks in `.husky/_` run those of the same name in `.husky`.
+                let around = entry.value.trim_end_matches('/').strip_suffix("/_");
+                around.filter(|_| entry.key == "hookspath").map(add);
+            }
             ReferenceKind::Program => {
                 let line = match entry.section.as_str() {
+                    _ if command.is_some() => command.unwrap_or_default(),
                     "alias" => entry.value.strip_prefix('!').unwrap_or_default(),
                     _ => entry.value.trim_start_matches('!'),
                 };
-                let split = |c: char| c.is_whitespace() || "\"';|&()<>=`$".contains(c);
-                line.split(split)
-                    .filter(|word| !word.is_empty())
-                    .for_each(&mut add);
+                words(line).for_each(&mut add);
                 let driver = ["filter", "diff", "merge"].contains(&entry.section.as_str());
                 out.drivers |= driver && !entry.value.starts_with("git-lfs ");
             }

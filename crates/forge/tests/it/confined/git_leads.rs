@@ -1,5 +1,5 @@
-//! Files that the person's git obeys because a configuration says so that lies outside of the
-//! project: the person's own, and that of a repository around it. File tools and commands alike.
+//! Files that the person's git obeys because a configuration says so: the person's own, that of a
+//! repository around the project, in it, or below it. File tools and commands alike.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::exec::mechanisms;
 use crate::support::World;
 
 /// Where the configuration lies, what it says, and what it makes git obey in the project.
-const ROWS: [(&str, &str, &str); 7] = [
+const ROWS: [(&str, &str, &str); 21] = [
     (
         "home",
         "[core]\n\thooksPath = .githooks\n",
@@ -40,6 +40,32 @@ const ROWS: [(&str, &str, &str); 7] = [
         "[filter \"x\"]\n\tclean = project/tools/st\n",
         "tools/st",
     ),
+    ("own", "[core]\n\tfsmonitor = $PWD/tools/st\n", "tools/st"),
+    ("own", "[difftool \"d\"]\n\tpath = tools/st\n", "tools/st"),
+    ("own", "[mergetool \"d\"]\n\tpath = tools/st\n", "tools/st"),
+    ("own", "[guitool \"d\"]\n\tcmd = sh tools/st\n", "tools/st"),
+    ("own", "[man \"d\"]\n\tcmd = tools/st\n", "tools/st"),
+    ("own", "[man \"d\"]\n\tpath = tools/st\n", "tools/st"),
+    ("own", "[tar \"d\"]\n\tcommand = tools/st\n", "tools/st"),
+    ("own", "[imap]\n\ttunnel = tools/st\n", "tools/st"),
+    ("own", "[gc]\n\trecentObjectsHook = tools/st\n", "tools/st"),
+    ("own", "[hook \"d\"]\n\tcommand = tools/st\n", "tools/st"),
+    ("own", "[remote \"d\"]\n\turl = ext::tools/st\n", "tools/st"),
+    (
+        "own",
+        "[url \"ext::tools/st \"]\n\tinsteadOf = foo:\n",
+        "tools/st",
+    ),
+    (
+        "own",
+        "[core]\n\thooksPath = .husky/_\n",
+        ".husky/pre-commit",
+    ),
+    (
+        "nested",
+        "[core]\n\tfsmonitor = tools/st\n",
+        "nested/tools/st",
+    ),
 ];
 
 fn scene(place: &str, config: &str) -> World {
@@ -47,12 +73,18 @@ fn scene(place: &str, config: &str) -> World {
         ("forge.yaml", "sandbox: { root: . }\n"),
         ("tools/st", "exit 0\n"),
         ("conf/git", "[user]\n\tname = n\n"),
+        ("nested/tools/st", "exit 0\n"),
+        (".husky/pre-commit", "exit 0\n"),
     ]);
     let config = config.replace("PROJECT", world.project().to_str().unwrap());
     let file = match place {
         "home" => world.outside().join("home/.gitconfig"),
         _ => {
-            let around = world.project().parent().unwrap().join(".git");
+            let around = match place {
+                "own" => world.project().join(".git"),
+                "nested" => world.project().join("nested/.git"),
+                _ => world.project().parent().unwrap().join(".git"),
+            };
             for name in ["objects", "refs"] {
                 std::fs::create_dir_all(around.join(name)).unwrap();
             }
@@ -61,7 +93,13 @@ fn scene(place: &str, config: &str) -> World {
         }
     };
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, config).unwrap();
+    // git reads on after a byte that is not UTF-8.
+    let comment = if place == "nested" {
+        &b"# J\xfcrgen\n"[..]
+    } else {
+        b""
+    };
+    std::fs::write(file, [comment, config.as_bytes()].concat()).unwrap();
     world
 }
 
@@ -81,7 +119,8 @@ fn what_a_persons_own_configuration_names_is_nobodys() {
         let world = scene(place, config);
         let call = format!("{{\"path\": \"/{target}\", \"content\": \"evil\\n\"}}");
         let ran = forge(&world, &["tools", "call", "write_file", &call]);
-        ran.code(1).says(&["path is read-only"]);
+        assert_eq!(ran.code, 1, "{config} {target}");
+        ran.says(&["path is read-only"]);
         for mechanism in mechanisms(&world) {
             let world = scene(place, config);
             let around = target.rsplit_once('/').map_or(".", |(around, _)| around);

@@ -8,6 +8,7 @@ use super::super::host_mount::{HostMount, ObeyedPath};
 use crate::git_config;
 use crate::key_files::content_of;
 use crate::policy::{Git, Policy};
+use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use sandbox_names::git::{GitPathClass, ReferenceKind, STATE, classify_own, running_line};
 use std::collections::HashSet;
@@ -359,8 +360,14 @@ impl ReferenceCollector<'_> {
         let mut at = 0;
         while let Some(file) = files.get(at).cloned() {
             at += 1;
-            let Some(text) = read(self.mount, &file) else {
-                continue;
+            let text = match read_any(self.mount, &file) {
+                Ok(Some(text)) => text,
+                Ok(None) => continue,
+                Err(why) => {
+                    let file = self.mount.shown(&file);
+                    self.out.unheld.push(format!("what {file} leads to: {why}"));
+                    continue;
+                }
             };
             let references = sandbox_names::git_config::references(&text);
             drivers |= references.drivers;
@@ -488,8 +495,32 @@ fn line_after<'t>(text: &'t str, start: &str) -> Option<&'t str> {
 
 /// Returns the text of a file, without following a link.
 fn read(mount: &HostMount, path: &Path) -> Option<String> {
-    let file = below::file_below(mount.handle.as_fd(), path).ok()?;
-    String::from_utf8(content_of(file, MAX_BYTES)?).ok()
+    read_any(mount, path).ok().flatten()
+}
+
+/// Returns the text of a file, without following a link; `None` if there is none. Other bytes than
+/// UTF-8 are replaced: git reads the rest of the file all the same.
+fn read_any(mount: &HostMount, path: &Path) -> Result<Option<String>, String> {
+    let file = match below::file_below(mount.handle.as_fd(), path) {
+        Ok(file) => file,
+        Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
+        Err(Errno::ELOOP) => {
+            let target = mount.host.join(path).canonicalize().ok();
+            let below = target
+                .as_deref()
+                .and_then(|target| target.strip_prefix(&mount.host).ok());
+            return Ok(below.and_then(|below| read(mount, below)));
+        }
+        Err(errno) => return Err(errno.desc().to_owned()),
+    };
+    let told = || {
+        format!(
+            "it has more than {} KiB, or cannot be read",
+            MAX_BYTES >> 10
+        )
+    };
+    let bytes = content_of(file, MAX_BYTES).ok_or_else(told)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 #[cfg(test)]
