@@ -5,6 +5,8 @@
 use super::exec::{mechanisms, mount_layers};
 use super::reviewed::has_overlays;
 use crate::support::{Ran, World, eventually, forge_program, ran};
+use rustix::fs::FlockOperation;
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
 /// What a command does, and why it cannot stay; the next one finds what is left of it.
@@ -399,6 +401,52 @@ fn the_bound_on_repositories_is_told() {
         ran.code(0);
         let told = "git can change the configuration of 256 of 257 repositories";
         assert!(ran.stdout.contains(told), "{mechanism}: {}", ran.stdout);
+    }
+}
+
+/// Two forges do not write one file at the same time: the second gets EBUSY.
+#[test]
+fn a_file_that_another_forge_writes_is_busy() {
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = repository();
+        let path = world.project().join(".git/config");
+        let file = std::fs::File::open(&path).unwrap();
+        let before = std::fs::read_to_string(&path).unwrap();
+        // As the other forge locks it.
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let ran = exec(&world, mechanism, "git config user.name Me");
+        ran.code(4).says(&["Device or resource busy"]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+        rustix::fs::flock(&file, FlockOperation::Unlock).unwrap();
+        exec(&world, mechanism, "git config user.name Me").code(0);
+    }
+}
+
+/// A full disk: the text grows by a page that the disk does not have, and the old one is put back.
+#[test]
+fn a_full_disk_leaves_the_old_text() {
+    const DISK: &str = "mkdir disk; mount -t tmpfs -o size=1m tmpfs disk; cd disk; git init -q; \
+        size=$(stat -c %s .git/config); \
+        head -c $((4040 - size)) /dev/zero | tr '\\0' '#' >> .git/config; \
+        echo >> .git/config; cp .git/config ../before; code=0; \
+        \"$0\" exec --mechanism \"$1\" -- sh -c \"$2\" || code=$?; cmp ../before .git/config; \
+        test ! -e .git/config.lock; \"$0\" exec --mechanism \"$1\" -- sh -c \"$3\"; exit $code";
+    const SET: &str = "git config branch.$(head -c 120 /dev/zero | tr '\\0' b).remote origin";
+    // The lock file has room.
+    let full = format!(
+        "cat /dev/zero > fill; truncate -s -8192 fill; {SET}; code=$?; rm fill; exit $code"
+    );
+    if !rustix::process::geteuid().is_root() {
+        let _told = writeln!(std::io::stderr(), "skipped: only root mounts a small disk");
+        return;
+    }
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = World::new(&[]);
+        let forge = forge_program();
+        let own = ["-m", "--propagation", "private", "/bin/sh", "-ec", DISK];
+        let words = [&own[..], &[forge.to_str().unwrap(), mechanism, &full, SET]].concat();
+        let ran = ran(world.command("unshare".as_ref(), &words).output().unwrap());
+        ran.code(4).says(&["No space left on device"]);
     }
 }
 

@@ -242,8 +242,9 @@ impl ConfigFile {
         }
         let before = known.clone();
         if let Err(error) = write_in_place(&file, old.len(), &new) {
-            // The disk is full: the old text has its room already.
-            let _ = write_in_place(&file, new.len(), &old);
+            // The disk is full: the old text, and blank lines up to what was written, have their room.
+            let reached = file.metadata().map_or(0, |meta| meta.len() as usize);
+            let _ = write_in_place(&file, reached, &old);
             return Err(below::errno(&error).into());
         }
         self.written = Some((before, new));
@@ -259,8 +260,7 @@ impl ConfigFile {
         match (stat.st_dev, stat.st_ino) == self.identity {
             true if stat.st_nlink == 1 => {
                 // Another forge may write it for its own command.
-                flock(&file, FlockOperation::NonBlockingLockExclusive)
-                    .map_err(|errno| Errno::from_raw(errno.raw_os_error()))?;
+                flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Errno::EBUSY)?;
                 Ok(file.into())
             }
             // In place, another name would change too.
