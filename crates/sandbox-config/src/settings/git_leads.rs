@@ -16,6 +16,8 @@ use crate::loading::sources::Sources;
 const MAX_BYTES: u64 = 256 << 10;
 /// Bound on how often configuration includes more of it.
 const MAX_INCLUDED: usize = 32;
+/// Bound on the entries of a directory of hooks.
+const MAX_HOOKS: usize = 1000;
 /// Bound on the directories above a mount.
 const MAX_ABOVE: usize = 64;
 
@@ -46,6 +48,7 @@ pub(crate) fn protect(sources: &Sources, mounts: &mut [Mount]) {
         }
         seen.push(around.to_owned());
         let Some(git) = directory(&git) else { continue };
+        found.links_in(&git.join("hooks"));
         for name in ["config", "config.worktree"] {
             found.read(
                 git.join(name),
@@ -127,7 +130,11 @@ impl GitLeads {
         while let Some(file) = files.get(at).cloned() {
             at += 1;
             let Some(text) = text(&file) else { continue };
-            for lead in references(&text).paths {
+            let led = references(&text);
+            if led.drivers && around.is_some() {
+                self.anywhere.push(".gitattributes".to_owned());
+            }
+            for lead in led.paths {
                 let path = match (lead.path.strip_prefix("~/"), home) {
                     (Some(below), Some(home)) => home.join(below),
                     (Some(_), None) => continue,
@@ -144,7 +151,10 @@ impl GitLeads {
                 };
                 match (lead.kind, host) {
                     (ReferenceKind::None, _) => {}
-                    (ReferenceKind::File, Some(host)) => self.add(host),
+                    (ReferenceKind::File, Some(host)) => {
+                        self.links_in(&host);
+                        self.add(host);
+                    }
                     (ReferenceKind::File, None) => self.add_anywhere(&lead.path),
                     (ReferenceKind::Configuration, Some(host)) => {
                         if at < MAX_INCLUDED {
@@ -153,17 +163,19 @@ impl GitLeads {
                         self.add(host);
                     }
                     (ReferenceKind::Configuration, None) => {}
-                    // A word of a command, which need not be a file.
+                    // A word of a command, which need not be a file. One that has a directory is
+                    // kept free if it is not there yet.
                     (ReferenceKind::Program, Some(host)) => {
-                        if host.is_file() {
+                        if host.is_file() || lead.path.contains('/') && !host.exists() {
                             self.add(host);
                         }
                     }
                     (ReferenceKind::Program, None) => {
                         let files = roots.iter().map(|root| plain(&root.join(&path)));
-                        files
-                            .filter(|file| file.is_file())
-                            .for_each(|file| self.add(file));
+                        let is_one = |file: &PathBuf| {
+                            file.is_file() || lead.path.contains('/') && !file.exists()
+                        };
+                        files.filter(is_one).for_each(|file| self.add(file));
                     }
                 }
             }
@@ -176,6 +188,16 @@ impl GitLeads {
         let mut names = Path::new(path).components();
         if !path.is_empty() && names.all(|c| matches!(c, Component::Normal(_))) {
             self.anywhere.push(sandbox_names::pattern::covering(path));
+        }
+    }
+
+    /// Adds the targets of the links in a directory of hooks.
+    fn links_in(&mut self, directory: &Path) {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        for entry in entries.take(MAX_HOOKS) {
+            if let (true, Ok(target)) = (entry.path().is_symlink(), entry.path().canonicalize()) {
+                self.host.push(target);
+            }
         }
     }
 

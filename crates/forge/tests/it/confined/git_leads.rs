@@ -113,35 +113,104 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-#[test]
-fn what_a_persons_own_configuration_names_is_nobodys() {
-    for (place, config, target) in ROWS {
-        let world = scene(place, config);
-        let call = format!("{{\"path\": \"/{target}\", \"content\": \"evil\\n\"}}");
-        let ran = forge(&world, &["tools", "call", "write_file", &call]);
-        assert_eq!(ran.code, 1, "{config} {target}");
-        ran.says(&["path is read-only"]);
-        for mechanism in mechanisms(&world) {
-            let world = scene(place, config);
-            let around = target.rsplit_once('/').map_or(".", |(around, _)| around);
-            let script = format!(
-                "mkdir -p {around}; echo evil > {target}; rm -f {target}; echo evil > {target}; true"
-            );
-            let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", &script];
-            let ran = forge(&world, &args);
-            let now = text(&world.project().join(target));
-            // Without mounts a file that is there can be written, which is told at once.
-            let told = mechanism == "landlock" && ran.stderr.contains("was changed while");
-            let kept = told || !now.contains("evil");
-            assert!(kept, "{mechanism} {config} {target}: {}", ran.stderr);
-        }
-        // And what it does not name is as it was.
-        let world = scene(place, config);
-        let ran = forge(
-            &world,
-            &["exec", "--", "sh", "-c", "echo free > tools/free"],
+/// A file that file tools and commands must not change, nor create.
+fn check(scene: &dyn Fn() -> World, told: &str, target: &str) {
+    let world = scene();
+    let was = text(&world.project().join(target));
+    let call = format!("{{\"path\": \"/{target}\", \"content\": \"evil\\n\"}}");
+    let ran = forge(&world, &["tools", "call", "write_file", &call]);
+    assert_eq!(ran.code, 1, "{told} {target}");
+    ran.says(&["path is read-only"]);
+    assert_eq!(text(&world.project().join(target)), was);
+    for mechanism in mechanisms(&world) {
+        let world = scene();
+        let around = target.rsplit_once('/').map_or(".", |(around, _)| around);
+        let script = format!(
+            "mkdir -p {around}; echo evil > {target}; rm -f {target}; echo evil > {target}; true"
         );
-        ran.code(0);
-        assert_eq!(text(&world.project().join("tools/free")), "free\n");
+        let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", &script];
+        let ran = forge(&world, &args);
+        let now = text(&world.project().join(target));
+        // Without mounts a file that is there can be written, which is told at once.
+        let is_told = mechanism == "landlock" && ran.stderr.contains("was changed while");
+        let kept = is_told || !now.contains("evil");
+        assert!(kept, "{mechanism} {told} {target}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn what_a_configuration_names_is_nobodys() {
+    for (place, config, target) in ROWS {
+        check(&|| scene(place, config), config, target);
+    }
+    // And what it does not name is as it was.
+    let world = scene(ROWS[0].0, ROWS[0].1);
+    let args = ["exec", "--", "sh", "-c", "echo free > tools/free"];
+    forge(&world, &args).code(0);
+    assert_eq!(text(&world.project().join("tools/free")), "free\n");
+}
+
+/// The repository is around the project: its hooks are links into it, and what it names is not
+/// there yet.
+#[test]
+fn what_a_repository_around_leads_to_is_nobodys() {
+    for (place, config, link, target) in [
+        ("around", "", ".git/hooks/pre-commit", "tools/st"),
+        (
+            "around",
+            "[core]\n\thooksPath = hk\n",
+            "hk/pre-commit",
+            "tools/st",
+        ),
+        (
+            "around",
+            "[core]\n\tfsmonitor = project/tools/new\n",
+            "",
+            "tools/new",
+        ),
+        ("home", "[core]\n\tfsmonitor = tools/new\n", "", "tools/new"),
+        (
+            "around",
+            "[filter \"x\"]\n\tclean = evil\n",
+            "",
+            "tools/.gitattributes",
+        ),
+    ] {
+        let scene = || {
+            let world = scene(place, config);
+            if !link.is_empty() {
+                let link = world.project().parent().unwrap().join(link);
+                std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+                std::os::unix::fs::symlink(world.project().join(target), link).unwrap();
+            }
+            world
+        };
+        check(&scene, &format!("{config} {link}"), target);
+    }
+}
+
+/// A read-only mount has the repository, and a writable one what its hook leads to.
+#[test]
+fn a_hook_in_a_read_only_mount_leads_to_a_writable_one() {
+    let world = World::new(&[
+        (
+            "forge.yaml",
+            "sandbox: { paths: { repo: { root: ./repo, mode: ro }, scripts: { root: ./scripts, mode: rw } } }\n",
+        ),
+        ("repo/.git/HEAD", "ref: refs/heads/main\n"),
+        ("repo/.git/objects/x", ""),
+        ("repo/.git/refs/x", ""),
+        ("repo/.git/hooks/x", ""),
+        ("scripts/st", "exit 0\n"),
+    ]);
+    let hook = world.project().join("repo/.git/hooks/pre-commit");
+    std::os::unix::fs::symlink("../../../scripts/st", hook).unwrap();
+    for mechanism in mechanisms(&world) {
+        let script = "cd /scripts || cd scripts; echo evil > st";
+        let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+        let ran = forge(&world, &args);
+        let is_told = mechanism == "landlock" && ran.stderr.contains("was changed while");
+        let now = text(&world.project().join("scripts/st"));
+        assert!(is_told || now == "exit 0\n", "{mechanism}: {}", ran.stderr);
     }
 }

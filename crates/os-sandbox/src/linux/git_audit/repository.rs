@@ -18,6 +18,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Bound on the size of a file.
 const MAX_BYTES: u64 = 256 << 10;
+/// Bound on the entries of a directory of hooks.
+const MAX_HOOKS: usize = 1000;
 /// Bound on the number of included configuration files.
 const MAX_INCLUDED: usize = 32;
 
@@ -304,6 +306,15 @@ pub(crate) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String>
         .and_then(|module| inside(mount, module, value))
         .is_some_and(|worktree| is_mutual(mount, &worktree.join(".git")));
     (!agrees).then(|| "it sets core.worktree".to_owned())
+}
+
+/// Returns the links among the hooks of a repository.
+pub(crate) fn hook_links(mount: &HostMount, git: &Path) -> Vec<PathBuf> {
+    let hooks = git.join("hooks");
+    let entries = std::fs::read_dir(mount.host.join(&hooks));
+    let entries = entries.into_iter().flatten().flatten().take(MAX_HOOKS);
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.map(|entry| hooks.join(entry.file_name())).collect()
 }
 
 /// References of a mount.

@@ -143,7 +143,8 @@ pub(crate) fn follow_between(
                 Some(_) => PathBuf::new(),
                 None => PathBuf::from(".git"),
             };
-            elsewhere.extend(repository::link_targets(mount, &[], &[git], &[]).elsewhere);
+            let links = repository::hook_links(mount, &git);
+            elsewhere.extend(repository::link_targets(mount, &links, &[git], &[]).elsewhere);
         }
     }
     let mut again = Vec::new();
