@@ -28,6 +28,9 @@ pub(crate) struct CommandResult {
     pub(crate) session: Option<&'static str>,
 }
 
+/// Most protected names that a result's text lists.
+const MAX_QUARANTINED_LINES: usize = 20;
+
 impl CommandResult {
     pub(crate) fn facts(&self) -> Value {
         json!({
@@ -116,11 +119,16 @@ impl CommandResult {
             own_line(&mut text);
             text.push_str(&format!("[session: {why}]"));
         }
-        for path in &self.quarantined {
+        for path in self.quarantined.iter().take(MAX_QUARANTINED_LINES) {
             own_line(&mut text);
             text.push_str(&format!(
                 "[not kept: {path} has a protected name, which no command may make]"
             ));
+        }
+        let more = self.quarantined.len().saturating_sub(MAX_QUARANTINED_LINES);
+        if more > 0 {
+            own_line(&mut text);
+            text.push_str(&format!("[not kept: {more} more with protected names]"));
         }
         text
     }

@@ -53,8 +53,12 @@ pub struct Enforcement {
     /// first are listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub hidden: Vec<HiddenPath>,
-    /// Protected names that were found and moved away after the end.
+    /// Protected names that were found after the end, and moved away if that was possible. The first
+    /// are listed.
     pub quarantined: Vec<Quarantined>,
+    /// The number of such names that are not listed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    pub more_quarantined: u64,
     /// Changes at an engine that does not have our files, which were not copied back: each a path
     /// of the host, and the reason.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
@@ -255,6 +259,7 @@ impl Enforcement {
             mounts,
             hidden: Vec::new(),
             quarantined: Vec::new(),
+            more_quarantined: 0,
             not_copied: Vec::new(),
             git_configs: Vec::new(),
             unreachable: 0,
@@ -273,6 +278,7 @@ impl Enforcement {
     pub(crate) fn found(&mut self, findings: Findings) {
         self.degrade(&findings.notes.degraded);
         self.quarantined.extend(findings.quarantined);
+        self.more_quarantined += findings.more_quarantined;
         self.not_copied.extend(findings.not_copied);
         self.git_configs = findings.git_configs;
         self.unreachable += findings.unreachable;
@@ -343,7 +349,14 @@ impl fmt::Display for Enforcement {
             writeln!(f, "{entry}")?;
         }
         for found in &self.quarantined {
-            writeln!(f, "quarantined {found}")?;
+            let verb = match found.now {
+                Some(_) => "quarantined",
+                None => "left in place",
+            };
+            writeln!(f, "{verb} {found}")?;
+        }
+        if self.more_quarantined > 0 {
+            writeln!(f, "and {} more protected names", self.more_quarantined)?;
         }
         Ok(())
     }

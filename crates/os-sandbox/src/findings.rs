@@ -9,6 +9,10 @@ use crate::host_proxy::Contacts;
 use crate::plan::Plan;
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
+use std::path::Path;
+
+/// Bound on the names that a receipt lists after a scan. `more_quarantined` counts the others.
+const MAX_QUARANTINED_LISTED: usize = 1_000;
 
 /// Facts that a mechanism learns at the start of a command. Each is about one promise.
 #[derive(Debug, Default)]
@@ -24,8 +28,12 @@ pub struct Notes {
 /// Facts that a mechanism learns after the end of a command.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Protected names that were moved away.
+    /// Protected names that were moved away, or could not be. The first are listed.
     pub quarantined: Vec<Quarantined>,
+    /// The number of those that are not listed.
+    pub more_quarantined: u64,
+    /// The first name that could not be moved, with the reason, and the number of all.
+    pub left_in_place: Option<(String, u64)>,
     /// Changes at an engine that were not copied back.
     pub not_copied: Vec<String>,
     /// Changes of repositories' configuration that git asked for.
@@ -63,6 +71,32 @@ impl Findings {
             "inspect the writable directories before anything uses them; what the command changed is \
              still there",
         ))
+    }
+
+    /// Lists a name that was moved away, or counts it.
+    pub(crate) fn add_quarantined(&mut self, found: Quarantined) {
+        match self.quarantined.len() < MAX_QUARANTINED_LISTED {
+            true => self.quarantined.push(found),
+            false => self.more_quarantined += 1,
+        }
+    }
+
+    /// Counts a name that could not be moved.
+    pub(crate) fn note_left(&mut self, path: &Path, why: &str) {
+        let first = || (format!("{} could not be moved: {why}", path.display()), 0);
+        self.left_in_place.get_or_insert_with(first).1 += 1;
+    }
+
+    /// Notes the names that could not be moved: one reason for all of them.
+    pub(crate) fn note_all_left(&mut self) {
+        match self.left_in_place.take() {
+            None => {}
+            Some((first, 1)) => self.note(Promise::ProtectedNames, &first),
+            Some((first, count)) => {
+                let reason = format!("{first}; and {} others", count - 1);
+                self.note(Promise::ProtectedNames, &reason);
+            }
+        }
     }
 
     /// Adds a reason once. Of reasons that a command can cause many times, only the first few are

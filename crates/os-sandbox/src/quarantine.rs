@@ -56,7 +56,7 @@ impl fmt::Display for Quarantined {
         )?;
         match &self.now {
             Some(now) => write!(f, " is now {}", Visible(now.as_os_str())),
-            None => f.write_str(" could not be moved"),
+            None => f.write_str(", which could not be moved"),
         }
     }
 }

@@ -42,4 +42,25 @@ one of the paths exists again, nothing is moved.")]
         #[arg(long)]
         all: bool,
     },
+    /// Remove files from the quarantine for good.
+    #[command(after_long_help = "\
+Examples:
+  forge quarantine list
+  forge quarantine discard .vscode
+  forge quarantine discard --all --yes
+
+At a terminal it shows what goes, and asks. Elsewhere nothing is removed without --yes.")]
+    Discard {
+        /// Where the command created it, or where it is in the quarantine. A directory stands
+        /// for everything that was taken from it.
+        #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all",
+              value_hint = clap::ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// Everything that is listed.
+        #[arg(long)]
+        all: bool,
+        /// Remove it without a question.
+        #[arg(long)]
+        yes: bool,
+    },
 }

@@ -1,5 +1,5 @@
-//! `forge quarantine`: lists files that commands created under protected names, and moves them
-//! back.
+//! `forge quarantine`: lists files that commands created under protected names, moves them back, and
+//! removes them.
 //!
 //! A sweep moves `PATH` of a mount to `.os-sandbox-quarantine/ID/PATH` of the same mount. The
 //! directories above it in the quarantine are not distinguishable from a directory that was taken
@@ -30,9 +30,11 @@ use crate::cli::{Global, QuarantineAction, QuarantineArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
 use crate::output::local_time::local_time;
+use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
-use crate::state::remove_contents::{open_below, remove_contents};
+use crate::state::remove_contents::{open_below, remove_contents, remove_entry};
 
 /// Most entries that are listed.
 const MAX_ENTRIES: usize = 10_000;
@@ -55,6 +57,10 @@ pub(crate) fn run(
     match args.action.as_ref().unwrap_or(&QuarantineAction::List) {
         QuarantineAction::List => list(global, &listing),
         QuarantineAction::Restore { paths, all } => restore(global, &listing, paths, *all),
+        QuarantineAction::Discard { paths, all, yes } => {
+            let chosen = choose(global, &listing, paths, *all)?;
+            discard(global, &chosen, *yes, ambient)
+        }
     }
 }
 
@@ -237,12 +243,13 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
     Ok(ExitKind::Done)
 }
 
-fn restore(
+/// Returns the entries of these paths, or all.
+fn choose<'a>(
     global: &Global,
-    listing: &QuarantineListing,
+    listing: &'a QuarantineListing,
     paths: &[PathBuf],
     all: bool,
-) -> Result<ExitKind, CliError> {
+) -> Result<Vec<&'a QuarantinedItem>, CliError> {
     let mut chosen: Vec<&QuarantinedItem> = Vec::new();
     if all {
         chosen.extend(&listing.entries);
@@ -265,6 +272,85 @@ fn restore(
             .hint("see what there is: forge quarantine list"));
         }
     }
+    Ok(chosen)
+}
+
+/// Removes the entries after a yes.
+fn discard(
+    global: &Global,
+    chosen: &[&QuarantinedItem],
+    yes: bool,
+    ambient: &Ambient,
+) -> Result<ExitKind, CliError> {
+    if !(yes || chosen.is_empty()) {
+        confirm_discard(global, chosen, ambient)?;
+    }
+    let mut discarded = Vec::new();
+    for entry in chosen {
+        remove(entry).map_err(|error| failed(&entry.quarantined(), error))?;
+        if !global.json {
+            print_line(format!("discarded {}", escape_path(&entry.origin())))?;
+        }
+        discarded.push(entry.origin().to_string_lossy().into_owned());
+    }
+    match (global.json, discarded.is_empty()) {
+        (true, _) => print_line(json!({ "discarded": discarded }).to_string())?,
+        (false, true) => print_line("The quarantine is empty.")?,
+        (false, false) => {}
+    }
+    Ok(ExitKind::Done)
+}
+
+/// Shows the entries, and asks whether to remove them. The error of an answer other than yes.
+fn confirm_discard(
+    global: &Global,
+    chosen: &[&QuarantinedItem],
+    ambient: &Ambient,
+) -> Result<(), CliError> {
+    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
+        let text = format!("nobody can be asked whether to remove this: {reason}");
+        return Err(
+            CliError::new(ExitKind::Unanswered, "approval.unanswered", text)
+                .hint("pass --yes to remove it without a question"),
+        );
+    }
+    for entry in chosen {
+        stderr::print(escape_path(&entry.quarantined()));
+    }
+    let what = match chosen {
+        [_] => "this entry".to_owned(),
+        several => format!("these {} entries", several.len()),
+    };
+    let ask = || {
+        let mut terminal = PromptTerminal::Standard;
+        terminal.discard_input();
+        terminal.write(&format!("Remove {what} for good? [y/N] "))?;
+        let line = terminal.read_line(None, None)?;
+        Ok(matches!(line, InputLine::Text(line) if matches!(line.trim(), "y" | "Y" | "yes")))
+    };
+    let asked: std::io::Result<bool> = ask();
+    match asked {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CliError::new(
+            ExitKind::Negative,
+            "quarantine.kept",
+            "nothing was removed",
+        )),
+        Err(error) => Err(CliError::new(
+            ExitKind::Negative,
+            "terminal",
+            error.to_string(),
+        )),
+    }
+}
+
+fn restore(
+    global: &Global,
+    listing: &QuarantineListing,
+    paths: &[PathBuf],
+    all: bool,
+) -> Result<ExitKind, CliError> {
+    let chosen = choose(global, listing, paths, all)?;
     check(&chosen)?;
     let mut restored = Vec::new();
     for entry in chosen {
@@ -326,6 +412,18 @@ fn move_back(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     let there = open_below(mount.as_fd(), parent)?;
     let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
     renameat_with(&taken, name, &there, name, RenameFlags::NOREPLACE)?;
+    remove_empty(&mount, entry);
+    Ok(())
+}
+
+/// Removes an entry with everything in it, and directories that are empty then.
+fn remove(entry: &QuarantinedItem) -> rustix::io::Result<()> {
+    let mount = rustix::fs::open(&entry.mount, directory_flags(), Mode::empty())?;
+    let (Some(name), Some(parent)) = (entry.path.file_name(), entry.path.parent()) else {
+        return Err(Errno::INVAL);
+    };
+    let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
+    remove_entry(&taken, name)?;
     remove_empty(&mount, entry);
     Ok(())
 }

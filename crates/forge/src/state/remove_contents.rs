@@ -96,6 +96,16 @@ pub(crate) fn open_below(base: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     Ok(dir)
 }
 
+/// Removes a file, or a directory with everything in it.
+pub(crate) fn remove_entry(parent: &OwnedFd, name: &OsStr) -> Result<()> {
+    let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
+    if let RemovedEntry::Directory = remove(parent.as_fd(), &name, false)? {
+        remove_contents(&enter(parent, &name, false)?, false)?;
+        unlink(parent.as_fd(), &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
 /// Removes everything in `top`, which itself stays; or counts it.
 pub(crate) fn remove_contents(top: &OwnedFd, dry_run: bool) -> Result<RemovalReport> {
     let mut work = TreeRemoval {

@@ -445,6 +445,7 @@ mod tests {
             mounts: Vec::new(),
             hidden: Vec::new(),
             quarantined: Vec::new(),
+            more_quarantined: 0,
             not_copied: Vec::new(),
             git_configs: Vec::new(),
             unreachable: 0,

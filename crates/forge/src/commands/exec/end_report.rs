@@ -100,7 +100,33 @@ impl CommandEnd<'_> {
         if !self.is_success {
             let hidden = denials::describe_hidden(receipt, hints);
             hidden.into_iter().for_each(stderr::print);
-            print_empty_start(self.policy, self.here);
+            self.print_empty_start();
+        }
+    }
+
+    /// Prints that the command did not see the files of the directory in which it started, if it
+    /// started beside the project's directories and names one of these files.
+    fn print_empty_start(&self) {
+        let mut mounts = self.project.ceiling().mounts();
+        let is_shown = mounts.any(|mount| self.here.starts_with(mount.host()));
+        if is_shown || self.args.worker.is_some() {
+            return;
+        }
+        let words = self.args.command.iter().filter_map(|word| word.to_str());
+        let mut words = words.flat_map(|word| word.split([' ', ';', '=', '"', '\'']));
+        let reads = |word: &str| {
+            let program = word.rsplit('/').next().unwrap_or(word);
+            let mut rows = READS_BY_NAME.iter();
+            let file = rows.find(|(name, _)| *name == program);
+            let exists = |name: &str| self.here.join(name).exists();
+            let is_path = !matches!(word, "" | "." | "..") && !word.starts_with('/');
+            is_path && exists(word) || file.is_some_and(|(_, file)| exists(file))
+        };
+        if words.any(reads) {
+            stderr::print(
+                "note: the project shows commands some directories below this one, and not its \
+                 own files: go to one of them, or show all by `sandbox: { root: . }`",
+            );
         }
     }
 
@@ -147,16 +173,17 @@ impl CommandEnd<'_> {
     }
 }
 
-/// Prints that the command saw an empty directory, if it started beside the project's directories.
-fn print_empty_start(policy: &Policy, here: &Path) {
-    let mounts = policy.mounts();
-    if mounts.iter().all(|mount| !here.starts_with(mount.host())) {
-        stderr::print(
-            "note: the project shows commands some directories below this one, and not its own \
-             files: go to one of them, or show all by `sandbox: { root: . }`",
-        );
-    }
-}
+/// Programs that read a file of their directory without being told its name.
+const READS_BY_NAME: [(&str, &str); 8] = [
+    ("cargo", "Cargo.toml"),
+    ("git", ".git"),
+    ("go", "go.mod"),
+    ("make", "Makefile"),
+    ("npm", "package.json"),
+    ("npx", "package.json"),
+    ("pnpm", "package.json"),
+    ("yarn", "package.json"),
+];
 
 /// Prints the hosts that the command was refused, and how to allow them.
 pub(super) fn print_refused_hosts(contacts: &[Contact]) {
@@ -171,14 +198,35 @@ pub(super) fn print_refused_hosts(contacts: &[Contact]) {
     }
 }
 
-/// Prints the files that were moved to the quarantine, and with `hint` the command that restores
-/// them.
+/// Most names that are printed one by one, of those moved to the quarantine and of those not.
+const MAX_QUARANTINED_LINES: usize = 5;
+
+/// Prints the protected names that were moved to the quarantine, and with `hint` the command that
+/// restores them; then those that could not be moved.
 pub(super) fn print_quarantined(child: &Child, hint: bool) {
-    for found in child.quarantined() {
-        stderr::print(format!("quarantined: {found}"));
-    }
-    if !child.quarantined().is_empty() && hint {
+    let found = child.quarantined().iter();
+    let (moved, left): (Vec<_>, Vec<_>) = found.partition(|one| one.now.is_some());
+    print_few("quarantined", &moved, "forge quarantine list");
+    if !moved.is_empty() && hint {
         stderr::print(RESTORE_HINT);
+    }
+    print_few("left in place", &left, "forge log show last --json");
+    match child.enforcement().more_quarantined {
+        0 => {}
+        more => stderr::print(format!(
+            "note: {more} more protected names were found, and are in no list"
+        )),
+    }
+}
+
+/// Prints the first of some lines, and the number of the others with the command that lists them.
+pub(super) fn print_few<T: std::fmt::Display>(verb: &str, found: &[T], listed_by: &str) {
+    for one in found.iter().take(MAX_QUARANTINED_LINES) {
+        stderr::print(format!("{verb}: {one}"));
+    }
+    match found.len().saturating_sub(MAX_QUARANTINED_LINES) {
+        0 => {}
+        more => stderr::print(format!("{verb}: {more} more, listed by: {listed_by}")),
     }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::exec::{mechanisms, mount_layers};
-use crate::support::{Ran, World};
+use super::users::UserWorld;
+use crate::support::{Ran, World, eventually, ran};
 
 const PLANTS: &str = "mkdir -p new .vscode; echo 1 > .vscode/tasks.json; echo 2 > new/.mcp.json; \
                       ln -s tasks.json new/.vscode";
@@ -152,4 +153,121 @@ fn links_in_the_quarantine_lead_nowhere() {
     world.forge(&["quarantine", "restore", "--all"]).code(0);
     assert!(world.project().join("link").is_symlink());
     assert!(elsewhere.join("1-2-3/secret").exists());
+}
+
+/// Names below a directory of the project.
+fn names_below(directory: &std::path::Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        names.push(path.display().to_string());
+        if path.is_dir() && !path.is_symlink() {
+            names.extend(names_below(&path));
+        }
+    }
+    names
+}
+
+/// Names of another user, which cannot be moved: a few lines, none of them about a move, and nothing
+/// in the quarantine.
+#[test]
+fn names_that_cannot_be_moved_stay_and_are_counted() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this needs files of two users");
+        return;
+    }
+    for (count, is_lost, lines) in [(1, true, 1), (200, true, 6), (1, false, 1), (200, false, 6)] {
+        let user = UserWorld::ordinary(|_| {});
+        let project = user.world.project();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        std::fs::set_permissions(&project, open).unwrap();
+        let script =
+            "touch began; i=0; while [ ! -e end ] && [ $i -lt 600 ]; do sleep .1; i=$((i+1)); done";
+        let args = ["exec", "--json", "--", "sh", "-c", script];
+        let args = if count == 1 {
+            &args[..]
+        } else {
+            &["exec", "--", "sh", "-c", script]
+        };
+        let mut command = user.command(args);
+        command.stdout(std::process::Stdio::piped());
+        let child = command.stderr(std::process::Stdio::piped()).spawn();
+        let child = child.unwrap();
+        eventually("started", || project.join("began").exists());
+        for number in 0..count {
+            let around = project.join(format!("x{number}"));
+            std::fs::create_dir_all(around.join(".vscode")).unwrap();
+            if !is_lost {
+                for path in [&around, &around.join(".vscode")] {
+                    std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+                }
+            }
+        }
+        std::fs::write(project.join("end"), "").unwrap();
+        let ran = ran(child.wait_with_output().unwrap());
+        ran.code(0);
+        if count == 1 {
+            let receipt: Value = serde_json::from_str(&ran.stdout).unwrap();
+            let found = &receipt["enforcement"]["quarantined"];
+            assert_eq!(found.as_array().unwrap().len(), 1, "{receipt}");
+            assert_eq!(found[0]["now"].is_null(), is_lost, "{receipt}");
+            continue;
+        }
+        let about = |verb: &str| {
+            ran.stderr
+                .lines()
+                .filter(|line| line.starts_with(verb))
+                .count()
+        };
+        let (moved, left) = if is_lost { (0, lines) } else { (lines, 0) };
+        assert_eq!(about("quarantined: "), moved, "{}", ran.stderr);
+        assert_eq!(about("left in place: "), left, "{}", ran.stderr);
+        let total = if is_lost {
+            "left in place: 195 more"
+        } else {
+            "quarantined: 195 more"
+        };
+        ran.says(&[total]);
+        assert!(
+            ran.stderr.len() < 3_000,
+            "{} bytes: {}",
+            ran.stderr.len(),
+            ran.stderr
+        );
+        let warnings = ran
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("warning: "));
+        assert_eq!(warnings.count(), usize::from(is_lost), "{}", ran.stderr);
+        let kept = names_below(&project.join(".os-sandbox-quarantine"));
+        assert_eq!(kept.is_empty(), is_lost, "{kept:?}");
+        assert_eq!(project.join("x0/.vscode").exists(), is_lost);
+    }
+}
+
+/// What is discarded is gone, and nobody is taken to have agreed.
+#[test]
+fn discarding_needs_a_yes_and_removes_for_good() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    world.forge(&["exec", "--", "sh", "-c", PLANTS]).code(0);
+    assert_eq!(listed(&world).len(), 3);
+    let refused = world.forge(&["quarantine", "discard", "--all"]);
+    refused.code(3).says(&["nobody can be asked", "--yes"]);
+    assert_eq!(listed(&world).len(), 3);
+    world.forge(&["quarantine", "discard"]).code(2);
+    world
+        .forge(&["quarantine", "discard", "absent", "--yes"])
+        .code(1);
+    world
+        .forge(&["quarantine", "discard", ".vscode", "--yes"])
+        .code(0);
+    assert_eq!(listed(&world).len(), 2);
+    world
+        .forge(&["quarantine", "discard", "new", "--yes"])
+        .code(0);
+    assert_eq!(listed(&world), [] as [Value; 0]);
+    assert!(!world.project().join(".os-sandbox-quarantine").exists());
+    assert!(world.project().join("new").is_dir());
+    let empty = world.forge(&["quarantine", "discard", "--all", "--yes"]);
+    assert_eq!(empty.code(0).stdout, "The quarantine is empty.\n");
 }

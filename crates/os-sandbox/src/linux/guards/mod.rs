@@ -20,6 +20,7 @@ pub(super) mod after;
 mod hold;
 mod listings;
 pub(super) mod names;
+mod quarantine_dir;
 mod ready_patterns;
 mod record;
 mod saved;
@@ -90,7 +91,7 @@ pub(super) fn guard(
     unlisted.extend(self::unlisted(&programs, &programs_names));
     let remarks = (!unlisted.is_empty()).then(|| {
         let what = few(&unlisted);
-        let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
+        let remark = format!("commands cannot enter {what}, because you may not list it");
         (Promise::ProtectedNames, remark)
     });
     let unread = names.iter().flat_map(|names| names.unread.iter());

@@ -12,6 +12,7 @@ use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{Held, ReopenedDirs, ScanResult, find_but};
+use super::quarantine_dir::Quarantine;
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use crate::escape::visible;
 use crate::findings::Findings;
@@ -21,14 +22,14 @@ use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, readlinkat, renameat2};
-use nix::sys::stat::{Mode, SFlag, mkdirat};
+use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
+use nix::sys::stat::{Mode, SFlag};
 use nix::unistd::symlinkat;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -54,9 +55,9 @@ pub(crate) struct PostRunScan {
 
 /// Device, inode, and time of birth, where the file system has one: the number of a file that is
 /// removed can be the next one's.
-type FileIdentity = (u64, u64, Option<SystemTime>);
+pub(super) type FileIdentity = (u64, u64, Option<SystemTime>);
 
-struct MountSnapshot {
+pub(super) struct MountSnapshot {
     /// Identity of the file behind each name, and `true` if the name is hidden.
     names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
     links: HashMap<PathBuf, OsString>,
@@ -146,6 +147,7 @@ impl PostRunScan {
             }
             self.restore_files(mount, before, &id, &mut findings);
         }
+        findings.note_all_left();
         findings
     }
 
@@ -159,14 +161,7 @@ impl PostRunScan {
         findings: &mut Findings,
     ) -> Result<(), String> {
         let mut opened = ReopenedDirs::default();
-        let mut quarantine = Quarantine {
-            mount,
-            id,
-            before,
-            top: None,
-            count: 0,
-            not_restored: None,
-        };
+        let mut quarantine = Quarantine::new(mount, before, id);
         let own = Path::new(QUARANTINE).join(id);
         let held = match self.loose.is_empty() {
             true => Held::ByMounts,
@@ -310,14 +305,7 @@ impl PostRunScan {
         id: &str,
         findings: &mut Findings,
     ) {
-        let mut quarantine = Quarantine {
-            mount,
-            id,
-            before,
-            top: None,
-            count: 0,
-            not_restored: None,
-        };
+        let mut quarantine = Quarantine::new(mount, before, id);
         let is_loose = |below: &&PathBuf| {
             before.replaced.contains(*below) || !before.names.contains_key(*below)
         };
@@ -426,7 +414,10 @@ fn take(
         Ok(None) => Some(format!("is as before the start again: {why}")),
         Err(Errno::ESTALE) => return false,
         Err(Errno::ENOENT) if saved.is_some() => Some("was removed with its directory".to_owned()),
-        Err(errno) => Some(format!("could not be moved: {}", errno.desc())),
+        Err(errno) => {
+            findings.note_left(&path, errno.desc());
+            None
+        }
     };
     if let Some(reason) = reason {
         findings.note(
@@ -438,7 +429,7 @@ fn take(
     let now = taken.ok().flatten();
     let is_taken = now.is_some();
     if !is_gone {
-        findings.quarantined.push(Quarantined {
+        findings.add_quarantined(Quarantined {
             path,
             pattern,
             why,
@@ -487,6 +478,11 @@ impl PostRunScan {
 }
 
 impl MountSnapshot {
+    /// Returns the file that a name had before the start.
+    pub(super) fn original(&self, below: &Path) -> Option<FileIdentity> {
+        self.names.get(below).and_then(|(was, _)| *was)
+    }
+
     fn new(mount: &HostMount, names: ScanResult) -> MountSnapshot {
         let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
         let texts = |links: Vec<PathBuf>| {
@@ -583,131 +579,6 @@ impl MountSnapshot {
         let now = readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
         now.is_none() || self.links.get(below) != now.as_ref()
     }
-}
-
-/// Quarantine directory in one mount, created on first use.
-struct Quarantine<'a> {
-    mount: &'a HostMount,
-    id: &'a str,
-    before: &'a MountSnapshot,
-    /// The directory of this run, and its path below the mount.
-    top: Option<(OwnedFd, PathBuf)>,
-    count: usize,
-    /// The reason why the last file was not put back.
-    not_restored: Option<Errno>,
-}
-
-impl Quarantine<'_> {
-    /// Moves the file at `below`, and puts a saved one in its place. Returns the new path, or `None` if
-    /// there was nothing to move. One directory is opened for all of it: another program may exchange
-    /// the directories around the name, and ESTALE says that the file is the one from before the start.
-    fn take(&mut self, below: &Path, saved: Option<&SavedFile>) -> Result<Option<PathBuf>, Errno> {
-        let (Some(name), Some(around)) = (below.file_name(), below.parent()) else {
-            return Err(Errno::EINVAL);
-        };
-        let parent = below::directory(self.mount.handle.as_fd(), around)?;
-        let original = self.before.names.get(below).and_then(|(was, _)| *was);
-        if original.is_some() && identity_at(&parent, name) == original {
-            return Err(Errno::ESTALE);
-        }
-        let aside = match saved.map(|saved| saved.exchange(&parent, name, self.id)) {
-            Some(Ok(None)) => return Ok(None),
-            Some(Ok(Some(aside))) => aside,
-            Some(Err(errno)) => {
-                self.not_restored = Some(errno);
-                name.to_owned()
-            }
-            None => name.to_owned(),
-        };
-        let moved = self.top().and_then(|(top, path)| {
-            let to = deep(top.as_fd(), around)?;
-            rename(&parent, &aside, &to, name)?;
-            Ok(path.join(below))
-        });
-        if let Ok(moved) = moved {
-            return Ok(Some(self.mount.host.join(moved)));
-        }
-        // Another file system is mounted below, or the quarantine is full: the file is renamed in
-        // its own directory.
-        self.count += 1;
-        let last = format!("{QUARANTINE}.{}.{}", self.id, self.count);
-        rename(&parent, &aside, &parent, OsStr::new(&last))?;
-        Ok(Some(self.mount.host.join(around).join(last)))
-    }
-
-    fn top(&mut self) -> Result<(&OwnedFd, &Path), Errno> {
-        if self.top.is_none() {
-            self.top = Some(self.make()?);
-        }
-        match &self.top {
-            Some((top, path)) => Ok((top, path)),
-            None => Err(Errno::ENOENT),
-        }
-    }
-
-    fn make(&self) -> Result<(OwnedFd, PathBuf), Errno> {
-        let root = self.mount.handle.as_fd();
-        // A command may have created another file with this name.
-        let aside = format!("{QUARANTINE}.{}", self.id);
-        for name in [QUARANTINE, &aside] {
-            let made = enter(root, OsStr::new(name))
-                .and_then(|all| Ok((enter(all.as_fd(), OsStr::new(self.id))?, all)));
-            if let Ok((top, all)) = made {
-                ignore(&all);
-                return Ok((top, Path::new(name).join(self.id)));
-            }
-        }
-        Err(Errno::EEXIST)
-    }
-}
-
-/// Keeps git from listing the quarantine. If it cannot be written, git lists it.
-fn ignore(all: &OwnedFd) {
-    let flags =
-        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    if let Ok(file) = openat(all, ".gitignore", flags, Mode::from_bits_truncate(0o600)) {
-        let _ = File::from(file).write_all(b"*\n");
-    }
-}
-
-/// Opens the directories of `path` below `top`, and creates missing ones.
-fn deep(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
-    let mut at = below::directory(top, Path::new(""))?;
-    for name in path {
-        at = enter(at.as_fd(), name)?;
-    }
-    Ok(at)
-}
-
-fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    match mkdirat(parent, name, Mode::from_bits_truncate(0o700)) {
-        Ok(()) | Err(Errno::EEXIST) => open(parent, name),
-        Err(errno) => Err(errno),
-    }
-}
-
-fn open(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
-/// Renames a file, also if its owner removed the necessary permissions: a directory that changes
-/// its parent must be writable itself, and so must both parents.
-fn rename(from: &OwnedFd, name: &OsStr, to: &OwnedFd, as_name: &OsStr) -> Result<(), Errno> {
-    let once = || renameat2(from, name, to, as_name, RenameFlags::RENAME_NOREPLACE);
-    match once() {
-        Err(Errno::EACCES) => {}
-        other => return other,
-    }
-    let mode = nix::sys::stat::fstat(from)?.st_mode & 0o7777;
-    // A failure here occurs again below, with the better errno.
-    let _ = below::set_mode(from.as_fd(), mode | 0o700);
-    if let Ok(directory) = open(from.as_fd(), name) {
-        let _ = below::set_mode(directory.as_fd(), 0o700);
-    }
-    let moved = once();
-    let _ = below::set_mode(from.as_fd(), mode);
-    moved
 }
 
 /// Restores a link that a command replaced. If that fails, the replacement is gone nevertheless.
@@ -817,7 +688,7 @@ fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
     identity_at(&parent, below.file_name()?)
 }
 
-fn identity_at(parent: &OwnedFd, name: &OsStr) -> Option<FileIdentity> {
+pub(super) fn identity_at(parent: &OwnedFd, name: &OsStr) -> Option<FileIdentity> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let place = openat(parent, name, flags, Mode::empty()).ok()?;
     let meta = File::from(place).metadata().ok()?;
