@@ -2,6 +2,7 @@
 //! and its grant, the approver.
 
 pub(crate) mod engine;
+pub(crate) mod home_dir;
 pub(crate) mod host_rules;
 pub(crate) mod keys;
 pub(crate) mod parent_proxy;
@@ -277,7 +278,7 @@ pub(crate) fn silently(
     let trust = trust(global, ambient)?;
     let mut sources = sources(global, ambient, start, without_directories, trust)?;
     sources.presets = presets.clone();
-    Ok(load(&sources)?)
+    load(&sources).map_err(|problems| home_dir::explain(problems, &sources))
 }
 
 /// Loads the project with the given trust, and without warnings.

@@ -176,6 +176,8 @@ fn run_it(
     let exceeded = of_command.or_else(of_changes);
     let exit = close_log(kept.take(), ended, &child, exceeded.clone())?;
     let changes = changes.transpose()?;
+    // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
+    let stopped = stops.exit_code();
     if global.json {
         let enforcement = as_json(child.enforcement(), presets, &plan, of_review.as_ref());
         let facts = changes.as_ref().map(reviewed::to_json);
@@ -199,7 +201,7 @@ fn run_it(
             reviewed::show(global, ambient, changes, Some(&stops));
         }
     }
-    Ok(match stops.exit_code() {
+    Ok(match stopped {
         Some(code) => ExitKind::Command(code),
         None if args.fail_on_quarantine && !child.quarantined().is_empty() => ExitKind::Quarantined,
         None => ExitKind::Command(u8::try_from(exit.code()).unwrap_or(255)),

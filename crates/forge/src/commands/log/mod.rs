@@ -56,7 +56,7 @@ pub(crate) fn run(
                 Some(name) => vec![runs.find(name, &project?)?],
                 None => runs.newest_first().collect(),
             };
-            verify::verify(global, &chosen)
+            verify::verify(global, &chosen, run.is_none())
         }
         LogAction::Export { .. } if global.json => Err(CliError::usage(
             "`forge log export` has forms of its own: --format csv, --format otel",

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::stdout::print_line;
+use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 
 /// One log and the verdict about it.
@@ -15,9 +16,14 @@ struct LogVerdict {
     holds: bool,
 }
 
-pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, CliError> {
+/// Verifies the logs of runs. With `is_summary` whole ones are counted, and not printed.
+pub(super) fn verify(
+    global: &Global,
+    runs: &[&StoredRun],
+    is_summary: bool,
+) -> Result<ExitKind, CliError> {
     let mut rows: Vec<Value> = Vec::new();
-    let mut hold = true;
+    let mut whole = 0;
     for run in runs {
         // Asked first: a run that ends meanwhile is sealed when it is read.
         let locked = run.is_locked();
@@ -31,7 +37,7 @@ pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, C
                 holds: false,
             },
         };
-        hold &= finding.holds;
+        whole += usize::from(finding.holds);
         if global.json {
             let verified = verified.ok();
             rows.push(json!({
@@ -41,14 +47,17 @@ pub(super) fn verify(global: &Global, runs: &[&StoredRun]) -> Result<ExitKind, C
                 "lines": verified.as_ref().map(|verified| verified.lines),
                 "head": verified.as_ref().map(|verified| &verified.head),
             }));
-        } else {
+        } else if !(is_summary && finding.holds) {
             print_line(format_args!("{}: {}", run.shown(), finding.text))?;
         }
     }
     if global.json {
         print_line(json!({ "runs": rows }))?;
+    } else if is_summary {
+        let logs = run_view::count(runs.len() as u64, "log");
+        print_line(format_args!("{logs} of all projects, {whole} whole"))?;
     }
-    Ok(if hold {
+    Ok(if whole == runs.len() {
         ExitKind::Done
     } else {
         ExitKind::Negative

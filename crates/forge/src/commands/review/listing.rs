@@ -54,6 +54,9 @@ pub(super) fn list(global: &Global, reviews: &ProjectReviews) -> Result<ExitKind
 fn row(list: &RunReview, problem: Option<&CliError>) -> String {
     let state = match problem {
         Some(error) => escape(error.message()),
+        None if list.changes().next().is_none() && !list.applied.is_empty() => {
+            "all of it is applied: forge review discard removes it".to_owned()
+        }
         None => counts(rows(list).iter().map(|row| row.change)),
     };
     format!(
@@ -292,6 +295,7 @@ pub(super) fn object(state: &ObjectState) -> String {
             count(tree.bytes, "byte")
         ),
         (PathKind::File, None) => match index_entries(state) {
+            Some("1") => "1 entry of git's index".to_owned(),
             Some(count) => format!("{count} entries of git's index"),
             None => count(state.size, "byte"),
         },

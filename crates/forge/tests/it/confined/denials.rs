@@ -367,3 +367,45 @@ fn a_trace_is_off_or_full() {
     ran.code(125).says(&["`--trace=off` reports nothing"]);
     assert!(!world.project().join("made").exists());
 }
+
+/// Only a command that names a file of its directory, or reads one, is told that it sees none there.
+#[test]
+fn a_command_is_told_of_files_that_it_does_not_see() {
+    let zones = "sandbox: { zones: { data: { path: ./data } } }\n";
+    for (file, flags, line, is_told) in [
+        (zones, &[][..], "cat a.txt", true),
+        (zones, &[], "make all", true),
+        (zones, &[], "exit 3", false),
+        (zones, &[], "cat absent", false),
+        ("sandbox: { root: . }\n", &[], "cat a.txt; false", false),
+        (
+            "sandbox: { root: . }\n",
+            &["--review=copy"],
+            "cat a.txt; false",
+            false,
+        ),
+    ] {
+        let world = World::new(&[("forge.yaml", file), ("a.txt", ""), ("Makefile", "")]);
+        fs::create_dir_all(world.project().join(".sandbox/data")).unwrap();
+        let args = [&["exec"], flags, &["--", "sh", "-c", line]].concat();
+        let ran = world.forge(&args);
+        assert_ne!(ran.code, 0, "{line}");
+        let told = ran.stderr.contains("not its own files");
+        assert_eq!(told, is_told, "{file} {flags:?} {line}: {}", ran.stderr);
+    }
+}
+
+/// A command in the home directory gets one reason, and a directory that the user cannot list is
+/// named by the path that the user sees.
+#[test]
+fn a_home_directory_is_no_project() {
+    let world = World::new(&[]);
+    for (dir, is) in [
+        ("home", "this is your home directory"),
+        (".", "around your home directory"),
+    ] {
+        let ran = world.forge_in(&world.outside().join(dir), &["exec", "ls"]);
+        ran.code(125).says(&[is, "-C DIR"]);
+        assert!(ran.stderr.lines().count() <= 3, "{}", ran.stderr);
+    }
+}

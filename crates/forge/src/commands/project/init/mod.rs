@@ -19,6 +19,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
 use crate::output::stderr;
 use crate::setup;
+use crate::setup::home_dir;
 use crate::setup::program_dirs::PathDirs;
 use crate::state::trust_store::TrustStore;
 
@@ -71,14 +72,11 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
         let rest = typed.strip_prefix(existing?).ok()?;
         sandbox_names::credentials(&below.join(rest))
     });
-    let what = match (&ambient.home, credentials) {
-        _ if real(dir).parent().is_none() => "the root of the file system".to_owned(),
-        (Some(home), _) if real(home) == real(dir) => "your home directory".to_owned(),
-        (Some(home), _) if real(home).starts_with(real(dir)) => {
-            "a directory around your home directory".to_owned()
-        }
-        (_, Some(place)) => format!("in ~/{place}, where credentials are stored"),
-        _ => return Ok(()),
+    let of_home = home_dir::describe(dir, ambient.home.as_deref());
+    let what = match (of_home, credentials) {
+        (Some(what), _) => what.to_owned(),
+        (None, Some(place)) => format!("in ~/{place}, where credentials are stored"),
+        (None, None) => return Ok(()),
     };
     Err(CliError::new(
         ExitKind::Usage,
