@@ -20,7 +20,7 @@
 //! ").unwrap();
 //! let project = load(&Sources::new(dir.path())).unwrap();
 //!
-//! // Allowed: a child that reads what its parent can read.
+//! // Allowed: a child that reads the files that its parent can read.
 //! let reader = Declaration::zones([ZoneDeclaration::new("data", Mode::ReadOnly)]);
 //! let reader = project.ceiling().child(&reader).unwrap();
 //! assert_eq!(reader.mount_access("data"), Some(Mode::ReadOnly));

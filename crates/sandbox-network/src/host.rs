@@ -278,7 +278,7 @@ fn fold(text: &str) -> Result<String, HostError> {
     if lower.is_ascii() && !punycode {
         return Ok(lower);
     }
-    // `check_labels` refuses what is not a letter, a digit, a hyphen or an underscore afterwards,
+    // `check_labels` refuses other characters than letters, digits, hyphens and underscores afterwards,
     // and the length. Hyphens in the third and fourth place occur in real names.
     let folded = Uts46::new().to_ascii(
         text.as_bytes(),

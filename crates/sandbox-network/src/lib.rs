@@ -14,7 +14,7 @@
 //! // Allowed.
 //! let host = Host::parse("WWW.Example.com.")?;
 //! assert!(matches!(rules.decide(&host, 443), Decision::Allowed(_)));
-//! // Denied: another port, and what no rule names.
+//! // Denied: another port, and hosts that no rule names.
 //! assert_eq!(rules.decide(&host, 22), Decision::Unlisted);
 //! assert_eq!(rules.decide(&Host::parse("127.0.0.1")?, 443), Decision::Unlisted);
 //! // Never an answer to a public name.

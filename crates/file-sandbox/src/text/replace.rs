@@ -289,7 +289,7 @@ pub(crate) fn diff(
         shift += hunks(&mut out, &old, &new, line, shift);
         grown += longer;
         if out.len() > max_bytes {
-            // A line is shown whole: the rest of one may be what a mask would replace.
+            // A line is shown whole: a mask may replace the rest of one.
             let end = out[..out.floor_char_boundary(max_bytes)].rfind('\n');
             out.truncate(end.map_or(0, |end| end + 1));
             return (out, false);

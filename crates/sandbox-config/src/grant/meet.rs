@@ -19,7 +19,7 @@ use crate::grant::mount::{Mount, is_below};
 /// use sandbox_config::{Declaration, MountSource, Mode, ZoneDeclaration};
 /// let nothing = project.ceiling().child(&Declaration::none()).unwrap();
 /// let own = Declaration::zones([ZoneDeclaration::new("a", Mode::ReadOnly)]);
-/// // The caller holds nothing, and the project lets each worker have what it declares.
+/// // The caller holds nothing, and the project lets each worker have the rights that it declares.
 /// let child = nothing.child(&own).unwrap();
 /// assert_eq!(child.drawn_from(), MountSource::Project);
 /// assert_eq!(child.mount_access("a"), Some(Mode::ReadOnly));

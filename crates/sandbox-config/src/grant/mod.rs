@@ -58,7 +58,7 @@ use crate::syntax::text::{ConfigOrigin, Span};
 /// let child = project.ceiling().child(&wish).unwrap();
 /// assert_eq!(child.mount_access("workspace"), Some(Mode::ReadOnly));
 /// assert_eq!(child.mount_access("cache"), None);
-/// // Denied: back to what the parent no longer has.
+/// // Denied: back to rights that the parent no longer has.
 /// let more = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadOnly)]);
 /// assert!(child.child(&more).is_err());
 /// ```

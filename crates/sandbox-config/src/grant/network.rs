@@ -362,7 +362,7 @@ mod tests {
             prop_assert!(!a.asks_beyond(&b) || !subset, "{} asks beyond {}", a, b);
         }
 
-        /// A worker that asks for what its caller names gets it, without what the caller denies.
+        /// A worker that asks for hosts that its caller names gets them, without those that the caller denies.
         #[test]
         fn a_denial_is_inherited(a in access(), b in access()) {
             let without = |access: &NetworkAccess| match access {

@@ -729,7 +729,7 @@ mod tests {
                 pattern.matches_in(verdict, &words),
                 matches_by_definition(&items, &words)
             );
-            // What is allowed is at most what would be asked about.
+            // Allowed commands are at most those that would be asked about.
             proptest::prop_assert!(!pattern.matches(&words) || pattern.matches_in(Verdict::Ask, &words));
         }
     }

@@ -13,7 +13,7 @@ use crate::grant::Grant;
 use crate::grant::mount::{Mount, RESERVED};
 use crate::grant::verdict::{Operation, Verdict};
 
-/// Returns `true` if commands see the mount. A command that sees a file can say what is in it, so a
+/// Returns `true` if commands see the mount. A command that sees a file can print it, so a
 /// mount whose `read` is blocked is left out like one that is only held.
 pub(crate) fn is_shown(mount: &Mount) -> bool {
     mount.usable() && mount.approval().verdict(Operation::Read) != Verdict::Block

@@ -636,7 +636,7 @@ fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNod
     }
 }
 
-/// Keeps the hosts of a list that `held` reaches; what `held` denies of them is denied apart.
+/// Keeps the hosts of a list that `held` reaches; those that `held` denies are denied apart.
 fn keep_hosts(
     reports: &mut Reports,
     leaf: &UserValue<'_>,

@@ -163,21 +163,22 @@ impl GitLeads {
                         self.add(host);
                     }
                     (ReferenceKind::Configuration, None) => {}
-                    // A word of a command, which need not be a file. One that has a directory is
-                    // kept free if it is not there yet.
-                    (ReferenceKind::Program, Some(host)) => {
-                        if host.is_file() || lead.path.contains('/') && !host.exists() {
-                            self.add(host);
-                        }
-                    }
+                    (ReferenceKind::Program, Some(host)) => self.add_program([host], &lead.path),
                     (ReferenceKind::Program, None) => {
-                        let files = roots.iter().map(|root| plain(&root.join(&path)));
-                        let is_one = |file: &PathBuf| {
-                            file.is_file() || lead.path.contains('/') && !file.exists()
-                        };
-                        files.filter(is_one).for_each(|file| self.add(file));
+                        let places = roots.iter().map(|root| plain(&root.join(&path)));
+                        self.add_program(places, &lead.path);
                     }
                 }
+            }
+        }
+    }
+
+    /// A word of a command, which need not be a file. One with a directory counts as a file that is
+    /// not there yet.
+    fn add_program(&mut self, places: impl IntoIterator<Item = PathBuf>, word: &str) {
+        for place in places {
+            if place.is_file() || word.contains('/') && !place.exists() {
+                self.add(place);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::inbound::{self, InboundPort};
 use super::record::{Protocol, Refusal};
 use super::{forwarder, proxy, resolver, tunnel};
 
-/// Time for a client without a place to say what it wants and to read the refusal.
+/// Time for a client without a place to send its request and to read the refusal.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The role of the listener at which a client arrived.

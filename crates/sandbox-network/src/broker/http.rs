@@ -76,7 +76,7 @@ pub(super) async fn serve_client<F>(
             })
         }
     });
-    // An error ends this client's connection; hyper has answered what it could not read.
+    // An error ends this client's connection; hyper has answered bytes that it could not read.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(state.shared.options.limits.handshake_timeout)

@@ -112,7 +112,7 @@ pub struct BrokerLimits {
     pub service_resolutions: usize,
     /// Time to wait for a resolution, and for its turn. 20 s.
     pub resolve_timeout: Duration,
-    /// Time for a client to say what it wants: a request's head, a SOCKS greeting, a TLS hello.
+    /// Time for a client to send its first message: a request's head, a SOCKS greeting, a TLS hello.
     /// 30 s.
     pub handshake_timeout: Duration,
     /// Time to connect to one address. 10 s.

@@ -134,7 +134,7 @@ async fn answer_and_close(mut client: TcpStream, status: &str, header: &str, tex
     close_after(&mut client, answer.as_bytes()).await;
 }
 
-/// Writes the last bytes to a client and discards what it still sends.
+/// Writes the last bytes to a client and discards the rest that it sends.
 async fn close_after(client: &mut TcpStream, last: &[u8]) {
     if client.write_all(last).await.is_err() {
         return;

@@ -376,7 +376,9 @@ impl ReferenceCollector<'_> {
                 Ok(None) => continue,
                 Err(why) => {
                     let file = self.mount.shown(&file);
-                    self.out.unheld.push(format!("what {file} leads to: {why}"));
+                    self.out
+                        .unheld
+                        .push(format!("the files that {file} leads to: {why}"));
                     continue;
                 }
             };

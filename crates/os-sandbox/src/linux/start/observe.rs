@@ -100,11 +100,7 @@ impl DenialReports {
             flags |= wire::OBSERVED_PROC_CLOSED;
         }
         let rows: Vec<_> = calls.rows(arch).collect();
-        let addresses = match plan.has_loopback() {
-            true => reachable(plan.policy().network()),
-            // The connector connects it to these, and refuses all others.
-            false => connected.iter().map(|one| (*one, whole(one))).collect(),
-        };
+        let addresses = addresses(plan, connected);
         let writable = writable(plan, mounts, private);
         let places = match calls.reads {
             true => {
@@ -322,6 +318,15 @@ fn whole(address: &SocketAddr) -> u8 {
 fn encode_path(to: &mut Vec<u8>, path: &Path) {
     to.extend_from_slice(path.as_os_str().as_bytes());
     to.push(0);
+}
+
+/// As [`reachable`], for a command without a loopback too: the connector connects it to these
+/// addresses, and refuses all others.
+fn addresses(plan: &Plan, connected: &[SocketAddr]) -> Vec<(SocketAddr, u8)> {
+    match plan.has_loopback() {
+        true => reachable(plan.policy().network()),
+        false => connected.iter().map(|one| (*one, whole(one))).collect(),
+    }
 }
 
 /// Returns the addresses that a command may connect, with the length of their prefix; port 0 means

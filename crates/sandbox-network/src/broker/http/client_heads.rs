@@ -16,7 +16,7 @@ pub(super) struct ClientHeads(Mutex<UnreadHead>);
 struct UnreadHead {
     /// Bytes of a body that are still to come.
     body: u64,
-    /// At most what hyper holds unparsed: it reads no further than `max_buf_size`.
+    /// At most the bytes that hyper holds unparsed: it reads no further than `max_buf_size`.
     bytes: Vec<u8>,
     /// `true` after a request whose body has no known length. It is the last one.
     is_last: bool,
@@ -37,7 +37,7 @@ impl ClientHeads {
 
     /// Adds to a request's headers the length that hyper has left out. `true` if a further request may
     /// follow: its head begins where this one's body ends. `false` after a body in chunks, whose end
-    /// only hyper knows, and for a request that `is_last` by what it asks for.
+    /// only hyper knows, and for a request that `is_last` because it changes the protocol.
     pub(super) fn complete(&self, headers: &mut HeaderMap, is_last: bool) -> bool {
         let mut unread = lock(&self.0);
         let mut parsed = [httparse::EMPTY_HEADER; MAX_HEADERS];

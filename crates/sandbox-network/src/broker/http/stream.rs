@@ -35,13 +35,13 @@ impl BufferedStream {
         }
     }
 
-    /// Notes what is read, as heads of a client's requests.
+    /// Notes the bytes that are read, as heads of a client's requests.
     pub(super) fn with_heads(mut self, heads: Arc<ClientHeads>) -> BufferedStream {
         self.heads = Some(heads);
         self
     }
 
-    /// Counts what is written as sent and what is read as received.
+    /// Counts written bytes as sent and read bytes as received.
     pub(super) fn counted(mut self, counters: Arc<Counters>) -> BufferedStream {
         self.counters = Some(counters);
         self

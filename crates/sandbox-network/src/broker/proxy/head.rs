@@ -112,7 +112,7 @@ pub(super) fn check_host<'a>(
 }
 
 /// Returns the host of a request for a record, as far as it can be told. Paths are not part of it,
-/// and a target with `@` has none, because what is before could be a password.
+/// and a target with `@` has none, because the text before it could be a password.
 pub(super) fn target_of(bytes: &[u8]) -> String {
     let line = bytes
         .split(|byte| *byte == b'\n')
