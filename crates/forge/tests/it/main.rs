@@ -2,6 +2,8 @@
 //! error out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[cfg(target_os = "linux")]
+mod agents;
 mod allow;
 mod alone;
 mod approve;

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,6 +65,11 @@ impl Terminal {
         program: &Path,
         args: &[&str],
     ) -> Self {
+        Terminal::start_command(setup, world.command(program, args))
+    }
+
+    /// The same of a prepared command.
+    pub(crate) fn start_command(setup: Setup<'_>, mut command: Command) -> Self {
         let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         rustix::pty::grantpt(&master).unwrap();
         rustix::pty::unlockpt(&master).unwrap();
@@ -79,7 +84,6 @@ impl Terminal {
         let first = slave();
         tcsetwinsize(&first, size(setup.columns, setup.rows)).unwrap();
         let before = tcgetattr(&first).unwrap();
-        let mut command = world.command(program, args);
         command.envs(setup.env.iter().copied());
         command.stdin(slave()).stderr(slave());
         command.stdout(match setup.piped {
