@@ -529,11 +529,7 @@ pub struct ToolContext {
     pub(crate) cancel: file_sandbox::CancellationToken,
     pub(crate) progress: Option<crate::progress::Progress>,
     /// The record of the call, which its command closes if the caller has gone.
-    #[cfg_attr(
-        not(feature = "process"),
-        expect(dead_code, reason = "commands have it")
-    )]
-    pub(crate) call: Option<crate::call::pending::SharedCall>,
+    pub(crate) call: Option<Arc<dyn crate::call::ending::CommandCall>>,
     /// The state of files when a person was shown their changes.
     pub(crate) seen: Vec<(String, ReviewedState)>,
     /// The paths of this call, as they were understood when it was judged.

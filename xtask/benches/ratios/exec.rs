@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cap_std::ambient_authority;
 use forge_tools::audit::{AuditLog, LogOptions};
 use os_sandbox::{Access, Directories, Plan, Policy, Requirement, Sandbox, Support};
-use sandbox_config::{Sources, WithoutFile, load};
+use sandbox_config::{Sources, WithoutDirectories, load};
 
 use crate::compare::{Measure, Outcome, median, medians};
 use crate::{config, guards, spawn};
@@ -304,7 +304,7 @@ impl Scene {
 pub(crate) fn operate() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let mut sources = Sources::new(".");
-    sources.without_file = WithoutFile::RootAtStart;
+    sources.without_directories = WithoutDirectories::WholeDirectory;
     sources.home = std::env::home_dir();
     let project = load(&sources)?;
     let grant = project.ceiling();

@@ -1,13 +1,14 @@
 //! Commands of calls whose callers do not wait any more. Such a call is recorded when its command
 //! and the work after it have ended, so that the record has the receipt and the quarantined names.
 
+use std::fmt;
+#[cfg(feature = "process")]
+use std::sync::Arc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "process")]
 use crate::audit::EventKind;
-#[cfg(feature = "process")]
-use crate::call::pending::SharedCall;
 use crate::call_result::ExecutionInfo;
 #[cfg(feature = "process")]
 use crate::call_result::{CallFailure, Reply};
@@ -63,10 +64,6 @@ pub(crate) enum CommandProgress {
     /// It was not started, or said nothing at its end.
     #[default]
     None,
-    #[cfg_attr(
-        not(feature = "process"),
-        expect(dead_code, reason = "commands have it")
-    )]
     Running,
     /// It runs, and the caller does not wait any more.
     Left,
@@ -77,28 +74,50 @@ pub(crate) enum CommandProgress {
     Ended(Box<ExecutionInfo>),
 }
 
+/// A call, as its command knows it.
+pub(crate) trait CommandCall: fmt::Debug + Send + Sync {
+    #[cfg_attr(
+        not(feature = "process"),
+        expect(dead_code, reason = "commands have it")
+    )]
+    fn started(&self);
+
+    /// Returns `true` if nobody waits for the command.
+    #[cfg_attr(
+        not(feature = "process"),
+        expect(dead_code, reason = "commands have it")
+    )]
+    fn is_left(&self) -> bool;
+
+    /// Records the call if nobody waits for it. Returns whether that is so.
+    #[cfg_attr(
+        not(feature = "process"),
+        expect(dead_code, reason = "commands have it")
+    )]
+    fn ended(&self, progress: CommandProgress) -> bool;
+}
+
 /// The command of a call, from before its start until its end. The call is recorded then if its
 /// caller has gone.
 #[cfg(feature = "process")]
 pub(crate) struct CallCommand {
-    call: Option<SharedCall>,
+    call: Option<Arc<dyn CommandCall>>,
     ended: Option<Box<ExecutionInfo>>,
 }
 
 #[cfg(feature = "process")]
 impl CallCommand {
-    pub(crate) fn begin(call: Option<SharedCall>) -> Self {
+    pub(crate) fn begin(call: Option<Arc<dyn CommandCall>>) -> Self {
         unended().0 += 1;
         if let Some(call) = &call {
-            call.lock().command = CommandProgress::Running;
+            call.started();
         }
         CallCommand { call, ended: None }
     }
 
     /// Returns `true` if nobody waits for the command.
     pub(crate) fn is_left(&self) -> bool {
-        let call = self.call.as_ref();
-        call.is_some_and(|call| matches!(call.lock().command, CommandProgress::Left))
+        self.call.as_ref().is_some_and(|call| call.is_left())
     }
 
     /// Keeps the facts for the record.
@@ -122,15 +141,9 @@ impl Drop for CallCommand {
         let taken = taken.filter(|event| event.event == EventKind::Quarantined);
         let taken: Vec<String> = taken.map(|event| event.detail.clone()).collect();
         let ended = self.ended.take();
-        let is_left = self.call.as_ref().is_some_and(|call| {
-            let mut call = call.lock();
-            let is_left = matches!(call.command, CommandProgress::Left);
-            call.command = ended.map_or(CommandProgress::None, CommandProgress::Ended);
-            if is_left {
-                call.leave();
-            }
-            is_left
-        });
+        let progress = ended.map_or(CommandProgress::None, CommandProgress::Ended);
+        let call = self.call.as_ref();
+        let is_left = call.is_some_and(|call| call.ended(progress));
         let mut unended = unended();
         unended.0 -= 1;
         if is_left {

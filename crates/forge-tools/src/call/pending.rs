@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::audit::DecisionRecord;
+use crate::call::ending::{CommandCall, CommandProgress};
 use crate::call::outcome::CallRecordBuilder;
 use crate::call::request::CallRequest;
 use crate::call_result::{CallFailure, CallResult, FailureCode};
@@ -12,11 +13,31 @@ use crate::toolbox_inner::ToolboxInner;
 
 /// The record of a call, for its command.
 #[derive(Clone)]
-pub(crate) struct SharedCall(Arc<Mutex<CallRecordBuilder>>);
+struct SharedCall(Arc<Mutex<CallRecordBuilder>>);
 
 impl SharedCall {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, CallRecordBuilder> {
+    fn lock(&self) -> MutexGuard<'_, CallRecordBuilder> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CommandCall for SharedCall {
+    fn started(&self) {
+        self.lock().command = CommandProgress::Running;
+    }
+
+    fn is_left(&self) -> bool {
+        matches!(self.lock().command, CommandProgress::Left)
+    }
+
+    fn ended(&self, progress: CommandProgress) -> bool {
+        let mut call = self.lock();
+        let is_left = matches!(call.command, CommandProgress::Left);
+        call.command = progress;
+        if is_left {
+            call.leave();
+        }
+        is_left
     }
 }
 
@@ -49,8 +70,8 @@ impl PendingCall {
     }
 
     /// For the command of the call.
-    pub(crate) fn of_command(&self) -> SharedCall {
-        self.call.clone()
+    pub(crate) fn of_command(&self) -> Arc<dyn CommandCall> {
+        Arc::new(self.call.clone())
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, CallRecordBuilder> {

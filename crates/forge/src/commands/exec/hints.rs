@@ -41,14 +41,14 @@ impl OwnPatterns {
 
     /// Returns the setting that shows a hidden name.
     pub(super) fn hint_to_show(&self, pattern: &str) -> Option<String> {
-        let mut settings = Settings::default();
+        let mut settings = LiftedGuards::default();
         let is_known = settings.add_show(pattern, self);
         is_known.then(|| settings.describe("to show that name"))
     }
 
     /// Returns the settings that let a command change a name.
     fn hint_to_change(&self, reasons: &[DenialReason]) -> Option<String> {
-        let mut settings = Settings::default();
+        let mut settings = LiftedGuards::default();
         for reason in reasons {
             let is_known = match reason {
                 // The built-in names that are hidden are protected too.
@@ -73,7 +73,7 @@ impl OwnPatterns {
 
 /// Settings that lift the guards of names.
 #[derive(Default)]
-struct Settings<'a> {
+struct LiftedGuards<'a> {
     show: BTreeSet<&'a str>,
     unprotect: BTreeSet<&'a str>,
     git_mode: bool,
@@ -81,7 +81,7 @@ struct Settings<'a> {
     own: BTreeSet<(&'static str, &'a str)>,
 }
 
-impl<'a> Settings<'a> {
+impl<'a> LiftedGuards<'a> {
     /// Returns `false` if no setting shows the name.
     fn add_show(&mut self, pattern: &'a str, own: &OwnPatterns) -> bool {
         if HIDDEN.contains(&pattern) {
