@@ -196,9 +196,9 @@ fn without(mechanism: Mechanism) -> Result<(), String> {
     for name in [".git/hooks was changed", ".envrc was changed"] {
         ensure(receipt.contains(name), || receipt.clone())?;
     }
-    ensure(!world.host("state").exists(), || {
-        "a state directory".to_owned()
-    })
+    let kept = std::fs::read_dir(world.host("state")).map_err(say)?;
+    let kept: Vec<_> = kept.flatten().map(|entry| entry.file_name()).collect();
+    ensure(kept.is_empty(), || format!("a record: {kept:?}"))
 }
 
 fn absent(mechanism: Mechanism) -> Result<(), String> {
@@ -283,9 +283,9 @@ fn without_trace(mechanism: Mechanism) -> Result<(), String> {
         .filter(|path| !is_ours(path) && !before.contains_key(*path))
         .collect();
     ensure(left.is_empty(), || format!("left: {left:?}"))?;
-    ensure(!world.host("state").exists(), || {
-        "a state directory".to_owned()
-    })
+    let kept = std::fs::read_dir(world.host("state")).map_err(say)?;
+    let kept: Vec<_> = kept.flatten().map(|entry| entry.file_name()).collect();
+    ensure(kept.is_empty(), || format!("a record: {kept:?}"))
 }
 
 fn present(mechanism: Mechanism) -> Result<(), String> {

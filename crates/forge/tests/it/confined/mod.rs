@@ -36,6 +36,7 @@ mod quarantine;
 mod records;
 mod replaced;
 mod reviewed;
+mod side_by_side;
 mod sockets;
 mod staged;
 mod stopping;

@@ -10,19 +10,29 @@ use crate::findings::Findings;
 pub struct Cleanup {
     sweep: Option<PostRunScan>,
     held: Option<PlaceholderLease>,
+    /// Findings from before the start.
+    left: Findings,
 }
 
 impl Cleanup {
-    pub(crate) fn new(sweep: Option<PostRunScan>, held: Option<PlaceholderLease>) -> Cleanup {
-        Cleanup { sweep, held }
+    pub(crate) fn new(
+        sweep: Option<PostRunScan>,
+        held: Option<PlaceholderLease>,
+        left: Findings,
+    ) -> Cleanup {
+        Cleanup { sweep, held, left }
     }
 
     /// Scans the mounts and removes the placeholders. Callers wait until no process of the tree is
     /// left.
     #[must_use]
     pub fn run(self) -> Findings {
-        let findings = self.sweep.map(PostRunScan::run).unwrap_or_default();
+        let after = self.sweep.map(PostRunScan::run).unwrap_or_default();
         drop(self.held);
+        let mut findings = self.left;
+        findings.quarantined.extend(after.quarantined);
+        findings.notes.degraded.extend(after.notes.degraded);
+        findings.failed = after.failed.or(findings.failed);
         findings
     }
 }

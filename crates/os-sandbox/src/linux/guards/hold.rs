@@ -64,7 +64,7 @@ pub(crate) fn clear(state_dir: Option<&Path>, mounts: &[HostMount]) {
     let _cleared = left.map(|state| state.lock().map(drop));
 }
 
-fn is_outside(path: &Path, mounts: &[HostMount]) -> bool {
+pub(super) fn is_outside(path: &Path, mounts: &[HostMount]) -> bool {
     let mut writable = mounts.iter().filter(|m| m.access.contains(Access::WRITE));
     !writable.any(|mount| path.starts_with(&mount.host))
 }

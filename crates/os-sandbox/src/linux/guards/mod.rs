@@ -15,6 +15,9 @@
 //! 3. `after` drops the lease after the sweep. The placeholder is removed, unless another living run
 //!    lists it: then the last of those runs removes it.
 //! 4. After a killed run the record remains without its lock; the next start removes both.
+//!
+//! Commands side by side: `running` records what was there before each. A name that one of them could
+//! have made is not known to the next, and the next start looks for what a killed one left.
 
 pub(super) mod after;
 mod hold;
@@ -23,6 +26,7 @@ pub(super) mod names;
 mod quarantine_dir;
 mod ready_patterns;
 mod record;
+mod running;
 mod saved;
 mod secrets;
 pub(super) mod state;
@@ -33,9 +37,11 @@ use super::host_mount::{HostMount, program_mounts};
 use super::start::sockets;
 use crate::enforcement::HiddenPath;
 use crate::error::{Error, ErrorKind};
+use crate::findings::Findings;
 use crate::policy::{NameGuard, Policy, UnixSockets};
 use crate::promise::Promise;
 use names::{Held, ScanResult};
+use running::RunningCommands;
 use sandbox_names::QUARANTINE;
 use state::PlaceholderLease;
 use std::path::Path;
@@ -54,11 +60,19 @@ pub(super) struct Guarded {
     pub(super) hidden: Vec<HiddenPath>,
     /// Directories of programs, and the sockets of the host below them.
     pub(super) programs: (Vec<HostMount>, Vec<ScanResult>),
+    /// Other commands in the mounts, and the names that killed ones had left.
+    pub(super) running: RunningCommands,
+    pub(super) left: Findings,
 }
 
 /// Scans the mounts if nothing can be mounted over the names: the only other measure is a second
 /// scan after the end.
-pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Error> {
+pub(super) fn look(
+    policy: &Policy,
+    mounts: &[HostMount],
+    state_dir: Option<&Path>,
+) -> Result<Guarded, Error> {
+    let (running, left) = RunningCommands::before_walk(policy, mounts, state_dir, Held::ByNothing)?;
     let names = everywhere(policy, mounts, Held::ByNothing)?;
     let unlisted = unlisted(mounts, &names);
     let notes = (!unlisted.is_empty()).then(|| {
@@ -73,6 +87,8 @@ pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Err
         remarks: Vec::new(),
         hidden: Vec::new(),
         programs: Default::default(),
+        running,
+        left,
     })
 }
 
@@ -81,6 +97,7 @@ pub(super) fn guard(
     mounts: &[HostMount],
     state_dir: Option<&Path>,
 ) -> Result<Guarded, Error> {
+    let (running, left) = RunningCommands::before_walk(policy, mounts, state_dir, Held::ByMounts)?;
     let mut names = everywhere(policy, mounts, Held::ByMounts)?;
     let programs = match policy.unix_sockets() {
         UnixSockets::Own => program_mounts(policy)?,
@@ -130,6 +147,8 @@ pub(super) fn guard(
         notes,
         remarks: remarks.into_iter().chain(closed).chain(unread).collect(),
         programs: (programs, programs_names),
+        running,
+        left,
     })
 }
 

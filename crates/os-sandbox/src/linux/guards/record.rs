@@ -238,12 +238,12 @@ fn one(form: &str, parent: &str, name: &str) -> Option<Placeholder> {
 }
 
 /// Returns the identifier of this boot; empty if the kernel does not provide one.
-fn boot() -> String {
+pub(super) fn boot() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     read.unwrap_or_default().trim().to_owned()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a String cannot fail.
@@ -252,7 +252,7 @@ fn hex(bytes: &[u8]) -> String {
     out
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {
         return None;

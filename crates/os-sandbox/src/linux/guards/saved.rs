@@ -4,6 +4,7 @@
 use super::super::below;
 use super::super::host_mount::HostMount;
 use super::names::ScanResult;
+use super::record::{hex, unhex};
 use crate::key_files::content_of;
 use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
@@ -55,6 +56,14 @@ impl SavedFiles {
         SavedFiles(saved)
     }
 
+    pub(super) fn keep_only(&mut self, is_kept: impl Fn(&Path) -> bool) {
+        self.0.retain(|below, _| is_kept(below));
+    }
+
+    pub(super) fn insert(&mut self, below: PathBuf, file: SavedFile) {
+        self.0.insert(below, file);
+    }
+
     pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.0.keys()
     }
@@ -85,6 +94,30 @@ impl SavedFile {
             mode: meta.mode() & 0o777,
             owner: (meta.uid(), meta.gid()),
             links: meta.nlink(),
+        })
+    }
+
+    /// Returns the file as a part of a line.
+    pub(super) fn to_line(&self) -> String {
+        let (uid, gid) = self.owner;
+        format!(
+            "{} {uid} {gid} {} {}",
+            self.mode,
+            self.links,
+            hex(&self.text)
+        )
+    }
+
+    /// Parses the result of [`SavedFile::to_line`].
+    pub(super) fn parse(line: &str) -> Option<SavedFile> {
+        let mut words = line.split(' ');
+        let mut number = || words.next()?.parse().ok();
+        let (mode, uid, gid, links) = (number()?, number()?, number()?, number()?);
+        Some(SavedFile {
+            text: unhex(words.next()?)?,
+            mode,
+            owner: (uid, gid),
+            links: links.into(),
         })
     }
 

@@ -85,6 +85,10 @@ impl StateDir {
         Err(problem)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens an existing state directory with at least one record.
     pub(crate) fn with_records(
         wanted: Option<&Path>,
@@ -286,7 +290,7 @@ fn read(file: &File) -> (Vec<Placeholder>, bool) {
 }
 
 /// Options for opening the crate's own files: without following a link and without waiting.
-fn options() -> OpenOptions {
+pub(super) fn options() -> OpenOptions {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let mut options = OpenOptions::new();
     options
@@ -367,7 +371,7 @@ fn prepare(path: &Path) -> Result<PathBuf, String> {
 
 /// Returns a number that differs between processes and between calls; creation is exclusive in any
 /// case.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     hasher.finish()

@@ -13,7 +13,9 @@ use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{Held, ReopenedDirs, ScanResult, find_but};
 use super::quarantine_dir::Quarantine;
+use super::running::{CommandRecord, RunningCommands};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
+use super::state::PlaceholderLease;
 use crate::escape::visible;
 use crate::findings::Findings;
 use crate::git_config;
@@ -46,11 +48,13 @@ const GONE: &str = "it was removed, or no file that can be read";
 /// State of each mount before the start, and the scan that compares with it.
 pub(crate) struct PostRunScan {
     policy: Policy,
-    mounts: Vec<HostMount>,
-    before: Vec<MountSnapshot>,
-    started: SystemTime,
+    pub(super) mounts: Vec<HostMount>,
+    pub(super) before: Vec<MountSnapshot>,
+    pub(super) started: SystemTime,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, Print>>,
+    /// Removed after the scan.
+    record: Option<CommandRecord>,
 }
 
 /// Device, inode, and time of birth, where the file system has one: the number of a file that is
@@ -59,22 +63,22 @@ pub(super) type FileIdentity = (u64, u64, Option<SystemTime>);
 
 pub(super) struct MountSnapshot {
     /// Identity of the file behind each name, and `true` if the name is hidden.
-    names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
-    links: HashMap<PathBuf, OsString>,
+    pub(super) names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
+    pub(super) links: HashMap<PathBuf, OsString>,
     /// The texts of links to protected targets.
-    guarded_links: HashMap<PathBuf, OsString>,
+    pub(super) guarded_links: HashMap<PathBuf, OsString>,
     /// Configuration of repositories.
-    configs: HashSet<PathBuf>,
+    pub(super) configs: HashSet<PathBuf>,
     /// Configuration, and the protected files that could be read.
-    saved: SavedFiles,
+    pub(super) saved: SavedFiles,
     /// Protected names that another program replaced, but for files with the same content.
     replaced: HashSet<PathBuf>,
-    bare: HashSet<PathBuf>,
+    pub(super) bare: HashSet<PathBuf>,
     /// Files that the command may change because git tracks them.
-    tracked: HashSet<PathBuf>,
+    pub(super) tracked: HashSet<PathBuf>,
     /// Commands of unfinished rebases and similar operations.
-    todo: HashMap<PathBuf, HashSet<String>>,
-    unlisted: Vec<PathBuf>,
+    pub(super) todo: HashMap<PathBuf, HashSet<String>>,
+    pub(super) unlisted: Vec<PathBuf>,
     /// Listings with which the walk skips unchanged directories.
     memory: ListingCache,
 }
@@ -85,21 +89,41 @@ impl PostRunScan {
         policy: &Policy,
         mounts: Vec<HostMount>,
         names: Vec<ScanResult>,
+        running: RunningCommands,
+        held: Option<&PlaceholderLease>,
     ) -> Option<PostRunScan> {
         if !PostRunScan::is_needed(policy, &mounts) {
             return None;
         }
+        let mut scan = PostRunScan::of(policy, mounts, names);
+        let own = held.map_or(&[][..], |held| &held.placeholders);
+        scan.record = running.record(&scan.mounts, &mut scan.before, own);
+        Some(scan)
+    }
+
+    /// Takes the state of the mounts for the one before the command.
+    pub(super) fn of(
+        policy: &Policy,
+        mounts: Vec<HostMount>,
+        names: Vec<ScanResult>,
+    ) -> PostRunScan {
         let before = mounts
             .iter()
             .zip(names)
             .map(|(mount, names)| MountSnapshot::new(mount, names));
-        Some(PostRunScan {
+        PostRunScan {
             policy: policy.clone(),
             before: before.collect(),
             started: SystemTime::now(),
             mounts,
             loose: Vec::new(),
-        })
+            record: None,
+        }
+    }
+
+    /// Returns the locked record, which the supervisor shares.
+    pub(crate) fn lock(&self) -> Option<&File> {
+        self.record.as_ref().map(CommandRecord::lock)
     }
 
     /// Returns `true` if a protected name could appear.

@@ -99,8 +99,15 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
             hidden: guarded.hidden,
         },
         after: Cleanup::new(
-            PostRunScan::new(policy, mounts, guarded.names),
+            PostRunScan::new(
+                policy,
+                mounts,
+                guarded.names,
+                guarded.running,
+                guarded.held.as_ref(),
+            ),
             guarded.held,
+            guarded.left,
         ),
     })
 }

@@ -38,7 +38,7 @@ use super::{
 use crate::backend::Backend;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::findings::Notes;
+use crate::findings::{Findings, Notes};
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, GitConfig, MountPlacement, Network, UnixSockets};
 use crate::process::StartedCommand;
@@ -120,7 +120,11 @@ pub(crate) fn begin(
     drop(streams);
     prepared.namespace_channel = None;
     let notes = std::mem::take(&mut prepared.notes);
-    let cleanup = Cleanup::new(prepared.sweep.take(), prepared.held.take());
+    let cleanup = Cleanup::new(
+        prepared.sweep.take(),
+        prepared.held.take(),
+        std::mem::take(&mut prepared.left),
+    );
     let mut running = Running::new(
         launched,
         RunResources {
@@ -221,6 +225,8 @@ struct Prepared {
     notes: Notes,
     held: Option<PlaceholderLease>,
     sweep: Option<PostRunScan>,
+    /// Names that killed commands had left.
+    left: Findings,
 }
 
 /// Way of the launcher into the namespaces.
@@ -415,6 +421,7 @@ impl Prepared {
             },
             held: None,
             sweep: None,
+            left: Findings::default(),
         };
         if backend.has_mount_layer() {
             prepared.compose(plan, mounts, command.state_dir())?;
@@ -422,10 +429,11 @@ impl Prepared {
             && !policy.leaves()
             && PostRunScan::is_needed(policy, &mounts)
         {
-            let Guarded { names, notes, .. } = look(policy, &mounts)?;
-            prepared.notes.degraded.extend(notes);
-            prepared.sweep =
-                PostRunScan::new(policy, mounts, names).map(PostRunScan::of_loose_names);
+            let guarded = look(policy, &mounts, command.state_dir())?;
+            prepared.notes.degraded.extend(guarded.notes);
+            prepared.left = guarded.left;
+            prepared.sweep = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None)
+                .map(PostRunScan::of_loose_names);
         }
         Ok(prepared)
     }
@@ -474,7 +482,10 @@ impl Prepared {
             remarks,
             hidden,
             programs,
+            running,
+            left,
         } = guard(policy, &mounts, state_dir)?;
+        self.left = left;
         self.held = held;
         self.notes.degraded.extend(notes);
         self.notes.annotations.extend(remarks);
@@ -503,7 +514,7 @@ impl Prepared {
                 .annotations
                 .extend(config_writer::beyond_bound(&names));
         }
-        self.sweep = PostRunScan::new(policy, mounts, names);
+        self.sweep = PostRunScan::new(policy, mounts, names, running, self.held.as_ref());
         Ok(())
     }
 
@@ -548,6 +559,8 @@ impl Prepared {
         fds.extend(self.namespace_channel.as_ref().map(AsFd::as_fd));
         // Last, and not read: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
+        let record = self.sweep.as_ref().and_then(PostRunScan::lock);
+        fds.extend(record.map(AsFd::as_fd));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
         let configs = self.configs.as_ref().and_then(ConfigWriter::observers);
         let mut messages: Vec<LauncherMessage<'_>> = self

@@ -1,0 +1,122 @@
+//! Commands side by side, and after a killed one: a name that one of them made is never taken for
+//! one of the person's.
+
+use std::process::{Child, Command, Stdio};
+
+use super::exec::mechanisms;
+use crate::support::{World, eventually, forge_program};
+
+const GIT: &str = "mkdir -p n/.git/objects n/.git/refs; echo 'ref: refs/heads/main' > n/.git/HEAD; \
+                   printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = touch pwned\\n' \
+                   > n/.git/config; ";
+const EDITOR: &str = "mkdir -p .vscode; echo evil > .vscode/tasks.json; ";
+
+/// The script that makes a protected name, and a file in it.
+const NAMES: [(&str, &str); 2] = [(GIT, "n/.git/config"), (EDITOR, ".vscode/tasks.json")];
+
+fn start(world: &World, mechanism: &str, script: &str) -> Child {
+    let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+    let mut command = world.command(forge_program(), &args);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// A project with names of the person's.
+fn project() -> World {
+    let world = World::new(&[(".idea/x", "mine"), ("sub/.envrc", "mine")]);
+    world.shell("git init -q; git config core.hooksPath own-hooks");
+    world
+}
+
+fn check_own(world: &World, at: &str) {
+    for name in [".idea/x", "sub/.envrc"] {
+        let text = std::fs::read_to_string(world.project().join(name)).unwrap();
+        assert_eq!(text, "mine", "{at}: {name}");
+    }
+    let config = std::fs::read_to_string(world.project().join(".git/config")).unwrap();
+    assert!(config.contains("own-hooks"), "{at}: {config}");
+}
+
+/// The second command starts when the first has made the name, and makes it again when the first has
+/// ended.
+#[test]
+fn a_name_of_one_command_is_not_known_to_the_next() {
+    for mechanism in mechanisms(&project()) {
+        for (make, name) in NAMES {
+            let world = project();
+            let at = format!("{mechanism} {name}");
+            let waits = "touch first; while [ ! -e second ]; do sleep 0.02; done";
+            let mut first = start(&world, mechanism, &format!("{make}{waits}"));
+            eventually(&at, || world.project().join("first").exists());
+            let waits = "touch second; while [ ! -e over ]; do sleep 0.02; done; ";
+            let mut second = start(&world, mechanism, &format!("{waits}{make}"));
+            first.wait().unwrap();
+            assert!(
+                !world.project().join(name).exists(),
+                "{at}: after the first"
+            );
+            world.write("over", "");
+            second.wait().unwrap();
+            assert!(!world.project().join(name).exists(), "{at}");
+            check_own(&world, &at);
+        }
+    }
+}
+
+#[test]
+fn a_killed_command_leaves_its_names_to_the_next_start() {
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        let makes: String = NAMES.iter().map(|(make, _)| *make).collect();
+        let mut killed = start(&world, mechanism, &format!("{makes}touch made; sleep 600"));
+        eventually(mechanism, || world.project().join("made").exists());
+        // SIGKILL.
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let inside = |world: &World| -> Vec<&str> {
+            let there = |name: &&str| world.project().join(name).exists();
+            NAMES.iter().map(|(_, name)| *name).filter(there).collect()
+        };
+        assert_eq!(inside(&world).len(), 2, "{mechanism}");
+        // The tree of the killed one ends a moment later, and counts until then.
+        let mut said = String::new();
+        eventually(mechanism, || {
+            let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "true"]);
+            said.push_str(&ran.stderr);
+            inside(&world).is_empty()
+        });
+        assert!(said.contains("left by a command"), "{mechanism}: {said}");
+        check_own(&world, mechanism);
+        let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "true"]);
+        assert_eq!(ran.stderr, "", "{mechanism}");
+    }
+}
+
+/// What was there before all of them, and what git outside changes meanwhile, stays.
+#[test]
+fn commands_side_by_side_take_nothing_of_the_persons() {
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        let waits = "touch first; while [ ! -e second ]; do sleep 0.02; done";
+        let mut first = start(&world, mechanism, waits);
+        eventually(mechanism, || world.project().join("first").exists());
+        // Under Landlock alone nobody can tell who wrote what git would run.
+        let key = match mechanism {
+            "landlock" => "user.name",
+            _ => "alias.mine",
+        };
+        world.shell(&format!("git config {key} '!true'"));
+        for other in ["true", "git config user.email a@b", "true"] {
+            let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", other];
+            let ran = world.forge(&args);
+            assert!(!ran.stderr.contains("quarantined"), "{mechanism}: {ran:?}");
+        }
+        let mut list = Command::new("git");
+        let listed = list.args(["config", "--get", key]);
+        let listed = listed.current_dir(world.project()).output().unwrap();
+        assert!(listed.status.success(), "{mechanism}");
+        check_own(&world, mechanism);
+        world.write("second", "");
+        first.wait().unwrap();
+    }
+}

@@ -1,0 +1,364 @@
+//! Records of the commands that run, in the state directory: for each, the protected names that were
+//! there before its start. Another command that starts meanwhile takes no name for one of the person's
+//! that was not there before this one. After a killed broker the record remains without its lock, and
+//! the next start in one of its mounts looks for the names that were left.
+//!
+//! A record is written in whole after the walk and before the command starts, and never to the disk
+//! by force: after a power cut it can be missing, as the names can. Its lines are compared as they
+//! are. The records are read before the walk and once more after it. A command that starts and ends
+//! between the two is not seen: its names are gone by then, and a new file with the name is judged.
+
+use super::super::git_audit::worktree;
+use super::super::host_mount::{HostMount, host_mounts};
+use super::everywhere;
+use super::hold::is_outside;
+use super::names::Held;
+use super::record::{Placeholder, boot, hex, unhex};
+use super::saved::SavedFile;
+use super::state::{StateDir, options, random};
+use super::sweep::{FileIdentity, MountSnapshot, PostRunScan};
+use crate::error::Error;
+use crate::findings::Findings;
+use crate::policy::{MountGuards, Policy};
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const PREFIX: &str = "command-";
+const FIRST: &str = "os-sandbox-command 1";
+const LAST: &str = "end";
+/// Bound on the records that are read.
+const MAX_RECORDS: usize = 4096;
+/// Bound on one record. A command with more has none.
+const MAX_RECORD_BYTES: usize = 32 << 20;
+/// The clock of a file system is that much behind.
+const CLOCK_SLACK: Duration = Duration::from_millis(20);
+
+/// The commands that run, or were left, in mounts of a command that is about to start.
+pub(crate) struct RunningCommands {
+    state: Option<StateDir>,
+    /// How the command finds the names. Another way finds others.
+    held: Held,
+    others: Vec<CommandBaseline>,
+}
+
+/// The record of another command.
+struct CommandBaseline {
+    path: PathBuf,
+    /// Locked, if the command's broker is gone.
+    left: Option<File>,
+    mounts: Vec<PathBuf>,
+    lines: HashSet<String>,
+    is_this_boot: bool,
+    started: SystemTime,
+}
+
+/// The record of this command. Dropping it removes it.
+pub(crate) struct CommandRecord {
+    path: PathBuf,
+    file: File,
+}
+
+impl CommandRecord {
+    /// Returns the locked file: each process with the descriptor keeps the command alive.
+    pub(crate) fn lock(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for CommandRecord {
+    fn drop(&mut self) {
+        // If this fails, the next start looks for names once more.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl RunningCommands {
+    fn new(state: Option<StateDir>, held: Held) -> RunningCommands {
+        RunningCommands {
+            state,
+            held,
+            others: Vec::new(),
+        }
+    }
+
+    /// Reads the records before the mounts are walked, and looks for what killed ones left. Without
+    /// a state directory that commands cannot write there are none.
+    pub(crate) fn before_walk(
+        policy: &Policy,
+        mounts: &[HostMount],
+        state_dir: Option<&Path>,
+        held: Held,
+    ) -> Result<(RunningCommands, Findings), Error> {
+        if !PostRunScan::is_needed(policy, mounts) {
+            return Ok((RunningCommands::new(None, held), Findings::default()));
+        }
+        let state = StateDir::open(state_dir, |path| is_outside(path, mounts)).ok();
+        let mut running = RunningCommands::new(state, held);
+        running.read(mounts);
+        let mut findings = Findings::default();
+        if running.others.iter().any(|other| other.left.is_some()) {
+            findings = running.sweep_left(policy)?;
+        }
+        Ok((running, findings))
+    }
+
+    /// Judges the names that killed commands left, as after their ends.
+    fn sweep_left(&mut self, policy: &Policy) -> Result<Findings, Error> {
+        let all = std::mem::take(&mut self.others).into_iter();
+        let (left, live): (Vec<_>, Vec<_>) = all.partition(|other| other.left.is_some());
+        self.others = left;
+        let mut mounts = host_mounts(policy)?;
+        let _remarks = worktree::show(policy, &mut mounts, self.held == Held::ByMounts);
+        let names = everywhere(policy, &mounts, self.held)?;
+        let changed = mounts.iter().filter(|mount| mount.is_changed());
+        let changed: Vec<PathBuf> = changed.map(|mount| mount.host.clone()).collect();
+        let mut scan = PostRunScan::of(policy, mounts, names);
+        let starts = self.others.iter().map(|other| other.started);
+        scan.started = starts.min().unwrap_or(scan.started);
+        for (mount, before) in scan.mounts.iter().zip(&mut scan.before) {
+            self.compare(mount, before, &HashSet::new());
+        }
+        let mut findings = scan.run();
+        for found in &mut findings.quarantined {
+            found
+                .why
+                .push_str(", left by a command whose sandbox was killed");
+        }
+        self.others.retain(|other| {
+            let mut within = other.mounts.iter();
+            let is_done = findings.failed.is_none()
+                && within.all(|mount| changed.iter().any(|here| mount.starts_with(here)));
+            if is_done {
+                // If this fails, the next start looks once more.
+                let _ = fs::remove_file(&other.path);
+            }
+            !is_done
+        });
+        self.others.extend(live);
+        Ok(findings)
+    }
+
+    /// Adds the records that are new.
+    fn read(&mut self, mounts: &[HostMount]) {
+        let Some(state) = &self.state else { return };
+        let entries = fs::read_dir(state.path()).into_iter().flatten();
+        for entry in entries.take(MAX_RECORDS).flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            let is_named = name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+            if is_named && !self.others.iter().any(|other| other.path == path) {
+                self.others.extend(CommandBaseline::read(path, mounts));
+            }
+        }
+    }
+
+    /// Takes what other commands could have made out of the snapshots, and records the rest for those
+    /// that start while this command runs. Called after the walk. `own`: placeholders of this run.
+    pub(super) fn record(
+        mut self,
+        mounts: &[HostMount],
+        before: &mut [MountSnapshot],
+        own: &[Placeholder],
+    ) -> Option<CommandRecord> {
+        self.read(mounts);
+        let own = own.iter().map(|one| one.parent.join(&one.name)).collect();
+        let mut text = format!("{FIRST}\n{}\n", boot());
+        for (mount, before) in mounts.iter().zip(before) {
+            if mount.is_dir && mount.is_changed() {
+                self.compare(mount, before, &own);
+                text.push_str(&mount_line(mount, self.held));
+                lines(mount, before, &mut text);
+            }
+        }
+        text.push_str(LAST);
+        if text.len() > MAX_RECORD_BYTES {
+            return None;
+        }
+        let state = self.state.as_ref()?;
+        let path = state.path().join(format!("{PREFIX}{:016x}", random()));
+        let file = options().create_new(true).open(&path).ok()?;
+        let record = CommandRecord { path, file };
+        record.file.try_lock().ok()?;
+        (&record.file).write_all(text.as_bytes()).ok()?;
+        Some(record)
+    }
+
+    /// Keeps what was there before the other commands too. Where their patterns differ, a file that
+    /// has not changed since is kept as well.
+    fn compare(&self, mount: &HostMount, before: &mut MountSnapshot, own: &HashSet<PathBuf>) {
+        let patterns = mount_line(mount, self.held);
+        for other in &self.others {
+            let is_judge = other.lines.contains(patterns.trim_end());
+            let stays = |below: &Path, line: &str| {
+                let host = mount.host.join(below);
+                let is_within = other.mounts.iter().any(|top| host.starts_with(top));
+                !is_within
+                    || other.lines.contains(line.trim_end())
+                    || own.contains(&host)
+                    || !is_judge && other.is_older(&host)
+            };
+            let has = |kind, below: &Path| stays(below, &path_line(kind, mount, below));
+            before.names.retain(|below, (identity, _)| {
+                match other.is_this_boot && !is_git_config(below) {
+                    true => stays(below, &name_line(mount, below, identity)),
+                    false => has('p', below),
+                }
+            });
+            let text = |kind, below: &Path, text: &OsString| {
+                stays(below, &text_line(kind, mount, below, text.as_bytes()))
+            };
+            before.links.retain(|below, to| text('l', below, to));
+            before
+                .guarded_links
+                .retain(|below, to| text('g', below, to));
+            before.configs.retain(|below| has('c', below));
+            before.bare.retain(|below| has('b', below));
+            before.tracked.retain(|below| has('t', below));
+            before.unlisted.retain(|below| has('u', below));
+            for (state, todo) in &mut before.todo {
+                todo.retain(|line| stays(state, &text_line('d', mount, state, line.as_bytes())));
+            }
+            before.saved.keep_only(|below| {
+                before.names.contains_key(below) || before.configs.contains(below)
+            });
+            for below in &before.configs {
+                let prefix = path_line('s', mount, below).replace('\n', " ");
+                let mut lines = other.lines.iter();
+                let saved = lines.find_map(|line| SavedFile::parse(line.strip_prefix(&prefix)?));
+                if let Some(saved) = saved {
+                    before.saved.insert(below.clone(), saved);
+                }
+            }
+        }
+    }
+}
+
+impl CommandBaseline {
+    /// Returns `None` for a record that is not about these mounts, or whose command was not started.
+    fn read(path: PathBuf, mounts: &[HostMount]) -> Option<CommandBaseline> {
+        let file = options().open(&path).ok()?;
+        let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let left = file.try_lock().is_ok();
+        let mut text = String::new();
+        let mut bounded = (&file).take(MAX_RECORD_BYTES as u64 + 1);
+        let is_text = bounded.read_to_string(&mut text).is_ok();
+        let whole = text.strip_suffix(LAST).filter(|_| is_text);
+        let mut all = whole.unwrap_or_default().lines();
+        let (first, boot_id) = (all.next(), all.next());
+        let lines: HashSet<String> = all.map(str::to_owned).collect();
+        let tops = lines.iter().filter_map(|line| {
+            let top = unhex(line.strip_prefix("m ")?.split(' ').next()?)?;
+            Some(PathBuf::from(OsString::from_vec(top)))
+        });
+        let tops: Vec<PathBuf> = tops.collect();
+        let is_gone = first != Some(FIRST) || tops.iter().all(|top| !top.exists());
+        if is_gone && left {
+            // Its command was not started, or its mounts are gone.
+            let _ = fs::remove_file(&path);
+        }
+        let is_near = tops.iter().any(|top| {
+            let mut changed = mounts.iter().filter(|mount| mount.is_changed());
+            changed.any(|mount| mount.host.starts_with(top) || top.starts_with(&mount.host))
+        });
+        (!is_gone && is_near).then(|| CommandBaseline {
+            // A record without a name is one of a command that has ended meanwhile.
+            left: (left && meta.nlink() > 0 && path.exists()).then_some(file),
+            path,
+            mounts: tops,
+            is_this_boot: boot_id == Some(&boot()),
+            lines,
+            started: meta.modified().unwrap_or(UNIX_EPOCH),
+        })
+    }
+
+    /// Returns `true` for a file that has not changed since the command started.
+    fn is_older(&self, host: &Path) -> bool {
+        let Ok(meta) = host.symlink_metadata() else {
+            return false;
+        };
+        let (Ok(seconds), Ok(nanos)) = (
+            u64::try_from(meta.ctime()),
+            u32::try_from(meta.ctime_nsec()),
+        ) else {
+            return false;
+        };
+        let changed = UNIX_EPOCH + Duration::new(seconds, nanos) + CLOCK_SLACK;
+        changed < self.started
+    }
+}
+
+/// Returns `true` for configuration of a repository. forge itself replaces it when git asks.
+fn is_git_config(below: &Path) -> bool {
+    let name = below.file_name().and_then(OsStr::to_str);
+    matches!(name, Some("config" | "config.worktree"))
+}
+
+fn mount_line(mount: &HostMount, held: Held) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{held:?}\n"));
+    let MountGuards { protect, hide } = &mount.guards;
+    for (kind, patterns) in [('+', protect), ('-', hide)] {
+        for pattern in patterns {
+            hash.update(format!("{kind}{}\n", pattern.text()));
+        }
+    }
+    let patterns = hex(&hash.finalize());
+    format!("m {} {patterns}\n", hex(mount.host.as_os_str().as_bytes()))
+}
+
+fn path_line(kind: char, mount: &HostMount, below: &Path) -> String {
+    let host = mount.host.join(below);
+    format!("{kind} {}\n", hex(host.as_os_str().as_bytes()))
+}
+
+fn text_line(kind: char, mount: &HostMount, below: &Path, text: &[u8]) -> String {
+    let host = mount.host.join(below);
+    format!(
+        "{kind} {} {}\n",
+        hex(host.as_os_str().as_bytes()),
+        hex(text)
+    )
+}
+
+fn name_line(mount: &HostMount, below: &Path, identity: &Option<FileIdentity>) -> String {
+    let identity = format!("{identity:?}");
+    text_line('n', mount, below, identity.as_bytes())
+}
+
+/// Writes what was there before.
+fn lines(mount: &HostMount, before: &MountSnapshot, out: &mut String) {
+    for (below, (identity, _)) in &before.names {
+        out.push_str(&name_line(mount, below, identity));
+        out.push_str(&path_line('p', mount, below));
+    }
+    for (kind, links) in [('l', &before.links), ('g', &before.guarded_links)] {
+        for (below, text) in links {
+            out.push_str(&text_line(kind, mount, below, text.as_bytes()));
+        }
+    }
+    for below in &before.configs {
+        out.push_str(&path_line('c', mount, below));
+        if let Some(saved) = before.saved.get(below) {
+            let line = path_line('s', mount, below).replace('\n', " ");
+            out.push_str(&format!("{line}{}\n", saved.to_line()));
+        }
+    }
+    let bare = before.bare.iter().map(|below| ('b', below));
+    let tracked = before.tracked.iter().map(|below| ('t', below));
+    let unlisted = before.unlisted.iter().map(|below| ('u', below));
+    for (kind, below) in bare.chain(tracked).chain(unlisted) {
+        out.push_str(&path_line(kind, mount, below));
+    }
+    for (state, todo) in &before.todo {
+        for line in todo {
+            out.push_str(&text_line('d', mount, state, line.as_bytes()));
+        }
+    }
+}
