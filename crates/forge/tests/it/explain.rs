@@ -667,8 +667,9 @@ approval:
 fn options_about_rights_are_those_of_exec() {
     // The place and the way of the run, and reports. A host that `--ask-hosts` asks about is told by
     // a note, and `--parent-proxy` changes the way to named hosts.
-    const NO_RIGHTS: [&str; 11] = [
+    const NO_RIGHTS: [&str; 12] = [
         "--ask-hosts",
+        "--env",
         "--fail-on-quarantine",
         "--full",
         "--mechanism",

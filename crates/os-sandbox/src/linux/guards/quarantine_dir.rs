@@ -5,7 +5,6 @@
 use super::super::below;
 use super::super::host_mount::HostMount;
 use super::saved::SavedFile;
-use super::sweep::{MountSnapshot, identity_at};
 use crate::quarantine::QUARANTINE;
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -16,16 +15,30 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The ignore rules of git in the quarantine.
 const IGNORE: &str = ".gitignore";
+
+/// Device, inode, and time of birth, where the file system has one: the number of a file that is
+/// removed can be the next one's.
+pub(super) type FileIdentity = (u64, u64, Option<SystemTime>);
+
+pub(super) fn identity_at(parent: &OwnedFd, name: &OsStr) -> Option<FileIdentity> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let place = openat(parent, name, flags, Mode::empty()).ok()?;
+    let meta = File::from(place).metadata().ok()?;
+    Some((meta.dev(), meta.ino(), meta.created().ok()))
+}
 
 /// Quarantine directory in one mount, created on first use, and removed with the value if nothing was
 /// moved to it.
 pub(super) struct Quarantine<'a> {
     pub(super) mount: &'a HostMount,
-    before: &'a MountSnapshot,
+    /// Returns the file that a name had before the start.
+    original: &'a dyn Fn(&Path) -> Option<FileIdentity>,
     id: &'a str,
     top: Option<RunQuarantine>,
     count: usize,
@@ -46,12 +59,12 @@ type CreatedDirs = Vec<(OwnedFd, OsString)>;
 impl<'a> Quarantine<'a> {
     pub(super) fn new(
         mount: &'a HostMount,
-        before: &'a MountSnapshot,
+        original: &'a dyn Fn(&Path) -> Option<FileIdentity>,
         id: &'a str,
     ) -> Quarantine<'a> {
         Quarantine {
             mount,
-            before,
+            original,
             id,
             top: None,
             count: 0,
@@ -71,7 +84,7 @@ impl<'a> Quarantine<'a> {
             return Err(Errno::EINVAL);
         };
         let parent = below::directory(self.mount.handle.as_fd(), around)?;
-        let original = self.before.original(below);
+        let original = (self.original)(below);
         if original.is_some() && identity_at(&parent, name) == original {
             return Err(Errno::ESTALE);
         }

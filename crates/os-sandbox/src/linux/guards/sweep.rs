@@ -12,7 +12,7 @@ use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{Held, ReopenedDirs, ScanResult, find_but};
-use super::quarantine_dir::Quarantine;
+use super::quarantine_dir::{FileIdentity, Quarantine, identity_at};
 use super::running::{CommandRecord, RunningCommands};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use super::state::PlaceholderLease;
@@ -24,7 +24,7 @@ use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
+use nix::fcntl::{AT_FDCWD, OFlag, readlinkat};
 use nix::sys::stat::{Mode, SFlag};
 use nix::unistd::symlinkat;
 use sha2::{Digest, Sha256};
@@ -34,7 +34,6 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -56,10 +55,6 @@ pub(crate) struct PostRunScan {
     /// Removed after the scan.
     record: Option<CommandRecord>,
 }
-
-/// Device, inode, and time of birth, where the file system has one: the number of a file that is
-/// removed can be the next one's.
-pub(super) type FileIdentity = (u64, u64, Option<SystemTime>);
 
 pub(super) struct MountSnapshot {
     /// Identity of the file behind each name, and `true` if the name is hidden.
@@ -185,7 +180,8 @@ impl PostRunScan {
         findings: &mut Findings,
     ) -> Result<(), String> {
         let mut opened = ReopenedDirs::default();
-        let mut quarantine = Quarantine::new(mount, before, id);
+        let original = |below: &Path| before.original(below);
+        let mut quarantine = Quarantine::new(mount, &original, id);
         let own = Path::new(QUARANTINE).join(id);
         let held = match self.loose.is_empty() {
             true => Held::ByMounts,
@@ -329,7 +325,8 @@ impl PostRunScan {
         id: &str,
         findings: &mut Findings,
     ) {
-        let mut quarantine = Quarantine::new(mount, before, id);
+        let original = |below: &Path| before.original(below);
+        let mut quarantine = Quarantine::new(mount, &original, id);
         let is_loose = |below: &&PathBuf| {
             before.replaced.contains(*below) || !before.names.contains_key(*below)
         };
@@ -503,7 +500,7 @@ impl PostRunScan {
 
 impl MountSnapshot {
     /// Returns the file that a name had before the start.
-    pub(super) fn original(&self, below: &Path) -> Option<FileIdentity> {
+    fn original(&self, below: &Path) -> Option<FileIdentity> {
         self.names.get(below).and_then(|(was, _)| *was)
     }
 
@@ -710,13 +707,6 @@ fn print_into(
 fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
     let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
     identity_at(&parent, below.file_name()?)
-}
-
-pub(super) fn identity_at(parent: &OwnedFd, name: &OsStr) -> Option<FileIdentity> {
-    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let place = openat(parent, name, flags, Mode::empty()).ok()?;
-    let meta = File::from(place).metadata().ok()?;
-    Some((meta.dev(), meta.ino(), meta.created().ok()))
 }
 
 fn shown(mount: &HostMount, below: &Path) -> PathBuf {

@@ -6,7 +6,7 @@ use super::super::git_audit::worktree;
 use super::super::guards::after::Cleanup;
 use super::super::guards::guard;
 use super::super::guards::sweep::PostRunScan;
-use super::super::host_mount::{host_mounts, identity};
+use super::super::host_mount::{HostMount, host_mounts, identity};
 use super::root::{Op, ops};
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
@@ -52,18 +52,7 @@ impl MountSources {
 pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout, Error> {
     let mut mounts = host_mounts(policy)?;
     let of_policy = mounts.len();
-    let mut owners = Vec::new();
-    for mount in mounts.iter().filter(|m| m.access.contains(Access::WRITE)) {
-        let meta = mount
-            .handle
-            .metadata()
-            .map_err(|error| Error::io("could not look at a mount", error))?;
-        owners.push(Owner {
-            name: mount.inside.clone(),
-            uid: meta.uid(),
-            gid: meta.gid(),
-        });
-    }
+    let owners = owners(&mounts)?;
     let remarks = worktree::show(policy, &mut mounts, true);
     let remarks = remarks.into_iter();
     let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
@@ -110,6 +99,23 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
             guarded.left,
         ),
     })
+}
+
+/// Returns the owners of the writable mounts.
+fn owners(mounts: &[HostMount]) -> Result<Vec<Owner>, Error> {
+    let writable = mounts
+        .iter()
+        .filter(|mount| mount.access.contains(Access::WRITE));
+    let owner = |mount: &HostMount| {
+        let meta = mount.handle.metadata();
+        let meta = meta.map_err(|error| Error::io("could not look at a mount", error))?;
+        Ok(Owner {
+            name: mount.inside.clone(),
+            uid: meta.uid(),
+            gid: meta.gid(),
+        })
+    };
+    writable.map(owner).collect()
 }
 
 #[cfg(test)]

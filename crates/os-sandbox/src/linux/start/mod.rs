@@ -120,11 +120,7 @@ pub(crate) fn begin(
     drop(streams);
     prepared.namespace_channel = None;
     let notes = std::mem::take(&mut prepared.notes);
-    let cleanup = Cleanup::new(
-        prepared.sweep.take(),
-        prepared.held.take(),
-        std::mem::take(&mut prepared.left),
-    );
+    let cleanup = prepared.take_cleanup();
     let mut running = Running::new(
         launched,
         RunResources {
@@ -244,6 +240,11 @@ enum Outer {
 }
 
 impl Prepared {
+    fn take_cleanup(&mut self) -> Cleanup {
+        let left = std::mem::take(&mut self.left);
+        Cleanup::new(self.sweep.take(), self.held.take(), left)
+    }
+
     /// `proxy`: the listener for named hosts that the connector connects the command to.
     fn new(command: &Command, proxy: Option<&LoopbackProxy>) -> Result<Prepared, Error> {
         let plan = command.plan();
