@@ -66,13 +66,13 @@ pub(super) struct Guarded {
 }
 
 /// Scans the mounts if nothing can be mounted over the names: the only other measure is a second
-/// scan after the end.
+/// scan after the end. `records`: the wanted place of the records of commands, if there are any.
 pub(super) fn look(
     policy: &Policy,
     mounts: &[HostMount],
-    state_dir: Option<&Path>,
+    records: Option<Option<&Path>>,
 ) -> Result<Guarded, Error> {
-    let (running, left) = RunningCommands::before_walk(policy, mounts, state_dir, Held::ByNothing)?;
+    let (running, left) = RunningCommands::before_walk(policy, mounts, records, Held::ByNothing)?;
     let names = everywhere(policy, mounts, Held::ByNothing)?;
     let unlisted = unlisted(mounts, &names);
     let notes = (!unlisted.is_empty()).then(|| {
@@ -96,8 +96,9 @@ pub(super) fn guard(
     policy: &Policy,
     mounts: &[HostMount],
     state_dir: Option<&Path>,
+    records: Option<Option<&Path>>,
 ) -> Result<Guarded, Error> {
-    let (running, left) = RunningCommands::before_walk(policy, mounts, state_dir, Held::ByMounts)?;
+    let (running, left) = RunningCommands::before_walk(policy, mounts, records, Held::ByMounts)?;
     let mut names = everywhere(policy, mounts, Held::ByMounts)?;
     let programs = match policy.unix_sockets() {
         UnixSockets::Own => program_mounts(policy)?,

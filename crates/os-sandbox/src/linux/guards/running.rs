@@ -90,17 +90,18 @@ impl RunningCommands {
     }
 
     /// Reads the records before the mounts are walked, and looks for what killed ones left. Without
-    /// a state directory that commands cannot write there are none.
+    /// a state directory that commands cannot write there are none (`state_dir`: `None`).
     pub(crate) fn before_walk(
         policy: &Policy,
         mounts: &[HostMount],
-        state_dir: Option<&Path>,
+        state_dir: Option<Option<&Path>>,
         held: Held,
     ) -> Result<(RunningCommands, Findings), Error> {
         if !PostRunScan::is_needed(policy, mounts) {
             return Ok((RunningCommands::new(None, held), Findings::default()));
         }
-        let state = StateDir::open(state_dir, |path| is_outside(path, mounts)).ok();
+        let open = |wanted| StateDir::open(wanted, |path| is_outside(path, mounts)).ok();
+        let state = state_dir.and_then(open);
         let mut running = RunningCommands::new(state, held);
         running.read(mounts);
         let mut findings = Findings::default();

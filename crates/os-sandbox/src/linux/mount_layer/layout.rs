@@ -56,7 +56,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
     let remarks = worktree::show(policy, &mut mounts, true);
     let remarks = remarks.into_iter();
     let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
-    let guarded = guard(policy, &mounts, state_dir)?;
+    let guarded = guard(policy, &mounts, state_dir, Some(state_dir))?;
     let mut sources = MountSources(Vec::new());
     let placed = ops(&mounts, &guarded.names)?
         .into_iter()

@@ -107,7 +107,7 @@ pub(crate) fn begin(
     let hosts = HostSockets::start(&command, probe.is_some())?;
     let (hosts, namespace_channel) = hosts.unzip();
     let proxy = hosts.as_ref().and_then(HostSockets::loopback);
-    let mut prepared = Prepared::new(&command, proxy)?;
+    let mut prepared = Prepared::new(&command, proxy, probe.is_some())?;
     prepared.hand_over_network(namespace_channel.flatten());
     if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
         return Err(refused);
@@ -246,7 +246,11 @@ impl Prepared {
     }
 
     /// `proxy`: the listener for named hosts that the connector connects the command to.
-    fn new(command: &Command, proxy: Option<&LoopbackProxy>) -> Result<Prepared, Error> {
+    fn new(
+        command: &Command,
+        proxy: Option<&LoopbackProxy>,
+        is_probe: bool,
+    ) -> Result<Prepared, Error> {
         let plan = command.plan();
         let policy = plan.policy();
         let backend = plan.backend();
@@ -424,13 +428,16 @@ impl Prepared {
             sweep: None,
             left: Findings::default(),
         };
+        // A probe makes no names, and in a container of its own a command writes the caller's home.
+        let has_records = !(is_probe || plan.support().own_container);
+        let records = has_records.then(|| command.state_dir());
         if backend.has_mount_layer() {
-            prepared.compose(plan, mounts, command.state_dir())?;
+            prepared.compose(plan, mounts, command.state_dir(), records)?;
         } else if backend == Backend::Landlock
             && !policy.leaves()
             && PostRunScan::is_needed(policy, &mounts)
         {
-            let guarded = look(policy, &mounts, command.state_dir())?;
+            let guarded = look(policy, &mounts, records)?;
             prepared.notes.degraded.extend(guarded.notes);
             prepared.left = guarded.left;
             prepared.sweep = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None)
@@ -474,6 +481,7 @@ impl Prepared {
         plan: &Plan,
         mounts: Vec<HostMount>,
         state_dir: Option<&Path>,
+        records: Option<Option<&Path>>,
     ) -> Result<(), Error> {
         let policy = plan.policy();
         let Guarded {
@@ -485,7 +493,7 @@ impl Prepared {
             programs,
             running,
             left,
-        } = guard(policy, &mounts, state_dir)?;
+        } = guard(policy, &mounts, state_dir, records)?;
         self.left = left;
         self.held = held;
         self.notes.degraded.extend(notes);
