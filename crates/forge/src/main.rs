@@ -38,9 +38,8 @@ fn main() -> std::process::ExitCode {
     }
     let outcome = run(&cli, &ambient);
     // No command outlives forge, and leftovers are cleaned up.
-    for found in forge_runtime::ContainerSource::wait_for_dropped(setup::SETTLED_WITHIN) {
-        output::stderr::print(format!("quarantined: {found}"));
-    }
+    let found = forge_runtime::ContainerSource::wait_for_dropped(setup::SETTLED_WITHIN);
+    output::stderr::print_few("quarantined", &found, "forge quarantine list");
     match outcome {
         Ok(code) => code.into(),
         Err(failure) if failure.code() == exit::USAGE => {

@@ -73,6 +73,17 @@ impl Findings {
         ))
     }
 
+    /// Adds the findings of a later scan.
+    pub(crate) fn followed_by(mut self, later: Findings) -> Findings {
+        for found in later.quarantined {
+            self.add_quarantined(found);
+        }
+        self.more_quarantined += later.more_quarantined;
+        self.notes.degraded.extend(later.notes.degraded);
+        self.failed = later.failed.or(self.failed);
+        self
+    }
+
     /// Lists a name that was moved away, or counts it.
     pub(crate) fn add_quarantined(&mut self, found: Quarantined) {
         match self.quarantined.len() < MAX_QUARANTINED_LISTED {

@@ -153,6 +153,20 @@ fn view() -> Option<Arc<LiveView>> {
     VIEW.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
+/// Most lines of one kind.
+const MAX_FEW: usize = 5;
+
+/// Prints the first of some lines, and the number of the others with the command that lists them.
+pub(crate) fn print_few<T: std::fmt::Display>(verb: &str, found: &[T], listed_by: &str) {
+    for one in found.iter().take(MAX_FEW) {
+        print(format!("{verb}: {one}"));
+    }
+    match found.len().saturating_sub(MAX_FEW) {
+        0 => {}
+        more => print(format!("{verb}: {more} more, listed by: {listed_by}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -619,9 +619,7 @@ fn block_on<F: Future>(work: F) -> Result<F::Output, CliError> {
     // of the terminal must not hold up our exit.
     runtime.shutdown_timeout(SHUTDOWN);
     let settled = forge_tools::settle_calls(SETTLED_WITHIN);
-    for path in &settled.quarantined {
-        stderr::print(format!("quarantined: {path} (see `forge quarantine list`)"));
-    }
+    stderr::print_few("quarantined", &settled.quarantined, "forge quarantine list");
     if settled.unended > 0 {
         let (count, limit) = (settled.unended, SETTLED_WITHIN.as_secs());
         stderr::print(format!(

@@ -12,7 +12,7 @@ use sandbox_config::Grant;
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
-use super::end_report::{RESTORE_HINT, print_few, print_refused_hosts};
+use super::end_report::{RESTORE_HINT, print_refused_hosts};
 use super::exec_log::ExecLog;
 use super::json_report::{CapturedOutput, report};
 use super::receipt::Receipt;
@@ -65,7 +65,7 @@ pub(super) fn execute(
             None,
         )?;
     } else {
-        print_few("quarantined", &ended.quarantined, "forge quarantine list");
+        stderr::print_few("quarantined", &ended.quarantined, "forge quarantine list");
         if !ended.quarantined.is_empty() && !global.quiet {
             stderr::print(RESTORE_HINT);
         }

@@ -198,35 +198,21 @@ pub(super) fn print_refused_hosts(contacts: &[Contact]) {
     }
 }
 
-/// Most names that are printed one by one, of those moved to the quarantine and of those not.
-const MAX_QUARANTINED_LINES: usize = 5;
-
 /// Prints the protected names that were moved to the quarantine, and with `hint` the command that
 /// restores them; then those that could not be moved.
 pub(super) fn print_quarantined(child: &Child, hint: bool) {
     let found = child.quarantined().iter();
     let (moved, left): (Vec<_>, Vec<_>) = found.partition(|one| one.now.is_some());
-    print_few("quarantined", &moved, "forge quarantine list");
+    stderr::print_few("quarantined", &moved, "forge quarantine list");
     if !moved.is_empty() && hint {
         stderr::print(RESTORE_HINT);
     }
-    print_few("left in place", &left, "forge log show last --json");
+    stderr::print_few("left in place", &left, "forge log show last --json");
     match child.enforcement().more_quarantined {
         0 => {}
         more => stderr::print(format!(
             "note: {more} more protected names were found, and are in no list"
         )),
-    }
-}
-
-/// Prints the first of some lines, and the number of the others with the command that lists them.
-pub(super) fn print_few<T: std::fmt::Display>(verb: &str, found: &[T], listed_by: &str) {
-    for one in found.iter().take(MAX_QUARANTINED_LINES) {
-        stderr::print(format!("{verb}: {one}"));
-    }
-    match found.len().saturating_sub(MAX_QUARANTINED_LINES) {
-        0 => {}
-        more => stderr::print(format!("{verb}: {more} more, listed by: {listed_by}")),
     }
 }
 

@@ -98,7 +98,7 @@ fn programs() -> Option<PathBuf> {
     found.filter(|_| is_root)
 }
 
-/// A repository of a person who has used the agent, with a key that is nobody's.
+/// A repository of a person who has used the agent, with a made-up key.
 struct AgentWorld {
     world: World,
     path: OsString,
@@ -151,8 +151,8 @@ impl AgentWorld {
     /// with a key that the server refuses.
     fn command(&self, agent: &Agent, dead: bool, args: &[&str]) -> Command {
         let script = format!(
-            "ip link set lo up && {{ python3 \"$0\" {PORT} \"$1\" 2>/dev/null & }} && sleep 1 && \
-             shift && \"$@\"; code=$?; kill $!; exit $code"
+            "ip link set lo up && serves=$(python3 \"$0\" {PORT} \"$1\") && shift && \"$@\"; \
+             code=$?; kill $serves; exit $code"
         );
         let (outside, log) = (self.world.outside(), self.log());
         let provider = outside.join("provider.py");

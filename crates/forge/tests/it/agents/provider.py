@@ -1,12 +1,13 @@
 """The servers of model providers, on one port of loopback, for tests with real coding agents.
 
-`provider.py PORT LOG`: every request is a line of JSON in LOG. A key that contains `dead` gets the
+`provider.py PORT LOG`: prints the process that serves from then on. Every request is a line of JSON in LOG. A key that contains `dead` gets the
 provider's own refusal. A prompt with `WORK{COMMAND}` gets a call of the agent's shell tool with
 that command, and its result gets the answer `the work is done`. Every other prompt gets the answer
 `hello from the test`.
 """
 
 import json
+import os
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -222,4 +223,12 @@ class Provider(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Provider).serve_forever()
+    SERVER = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Provider)
+    # It listens when the parent ends, so nobody waits.
+    PID = os.fork()
+    if PID:
+        print(PID)
+    else:
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        SERVER.serve_forever()

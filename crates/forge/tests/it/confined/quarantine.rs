@@ -132,6 +132,25 @@ fn the_exit_code_tells_of_it_on_request() {
     assert_eq!(exec("touch .mcp.json; exit 7"), 123);
 }
 
+/// The list of a receipt is bounded, and says so.
+#[test]
+fn a_receipt_counts_the_names_that_it_does_not_list() {
+    let world = World::new(&[]);
+    let script = "seq 1200 | xargs mkdir; for one in *; do : > $one/.mcp.json; done";
+    for mechanism in mechanisms(&world) {
+        let flags = ["exec", "--json", "--mechanism", mechanism];
+        let ran = world.forge(&[&flags[..], &["--", "sh", "-c", script]].concat());
+        ran.code(0);
+        let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let enforced = &object["enforcement"];
+        let listed = enforced["quarantined"].as_array().unwrap().len();
+        let more = enforced["more_quarantined"].as_u64().unwrap();
+        assert_eq!((listed, more), (1000, 200), "{mechanism}");
+        std::fs::remove_dir_all(world.project()).unwrap();
+        std::fs::create_dir(world.project()).unwrap();
+    }
+}
+
 /// A project's own directory of that name is nothing that leads out of it.
 #[test]
 fn links_in_the_quarantine_lead_nowhere() {

@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 
 use super::exec::mechanisms;
-use crate::support::{World, eventually, forge_program};
+use crate::support::{World, eventually, forge_program, ran};
 
 const GIT: &str = "mkdir -p n/.git/objects n/.git/refs; echo 'ref: refs/heads/main' > n/.git/HEAD; \
                    printf '[core]\\n\\trepositoryformatversion = 0\\n\\tfsmonitor = touch pwned\\n' \
@@ -118,5 +118,21 @@ fn commands_side_by_side_take_nothing_of_the_persons() {
         check_own(&world, mechanism);
         world.write("second", "");
         first.wait().unwrap();
+    }
+}
+
+/// Without a place for the record this command's names are the person's for the next one, which is
+/// told.
+#[test]
+fn a_command_without_a_record_says_so() {
+    let world = World::new(&[]);
+    for mechanism in mechanisms(&world) {
+        let flags = ["exec", "--mechanism", mechanism, "--", "true"];
+        let with = world.forge(&flags);
+        assert_eq!((with.code, &*with.stderr), (0, ""), "{mechanism}");
+        let mut forge = world.command(forge_program(), &flags);
+        let ran = ran(forge.env_remove("HOME").output().unwrap());
+        ran.code(0)
+            .says(&["note: protected names: without a record of this command"]);
     }
 }

@@ -29,10 +29,6 @@ impl Cleanup {
     pub fn run(self) -> Findings {
         let after = self.sweep.map(PostRunScan::run).unwrap_or_default();
         drop(self.held);
-        let mut findings = self.left;
-        findings.quarantined.extend(after.quarantined);
-        findings.notes.degraded.extend(after.notes.degraded);
-        findings.failed = after.failed.or(findings.failed);
-        findings
+        self.left.followed_by(after)
     }
 }

@@ -41,6 +41,7 @@ use crate::findings::Findings;
 use crate::policy::{NameGuard, Policy, UnixSockets};
 use crate::promise::Promise;
 use names::{Held, ScanResult};
+pub(super) use running::RecordPlace;
 use running::RunningCommands;
 use sandbox_names::QUARANTINE;
 use state::PlaceholderLease;
@@ -66,11 +67,11 @@ pub(super) struct Guarded {
 }
 
 /// Scans the mounts if nothing can be mounted over the names: the only other measure is a second
-/// scan after the end. `records`: the wanted place of the records of commands, if there are any.
+/// scan after the end.
 pub(super) fn look(
     policy: &Policy,
     mounts: &[HostMount],
-    records: Option<Option<&Path>>,
+    records: RecordPlace<'_>,
 ) -> Result<Guarded, Error> {
     let (running, left) = RunningCommands::before_walk(policy, mounts, records, Held::ByNothing)?;
     let names = everywhere(policy, mounts, Held::ByNothing)?;
@@ -96,7 +97,7 @@ pub(super) fn guard(
     policy: &Policy,
     mounts: &[HostMount],
     state_dir: Option<&Path>,
-    records: Option<Option<&Path>>,
+    records: RecordPlace<'_>,
 ) -> Result<Guarded, Error> {
     let (running, left) = RunningCommands::before_walk(policy, mounts, records, Held::ByMounts)?;
     let mut names = everywhere(policy, mounts, Held::ByMounts)?;

@@ -41,9 +41,19 @@ const MAX_RECORD_BYTES: usize = 32 << 20;
 /// The clock of a file system is that much behind.
 const CLOCK_SLACK: Duration = Duration::from_millis(20);
 
+/// Where the records of commands are.
+#[derive(Clone, Copy)]
+pub(crate) enum RecordPlace<'a> {
+    /// A probe makes no names, and in a container of its own a command could write every place.
+    Nowhere,
+    /// The wanted state directory, or the usual one.
+    StateDir(Option<&'a Path>),
+}
+
 /// The commands that run, or were left, in mounts of a command that is about to start.
 pub(crate) struct RunningCommands {
-    state: Option<StateDir>,
+    /// `Ok(None)` without records, and the reason if they have no place.
+    state: Result<Option<StateDir>, String>,
     /// How the command finds the names. Another way finds others.
     held: Held,
     others: Vec<CommandBaseline>,
@@ -81,7 +91,7 @@ impl Drop for CommandRecord {
 }
 
 impl RunningCommands {
-    fn new(state: Option<StateDir>, held: Held) -> RunningCommands {
+    fn new(state: Result<Option<StateDir>, String>, held: Held) -> RunningCommands {
         RunningCommands {
             state,
             held,
@@ -89,19 +99,22 @@ impl RunningCommands {
         }
     }
 
-    /// Reads the records before the mounts are walked, and looks for what killed ones left. Without
-    /// a state directory that commands cannot write there are none (`state_dir`: `None`).
+    /// Reads the records before the mounts are walked, and looks for what killed ones left.
     pub(crate) fn before_walk(
         policy: &Policy,
         mounts: &[HostMount],
-        state_dir: Option<Option<&Path>>,
+        records: RecordPlace<'_>,
         held: Held,
     ) -> Result<(RunningCommands, Findings), Error> {
         if !PostRunScan::is_needed(policy, mounts) {
-            return Ok((RunningCommands::new(None, held), Findings::default()));
+            return Ok((RunningCommands::new(Ok(None), held), Findings::default()));
         }
-        let open = |wanted| StateDir::open(wanted, |path| is_outside(path, mounts)).ok();
-        let state = state_dir.and_then(open);
+        let state = match records {
+            RecordPlace::Nowhere => Ok(None),
+            RecordPlace::StateDir(wanted) => {
+                StateDir::open(wanted, |path| is_outside(path, mounts)).map(Some)
+            }
+        };
         let mut running = RunningCommands::new(state, held);
         running.read(mounts);
         let mut findings = Findings::default();
@@ -149,7 +162,9 @@ impl RunningCommands {
 
     /// Adds the records that are new.
     fn read(&mut self, mounts: &[HostMount]) {
-        let Some(state) = &self.state else { return };
+        let Ok(Some(state)) = &self.state else {
+            return;
+        };
         let entries = fs::read_dir(state.path()).into_iter().flatten();
         for entry in entries.take(MAX_RECORDS).flatten() {
             let path = entry.path();
@@ -163,12 +178,13 @@ impl RunningCommands {
 
     /// Takes what other commands could have made out of the snapshots, and records the rest for those
     /// that start while this command runs. Called after the walk. `own`: placeholders of this run.
+    /// The error says why there is no record.
     pub(super) fn record(
         mut self,
         mounts: &[HostMount],
         before: &mut [MountSnapshot],
         own: &[Placeholder],
-    ) -> Option<CommandRecord> {
+    ) -> Result<Option<CommandRecord>, String> {
         self.read(mounts);
         let own = own.iter().map(|one| one.parent.join(&one.name)).collect();
         let mut text = format!("{FIRST}\n{}\n", boot());
@@ -180,16 +196,27 @@ impl RunningCommands {
             }
         }
         text.push_str(LAST);
+        let Some(state) = self.state? else {
+            return Ok(None);
+        };
         if text.len() > MAX_RECORD_BYTES {
-            return None;
+            return Err(format!(
+                "the names that are there need more than {} MiB",
+                MAX_RECORD_BYTES >> 20
+            ));
         }
-        let state = self.state.as_ref()?;
         let path = state.path().join(format!("{PREFIX}{:016x}", random()));
-        let file = options().create_new(true).open(&path).ok()?;
-        let record = CommandRecord { path, file };
-        record.file.try_lock().ok()?;
-        (&record.file).write_all(text.as_bytes()).ok()?;
-        Some(record)
+        let written = || {
+            let file = options().create_new(true).open(&path)?;
+            let record = CommandRecord {
+                path: path.clone(),
+                file,
+            };
+            record.file.try_lock()?;
+            (&record.file).write_all(text.as_bytes())?;
+            Ok(Some(record))
+        };
+        written().map_err(|error: std::io::Error| format!("{}: {error}", path.display()))
     }
 
     /// Keeps what was there before the other commands too. Where their patterns differ, a file that

@@ -52,8 +52,8 @@ pub(crate) struct PostRunScan {
     pub(super) started: SystemTime,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, Print>>,
-    /// Removed after the scan.
-    record: Option<CommandRecord>,
+    /// Removed after the scan. The error says why there is none.
+    record: Result<Option<CommandRecord>, String>,
 }
 
 pub(super) struct MountSnapshot {
@@ -112,13 +112,24 @@ impl PostRunScan {
             started: SystemTime::now(),
             mounts,
             loose: Vec::new(),
-            record: None,
+            record: Ok(None),
         }
     }
 
     /// Returns the locked record, which the supervisor shares.
     pub(crate) fn lock(&self) -> Option<&File> {
-        self.record.as_ref().map(CommandRecord::lock)
+        let record = self.record.as_ref().ok()?;
+        record.as_ref().map(CommandRecord::lock)
+    }
+
+    /// Returns a remark if the command is not recorded.
+    pub(crate) fn remark(&self) -> Option<(Promise, String)> {
+        let why = self.record.as_ref().err()?;
+        let remark = format!(
+            "without a record of this command for others, and for a start after a kill: {}",
+            visible(why)
+        );
+        Some((Promise::ProtectedNames, remark))
     }
 
     /// Returns `true` if a protected name could appear.

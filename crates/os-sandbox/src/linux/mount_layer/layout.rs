@@ -4,8 +4,8 @@
 use super::super::below;
 use super::super::git_audit::worktree;
 use super::super::guards::after::Cleanup;
-use super::super::guards::guard;
 use super::super::guards::sweep::PostRunScan;
+use super::super::guards::{RecordPlace, guard};
 use super::super::host_mount::{HostMount, host_mounts, identity};
 use super::root::{Op, ops};
 use crate::access::Access;
@@ -56,7 +56,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
     let remarks = worktree::show(policy, &mut mounts, true);
     let remarks = remarks.into_iter();
     let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
-    let guarded = guard(policy, &mounts, state_dir, Some(state_dir))?;
+    let guarded = guard(policy, &mounts, state_dir, RecordPlace::StateDir(state_dir))?;
     let mut sources = MountSources(Vec::new());
     let placed = ops(&mounts, &guarded.names)?
         .into_iter()
@@ -77,27 +77,28 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         })
         .collect();
     let directories = mounts[..of_policy].iter().map(|mount| mount.is_dir);
+    let directories = directories.collect();
+    let held = guarded.held;
+    let scan = PostRunScan::new(
+        policy,
+        mounts,
+        guarded.names,
+        guarded.running,
+        held.as_ref(),
+    );
+    let unrecorded = scan.as_ref().and_then(PostRunScan::remark);
+    let remarks = remarks.chain(guarded.remarks).chain(unrecorded);
     Ok(Layout {
         placed,
         owners,
-        directories: directories.collect(),
+        directories,
         sources,
         notes: Notes {
             degraded: guarded.notes,
-            annotations: remarks.chain(guarded.remarks).collect(),
+            annotations: remarks.collect(),
             hidden: guarded.hidden,
         },
-        after: Cleanup::new(
-            PostRunScan::new(
-                policy,
-                mounts,
-                guarded.names,
-                guarded.running,
-                guarded.held.as_ref(),
-            ),
-            guarded.held,
-            guarded.left,
-        ),
+        after: Cleanup::new(scan, held, guarded.left),
     })
 }
 

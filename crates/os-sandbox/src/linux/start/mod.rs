@@ -23,7 +23,7 @@ use super::guards::after::Cleanup;
 use super::guards::names::ScanResult;
 use super::guards::state::PlaceholderLease;
 use super::guards::sweep::PostRunScan;
-use super::guards::{Guarded, guard, look};
+use super::guards::{Guarded, RecordPlace, guard, look};
 use super::host_mount::{HostMount, host_mounts};
 use super::landlock::private::ScratchDir;
 use super::landlock::ruleset::{self, LandlockRuleset};
@@ -428,9 +428,10 @@ impl Prepared {
             sweep: None,
             left: Findings::default(),
         };
-        // A probe makes no names, and in a container of its own a command writes the caller's home.
-        let has_records = !(is_probe || plan.support().own_container);
-        let records = has_records.then(|| command.state_dir());
+        let records = match is_probe || plan.support().own_container {
+            true => RecordPlace::Nowhere,
+            false => RecordPlace::StateDir(command.state_dir()),
+        };
         if backend.has_mount_layer() {
             prepared.compose(plan, mounts, command.state_dir(), records)?;
         } else if backend == Backend::Landlock
@@ -440,9 +441,11 @@ impl Prepared {
             let guarded = look(policy, &mounts, records)?;
             prepared.notes.degraded.extend(guarded.notes);
             prepared.left = guarded.left;
-            prepared.sweep = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None)
-                .map(PostRunScan::of_loose_names);
+            let scan = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None);
+            prepared.sweep = scan.map(PostRunScan::of_loose_names);
         }
+        let remark = prepared.sweep.as_ref().and_then(PostRunScan::remark);
+        prepared.notes.annotations.extend(remark);
         Ok(prepared)
     }
 
@@ -481,7 +484,7 @@ impl Prepared {
         plan: &Plan,
         mounts: Vec<HostMount>,
         state_dir: Option<&Path>,
-        records: Option<Option<&Path>>,
+        records: RecordPlace<'_>,
     ) -> Result<(), Error> {
         let policy = plan.policy();
         let Guarded {
