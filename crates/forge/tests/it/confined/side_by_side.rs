@@ -1,6 +1,7 @@
 //! Commands side by side, and after a killed one: a name that one of them made is never taken for
 //! one of the person's.
 
+use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use super::exec::mechanisms;
@@ -30,10 +31,10 @@ fn project() -> World {
 
 fn check_own(world: &World, at: &str) {
     for name in [".idea/x", "sub/.envrc"] {
-        let text = std::fs::read_to_string(world.project().join(name)).unwrap();
+        let text = fs::read_to_string(world.project().join(name)).unwrap();
         assert_eq!(text, "mine", "{at}: {name}");
     }
-    let config = std::fs::read_to_string(world.project().join(".git/config")).unwrap();
+    let config = fs::read_to_string(world.project().join(".git/config")).unwrap();
     assert!(config.contains("own-hooks"), "{at}: {config}");
 }
 
@@ -126,12 +127,20 @@ fn commands_side_by_side_take_nothing_of_the_persons() {
 #[test]
 fn a_command_without_a_record_says_so() {
     let world = World::new(&[]);
+    // Files where both places for it are.
+    let places = world.outside().join("places");
+    fs::create_dir(&places).unwrap();
+    let of_user = format!("os-sandbox-state-{}", rustix::process::geteuid().as_raw());
+    for name in ["os-sandbox", &of_user] {
+        fs::write(places.join(name), "").unwrap();
+    }
     for mechanism in mechanisms(&world) {
         let flags = ["exec", "--mechanism", mechanism, "--", "true"];
         let with = world.forge(&flags);
         assert_eq!((with.code, &*with.stderr), (0, ""), "{mechanism}");
         let mut forge = world.command(forge_program(), &flags);
-        let ran = ran(forge.env_remove("HOME").output().unwrap());
+        forge.env("XDG_STATE_HOME", &places).env("TMPDIR", &places);
+        let ran = ran(forge.output().unwrap());
         ran.code(0)
             .says(&["note: protected names: without a record of this command"]);
     }
