@@ -134,3 +134,43 @@ fn what_a_person_makes_is_obeyed() {
         assert!(obeyed.exists(), "{way}: {told}");
     }
 }
+
+/// The configuration of a module is judged as that of a repository is.
+#[test]
+fn a_module_is_configured_as_a_repository_is() {
+    let world = scene();
+    let module = world.outside().join("module");
+    let module = module.to_str().unwrap();
+    let from = world.project().to_str().unwrap().to_owned();
+    let allowed = ["-c", "protocol.file.allow=always"];
+    assert!(
+        git(&world, &["clone", "-q", &from, module])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let add = [
+        &allowed[..],
+        &["submodule", "--quiet", "add", module, "sub"],
+    ]
+    .concat();
+    assert!(git(&world, &add).status().unwrap().success());
+    let config = world.project().join(".git/modules/sub/config");
+    for mechanism in mechanisms(&world) {
+        for (setting, stays) in [("user.name", true), ("core.fsmonitor", false)] {
+            let was = std::fs::read_to_string(&config).unwrap();
+            let set = ["git", "-C", "sub", "config", setting, "evil"];
+            let ran = world.forge(&[&["exec", "--mechanism", mechanism, "--"][..], &set].concat());
+            let now = std::fs::read_to_string(&config).unwrap();
+            // Where it is a mount, git cannot replace it.
+            let stays = stays && mechanism == "landlock";
+            assert_eq!(
+                now.contains("evil"),
+                stays,
+                "{mechanism} {setting}: {}",
+                ran.stderr
+            );
+            std::fs::write(&config, was).unwrap();
+        }
+    }
+}

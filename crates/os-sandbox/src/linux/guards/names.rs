@@ -326,7 +326,11 @@ pub(crate) fn find_but(
                 queue.extend(inner.map(|inner| (inner, true)));
                 continue;
             }
-            let is_config = |place: &GitDirLocation| kind.is_file() && place.is_config(name);
+            let is_config = |place: &GitDirLocation| {
+                // Among modules it makes its directory one.
+                let of_module = place.among_modules && name == "config" && held == Held::ByNothing;
+                kind.is_file() && (place.is_config(name) || of_module)
+            };
             let is_config = in_git && place.as_ref().is_some_and(is_config);
             let is_loose = match policy.git_config() {
                 GitConfig::Kept => false,
@@ -415,6 +419,9 @@ pub(crate) fn find_but(
         } else if let Some(parts) = parts {
             for (name, kind) in parts {
                 let path = below.join(&name);
+                if names.configs.contains(&path) {
+                    continue;
+                }
                 if repository::is_state(&name) && policy.git() == Git::Commit {
                     names.states.push(path);
                     continue;
