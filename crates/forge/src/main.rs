@@ -27,7 +27,7 @@ fn main() -> std::process::ExitCode {
         Err(error) => return exit::unusable(&error).into(),
     };
     if let Err(failure) = cli.normalize() {
-        return exit_of(&cli, failure).report(true).into();
+        return exit_of(&cli, failure).report(cli.wants_json()).into();
     }
     let ambient = ambient::Ambient::from_env(cli.global.color);
     output::stderr::set_colour(ambient.colour);

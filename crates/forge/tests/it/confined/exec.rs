@@ -742,7 +742,10 @@ fn variables_are_named_or_those_of_the_terminal() {
         }
     }
     for (variable, told) in [
-        ("ABSENT", "--env ABSENT: environment variable not found"),
+        (
+            "ABSENT",
+            "error: --env ABSENT: environment variable not found",
+        ),
         ("1X=2", "`1X` is no name"),
         ("=2", "`` is no name"),
         ("PATH=/x", "PATH"),
