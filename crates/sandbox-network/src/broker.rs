@@ -39,7 +39,9 @@ use fair_semaphore::FairSemaphore;
 
 pub use ask::{AskHost, HostAnswer};
 pub use connect::ParentProxy;
-pub use credential::{CredentialListener, CredentialServer, HeaderCredential, InvalidCredential};
+pub use credential::{
+    CredentialListener, CredentialServer, HeaderCredential, InvalidCredential, TlsTermination,
+};
 pub use inbound::{ConfinedSockets, InboundListener, InboundPorts, InboundTime};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;

@@ -41,7 +41,7 @@ pub use broker::{
     ConnectionEventKind, ConnectionRecord, ConnectionVerdict, CredentialListener, CredentialServer,
     EventListener, HeaderCredential, HostAdvice, HostAnswer, InboundListener, InboundPorts,
     InboundTime, InvalidCredential, Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve,
-    ServiceReport, SystemResolver, TlsName,
+    ServiceReport, SystemResolver, TlsName, TlsTermination,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

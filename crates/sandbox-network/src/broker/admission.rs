@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::connect::Admission;
 use super::context::ServiceContext;
-use super::credential::{self, CredentialServer};
+use super::credential::{self, CredentialServer, KeylessRequests};
 use super::fair_semaphore::FairPermit;
 use super::inbound::{self, InboundPort};
 use super::record::{Protocol, Refusal};
@@ -110,7 +110,8 @@ async fn serve(
         ListenerRole::Proxy => proxy::serve(state, client, admission).await,
         ListenerRole::Forwarder => forwarder::serve(state, client, admission).await,
         ListenerRole::Credential(server) => {
-            credential::serve(state, Arc::clone(server), client, admission).await;
+            let keyless = KeylessRequests::Refused;
+            credential::serve(state, Arc::clone(server), client, admission, keyless).await;
         }
         ListenerRole::Inbound(target) => inbound::serve(state, client, target, admission).await,
     }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::ask::Questions;
+use super::credential::{TerminatedServer, TlsTermination};
 use super::names::SyntheticNames;
 use super::proxy_token::ProxyToken;
 use super::record::{
@@ -32,6 +33,7 @@ pub(super) struct ServiceContext {
     /// `true` if names have IPv6 addresses too.
     pub(super) gives_ipv6: bool,
     pub(super) proxy_token: Option<ProxyToken>,
+    termination: Option<Arc<TlsTermination>>,
     pub(super) questions: Questions,
     pub(super) resolutions: Resolutions,
     pub(super) names: Mutex<SyntheticNames>,
@@ -61,6 +63,7 @@ impl ServiceContext {
         handle: Handle,
         gives_ipv6: bool,
         proxy_token: Option<ProxyToken>,
+        termination: Option<Arc<TlsTermination>>,
         questions: Questions,
     ) -> ServiceContext {
         let names = SyntheticNames::new(shared.options.limits.names, Arc::clone(&shared.names));
@@ -70,6 +73,7 @@ impl ServiceContext {
             shared,
             gives_ipv6,
             proxy_token,
+            termination,
             questions,
             resolutions: Resolutions::default(),
             handle,
@@ -142,6 +146,11 @@ impl ServiceContext {
             }
         }
         Ok(())
+    }
+
+    /// Returns the server of a host and port whose TLS the broker terminates.
+    pub(super) fn terminated(&self, host: &Host, port: u16) -> Option<&TerminatedServer> {
+        self.termination.as_ref()?.server(host, port)
     }
 
     /// Runs a task that ends with the service.

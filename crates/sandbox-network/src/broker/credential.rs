@@ -1,19 +1,24 @@
-//! Keys that stay outside. A client speaks plain HTTP to a listener in its own network and shows a
-//! placeholder; the broker puts the key in its place and sends the request to the one server that
-//! the key is for. No client sees the key.
+//! Keys that stay outside. A client shows a placeholder; the broker puts the key in its place and sends
+//! the request to the one server that the key is for. No client sees the key. The client speaks plain
+//! HTTP to a listener in its own network, or TLS to the server's own name: see [`TlsTermination`].
 
 mod listener;
+mod termination;
 mod tls;
 
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use crate::host::Host;
 
-pub(super) use listener::serve;
+pub(super) use listener::{KeylessRequests, serve};
+pub use termination::TlsTermination;
+pub(super) use termination::{TerminatedServer, serve_terminated};
 pub(super) use tls::UpstreamTls;
 
 /// Headers in which services expect keys. A client's own are never passed on, so that it cannot use
@@ -54,9 +59,7 @@ const KEY_PARAMETERS: [&str; 5] = ["access_token", "api-key", "api_key", "apikey
 #[derive(Clone)]
 pub struct HeaderCredential {
     header: HeaderName,
-    placeholder: HeaderValue,
-    /// As the header has it.
-    value: HeaderValue,
+    placeholder: String,
     key: String,
 }
 
@@ -66,7 +69,8 @@ pub struct HeaderCredential {
 pub struct InvalidCredential(&'static str);
 
 impl HeaderCredential {
-    /// Returns a key with its header and placeholder. In `authorization` both follow `Bearer`.
+    /// Returns a key with its header and placeholder. In `authorization` both follow `Bearer` or `token`,
+    /// or are the password of `Basic` (RFC 7617).
     ///
     /// # Errors
     /// One of them is empty or cannot be sent in a header, or they are the same.
@@ -91,30 +95,55 @@ impl HeaderCredential {
         if placeholder == key {
             return Err(InvalidCredential("the key is its own placeholder"));
         }
-        let value = |text: &str| match header == header::AUTHORIZATION {
-            true => HeaderValue::from_str(&format!("Bearer {text}")),
-            false => HeaderValue::from_str(text),
-        };
-        let mut with_key = value(key)
-            .map_err(|_| InvalidCredential("the key has characters that no header has"))?;
-        with_key.set_sensitive(true);
-        let placeholder = value(placeholder);
-        let placeholder =
-            placeholder.map_err(|_| InvalidCredential("the placeholder is not valid"))?;
+        if HeaderValue::from_str(key).is_err() {
+            return Err(InvalidCredential(
+                "the key has characters that no header has",
+            ));
+        }
+        if HeaderValue::from_str(placeholder).is_err() {
+            return Err(InvalidCredential("the placeholder is not valid"));
+        }
         Ok(HeaderCredential {
-            placeholder,
-            value: with_key,
+            placeholder: placeholder.to_owned(),
             key: key.to_owned(),
             header,
         })
     }
 
-    /// `true` if a header contains the key.
-    fn is_in(&self, value: &HeaderValue) -> bool {
-        let key = self.key.as_bytes();
-        value.as_bytes().windows(key.len()).any(|part| part == key)
+    /// Returns the value of the header with the key, and the part of it that nobody else may see. `None`
+    /// if the value of a client does not show the placeholder.
+    fn replaced(&self, shown: &HeaderValue) -> Option<(HeaderValue, String)> {
+        let shown = shown.to_str().ok()?;
+        let (scheme, secret) = match self.header == header::AUTHORIZATION {
+            false => ("", (shown == self.placeholder).then(|| self.key.clone())?),
+            true => {
+                let (scheme, shown) = shown.split_once(' ')?;
+                (scheme, self.with_scheme(scheme, shown)?)
+            }
+        };
+        let text = format!("{scheme} {secret}");
+        let mut value = HeaderValue::from_str(text.trim_start()).ok()?;
+        value.set_sensitive(true);
+        Some((value, secret))
+    }
+
+    fn with_scheme(&self, scheme: &str, shown: &str) -> Option<String> {
+        let is = |name: &str| scheme.eq_ignore_ascii_case(name);
+        if is("bearer") || is("token") {
+            return (shown == self.placeholder).then(|| self.key.clone());
+        }
+        if !is("basic") {
+            return None;
+        }
+        let decoded = String::from_utf8(STANDARD.decode(shown).ok()?).ok()?;
+        let (user, password) = decoded.split_once(':')?;
+        let key = &self.key;
+        (password == self.placeholder).then(|| STANDARD.encode(format!("{user}:{key}")))
     }
 }
+
+/// The texts that a request got in place of its placeholders.
+type AddedSecrets = Vec<String>;
 
 impl fmt::Debug for HeaderCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,6 +205,14 @@ impl CredentialServer {
         })
     }
 
+    /// Replaces the system's judgement of certificates, for tests whose servers are local.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn trusting_for_tests(mut self, config: Arc<rustls::ClientConfig>) -> CredentialServer {
+        self.tls = self.tls.map(|tls| tls.trusting_for_tests(config));
+        self
+    }
+
     /// Adds a key.
     #[must_use]
     pub fn with(mut self, credential: HeaderCredential) -> CredentialServer {
@@ -183,10 +220,11 @@ impl CredentialServer {
         self
     }
 
-    /// Replaces the placeholders of a request by the keys, and removes every other key. `false` if the
+    /// Replaces the placeholders of a request by the keys, and removes every other key. `None` if the
     /// request shows no placeholder, or a key of its own in the place of one.
-    fn replace_placeholders(&self, headers: &mut HeaderMap) -> bool {
+    fn replace_placeholders(&self, headers: &mut HeaderMap) -> Option<AddedSecrets> {
         let mut shown = Vec::new();
+        let mut secrets = Vec::new();
         for name in self.credentials.iter().map(|one| &one.header) {
             let mut values = headers.get_all(name).iter();
             match (values.next(), values.next()) {
@@ -194,22 +232,20 @@ impl CredentialServer {
                 (Some(value), None) => {
                     let of_header = |one: &&HeaderCredential| one.header == *name;
                     let mut known = self.credentials.iter().filter(of_header);
-                    match known.find(|one| one.placeholder == *value) {
-                        Some(found) => shown.push((name.clone(), found.value.clone())),
-                        None => return false,
-                    }
+                    let (value, secret) = known.find_map(|one| one.replaced(value))?;
+                    shown.push((name.clone(), value));
+                    secrets.push(secret);
                 }
-                (Some(_), Some(_)) => return false,
+                (Some(_), Some(_)) => return None,
             }
         }
         for name in &KEY_HEADERS {
             headers.remove(name);
         }
-        let is_shown = !shown.is_empty();
         for (name, value) in shown {
             headers.insert(name, value);
         }
-        is_shown
+        (!secrets.is_empty()).then_some(secrets)
     }
 
     /// `true` if a request has a header in which this server or others expect keys.
@@ -220,9 +256,16 @@ impl CredentialServer {
         names.any(|name| headers.contains_key(name))
     }
 
-    /// Removes the headers of an answer that contain a key.
-    fn remove_keys(&self, headers: &mut HeaderMap) {
-        let has_key = |value: &HeaderValue| self.credentials.iter().any(|one| one.is_in(value));
+    /// Removes the headers of an answer that contain a key, as it is or as the request had it.
+    fn remove_keys(&self, headers: &mut HeaderMap, added: &AddedSecrets) {
+        let has = |value: &HeaderValue, secret: &str| {
+            let mut parts = value.as_bytes().windows(secret.len());
+            parts.any(|part| part == secret.as_bytes())
+        };
+        let has_key = |value: &HeaderValue| {
+            let keys = self.credentials.iter().map(|one| &one.key);
+            keys.chain(added).any(|secret| has(value, secret))
+        };
         let names: Vec<HeaderName> = headers
             .iter()
             .filter(|(_, value)| has_key(value))
@@ -301,6 +344,15 @@ mod tests {
                 ],
                 &[("x-api-key", "a-real"), ("authorization", "Bearer b-real")],
             ),
+            (
+                &[("authorization", "token b-placeholder")],
+                &[("authorization", "token b-real")],
+            ),
+            // me:c-placeholder, me:c-real
+            (
+                &[("authorization", "Basic bWU6Yy1wbGFjZWhvbGRlcg==")],
+                &[("authorization", "Basic bWU6Yy1yZWFs")],
+            ),
             // Keys of the client's own are removed.
             (
                 &[
@@ -312,7 +364,7 @@ mod tests {
             ),
         ] {
             let mut all = headers(list);
-            assert!(server.replace_placeholders(&mut all), "{list:?}");
+            assert!(server.replace_placeholders(&mut all).is_some(), "{list:?}");
             assert_eq!(all, headers(sent));
         }
         for list in [
@@ -329,15 +381,24 @@ mod tests {
             &[("authorization", "b-placeholder")],
             &[("authorization", "Bearer a-placeholder")],
             &[("x-goog-api-key", "a-placeholder")],
+            // c-placeholder:, me:c-placeholder , another scheme
+            &[("authorization", "Basic Yy1wbGFjZWhvbGRlcjo=")],
+            &[("authorization", "Basic bWU6Yy1wbGFjZWhvbGRlciA=")],
+            &[("authorization", "Digest b-placeholder")],
         ] {
-            assert!(!server.replace_placeholders(&mut headers(list)), "{list:?}");
+            let replaced = server.replace_placeholders(&mut headers(list));
+            assert!(replaced.is_none(), "{list:?}");
         }
     }
 
     #[test]
     fn answers_lose_headers_with_a_key() {
-        let mut all = headers(&[("x-echo", "got a-real!"), ("x-other", "a-placeholder")]);
-        server().remove_keys(&mut all);
+        let mut all = headers(&[
+            ("x-echo", "got a-real!"),
+            ("x-basic", "bWU6Yy1yZWFs"),
+            ("x-other", "a-placeholder"),
+        ]);
+        server().remove_keys(&mut all, &vec!["bWU6Yy1yZWFs".to_owned()]);
         assert_eq!(all, headers(&[("x-other", "a-placeholder")]));
     }
 

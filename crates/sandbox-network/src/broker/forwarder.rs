@@ -9,7 +9,7 @@ use super::connect::{Admission, connect};
 use super::context::ServiceContext;
 use super::names::AddressMeaning;
 use super::record::{Protocol, Refusal};
-use super::{lock, tunnel};
+use super::{credential, lock, tunnel};
 use crate::host::Host;
 
 /// Serves one connection. A refused client sees a reset.
@@ -30,6 +30,9 @@ pub(super) async fn serve(state: &Arc<ServiceContext>, client: TcpStream, admiss
             return tunnel::reset(&client);
         }
     };
+    if let Some(server) = state.terminated(&host, port) {
+        return credential::serve_terminated(state, server, client, admission).await;
+    }
     match connect(state, admission, &host, port, Protocol::Transparent).await {
         Ok(mut upstream) => tunnel::run(state, &client, &mut upstream, &host).await,
         Err(_) => tunnel::reset(&client),

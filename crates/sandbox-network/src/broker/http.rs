@@ -18,15 +18,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::context::ServiceContext;
 use super::proxy::MAX_HEAD;
 use super::record::Refusal;
 use crate::host::Host;
 use client_heads::ClientHeads;
-use stream::BufferedStream;
 
+pub(super) use stream::BufferedStream;
 pub(super) use upstream::HttpUpstream;
 
 /// Headers that are meant for the next hop only (RFC 9110, section 7.6.1), and `Expect`, which hyper
@@ -52,12 +52,13 @@ pub(super) struct BadRequest(pub(super) &'static str);
 
 /// Serves the requests of a client, one after the other, up to one with a body in chunks: see
 /// [`ClientHeads`]. `first`: bytes that have been read.
-pub(super) async fn serve_client<F>(
+pub(super) async fn serve_client<S, F>(
     state: &ServiceContext,
-    client: TcpStream,
+    client: S,
     first: Vec<u8>,
     answer: impl Fn(Request<Incoming>) -> F,
 ) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<Body>>,
 {
     let heads = Arc::<ClientHeads>::default();

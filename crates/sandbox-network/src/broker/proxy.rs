@@ -16,7 +16,7 @@ use super::connect::{Admission, connect};
 use super::context::ServiceContext;
 use super::http::{status_line, status_of};
 use super::record::{Protocol, Refusal, escape, shown};
-use super::tunnel;
+use super::{credential, tunnel};
 use crate::host::Host;
 use head::ProxyRequest;
 pub(super) use head::{MAX_HEAD, MAX_HEADERS};
@@ -112,9 +112,15 @@ async fn tunnel_to(
     admission: Admission,
     (host, port): (&Host, u16),
 ) {
+    let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
+    if let Some(server) = state.terminated(host, port) {
+        if client.write_all(answer).await.is_ok() {
+            credential::serve_terminated(state, server, client, admission).await;
+        }
+        return;
+    }
     match connect(state, admission, host, port, Protocol::Connect).await {
         Ok(mut upstream) => {
-            let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
             if client.write_all(answer).await.is_ok() {
                 tunnel::run(state, &client, &mut upstream, host).await;
             }

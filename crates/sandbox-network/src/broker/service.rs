@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use super::admission::{ListenerRole, admit};
 use super::ask::{AskHost, Questions};
 use super::context::ServiceContext;
-use super::credential::CredentialListener;
+use super::credential::{CredentialListener, TlsTermination};
 use super::inbound::{InboundListener, InboundPort, InboundPorts};
 use super::proxy_token::ProxyToken;
 use super::record::ServiceReport;
@@ -47,6 +47,8 @@ pub struct Listeners {
     pub forwarders: Vec<std::net::TcpListener>,
     /// Listeners for clients that show the placeholder of a key.
     pub credentials: Vec<CredentialListener>,
+    /// The servers whose TLS the broker terminates, on every road to them.
+    pub termination: Option<Arc<TlsTermination>>,
     /// Listeners outside of the program's network. Their clients reach a port of its loopback.
     pub inbound: Vec<InboundListener>,
 }
@@ -72,8 +74,14 @@ impl BrokerService {
         let asker = listeners.ask.clone().or_else(|| shared.options.ask.clone());
         let questions = Questions::new(asker);
         let handle_of = handle.clone();
-        let context = ServiceContext::new(shared, handle_of, gives_ipv6, proxy_token, questions);
-        let state = Arc::new(context);
+        let state = Arc::new(ServiceContext::new(
+            shared,
+            handle_of,
+            gives_ipv6,
+            proxy_token,
+            listeners.termination.clone(),
+            questions,
+        ));
         let registered = {
             let _entered = handle.enter();
             register(listeners)?

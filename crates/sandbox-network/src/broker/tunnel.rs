@@ -54,9 +54,7 @@ pub(super) async fn run(
             if counters.received() == 0 {
                 guard.sides = None;
                 reset(server);
-                let text = state.refusal_text(host, connection.record.port, &reason);
-                let _ = client.try_write(&refusal_answer(&reason, &text));
-                let _ = SockRef::from(client).shutdown(Shutdown::Write);
+                tell_refusal(state, client, host, connection.record.port, &reason);
             }
         }
     }
@@ -86,6 +84,19 @@ pub(super) async fn run_inbound(
     {
         guard.sides = None;
     }
+}
+
+/// Tells a client that its first bytes are refused, and closes the side towards it.
+pub(super) fn tell_refusal(
+    state: &ServiceContext,
+    client: &TcpStream,
+    host: &Host,
+    port: u16,
+    reason: &Refusal,
+) {
+    let text = state.refusal_text(host, port, reason);
+    let _ = client.try_write(&refusal_answer(reason, &text));
+    let _ = SockRef::from(client).shutdown(Shutdown::Write);
 }
 
 /// Returns the answer to a client whose first bytes are refused, in its protocol.
@@ -130,7 +141,7 @@ pub(super) fn reset(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
-enum TunnelError {
+pub(super) enum TunnelError {
     /// A side is gone.
     Io,
     Refused(Refusal),
@@ -295,19 +306,11 @@ async fn pass_first_flight(
     counters: &Counters,
     limit: Duration,
 ) -> Result<bool, TunnelError> {
-    client.readable().await?;
-    let mut first = Vec::new();
-    let read = read_first_flight(client, &mut first);
-    // The limit begins with the first byte: until then, the server may speak.
-    let (status, open) = match timeout(limit, read).await {
-        Ok(read) => read?,
-        Err(_) => {
-            return Err(TunnelError::Refused(Refusal::InvalidHello(
-                "it is not completed",
-            )));
-        }
-    };
-    let tls_name = check_hello(status, host).map_err(TunnelError::Refused)?;
+    let FirstFlight {
+        bytes: first,
+        open,
+        tls_name,
+    } = read_checked_flight(client, host, limit).await?;
     counters.set_tls_name(tls_name);
     if tls_name == TlsName::NotTls
         && let Host::Name(name) = host
@@ -318,6 +321,34 @@ async fn pass_first_flight(
     }
     write_all(server, &first, |bytes| counters.count_sent(bytes)).await?;
     Ok(open)
+}
+
+/// A client's first bytes, which name the right host if they are a TLS hello.
+pub(super) struct FirstFlight {
+    pub(super) bytes: Vec<u8>,
+    /// `false` if the client has closed its side.
+    open: bool,
+    pub(super) tls_name: TlsName,
+}
+
+/// Reads a client's first bytes and checks a hello in them. The limit begins with the first byte: until
+/// then, the server may speak.
+pub(super) async fn read_checked_flight(
+    client: &TcpStream,
+    host: &Host,
+    limit: Duration,
+) -> Result<FirstFlight, TunnelError> {
+    client.readable().await?;
+    let mut bytes = Vec::new();
+    let read = timeout(limit, read_first_flight(client, &mut bytes)).await;
+    let late = |_| TunnelError::Refused(Refusal::InvalidHello("it is not completed"));
+    let (status, open) = read.map_err(late)??;
+    let tls_name = check_hello(status, host).map_err(TunnelError::Refused)?;
+    Ok(FirstFlight {
+        bytes,
+        open,
+        tls_name,
+    })
 }
 
 /// Passes bytes on as they come until the head of an HTTP/1 request has ended or they are not one.

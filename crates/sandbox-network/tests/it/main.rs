@@ -21,6 +21,8 @@ mod proxy;
 mod resolver;
 mod sharing;
 mod socks;
+#[cfg(target_os = "linux")]
+mod termination;
 mod tls;
 #[cfg(target_os = "linux")]
 mod transparent;

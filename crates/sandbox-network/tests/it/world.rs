@@ -230,7 +230,7 @@ pub(crate) fn read_to_end(mut stream: TcpStream) -> String {
 }
 
 /// Reads the head of a message.
-pub(crate) fn read_head(stream: &mut TcpStream) -> String {
+pub(crate) fn read_head(stream: &mut impl Read) -> String {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -336,7 +336,7 @@ pub(crate) fn http_server() -> (u16, Arc<Mutex<usize>>) {
     (port, connections)
 }
 
-fn read_body(stream: &mut TcpStream, head: &str) -> String {
+fn read_body(stream: &mut impl Read, head: &str) -> String {
     let lower = head.to_ascii_lowercase();
     let mut bytes = Vec::new();
     if lower.contains("transfer-encoding: chunked") {
@@ -354,7 +354,7 @@ fn read_body(stream: &mut TcpStream, head: &str) -> String {
 }
 
 /// Reads an answer with a `Content-Length` and returns its head and body.
-pub(crate) fn read_answer(stream: &mut TcpStream) -> (String, String) {
+pub(crate) fn read_answer(stream: &mut impl Read) -> (String, String) {
     let head = read_head(stream);
     let body = read_body(stream, &head);
     (head, body)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::connect::Admission;
 use super::super::context::ServiceContext;
@@ -22,19 +22,31 @@ struct CredentialClient {
     state: Arc<ServiceContext>,
     server: Arc<CredentialServer>,
     upstream: HttpUpstream,
+    keyless: KeylessRequests,
+}
+
+/// The fate of requests without any key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum KeylessRequests {
+    /// They are refused: the client was told of the server for its key.
+    Refused,
+    /// They are passed on, as those to any host.
+    Passed,
 }
 
 /// Serves one client.
 pub(in super::super) async fn serve(
     state: &Arc<ServiceContext>,
     server: Arc<CredentialServer>,
-    client: TcpStream,
+    client: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     admission: Admission,
+    keyless: KeylessRequests,
 ) {
     let context = Arc::new(CredentialClient {
         state: Arc::clone(state),
         server,
         upstream: HttpUpstream::new(state, admission, Protocol::Credential),
+        keyless,
     });
     let answer = |request| {
         let context = Arc::clone(&context);
@@ -54,15 +66,19 @@ impl CredentialClient {
             return close(text(StatusCode::BAD_REQUEST, why));
         }
         let shows_key = self.server.has_key_header(request.headers());
-        if !self.server.replace_placeholders(request.headers_mut()) {
-            let reason = Refusal::NoPlaceholder;
-            let told = reason.to_string();
-            // Agents try whether the server is there, without a key.
-            if shows_key {
-                self.record(reason);
+        let added = match self.server.replace_placeholders(request.headers_mut()) {
+            Some(added) => added,
+            None if !shows_key && self.keyless == KeylessRequests::Passed => Vec::new(),
+            None => {
+                let reason = Refusal::NoPlaceholder;
+                let told = reason.to_string();
+                // Agents try whether the server is there, without a key.
+                if shows_key {
+                    self.record(reason);
+                }
+                return close(text(StatusCode::FORBIDDEN, &told));
             }
-            return close(text(StatusCode::FORBIDDEN, &told));
-        }
+        };
         let CredentialServer {
             host, port, tls, ..
         } = &*self.server;
@@ -77,7 +93,7 @@ impl CredentialClient {
         };
         match sent {
             Ok(mut response) => {
-                self.server.remove_keys(response.headers_mut());
+                self.server.remove_keys(response.headers_mut(), &added);
                 response
             }
             Err(reason) => self.upstream.refusal(host, *port, &reason),

@@ -32,6 +32,13 @@ impl UpstreamTls {
         }
     }
 
+    pub(super) fn trusting_for_tests(self, config: Arc<ClientConfig>) -> UpstreamTls {
+        UpstreamTls {
+            config: Arc::new(OnceLock::from(Ok(config))),
+            ..self
+        }
+    }
+
     /// Starts TLS on a connection to the server.
     pub(in super::super) async fn connect<S>(
         &self,

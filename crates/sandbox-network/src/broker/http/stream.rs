@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::super::record::Counters;
 use super::client_heads::ClientHeads;
 
 /// A connection with bytes that were read before.
 #[derive(Debug)]
-pub(super) struct BufferedStream {
-    stream: TcpStream,
+pub(in super::super) struct BufferedStream<S> {
+    stream: S,
     buffered: Vec<u8>,
     /// The next of `buffered`.
     next: usize,
@@ -24,8 +23,8 @@ pub(super) struct BufferedStream {
     heads: Option<Arc<ClientHeads>>,
 }
 
-impl BufferedStream {
-    pub(super) fn new(stream: TcpStream, buffered: Vec<u8>) -> BufferedStream {
+impl<S> BufferedStream<S> {
+    pub(in super::super) fn new(stream: S, buffered: Vec<u8>) -> BufferedStream<S> {
         BufferedStream {
             stream,
             buffered,
@@ -36,13 +35,13 @@ impl BufferedStream {
     }
 
     /// Notes the bytes that are read, as heads of a client's requests.
-    pub(super) fn with_heads(mut self, heads: Arc<ClientHeads>) -> BufferedStream {
+    pub(super) fn with_heads(mut self, heads: Arc<ClientHeads>) -> BufferedStream<S> {
         self.heads = Some(heads);
         self
     }
 
     /// Counts written bytes as sent and read bytes as received.
-    pub(super) fn counted(mut self, counters: Arc<Counters>) -> BufferedStream {
+    pub(super) fn counted(mut self, counters: Arc<Counters>) -> BufferedStream<S> {
         self.counters = Some(counters);
         self
     }
@@ -54,7 +53,7 @@ impl BufferedStream {
     }
 }
 
-impl AsyncRead for BufferedStream {
+impl<S: AsyncRead + Unpin> AsyncRead for BufferedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -79,7 +78,7 @@ impl AsyncRead for BufferedStream {
     }
 }
 
-impl AsyncWrite for BufferedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BufferedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::super::connect::{Admission, connect};
 use super::super::context::ServiceContext;
+use super::super::credential;
 use super::super::record::{Protocol, Refusal, escape, shown};
 use super::super::tunnel;
 use super::{SOCKS_5, close_after};
@@ -91,13 +92,16 @@ pub(super) async fn serve(
             return close_after(&mut client, &reply_bytes(reply)).await;
         }
     };
+    let succeeded = reply_bytes(SocksReply::Succeeded);
+    if let Some(server) = state.terminated(&host, port) {
+        if client.write_all(&succeeded).await.is_ok() {
+            credential::serve_terminated(state, server, client, admission).await;
+        }
+        return;
+    }
     match connect(state, admission, &host, port, Protocol::Socks).await {
         Ok(mut upstream) => {
-            if client
-                .write_all(&reply_bytes(SocksReply::Succeeded))
-                .await
-                .is_ok()
-            {
+            if client.write_all(&succeeded).await.is_ok() {
                 tunnel::run(state, &client, &mut upstream, &host).await;
             }
         }
