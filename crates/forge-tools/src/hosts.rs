@@ -11,7 +11,7 @@ use sandbox_network::{
     AskHost, Broker, BrokerOptions, BrokerService, ConfinedSockets, ConnectionRecord,
     ConnectionVerdict, CredentialListener, CredentialServer, DEFAULT_PORTS, Host, HostAnswer,
     HostPattern, HostRules, InboundListener, InboundPorts, InboundTime, Listeners, ParentProxy,
-    Protocol, ProxyToken, Refusal,
+    Protocol, ProxyToken, Refusal, TlsTermination,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -104,7 +104,11 @@ impl NamedHostProxy {
     /// Returns the proxy of one command, which asks about the hosts that no rule names.
     #[must_use]
     pub fn asking(&self, ask: Arc<dyn AskHost>) -> Arc<dyn HostProxy> {
-        self.for_command(Some(ask), Vec::new(), None)
+        let services = CommandServices {
+            ask: Some(ask),
+            ..CommandServices::default()
+        };
+        self.for_command(services, None)
     }
 
     /// Returns a broker that connects commands with no host.
@@ -113,19 +117,16 @@ impl NamedHostProxy {
         NamedHostProxy(Arc::new(BrokerProxy::new(NamedHosts::default())))
     }
 
-    /// Returns the proxy of one command, which asks with `ask` and has servers with keys. `ports`
-    /// publishes ports while the command runs.
+    /// Returns the proxy of one command. `ports` publishes ports while the command runs.
     #[must_use]
     pub fn for_command(
         &self,
-        ask: Option<Arc<dyn AskHost>>,
-        credentials: Vec<CredentialService>,
+        services: CommandServices,
         ports: Option<TemporaryPorts>,
     ) -> Arc<dyn HostProxy> {
         Arc::new(CommandProxy {
             proxy: Arc::clone(&self.0),
-            ask,
-            credentials,
+            services,
             ports,
         })
     }
@@ -141,20 +142,29 @@ pub struct CredentialService {
     pub server: Arc<CredentialServer>,
 }
 
+/// The questions of one command, and its servers with keys.
+#[derive(Clone, Debug, Default)]
+pub struct CommandServices {
+    /// Asked about the hosts that no rule names.
+    pub ask: Option<Arc<dyn AskHost>>,
+    /// Servers behind services of the command.
+    pub credentials: Vec<CredentialService>,
+    /// Servers to which the command speaks TLS that ends at the broker.
+    pub termination: Option<Arc<TlsTermination>>,
+}
+
 /// The broker, for one command.
 #[derive(Debug)]
 struct CommandProxy {
     proxy: Arc<BrokerProxy>,
-    ask: Option<Arc<dyn AskHost>>,
-    credentials: Vec<CredentialService>,
+    services: CommandServices,
     ports: Option<TemporaryPorts>,
 }
 
 impl HostProxy for CommandProxy {
     fn serve(&self, mut sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
         let on_request = sockets.on_request.take();
-        let ask = self.ask.clone();
-        let mut session = self.proxy.serve_command(sockets, ask, &self.credentials)?;
+        let mut session = self.proxy.serve_command(sockets, &self.services)?;
         if let (Some(ports), Some(sockets)) = (&self.ports, on_request) {
             let inbound = session.service.inbound_ports();
             ports.set(Some(RunningPorts {
@@ -289,7 +299,9 @@ impl BrokerProxy {
 
 impl HostProxy for BrokerProxy {
     fn serve(&self, sockets: ProxySockets) -> io::Result<Box<dyn ProxySession>> {
-        Ok(Box::new(self.serve_command(sockets, None, &[])?))
+        Ok(Box::new(
+            self.serve_command(sockets, &CommandServices::default())?,
+        ))
     }
 }
 
@@ -297,8 +309,7 @@ impl BrokerProxy {
     fn serve_command(
         &self,
         sockets: ProxySockets,
-        ask: Option<Arc<dyn AskHost>>,
-        credentials: &[CredentialService],
+        services: &CommandServices,
     ) -> io::Result<BrokerSession> {
         let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
         let broker = match &mut *broker {
@@ -315,9 +326,10 @@ impl BrokerProxy {
             proxy: sockets.proxies,
             proxy_token: proxy_token.transpose()?,
             forwarders: sockets.forwarders,
-            credentials: credential_listeners(sockets.services, credentials)?,
+            credentials: credential_listeners(sockets.services, &services.credentials)?,
+            termination: services.termination.clone(),
             inbound: sockets.published.into_iter().flat_map(inbound).collect(),
-            ask,
+            ask: services.ask.clone(),
         })?;
         Ok(BrokerSession {
             service,

@@ -146,8 +146,8 @@ pub use gate::{
 pub use host_questions::HostQuestions;
 #[cfg(feature = "process")]
 pub use hosts::{
-    CredentialService, NamedHostProxy, TemporaryPorts, describe_refused_hosts, open_sandbox,
-    with_asked_ports,
+    CommandServices, CredentialService, NamedHostProxy, TemporaryPorts, describe_refused_hosts,
+    open_sandbox, with_asked_ports,
 };
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;

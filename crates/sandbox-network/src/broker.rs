@@ -206,7 +206,7 @@ impl Shared {
         host.as_name().is_some_and(HostName::is_private) && self.parent_of(host, port).is_some()
     }
 
-    /// `true` if a rule denies a host whose connection was allowed.
+    /// `true` if a rule denies a host after its connection was allowed.
     fn is_denied(&self, host: &Host, port: u16) -> bool {
         matches!(self.decide(host, port), Decision::Denied(_))
     }

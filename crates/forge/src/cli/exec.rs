@@ -102,6 +102,11 @@ pub(crate) struct CommandRights {
     /// Share nothing of yours with its presets: it starts with a home directory of its own.
     #[arg(long)]
     pub(crate) no_share: bool,
+    /// Keep those keys of its presets outside, too, whose programs speak TLS to their server: forge ends
+    /// this TLS with a certificate authority that exists for this command, and adds the key. Programs
+    /// that do not trust the authority cannot reach these servers.
+    #[arg(long)]
+    pub(crate) terminate_tls: bool,
     /// Let it open URLs of this origin in your browser, beside those of its presets:
     /// `https://example.com`. May be repeated.
     #[arg(long = "open-url", value_name = "ORIGIN", value_parser = origin)]
@@ -128,6 +133,7 @@ impl CommandRights {
         self.read_only
             || self.share
             || self.no_share
+            || self.terminate_tls
             || !(self.open_urls.is_empty()
                 && self.presets.is_empty()
                 && self.host_groups.is_empty()
@@ -136,7 +142,7 @@ impl CommandRights {
 }
 
 /// Options that an OS sandbox carries out: without one they would do nothing.
-const NEEDS_OS_SANDBOX: [&str; 13] = [
+const NEEDS_OS_SANDBOX: [&str; 14] = [
     "ask_hosts",
     "fail_on_quarantine",
     "host_groups",
@@ -148,6 +154,7 @@ const NEEDS_OS_SANDBOX: [&str; 13] = [
     "read_only",
     "review",
     "share",
+    "terminate_tls",
     "trace",
     "worker",
 ];

@@ -1,9 +1,11 @@
 //! Presets of `forge exec`: the answers of the person and their tools, and the home directory that
 //! is kept for the commands of a project.
 
+mod command_dir;
 mod outside_keys;
 mod project_home;
 mod registries;
+mod run_authority;
 mod url_requests;
 
 use std::collections::BTreeSet;
@@ -18,7 +20,7 @@ use sandbox_config::{
     PresetState, Project, SeenName, StateMode, WithoutDirectories,
 };
 use sandbox_names::hex;
-use sandbox_network::Host;
+use sandbox_network::{Host, TlsTermination};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -34,6 +36,7 @@ use crate::state::trust_store::TrustStore;
 pub(crate) use outside_keys::KeyServices;
 use outside_keys::OutsideKeys;
 use project_home::{HomePlan, LeasedHome};
+use run_authority::RunAuthority;
 pub(crate) use url_requests::UrlRequests;
 
 /// The origin of the names of presets.
@@ -60,6 +63,8 @@ pub(crate) struct ActivePresets {
     shares: bool,
     /// Keys that commands use and do not see. Empty if the person shares nothing.
     outside: OutsideKeys,
+    /// `None` if TLS ends at forge for no key.
+    authority: Option<RunAuthority>,
     /// `true` if these keys are handed in where they cannot stay outside.
     hands_in: bool,
     groups: Vec<HostGroup>,
@@ -139,6 +144,7 @@ fn check_preset_flags(rights: &CommandRights, project: &Project) -> Result<(), C
     let flags = [
         (rights.share, "--share"),
         (rights.no_share, "--no-share"),
+        (rights.terminate_tls, "--terminate-tls"),
         (!rights.host_groups.is_empty(), "--host-group"),
         (!rights.open_urls.is_empty(), "--open-url"),
     ];
@@ -166,7 +172,7 @@ fn activate(
     let home = ambient.home.as_deref();
     let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
     let project = setup::project_dir(global, ambient)?;
-    let wishes = ShareRequest::of(&set, home, ambient);
+    let wishes = ShareRequest::of(&set, home, ambient, args.rights.terminate_tls);
     let shares = match (args.rights.share, args.rights.no_share) {
         (true, _) => true,
         (_, true) => false,
@@ -181,14 +187,20 @@ fn activate(
     let home = HomePlan::new(&set, home, shares, args.rights.read_only);
     let home = home.lease(&project, ambient)?;
     let urls = url_requests(&set, &args.rights, ambient)?;
+    let shareable = wishes.names(shares);
+    let outside = match shares {
+        true => wishes.outside,
+        false => OutsideKeys::default(),
+    };
+    let authority = run_authority(&outside, ambient)?;
+    if args.rights.terminate_tls && authority.is_none() && !global.quiet {
+        stderr::print("note: --terminate-tls has no effect: no key that you share needs it");
+    }
     Ok(ActivePresets {
         named_by,
-        shareable: wishes.names(shares),
-        outside: if shares {
-            wishes.outside
-        } else {
-            OutsideKeys::default()
-        },
+        shareable,
+        outside,
+        authority,
         hands_in: args.rights.share,
         of_project: found.of_project,
         set,
@@ -199,6 +211,23 @@ fn activate(
         groups: args.rights.host_groups.clone(),
         urls,
     })
+}
+
+/// Returns the authority of the command. `None` if TLS ends at forge for no key.
+fn run_authority(
+    outside: &OutsideKeys,
+    ambient: &Ambient,
+) -> Result<Option<RunAuthority>, CliError> {
+    let servers = outside.terminated();
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let failed = |why: String| refused(format!("the certificate authority of the command: {why}"));
+    let termination = TlsTermination::new(servers).map_err(|error| failed(error.to_string()))?;
+    let authority = RunAuthority::create(termination, ambient.state_dir()?, ambient);
+    authority
+        .map(Some)
+        .map_err(|error| failed(error.to_string()))
 }
 
 /// Returns the place for requests to open URLs of the origins that the presets or the person name.
@@ -238,7 +267,7 @@ pub(crate) fn rights_to_explain(
     }
     let home = ambient.home.as_deref();
     let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
-    let wishes = ShareRequest::of(&set, home, ambient);
+    let wishes = ShareRequest::of(&set, home, ambient, typed.terminate_tls);
     let of_project = named_by.project(project.dir());
     let choice = SharingChoice {
         shares: match (typed.share, typed.no_share) {
@@ -365,7 +394,12 @@ impl ActivePresets {
 
     /// Returns the services that a plan has for the keys that stay outside.
     pub(crate) fn key_services(&self, plan: &Plan) -> KeyServices<'_> {
-        self.outside.services(plan)
+        self.outside.services(plan, self.authority.as_ref())
+    }
+
+    /// Returns the directory with the file of authorities that commands trust.
+    pub(crate) fn authority_dir(&self) -> Option<&Path> {
+        Some(self.authority.as_ref()?.dir())
     }
 
     /// Returns the requests to open URLs.
@@ -379,6 +413,7 @@ impl ActivePresets {
         dirs.home.as_deref() == Some(host)
             || dirs.state.iter().any(|state| state.host == host)
             || self.urls.as_ref().is_some_and(|urls| urls.dir() == host)
+            || self.authority_dir() == Some(host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is
@@ -408,11 +443,13 @@ impl ActivePresets {
     /// Returns the presets as receipts and the log have them.
     pub(crate) fn to_json(&self, plan: &Plan) -> Value {
         let is_outside = self.key_services(plan).why_not().is_none();
-        let keys = self.outside.keys();
+        let keys = self.outside.places();
         let keys = keys.filter(|_| is_outside || self.hands_in);
-        let keys = keys.map(|(key, server)| outside_keys::to_json(key, Some(server), is_outside));
+        let keys = keys.map(|(key, server, terminates)| {
+            outside_keys::to_json(key, Some(server), is_outside, terminates)
+        });
         let unfit = self.outside.unfit();
-        let unfit = unfit.map(|(key, _)| outside_keys::to_json(key, None, false));
+        let unfit = unfit.map(|(key, _)| outside_keys::to_json(key, None, false, false));
         let shared = self.home.dirs.state.iter().map(
             |state| json!({ "path": state.host.display().to_string(), "writable": state.writable }),
         );
@@ -470,8 +507,12 @@ impl ActivePresets {
     pub(crate) fn describe_keys(&self, plan: &Plan) -> Vec<String> {
         let services = self.key_services(plan);
         let mut lines = Vec::new();
-        for (key, server) in self.outside.keys() {
+        for (key, server, terminates) in self.outside.places() {
             lines.push(match (services.why_not(), self.hands_in) {
+                (None, _) if terminates => format!(
+                    "{key} stays outside: forge ends TLS to {} and adds it",
+                    server.host()
+                ),
                 (None, _) => format!("{key} stays outside: added for {}", server.host()),
                 (Some(why), true) => format!("{key} is handed in: {why}"),
                 (Some(why), false) => {
@@ -541,11 +582,16 @@ struct ShareRequest<'a> {
 }
 
 impl<'a> ShareRequest<'a> {
-    fn of(set: &'a PresetSet, home: &Path, ambient: &Ambient) -> ShareRequest<'a> {
+    fn of(
+        set: &'a PresetSet,
+        home: &Path,
+        ambient: &Ambient,
+        terminates_tls: bool,
+    ) -> ShareRequest<'a> {
         let exists = |state: &&PresetState| home.join(&state.path).exists();
         let state = set.state().filter(|state| state.needs_yes());
         let is_set = |key: &&str| ambient.var(key).is_some();
-        let outside = OutsideKeys::find(set, ambient);
+        let outside = OutsideKeys::find(set, ambient, terminates_tls);
         let is_inside = |key: &&str| outside.keys().all(|(other, _)| other != *key);
         ShareRequest {
             set,

@@ -52,7 +52,7 @@ key_table! {
         preset: Like(&PRESET_NAME), required;
         /// The program, in one line.
         about: Like(&LINE), required;
-        /// Presets whose contents this one includes.
+        /// Presets that this one includes.
         extends: NAMES, default("[]");
         /// The version of the program that the preset was tried with.
         verified: Section(&VERIFIED);
@@ -176,14 +176,17 @@ key_table! {
         /// Base URL of the server that the key is for: `https://…`, or `http://` on the loopback.
         /// Your own value of `base_url` replaces it.
         server: Like(&BASE_URL), required;
-        /// Variable in which the program reads the base URL of the server.
-        base_url: Like(&VARIABLE), required;
-        /// Header with the key. In `authorization` it follows `Bearer`.
+        /// Variable in which the program reads the base URL of the server. Without it the program speaks
+        /// TLS to the server's own name, which has to be one, and the key stays outside with
+        /// `--terminate-tls` alone.
+        base_url: Like(&VARIABLE);
+        /// Header with the key. In `authorization` it follows `Bearer` or `token`, or is the password of
+        /// `Basic`.
         header: Like(&HEADER), required;
         /// Text in place of the key. It looks like a key of this kind, and is not one.
         placeholder: Like(&PLACEHOLDER), required;
         /// Arguments for a program of `commands` that does not read the variable. They are put before
-        /// those of the command line, with the base URL in place of `{base_url}`.
+        /// those of the command line, with the base URL in place of `{base_url}`, which they need.
         args: List(&Text), default("[]");
     }
 }

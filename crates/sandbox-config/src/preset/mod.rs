@@ -169,8 +169,9 @@ pub struct PresetCredential {
     pub key: String,
     /// The server.
     pub server: ServerUrl,
-    /// The variable in which the program reads the base URL.
-    pub base_url: String,
+    /// The variable in which the program reads the base URL. `None`: it speaks TLS to the server's own
+    /// name.
+    pub base_url: Option<String>,
     /// The header with the key.
     pub header: String,
     /// The text in place of the key.

@@ -370,7 +370,10 @@ fn credentials(
             continue;
         };
         let key = required(reports, &section, "key");
-        let base_url = fitting(reports, &section, "base_url", &VARIABLE, is_variable);
+        let base_url = match section.get("base_url") {
+            None => Some(None),
+            Some(_) => fitting(reports, &section, "base_url", &VARIABLE, is_variable).map(Some),
+        };
         let header = fitting(reports, &section, "header", &HEADER, is_header);
         let placeholder = fitting(
             reports,
@@ -381,6 +384,9 @@ fn credentials(
         );
         let args = lines(reports, &section, "args");
         let server = server(reports, &section);
+        if section.get("base_url").is_none() {
+            check_without_base_url(reports, &section, server.as_ref());
+        }
         if let (Some(key), Some(entry)) = (&key, section.get("key"))
             && !keys.contains(key)
         {
@@ -405,6 +411,33 @@ fn credentials(
         }
     }
     read
+}
+
+/// A program without a base URL speaks TLS to the server's own name, and takes no argument for it.
+fn check_without_base_url(
+    reports: &mut Reports,
+    section: &MappingFields<'_>,
+    server: Option<&ServerUrl>,
+) {
+    let has_name = |server: &ServerUrl| server.is_https() && server.host().as_name().is_some();
+    let unnamed = server.is_some_and(|server| !has_name(server));
+    let wrong = [
+        (
+            "server",
+            unnamed,
+            "an https URL with a name, without `base_url`",
+        ),
+        (
+            "args",
+            section.get("args").is_some(),
+            "absent, without `base_url`",
+        ),
+    ];
+    for (key, is_wrong, form) in wrong {
+        if let Some(entry) = section.get(key).filter(|_| is_wrong) {
+            reports.add(unfit(&entry.node, &section.dotted(key), form));
+        }
+    }
 }
 
 fn server(reports: &mut Reports, section: &MappingFields<'_>) -> Option<ServerUrl> {

@@ -69,6 +69,8 @@ env: { set: [], keys: [A_KEY] }
 credentials:
   - { key: B_KEY, server: \"http://example.com\", base_url: PATH, header: \"x: 1\", placeholder: short }
   - { key: A_KEY, url: x }
+  - { key: A_KEY, server: \"https://10.0.0.1\", header: x-api-key, placeholder: placeholder, args: [--url, \"{base_url}\"] }
+  - { key: A_KEY, server: \"http://localhost:1\", header: x-api-key, placeholder: placeholder }
 ";
     let mistakes = PresetLibrary::parse("mine", text).unwrap_err();
     insta::assert_snapshot!(mistakes.to_string());

@@ -148,7 +148,7 @@ impl ServiceContext {
         Ok(())
     }
 
-    /// Returns the server of a host and port whose TLS the broker terminates.
+    /// Returns the server of a host and port with TLS that the broker terminates.
     pub(super) fn terminated(&self, host: &Host, port: u16) -> Option<&TerminatedServer> {
         self.termination.as_ref()?.server(host, port)
     }

@@ -131,7 +131,7 @@ pub enum Refusal {
     /// The client of a server with a key did not show the placeholder.
     #[error("the request does not show the placeholder of the key, or a key of its own")]
     NoPlaceholder,
-    /// The client of a server whose TLS the broker terminates does not complete the handshake.
+    /// The client of a server with TLS that the broker terminates does not complete the handshake.
     #[error("the program did not accept the certificate of this run: {0}")]
     CertificateRejected(String),
     /// The table of names is full.

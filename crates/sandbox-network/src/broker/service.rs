@@ -47,7 +47,7 @@ pub struct Listeners {
     pub forwarders: Vec<std::net::TcpListener>,
     /// Listeners for clients that show the placeholder of a key.
     pub credentials: Vec<CredentialListener>,
-    /// The servers whose TLS the broker terminates, on every road to them.
+    /// The servers with TLS that the broker terminates, on every road to them.
     pub termination: Option<Arc<TlsTermination>>,
     /// Listeners outside of the program's network. Their clients reach a port of its loopback.
     pub inbound: Vec<InboundListener>,

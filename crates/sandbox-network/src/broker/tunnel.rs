@@ -99,7 +99,7 @@ pub(super) fn tell_refusal(
     let _ = SockRef::from(client).shutdown(Shutdown::Write);
 }
 
-/// Returns the answer to a client whose first bytes are refused, in its protocol.
+/// Returns the answer to refused first bytes, in the protocol of the client.
 fn refusal_answer(reason: &Refusal, text: &str) -> Vec<u8> {
     match reason {
         Refusal::OtherHttpHost(_) | Refusal::InvalidHttp(_) => {

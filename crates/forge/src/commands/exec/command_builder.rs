@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use forge_tools::{NamedHostProxy, TemporaryPorts};
+use forge_tools::{CommandServices, NamedHostProxy, TemporaryPorts};
 use os_sandbox::{Command, Directories, Plan, Policy, ReportLevel, Session, Stdio};
 
 use super::ask_hosts::CommandHostQuestions;
@@ -90,17 +90,24 @@ impl CommandBuilder<'_> {
         plan: &Plan,
         keys: Option<&KeyServices<'_>>,
     ) -> Command {
-        let asker = self.questions.map(CommandHostQuestions::asker);
-        let credentials = keys.map(KeyServices::credentials).unwrap_or_default();
+        let services = CommandServices {
+            ask: self.questions.map(CommandHostQuestions::asker),
+            credentials: keys.map(KeyServices::credentials).unwrap_or_default(),
+            termination: keys.and_then(KeyServices::termination),
+        };
         let urls = self.presets.and_then(ActivePresets::urls);
         let ports = urls.filter(|_| plan.can_publish_ports());
         let ports = ports.map(|_| self.ports.clone());
-        if asker.is_none() && credentials.is_empty() && ports.is_none() {
+        let is_needed = services.ask.is_some()
+            || !services.credentials.is_empty()
+            || services.termination.is_some()
+            || ports.is_some();
+        if !is_needed {
             return command;
         }
         let none = || ports.is_some().then(NamedHostProxy::without_hosts);
         match NamedHostProxy::new(plan).or_else(none) {
-            Some(proxy) => command.host_proxy(proxy.for_command(asker, credentials, ports)),
+            Some(proxy) => command.host_proxy(proxy.for_command(services, ports)),
             None => command,
         }
     }

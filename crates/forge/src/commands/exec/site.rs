@@ -252,6 +252,14 @@ fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets
             protect: Vec::new(),
         });
     }
+    if let Some(dir) = presets.and_then(ActivePresets::authority_dir) {
+        dirs.state.push(SharedState {
+            host: dir.to_owned(),
+            writable: false,
+            executable: false,
+            protect: Vec::new(),
+        });
+    }
     // The directories of a worker are those that it holds.
     let own = match args.worker {
         Some(_) => &[],

@@ -6,6 +6,7 @@ mod decisions;
 mod parent_proxy;
 mod programs;
 mod servers;
+mod termination;
 
 use std::io::Write as _;
 

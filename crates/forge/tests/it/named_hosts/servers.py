@@ -103,6 +103,8 @@ def certificate(own, copy):
         "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
         "-days", "2", "-subj", "/CN=test", "-keyout", key, "-out", made,
         "-addext", "subjectAltName=" + ",".join("DNS:" + name for name in names),
+        # rustls takes no authority for the certificate of a server.
+        "-addext", "basicConstraints=critical,CA:FALSE",
     )
     with open(made) as file, open(copy, "w") as to:
         to.write(file.read())
@@ -112,6 +114,8 @@ def certificate(own, copy):
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
+    # The file with the keys that were shown.
+    keys = None
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
@@ -122,6 +126,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             return self.web_socket()
         if self.path.startswith("/git/"):
             return self.git()
+        if self.path.startswith("/key"):
+            with open(self.keys, "a") as file:
+                file.write(self.headers.get("Authorization", "none") + "\n")
+            return self.answer(b"noted")
         path = self.translate_path(self.path)
         if self.path != "/" and os.path.exists(path):
             return super().do_GET()
@@ -325,6 +333,7 @@ def serve(own, files, context):
 
 def main():
     own, files, copy = sys.argv[1:]
+    Handler.keys = os.path.join(own, "keys")
     network = Network()
     set_up(own)
     context = certificate(own, copy)
