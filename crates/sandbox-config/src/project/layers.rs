@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use crate::keys::canonical;
+use crate::keys::{PROJECT, canonical};
 use crate::loading::sources::Sources;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
+use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::text::{Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlEntry, YamlNode, YamlValue};
 use crate::syntax::yaml_errors::MAX_DEPTH;
@@ -172,11 +173,14 @@ pub(crate) fn overlay_value(root: &mut YamlNode, overlay: Overlay) {
     overlay_at(root, &overlay.keys, overlay.node, &mut Vec::new());
 }
 
-/// A value on the way that is not a mapping gives way to one.
+/// A value on the way that is not a mapping gives way to one, but for mistakes: see [`is_mistake`].
 fn overlay_at(node: &mut YamlNode, keys: &[(String, Span)], new: YamlNode, path: &mut Vec<String>) {
     let Some(((key, key_span), rest)) = keys.split_first() else {
         return merge(node, new, path);
     };
+    if is_mistake(node, path) {
+        return;
+    }
     let mut entries = merge_entries(node);
     let in_any_case = key_span.layer() == Layer::Environment;
     let above = path.last().map(String::as_str);
@@ -188,7 +192,7 @@ fn overlay_at(node: &mut YamlNode, keys: &[(String, Span)], new: YamlNode, path:
         Some(entry) => {
             let span = new.span.clone();
             overlay_at(&mut entry.node, rest, new, path);
-            if *path == NETWORK {
+            if *path == NETWORK && matches!(entry.node.value, YamlValue::Map(_)) {
                 entry.node.span = span;
             }
         }
@@ -212,8 +216,37 @@ fn overlay_at(node: &mut YamlNode, keys: &[(String, Span)], new: YamlNode, path:
 /// A mapping and yet one value: a layer that sets a part of it sets all of it.
 const NETWORK: [&str; 1] = ["network"];
 
+/// `true` if the project's key takes a mapping and the value is none, nor anything else that the key
+/// takes. Such a value stays for the reader, which refuses it: replaced, it would be dropped without a
+/// word.
+fn is_mistake(node: &YamlNode, path: &[String]) -> bool {
+    let is_other = !matches!(node.value, YamlValue::Map(_) | YamlValue::Null);
+    let section = ValueShape::Section(&PROJECT);
+    let shape = path.iter().try_fold(&section, |shape, key| match shape {
+        ValueShape::Section(table) => {
+            let mut rows = table.list.iter();
+            rows.find(|row| row.name == key).map(|row| &row.shape)
+        }
+        ValueShape::Map(_, each) => Some(*each),
+        _ => None,
+    });
+    let fits = |shape: &ValueShape| match shape {
+        ValueShape::Section(_) | ValueShape::Map(..) => false,
+        ValueShape::Bool => matches!(node.value, YamlValue::Bool(_)),
+        _ => true,
+    };
+    is_other
+        && shape.is_some_and(|shape| match shape {
+            ValueShape::OneOf(shapes) => !shapes.iter().any(fits),
+            one => !fits(one) && !matches!(one, ValueShape::Bool),
+        })
+}
+
 /// One value over another: mappings key by key, everything else as a whole.
 fn merge(node: &mut YamlNode, new: YamlNode, path: &mut Vec<String>) {
+    if matches!(new.value, YamlValue::Map(_)) && is_mistake(node, path) {
+        return;
+    }
     let is_map = matches!(node.value, YamlValue::Map(_));
     let mut new = new;
     match &mut new.value {

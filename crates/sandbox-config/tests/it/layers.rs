@@ -278,3 +278,51 @@ fn mistakes_in_variables_name_the_variable() {
        = help: write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`
     "#);
 }
+
+/// A section of the wrong type is a mistake, whatever a stronger layer sets in it.
+#[test]
+fn no_layer_replaces_a_section_of_the_wrong_type() {
+    let nested = |parts: &[&str], last: &str| {
+        let lines = parts.iter().enumerate();
+        let lines: String = lines
+            .map(|(depth, part)| format!("{}{part}:\n", " ".repeat(depth)))
+            .collect();
+        format!("{lines}{}{last}\n", " ".repeat(parts.len()))
+    };
+    let mut tried = 0;
+    for key in &sandbox_config::schema::project_keys() {
+        let (leaf, value) = (key.path(), key.words().first().copied().unwrap_or("1"));
+        let parts: Vec<&str> = leaf.split('.').collect();
+        let sections = (0..parts.len()).map(|depth| parts.split_at(depth));
+        for ((above, below), wrong) in sections.flat_map(|at| ["[x]", "5", "word"].map(|w| (at, w)))
+        {
+            let file = nested(above, wrong);
+            let scratch =
+                Scratch::with_config(&file).file("user/config.yaml", nested(&parts, value));
+            let mut ways = vec![scratch.sources(), scratch.sources()];
+            ways[0].overrides.push((leaf.to_owned(), value.to_owned()));
+            ways[1].user_file = Some(scratch.path().join("user/config.yaml"));
+            if !above.is_empty() {
+                let mut whole = scratch.sources();
+                let inner = |inner, part: &&str| format!("{{ {part}: {inner} }}");
+                let mapping = below.iter().rev().fold(value.to_owned(), inner);
+                whole.overrides.push((above.join("."), mapping));
+                ways.push(whole);
+            }
+            for (way, sources) in ways.iter().enumerate() {
+                let found = load(sources)
+                    .map(|_| ())
+                    .map_err(|mistakes| mistakes.to_string());
+                let is_told = |text: &String| {
+                    text.contains("config.wrong_type") && text.contains("golem-forge.config.yaml:")
+                };
+                assert!(
+                    found.as_ref().is_err_and(is_told),
+                    "{way} {leaf}\n{file}{found:?}"
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 500, "{tried}");
+}
