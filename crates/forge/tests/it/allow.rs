@@ -207,6 +207,41 @@ fn what_a_rule_lets_run_is_told_before_it_is_written() {
     assert!(!of_host.stderr.contains("no shell"), "{}", of_host.stderr);
 }
 
+/// A person's rules answer what the project asks about. Where it blocks all else, others do nothing.
+#[test]
+fn a_rule_that_the_project_never_asks_about_is_told() {
+    for default in ["", "  default: blocked\n"] {
+        let project = PROJECT.replace("  default: ask\n", default);
+        let world = World::new(&[
+            ("golem-forge.config.yaml", &*project),
+            ("data/a.md", "one\n"),
+        ]);
+        for (rule, command, works) in [
+            ("wc *", "wc -l data/a.md", true),
+            ("wc -l *", "wc -l data/a.md", true),
+            ("(wc|ls) *", "wc -l data/a.md", true),
+            ("ls *", "ls data", false),
+            ("(ls|cat) *", "ls data", false),
+            ("sh *", "sh x", false),
+        ] {
+            let ran = world.forge(&["allow", rule, "--yes"]);
+            let is_told = ran
+                .code(0)
+                .stderr
+                .contains("has no effect: the project blocks");
+            assert_eq!(is_told, !works, "{rule}: {}", ran.stderr);
+            assert!(
+                works || !ran.stderr.contains("runs unasked"),
+                "{}",
+                ran.stderr
+            );
+            check(&world, command, if works { "allow" } else { "block" });
+        }
+        let shown = world.forge(&["--trust", "check"]);
+        shown.code(0).says(&["`ls *` has no effect"]);
+    }
+}
+
 /// A shell leaves the `~` behind a colon alone.
 #[test]
 fn a_directory_of_the_home_directory_is_named_by_a_tilde() {

@@ -245,6 +245,18 @@ impl CommandRule {
         }
     }
 
+    /// Returns `false` if no command matches both, as far as the programs in front show it.
+    pub(crate) fn can_meet(&self, other: &CommandRule) -> bool {
+        let first = |rule: &CommandRule| rule.pattern.items(rule.verdict).next().flatten().cloned();
+        match (first(self), first(other)) {
+            (Some(PatternToken::OneOf(own)), Some(PatternToken::OneOf(others))) => {
+                own.iter().any(|one| others.contains(one))
+            }
+            (Some(own), Some(other)) => own.covers(&other) || other.covers(&own),
+            (None, _) | (_, None) => true,
+        }
+    }
+
     /// Returns whether it matches everything that `other` matches, as far as the patterns show it.
     pub(crate) fn covers(&self, other: &CommandRule) -> bool {
         let own: Vec<_> = self.pattern.items(self.verdict).collect();

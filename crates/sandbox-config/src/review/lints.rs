@@ -81,10 +81,24 @@ impl PersonalRules {
 /// Looks at the user's rules for a project, beside the project's blocks.
 pub(crate) fn personal_rules(own: &[CommandRule], ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
     let lists = ceiling.shell().into_iter().flat_map(|rules| &rules.lists);
-    let rules = lists.flat_map(|list| list.rules.iter());
+    let lists: Vec<&RuleList> = lists.collect();
+    let rules = lists.iter().flat_map(|list| list.rules.iter());
     let blocked: Vec<&CommandRule> = rules
         .filter(|rule| rule.verdict == Verdict::Block)
         .collect();
+    let (without_effect, own): (Vec<&CommandRule>, Vec<&CommandRule>) =
+        own.iter().partition(|rule| is_never_asked(&lists, rule));
+    for rule in without_effect {
+        let message = format!(
+            "`{}` has no effect: the project blocks every command that its own rules do not name",
+            rule.pattern
+        );
+        findings.push(
+            Diagnostic::warning(DiagnosticCode::NoEffect, message)
+                .at_origin(&rule.origin)
+                .help("your rules answer what the project asks about: only `shell.rules` of its file can allow more"),
+        );
+    }
     let list = RuleList {
         rules: blocked.iter().copied().chain(own).cloned().collect(),
         default: None,
@@ -92,6 +106,19 @@ pub(crate) fn personal_rules(own: &[CommandRule], ceiling: &Grant, findings: &mu
         origin: ConfigOrigin::built_in(),
     };
     some_rules(&list, blocked.len(), findings);
+}
+
+/// `true` if a list of the project blocks whatever its rules do not name, and asks about nothing that
+/// this rule could answer.
+fn is_never_asked(lists: &[&RuleList], rule: &CommandRule) -> bool {
+    let asks = |list: &RuleList| {
+        let mut rules = list.rules.iter();
+        rules.any(|other| other.verdict == Verdict::Ask && other.can_meet(rule))
+    };
+    let mut blocking = lists
+        .iter()
+        .filter(|list| list.default == Some(Verdict::Block));
+    blocking.any(|list| !asks(list))
 }
 
 fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
