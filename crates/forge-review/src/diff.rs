@@ -34,7 +34,7 @@ pub enum FileDiff {
 /// A run of changed lines with the lines around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffHunk {
-    /// Its number in the file, from 1.
+    /// The first changed line in the run's file, from 1: it stays as it is when other hunks are applied.
     pub number: usize,
     /// The rows of a unified diff, the header first. A row ends only at a newline.
     pub text: String,
@@ -87,9 +87,9 @@ impl<'a> LineDiff<'a> {
     }
 
     pub(crate) fn hunks(&self) -> Vec<DiffHunk> {
-        let groups = self.groups().into_iter().enumerate();
-        let hunk = |(at, group): (usize, Vec<DiffOp>)| DiffHunk {
-            number: at + 1,
+        let groups = self.groups().into_iter();
+        let hunk = |group: Vec<DiffOp>| DiffHunk {
+            number: number_of(&group),
             text: self.text_of(&group),
         };
         groups.map(hunk).collect()
@@ -130,18 +130,16 @@ impl<'a> LineDiff<'a> {
     /// Returns the old text with the chosen hunks applied; `None` if a number does not exist.
     pub(crate) fn with_hunks(&self, numbers: &BTreeSet<usize>) -> Option<String> {
         let groups = self.groups();
-        if numbers
-            .iter()
-            .any(|number| !(1..=groups.len()).contains(number))
-        {
+        let is_known = |number: &usize| groups.iter().any(|group| number_of(group) == *number);
+        if !numbers.iter().all(is_known) {
             return None;
         }
         // An operation that changes something is whole in exactly one group.
         let start = |op: &DiffOp| (op.old_range().start, op.new_range().start);
-        let groups = groups.into_iter().enumerate();
-        let chosen = groups.filter(|(at, _)| numbers.contains(&(at + 1)));
-        let chosen: BTreeSet<_> = chosen
-            .flat_map(|(_, group)| group)
+        let groups = groups.into_iter();
+        let chosen: BTreeSet<_> = groups
+            .filter(|group| numbers.contains(&number_of(group)))
+            .flatten()
             .filter(|op| !is_equal(op))
             .map(|op| start(&op))
             .collect();
@@ -155,6 +153,12 @@ impl<'a> LineDiff<'a> {
         }
         Some(text)
     }
+}
+
+/// Returns the number of a hunk. Lines that are the same are between two hunks, so no two have one.
+fn number_of(group: &[DiffOp]) -> usize {
+    let first = group.iter().find(|op| !is_equal(op));
+    first.map_or(0, |op| op.new_range().start) + 1
 }
 
 fn is_equal(op: &DiffOp) -> bool {
@@ -213,7 +217,7 @@ mod tests {
         let (old, new) = (text("a"), text("b"));
         let change = LineDiff::of(&old, &new);
         assert_eq!(change.hunks().len(), 1);
-        assert_eq!(change.with_hunks(&BTreeSet::from([1])), Some(new.clone()));
+        assert_eq!(change.with_hunks(&BTreeSet::from([2])), Some(new.clone()));
     }
 
     proptest! {
@@ -222,17 +226,43 @@ mod tests {
             old in "([ab]\n){0,40}[ab]{0,1}", new in "([ab]\n){0,40}[ab]{0,1}", pick in any::<u64>()
         ) {
             let change = LineDiff::of(&old, &new);
-            let count = change.hunks().len();
-            let all: BTreeSet<usize> = (1..=count).collect();
+            let numbers = |of: &LineDiff<'_>| -> BTreeSet<usize> {
+                of.hunks().iter().map(|hunk| hunk.number).collect()
+            };
+            let all = numbers(&change);
+            prop_assert_eq!(all.len(), change.hunks().len());
             prop_assert_eq!(change.with_hunks(&all), Some(new.clone()));
             prop_assert_eq!(change.with_hunks(&BTreeSet::new()), Some(old.clone()));
-            prop_assert_eq!(change.with_hunks(&BTreeSet::from([count + 1])), None);
+            prop_assert_eq!(change.with_hunks(&BTreeSet::from([usize::MAX])), None);
             // The rest of the hunks is what is left.
             let some: BTreeSet<usize> = all.into_iter().filter(|n| pick >> (n % 64) & 1 == 1).collect();
             let half = change.with_hunks(&some).unwrap();
             let rest = LineDiff::of(&half, &new);
-            let all: BTreeSet<usize> = (1..=rest.hunks().len()).collect();
-            prop_assert_eq!(rest.with_hunks(&all), Some(new));
+            prop_assert_eq!(rest.with_hunks(&numbers(&rest)), Some(new));
+        }
+
+        /// In texts without ambiguous lines.
+        #[test]
+        fn a_hunk_keeps_its_number(kinds in proptest::collection::vec(0_u8..12, 0..60), pick in any::<u64>()) {
+            let lines = |of_new: bool| {
+                let lines = kinds.iter().enumerate().map(|(at, kind)| match (kind, of_new) {
+                    (0, true) | (1, false) => String::new(),
+                    (2, true) => format!("{at} new\n"),
+                    _ => format!("{at}\n"),
+                });
+                lines.collect::<String>()
+            };
+            let (old, new) = (lines(false), lines(true));
+            let change = LineDiff::of(&old, &new);
+            let numbers = |of: &LineDiff<'_>| -> BTreeSet<usize> {
+                of.hunks().iter().map(|hunk| hunk.number).collect()
+            };
+            let all = numbers(&change);
+            let is_first = |number: &usize| pick >> (number % 64) & 1 == 1;
+            let (first, second): (BTreeSet<usize>, BTreeSet<usize>) = all.into_iter().partition(is_first);
+            let half = change.with_hunks(&first).unwrap();
+            let rest = LineDiff::of(&half, &new);
+            prop_assert_eq!(numbers(&rest), second);
         }
     }
 }

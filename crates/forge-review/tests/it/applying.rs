@@ -166,7 +166,7 @@ fn hunks() {
         ..ChangeSelection::default()
     };
     for (path, number, why) in [
-        ("f", 3, "does not exist"),
+        ("f", 2, "does not exist"),
         ("f", 0, "does not exist"),
         ("none", 1, "no hunks"),
     ] {
@@ -175,7 +175,7 @@ fn hunks() {
     }
     let mode = |scene: &Scene| fs::metadata(scene.lower().join("f")).unwrap().mode() & 0o777;
     let before = mode(&scene);
-    apply(&mut review, &hunk("f", &[2])).unwrap();
+    apply(&mut review, &hunk("f", &[9])).unwrap();
     assert_eq!(read(&scene, "f").unwrap(), text("1", "nine")[2..]);
     // The mode is a part of the rest.
     assert_eq!(mode(&scene), before);

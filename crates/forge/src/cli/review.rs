@@ -66,7 +66,8 @@ pub(crate) struct ApplyArgs {
     /// The run (`last`, or left out: the newest), then paths: all changes at or below them.
     #[arg(value_name = "RUN|PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) words: Vec<OsString>,
-    /// Single hunks of a modified text file, by the numbers that `forge review show` prints.
+    /// Single hunks of a modified text file, by the numbers that `forge review show` prints: the line in
+    /// the run's file, so a hunk keeps its number when others are applied.
     #[arg(long = "hunk", value_name = "PATH:N[,N]")]
     pub(crate) hunks: Vec<OsString>,
     /// A protected name that is applied too, with everything below it.

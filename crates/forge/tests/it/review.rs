@@ -161,7 +161,7 @@ generated directories:
     assert_eq!(summary.join("\n"), want);
     assert!(
         ran.stdout
-            .contains("--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@ hunk 1\n 1\n-2\n+3\n"),
+            .contains("--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@ hunk 2\n 1\n-2\n+3\n"),
         "{}",
         ran.stdout
     );
@@ -228,7 +228,7 @@ fn some_paths_are_applied_and_the_rest_is_discarded() {
         .writes(&[("d/f", "2"), (".vscode/x", "2")])
         .deletes(&["d/gone"]);
     let forge = |args: &[&str]| scene.world.forge(&[&["review"], args].concat());
-    let ran = forge(&["apply", "--hunk", "text:2"]);
+    let ran = forge(&["apply", "--hunk", "text:9"]);
     ran.code(0);
     assert_eq!(ran.stdout, "  modified  text\napplied 1 change\n");
     assert_eq!(scene.has("text").unwrap(), lines("1", "nine"));
