@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use super::exec::mechanisms;
+use super::users::UserWorld;
 use crate::support::{World, eventually, forge_program, ran};
 
 const GIT: &str = "mkdir -p n/.git/objects n/.git/refs; echo 'ref: refs/heads/main' > n/.git/HEAD; \
@@ -91,6 +92,109 @@ fn a_killed_command_leaves_its_names_to_the_next_start() {
         let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "true"]);
         assert_eq!(ran.stderr, "", "{mechanism}");
     }
+}
+
+/// Makes directories whose path the kernel does not take, with a name at their end, or brings that name
+/// up. Argument: `make`, or the directory above.
+const DEEP: &str = "
+import os, shutil, sys
+top = os.getcwd()
+for _ in range(40):
+    if sys.argv[1] == 'make':
+        os.mkdir('d' * 200)
+    os.chdir('d' * 200)
+if sys.argv[1] == 'make':
+    os.makedirs('t/.vscode')
+    open('t/.vscode/tasks.json', 'w').write('evil')
+else:
+    to = os.open(top, os.O_RDONLY)
+    os.rename('t', 't', dst_dir_fd=to)
+";
+
+/// What a scan could not look for is looked for at the next start, and not taken for the person's.
+#[test]
+fn a_scan_that_failed_leaves_its_names_to_the_next_start() {
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        let exec = |args: &[&str]| {
+            world.forge(&[&["exec", "--mechanism", mechanism, "--"], args].concat())
+        };
+        let failed = exec(&["python3", "-c", DEEP, "make"]);
+        failed.code(125).says(&["could not be looked for"]);
+        let mut moved = world.command("python3".as_ref(), &["-c", DEEP, "move"]);
+        assert!(moved.status().unwrap().success());
+        world.shell("rm -rf ddd*");
+        assert!(world.project().join("t/.vscode/tasks.json").exists());
+        let next = exec(&["true"]);
+        next.code(0).says(&["t/.vscode", "left by a command"]);
+        assert!(!world.project().join("t/.vscode").exists(), "{mechanism}");
+        check_own(&world, mechanism);
+        assert_eq!(exec(&["true"]).stderr, "", "{mechanism}");
+    }
+}
+
+/// An ordinary user's command takes the right to look away. What it made is found, and what is the
+/// person's stays.
+#[test]
+fn closed_directories_are_looked_into() {
+    for mechanism in mechanisms(&project()) {
+        for (script, taken) in [
+            ("mkdir -p x/.vscode; chmod 000 .", true),
+            ("mkdir -p x/.vscode; chmod 311 .", true),
+            ("mkdir -p x/.vscode; chmod 000 x", true),
+            ("mkdir -p x/.vscode; chmod 000 sub .", true),
+            ("chmod 000 sub", false),
+            ("chmod 600 sub", false),
+            ("chmod 311 sub", false),
+        ] {
+            let user = UserWorld::ordinary(|world| {
+                world.write("sub/.env", "mine");
+                world.write("sub/.envrc", "mine");
+            });
+            let ran = user.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script]);
+            ran.code(0);
+            let at = format!("{mechanism} {script}: {}", ran.stderr);
+            assert_eq!(ran.stderr.contains("quarantined:"), taken, "{at}");
+            for dir in [".", "sub", "x"] {
+                let dir = user.world.project().join(dir);
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                let _ = fs::set_permissions(dir, mode);
+            }
+            assert!(!user.world.project().join("x/.vscode").exists(), "{at}");
+            for name in ["sub/.env", "sub/.envrc"] {
+                let text = fs::read_to_string(user.world.project().join(name)).unwrap();
+                assert_eq!(text, "mine", "{at}");
+            }
+        }
+    }
+}
+
+/// More names than one walk takes.
+#[test]
+fn names_beyond_the_bound_of_a_walk_are_moved_too() {
+    const MANY: &str = "
+import os
+os.makedirs('.git/hooks', exist_ok=True)
+for at in range(90_000):
+    os.close(os.open('.env%d' % at, os.O_CREAT | os.O_WRONLY))
+os.makedirs('x/.vscode')
+";
+    let world = World::new(&[]);
+    let mechanism = mechanisms(&world)[0];
+    let ran = world.forge(&[
+        "exec",
+        "--mechanism",
+        mechanism,
+        "--",
+        "python3",
+        "-c",
+        MANY,
+    ]);
+    ran.code(0);
+    assert!(!world.project().join("x/.vscode").exists());
+    let left = fs::read_dir(world.project()).unwrap().flatten();
+    let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(".env"));
+    assert_eq!(left.count(), 0);
 }
 
 /// What was there before all of them, and what git outside changes meanwhile, stays.

@@ -527,7 +527,15 @@ fn short(path: &str) -> String {
 impl ReopenedDirs {
     /// Gives the caller, if it is the owner, permission to list and enter a directory.
     fn open(&mut self, mount: &HostMount, below: &Path) -> Result<(), Errno> {
-        let directory = below::directory(mount.handle.as_fd(), below)?;
+        // That of the mount may not be entered itself.
+        let directory = match below.as_os_str().is_empty() {
+            true => mount
+                .handle
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|error| below::errno(&error)),
+            false => below::directory(mount.handle.as_fd(), below),
+        }?;
         let stat = nix::sys::stat::fstat(&directory)?;
         if stat.st_uid != geteuid().as_raw() {
             return Err(Errno::EACCES);

@@ -1,7 +1,8 @@
 //! Records of the commands that run, in the state directory: for each, the protected names that were
 //! there before its start. Another command that starts meanwhile takes no name for one of the person's
-//! that was not there before this one. After a killed broker the record remains without its lock, and
-//! the next start in one of its mounts looks for the names that were left.
+//! that was not there before this one. After a killed broker, or a
+//! scan that could not look everywhere, the record remains without its lock, and the next start in one
+//! of its mounts looks for the names that were left.
 //!
 //! A record is written in whole after the walk and before the command starts, and never to the disk
 //! by force: after a power cut it can be missing, as the names can. Its lines are compared as they
@@ -70,10 +71,11 @@ struct CommandBaseline {
     started: SystemTime,
 }
 
-/// The record of this command. Dropping it removes it.
+/// The record of this command. Dropping it removes it, unless it is kept.
 pub(crate) struct CommandRecord {
     path: PathBuf,
     file: File,
+    is_kept: bool,
 }
 
 impl CommandRecord {
@@ -81,12 +83,19 @@ impl CommandRecord {
     pub(crate) fn lock(&self) -> &File {
         &self.file
     }
+
+    /// Leaves the record to the next start, because not every name was looked for.
+    pub(super) fn keep(&mut self) {
+        self.is_kept = true;
+    }
 }
 
 impl Drop for CommandRecord {
     fn drop(&mut self) {
-        // If this fails, the next start looks for names once more.
-        let _ = fs::remove_file(&self.path);
+        if !self.is_kept {
+            // If this fails, the next start looks for names once more.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -142,9 +151,7 @@ impl RunningCommands {
         }
         let mut findings = scan.run();
         for found in &mut findings.quarantined {
-            found
-                .why
-                .push_str(", left by a command whose sandbox was killed");
+            found.why.push_str(", left by a command before this one");
         }
         self.others.retain(|other| {
             let mut within = other.mounts.iter();
@@ -211,6 +218,7 @@ impl RunningCommands {
             let record = CommandRecord {
                 path: path.clone(),
                 file,
+                is_kept: false,
             };
             record.file.try_lock()?;
             (&record.file).write_all(text.as_bytes())?;

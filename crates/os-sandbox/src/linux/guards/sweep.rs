@@ -39,7 +39,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bound on the walks of one mount: each moves the names that it finds, after which later walks can
 /// find more.
-const MAX_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 64;
 
 /// Reason to put a file back.
 const GONE: &str = "it was removed, or no file that can be read";
@@ -52,7 +52,7 @@ pub(crate) struct PostRunScan {
     pub(super) started: SystemTime,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, Print>>,
-    /// Removed after the scan. The error says why there is none.
+    /// Removed after a whole scan. The error says why there is none.
     record: Result<Option<CommandRecord>, String>,
 }
 
@@ -178,6 +178,11 @@ impl PostRunScan {
             self.restore_files(mount, before, &id, &mut findings);
         }
         findings.note_all_left();
+        if findings.failed.is_some()
+            && let Ok(Some(record)) = &mut self.record
+        {
+            record.keep();
+        }
         findings
     }
 
@@ -361,7 +366,7 @@ impl PostRunScan {
             };
             if let Some(why) = why {
                 let why = before.explain(below, visible(&why));
-                let pattern = ".git/config".to_owned();
+                let pattern = pattern_of(mount, below);
                 take(&mut quarantine, below, pattern, why, Some(saved), findings);
             }
         }
@@ -559,7 +564,8 @@ impl MountSnapshot {
     fn find_replaced(&mut self, mount: &HostMount, findings: &mut Findings) {
         for (below, (was, hide)) in &self.names {
             let now = identity(mount, below);
-            if now == *was || now.is_none() && !self.saved.has_text(below) {
+            let is_unknown = || is_out_of_sight(mount, below) || !self.saved.has_text(below);
+            if now == *was || now.is_none() && is_unknown() {
                 continue;
             }
             let (promise, since) = match hide {
@@ -718,6 +724,22 @@ fn print_into(
 fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
     let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
     identity_at(&parent, below.file_name()?)
+}
+
+/// Returns `true` for a name in a directory that may not be entered: what it leads to is not known.
+fn is_out_of_sight(mount: &HostMount, below: &Path) -> bool {
+    let parent = below.parent().unwrap_or(Path::new(""));
+    let looked = below::directory(mount.handle.as_fd(), parent)
+        .and_then(|parent| below::look(parent.as_fd(), below.file_name().unwrap_or_default()));
+    matches!(looked, Err(Errno::EACCES))
+}
+
+/// Returns the pattern that guards a name. Configuration of repositories has none of its own.
+fn pattern_of(mount: &HostMount, below: &Path) -> String {
+    let named = mount.named(below);
+    let mut patterns = mount.guards.protect.iter().chain(&mount.guards.hide);
+    let found = patterns.find(|pattern| pattern.ends(&named));
+    found.map_or(".git/config", Pattern::text).to_owned()
 }
 
 fn shown(mount: &HostMount, below: &Path) -> PathBuf {
