@@ -15,6 +15,7 @@ mod json_report;
 mod missing;
 mod open_urls;
 mod outside_repository;
+mod personal_git;
 mod planning;
 pub(crate) mod proposals;
 mod receipt;
@@ -40,6 +41,7 @@ use ask_hosts::CommandHostQuestions;
 use exec_log::ExecLog;
 use execution::PlannedStart;
 use identity::CommitterQuestion;
+use personal_git::PersonalGit;
 use site::{ExecSite, SiteRequest, not_in_container};
 
 pub(crate) fn run(
@@ -48,7 +50,7 @@ pub(crate) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     check_trace(args)?;
-    let committer = caller_directory(global).map(|here| CommitterQuestion::ask(here, ambient));
+    let mut committer = caller_directory(global).map(|here| CommitterQuestion::ask(here, ambient));
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) = presets::load_project(global, args, ambient).map_err(refused)?;
@@ -56,11 +58,13 @@ pub(crate) fn run(
     let stops = HeldStops::install().map_err(|error| signals(&error))?;
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
+    let git = personal_git(args, committer.as_mut().ok(), ambient).map_err(refused)?;
     let chosen = caller_directory(global).and_then(|here| {
         let request = SiteRequest {
             args,
             project: &project,
             presets: presets.as_ref(),
+            git: git.as_ref(),
             log: &kept,
             ambient,
             here: &here,
@@ -90,6 +94,7 @@ pub(crate) fn run(
                 project: &project,
                 of: &of,
                 committer: committer?,
+                git: git.as_ref(),
                 review,
                 presets: presets.as_ref(),
                 stops,
@@ -106,6 +111,21 @@ pub(crate) fn run(
             }
         },
     }
+}
+
+/// Writes the person's settings of git for a command. A worker's command gets none.
+fn personal_git(
+    args: &ExecArgs,
+    committer: Option<&mut CommitterQuestion>,
+    ambient: &Ambient,
+) -> Result<Option<PersonalGit>, CliError> {
+    let Some(committer) = committer.filter(|_| args.worker.is_none() && !args.no_os_sandbox) else {
+        return Ok(None);
+    };
+    PersonalGit::create(committer.personal(), ambient.state_dir()?).map_err(|error| {
+        let text = format!("the directory for your settings of git: {error}");
+        CliError::new(ExitKind::ExecRefused, "state", text)
+    })
 }
 
 fn signals(error: &std::io::Error) -> CliError {

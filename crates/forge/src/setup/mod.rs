@@ -1,6 +1,7 @@
 //! The common setup of several commands: the sources of the configuration, the project, a worker
 //! and its grant, the approver.
 
+pub(crate) mod command_dir;
 pub(crate) mod engine;
 pub(crate) mod home_dir;
 pub(crate) mod host_rules;

@@ -1,7 +1,6 @@
 //! Presets of `forge exec`: the answers of the person and their tools, and the home directory that
 //! is kept for the commands of a project.
 
-mod command_dir;
 mod outside_keys;
 mod project_home;
 mod registries;

@@ -18,7 +18,8 @@ pub(super) struct CommandBuilder<'a> {
     pub(super) args: &'a ExecArgs,
     pub(super) program: &'a OsString,
     pub(super) arguments: &'a [OsString],
-    pub(super) committer: Vec<(&'static str, String)>,
+    /// The variables of the committer, and of the person's settings of git.
+    pub(super) of_git: Vec<(&'static str, String)>,
     pub(super) directory: String,
     /// `None`: hosts that no rule names are refused.
     pub(super) questions: Option<&'a CommandHostQuestions>,
@@ -71,7 +72,7 @@ impl CommandBuilder<'_> {
         let placeholders = keys.as_ref().map(KeyServices::variables);
         let placeholders = placeholders.unwrap_or_default();
         let command = self
-            .committer
+            .of_git
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value));
         let of_opener = self.opener_variables(plan);
@@ -142,10 +143,11 @@ pub(super) fn report_level(args: &ExecArgs, policy: &Policy) -> ReportLevel {
 
 /// Returns those of the variables that the policy does not set itself.
 pub(super) fn unset(
-    mut variables: Vec<(&'static str, String)>,
+    variables: impl Iterator<Item = (&'static str, String)>,
     policy: &Policy,
 ) -> Vec<(&'static str, String)> {
     let set = policy.environment().variables();
-    variables.retain(|(name, _)| !set.contains_key(OsStr::new(name)));
     variables
+        .filter(|(name, _)| !set.contains_key(OsStr::new(name)))
+        .collect()
 }

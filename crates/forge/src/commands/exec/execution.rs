@@ -15,6 +15,7 @@ use super::identity::CommitterQuestion;
 use super::json_report::{CapturedOutput, as_json, as_text, report};
 use super::missing::{MissingProgram, is_installed};
 use super::open_urls::UrlOpener;
+use super::personal_git::PersonalGit;
 use super::receipt::Receipt;
 use super::site::LocalContext;
 use super::{caller_directory, outside_repository, signals};
@@ -35,6 +36,7 @@ pub(super) struct PlannedStart<'a> {
     pub(super) project: &'a Project,
     pub(super) of: &'a LocalContext,
     pub(super) committer: CommitterQuestion,
+    pub(super) git: Option<&'a PersonalGit>,
     pub(super) review: Option<ReviewedRun>,
     pub(super) presets: Option<&'a ActivePresets>,
     pub(super) stops: HeldStops,
@@ -71,6 +73,7 @@ fn run_it(
         project,
         of,
         committer,
+        git,
         presets,
         stops: held,
         mut review,
@@ -84,7 +87,13 @@ fn run_it(
         args,
         program,
         arguments: rest,
-        committer: unset(committer.answer(), plan.policy()),
+        of_git: unset(
+            committer
+                .answer()
+                .into_iter()
+                .chain(git.map(PersonalGit::variable)),
+            plan.policy(),
+        ),
         directory: of.directory.clone(),
         questions,
         presets,

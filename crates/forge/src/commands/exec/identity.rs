@@ -1,11 +1,12 @@
-//! The committer: `user.name` and `user.email` of git outside the sandbox. Commands have a HOME of
-//! their own, so that git would find neither there.
+//! The committer, `user.name` and `user.email` of git outside the sandbox, and the person's settings of
+//! git that commands get. They have a HOME of their own, so that git would find neither there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use super::identity_files::{self, Identity};
+use super::personal_git::PersonalSettings;
 use crate::ambient::Ambient;
 
 /// The variables that say the same as `user.name`, and as `user.email`.
@@ -34,8 +35,21 @@ impl CommitterQuestion {
             Some(identity) => CommitterQuestion::Answered(identity),
             None => {
                 let asking = thread::Builder::new().name("committer".to_owned());
-                CommitterQuestion::Asked(asking.spawn(move || ask_git(&directory)).ok())
+                let env = ambient.env.clone();
+                CommitterQuestion::Asked(asking.spawn(move || ask_git(&directory, &env)).ok())
             }
+        }
+    }
+
+    /// Waits for the answer and returns the person's settings.
+    pub(super) fn personal(&mut self) -> &PersonalSettings {
+        if let CommitterQuestion::Asked(asked) = self {
+            let answered = asked.take().and_then(|asked| asked.join().ok());
+            *self = CommitterQuestion::Answered(answered.unwrap_or_default());
+        }
+        match self {
+            CommitterQuestion::Answered(identity) => &identity.personal,
+            CommitterQuestion::Asked(_) => unreachable!("it has been answered"),
         }
     }
 
@@ -60,17 +74,21 @@ impl CommitterQuestion {
 }
 
 /// Returns git's answer in `directory`. `git config` reads files and runs nothing (git-config(1)).
-fn ask_git(directory: &Path) -> Identity {
-    let asked = Command::new("git")
-        .args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"])
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    match asked {
-        Ok(said) if said.stdout.len() <= MAX_BYTES => parse(&String::from_utf8_lossy(&said.stdout)),
-        Ok(_) | Err(_) => Identity::default(),
-    }
+fn ask_git(directory: &Path, env: &[(String, String)]) -> Identity {
+    let asked = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        let git = git.args(["config", "--null"]).args(arguments);
+        let git = git.current_dir(directory).stdin(Stdio::null());
+        let said = git.stderr(Stdio::null()).output().ok()?;
+        let is_short = said.stdout.len() <= MAX_BYTES;
+        is_short.then(|| String::from_utf8_lossy(&said.stdout).into_owned())
+    };
+    let own = asked(&["--get-regexp", r"^user\.(name|email)$"]).unwrap_or_default();
+    let all = asked(&["--global", "--includes", "--list"]).unwrap_or_default();
+    let mut identity = parse(&own);
+    identity.personal = PersonalSettings::parse(&all);
+    identity.personal.find_ignore_file(env);
+    identity
 }
 
 /// Parses git's output.
@@ -84,5 +102,6 @@ pub(super) fn parse(text: &str) -> Identity {
     Identity {
         name: value("user.name"),
         email: value("user.email"),
+        personal: PersonalSettings::default(),
     }
 }

@@ -1,5 +1,5 @@
-//! Reads `user.name` and `user.email` from the files in which git looks for them: starting git
-//! costs more than all else that `forge exec` prepares. Where these files do not settle git's
+//! Reads `user.name`, `user.email` and the person's own settings from the files in which git looks for
+//! them: starting git costs more than all else that `forge exec` prepares. Where these files do not settle git's
 //! answer, nothing is returned, and git is asked: included files, a repository of another user, a
 //! worktree, variables that move the files.
 //!
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_names::git_config::entries;
 
+use super::personal_git::PersonalSettings;
 use crate::bounded;
 
 /// Bound on a file that is read here.
@@ -30,6 +31,8 @@ const MOVES_FILES: [&str; 5] = [
 pub(super) struct Identity {
     pub(super) name: Option<String>,
     pub(super) email: Option<String>,
+    /// The person's settings that commands get, of their own files alone.
+    pub(super) personal: PersonalSettings,
 }
 
 impl Identity {
@@ -41,6 +44,7 @@ impl Identity {
     fn overwrite(&mut self, later: Identity) {
         self.name = later.name.or(self.name.take());
         self.email = later.email.or(self.email.take());
+        self.personal.overwrite(later.personal);
     }
 }
 
@@ -52,13 +56,20 @@ pub(super) fn read(directory: &Path, env: &[(String, String)]) -> Option<Identit
         return None;
     }
     let mut identity = Identity::default();
-    for file in personal(env)?.iter().chain([&repository(directory)?]) {
+    for file in &personal(env)? {
         identity.overwrite(settings(file)?);
     }
+    let of_repository = settings(&repository(directory)?)?;
+    identity.overwrite(Identity {
+        personal: PersonalSettings::default(),
+        ..of_repository
+    });
+    identity.personal.find_ignore_file(env);
     // The system's file is read first, and counts only where the others say nothing.
     if !identity.is_complete() {
         for file in of_system(env)? {
-            if settings(&file)? != Identity::default() {
+            let found = settings(&file)?;
+            if found.name.is_some() || found.email.is_some() {
                 // It may be the file of another git.
                 return None;
             }
@@ -67,19 +78,24 @@ pub(super) fn read(directory: &Path, env: &[(String, String)]) -> Option<Identit
     Some(identity)
 }
 
-fn variable<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub(super) fn variable<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let found = env.iter().find(|(known, _)| known == name)?;
     Some(found.1.as_str()).filter(|value| !value.is_empty())
+}
+
+/// Returns the directory of git's files of a person.
+pub(super) fn settings_dir(env: &[(String, String)]) -> Option<PathBuf> {
+    let settings = match variable(env, "XDG_CONFIG_HOME") {
+        Some(settings) => PathBuf::from(settings),
+        None => Path::new(variable(env, "HOME")?).join(".config"),
+    };
+    Some(settings.join("git"))
 }
 
 /// Returns the person's files, in git's order.
 fn personal(env: &[(String, String)]) -> Option<[PathBuf; 2]> {
     let home = Path::new(variable(env, "HOME")?);
-    let settings = match variable(env, "XDG_CONFIG_HOME") {
-        Some(settings) => PathBuf::from(settings),
-        None => home.join(".config"),
-    };
-    let files = [settings.join("git/config"), home.join(".gitconfig")];
+    let files = [settings_dir(env)?.join("config"), home.join(".gitconfig")];
     files.iter().all(|file| file.is_absolute()).then_some(files)
 }
 
@@ -168,7 +184,10 @@ fn settings(file: &Path) -> Option<Identity> {
             ("include" | "includeif", ..) | ("extensions", None, "worktreeconfig") => return None,
             ("user", None, "name") => &mut identity.name,
             ("user", None, "email") => &mut identity.email,
-            _ => continue,
+            _ => {
+                identity.personal.add(entry);
+                continue;
+            }
         };
         if entry.value.contains(char::is_control) {
             return None;
@@ -232,7 +251,12 @@ mod tests {
         }
 
         fn of_git(&self) -> Identity {
-            parse(&self.git(&["config", "--null", "--get-regexp", r"^user\.(name|email)$"]))
+            let own = self.git(&["config", "--null", "--get-regexp", r"^user\.(name|email)$"]);
+            let all = self.git(&["config", "--null", "--global", "--includes", "--list"]);
+            Identity {
+                personal: PersonalSettings::parse(&all),
+                ..parse(&own)
+            }
         }
     }
 
@@ -284,6 +308,7 @@ mod tests {
         let expected = Identity {
             name: Some("Later".to_owned()),
             email: Some("e".to_owned()),
+            personal: PersonalSettings::default(),
         };
         assert_eq!(scene.read(), Some(expected.clone()));
         assert_eq!(scene.of_git(), expected);

@@ -10,6 +10,7 @@ use sandbox_config::{
 };
 
 use super::exec_log::ExecLog;
+use super::personal_git::PersonalGit;
 use super::planning::plan;
 use super::{ask_hosts, directory_inside};
 use crate::ambient::Ambient;
@@ -53,6 +54,7 @@ pub(super) struct SiteRequest<'a> {
     pub(super) args: &'a ExecArgs,
     pub(super) project: &'a Project,
     pub(super) presets: Option<&'a ActivePresets>,
+    pub(super) git: Option<&'a PersonalGit>,
     pub(super) log: &'a ExecLog,
     pub(super) ambient: &'a Ambient,
     /// The caller's directory.
@@ -150,9 +152,46 @@ impl SiteRequest<'_> {
         })
     }
 
+    /// Returns the directories of the command beside the project's mounts: those of its presets, of the
+    /// person's settings of git, and of the person's rules.
+    fn extra_dirs(&self) -> ExtraDirs {
+        let mut dirs = self
+            .presets
+            .map_or_else(ExtraDirs::default, |presets| presets.dirs().clone());
+        if let Some(urls) = self.presets.and_then(ActivePresets::urls) {
+            dirs.state.push(SharedState {
+                host: urls.dir().to_owned(),
+                // Landlock lets a command write to a FIFO only where it may write. What it changes here,
+                // it changes for itself.
+                writable: true,
+                executable: true,
+                protect: Vec::new(),
+            });
+        }
+        let authority = self.presets.and_then(ActivePresets::authority_dir);
+        let git = self.git.map(PersonalGit::dir);
+        dirs.state
+            .extend(authority.into_iter().chain(git).map(readable));
+        // The directories of a worker are those that it holds.
+        let own = match self.args.worker {
+            Some(_) => &[],
+            None => self.project.personal_dirs(),
+        };
+        for one in own {
+            let is_known = dirs.state.iter().any(|state| state.host == one.host);
+            if !is_known {
+                dirs.state.push(SharedState {
+                    writable: one.writable && !self.args.rights.read_only,
+                    ..one.clone()
+                });
+            }
+        }
+        dirs
+    }
+
     fn policy(&self, grant: &Grant) -> Result<Policy, CliError> {
         let mut policy = grant
-            .policy_with_dirs(&extra_dirs(self.args, self.project, self.presets))
+            .policy_with_dirs(&self.extra_dirs())
             .map_err(|error| unavailable(error.to_string()))?
             .at_host_paths()
             .map_err(|error| unavailable(error.to_string()))?;
@@ -238,43 +277,14 @@ fn not_reviewed_there() -> CliError {
     .hint("run it on this host: --runner local")
 }
 
-/// Returns the directories of the command beside the project's mounts: those of its presets, and
-/// those of the person's rules.
-fn extra_dirs(args: &ExecArgs, project: &Project, presets: Option<&ActivePresets>) -> ExtraDirs {
-    let mut dirs = presets.map_or_else(ExtraDirs::default, |presets| presets.dirs().clone());
-    if let Some(urls) = presets.and_then(ActivePresets::urls) {
-        dirs.state.push(SharedState {
-            host: urls.dir().to_owned(),
-            // Landlock lets a command write to a FIFO only where it may write. What it changes here,
-            // it changes for itself.
-            writable: true,
-            executable: true,
-            protect: Vec::new(),
-        });
+/// Returns a directory of forge's that the command reads.
+fn readable(dir: &Path) -> SharedState {
+    SharedState {
+        host: dir.to_owned(),
+        writable: false,
+        executable: false,
+        protect: Vec::new(),
     }
-    if let Some(dir) = presets.and_then(ActivePresets::authority_dir) {
-        dirs.state.push(SharedState {
-            host: dir.to_owned(),
-            writable: false,
-            executable: false,
-            protect: Vec::new(),
-        });
-    }
-    // The directories of a worker are those that it holds.
-    let own = match args.worker {
-        Some(_) => &[],
-        None => project.personal_dirs(),
-    };
-    for one in own {
-        let is_known = dirs.state.iter().any(|state| state.host == one.host);
-        if !is_known {
-            dirs.state.push(SharedState {
-                writable: one.writable && !args.rights.read_only,
-                ..one.clone()
-            });
-        }
-    }
-    dirs
 }
 
 /// Returns the grant of the command.

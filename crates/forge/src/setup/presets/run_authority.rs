@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use sandbox_network::TlsTermination;
 
-use super::command_dir::CommandDir;
 use crate::ambient::Ambient;
 use crate::bounded;
+use crate::setup::command_dir::CommandDir;
 
 /// The file with all authorities that programs trust.
 const FILE: &str = "authorities.pem";

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::command_dir::CommandDir;
+use crate::setup::command_dir::CommandDir;
 
 /// A line of at most this many bytes is written as a whole (`PIPE_BUF` is 512 at least).
 const OPENER: &str = "#!/bin/sh

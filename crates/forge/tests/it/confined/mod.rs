@@ -26,6 +26,7 @@ mod outside_keys;
 mod own_path;
 mod parts;
 pub(crate) mod patterns;
+mod personal_git;
 mod preset_battery;
 mod presets;
 mod programs;
