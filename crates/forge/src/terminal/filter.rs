@@ -6,6 +6,8 @@
 //! a sequence is decided when its kind is known, and until then at most [`MAX_HELD_BYTES`] are held.
 //! So the pieces around a withheld sequence never join to another one.
 
+use super::screen::ScreenState;
+
 /// Bound on the bytes of a sequence whose kind is not known yet. Longer ones are withheld.
 const MAX_HELD_BYTES: usize = 1024;
 
@@ -13,10 +15,10 @@ const ENQ: u8 = 0x05;
 const BEL: u8 = 0x07;
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
-const ESC: u8 = 0x1b;
+pub(super) const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The first byte of the characters U+0080 to U+00BF in UTF-8, among which are the C1 controls.
-const C1_LEAD: u8 = 0xc2;
+pub(super) const C1_LEAD: u8 = 0xc2;
 
 /// A kind of withheld sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ pub(crate) struct OutputFilter {
     has_open_string: bool,
     characters: CharacterDecoder,
     withheld: Withheld,
+    screen: ScreenState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +120,25 @@ impl OutputFilter {
         self.state = SequenceState::Ground;
     }
 
+    /// Closes a string that the terminal has the beginning of, and withholds the rest of it: a text of
+    /// forge's follows.
+    pub(crate) fn interrupt_string(&mut self, out: &mut Vec<u8>) {
+        let withheld = |state| match state {
+            SequenceState::String(kind, _) => SequenceState::String(kind, StringFate::Withheld),
+            SequenceState::Escape(Some(_)) => SequenceState::Escape(Some(StringFate::Withheld)),
+            other => other,
+        };
+        if self.has_open_string {
+            self.close_string(out);
+            self.state = withheld(self.state);
+        }
+    }
+
+    /// Returns the state of the terminal that the output has left.
+    pub(crate) fn screen(&self) -> &ScreenState {
+        &self.screen
+    }
+
     pub(crate) fn withheld(&self) -> Withheld {
         self.withheld
     }
@@ -166,7 +188,10 @@ impl OutputFilter {
             return;
         }
         match self.state {
-            SequenceState::Ground | SequenceState::String(_, StringFate::Passed) => out.push(byte),
+            SequenceState::Ground | SequenceState::String(_, StringFate::Passed) => {
+                self.screen.note(&[byte]);
+                out.push(byte);
+            }
             SequenceState::String(_, StringFate::Withheld) | SequenceState::LongControlSequence => {
             }
             // Terminals act upon it, and go on with the sequence.
@@ -347,6 +372,7 @@ impl OutputFilter {
 
     /// Passes the held bytes, a whole sequence.
     fn pass(&mut self, out: &mut Vec<u8>) {
+        self.screen.note(&self.held);
         out.append(&mut self.held);
         // Any sequence ends a string.
         self.has_open_string = false;
@@ -485,7 +511,7 @@ fn system_command(held: &[u8], next: Option<u8>) -> CommandVerdict {
 
 /// Returns the bytes of a sequence after its introducer: ESC and a byte, or a C1 control. Terminals read
 /// on past control characters, wherever in it they stand.
-fn body(held: &[u8]) -> impl Iterator<Item = u8> {
+pub(super) fn body(held: &[u8]) -> impl Iterator<Item = u8> {
     let introducer = match held {
         [C1_LEAD, ..] => 2,
         _ => 1,
@@ -597,7 +623,7 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..=0x7e | b'\n' | b'\r' | b'\t')
 }
 
-fn is_control(byte: u8) -> bool {
+pub(super) fn is_control(byte: u8) -> bool {
     byte < 0x20 || byte == DEL
 }
 

@@ -5,6 +5,7 @@
 mod filter;
 mod modes;
 mod relay;
+mod screen;
 mod stop_signal;
 
 use std::io::{IsTerminal as _, PipeWriter, Write as _};

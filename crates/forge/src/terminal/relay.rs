@@ -19,6 +19,8 @@ use super::stop_signal::{pending_stops, stop_group};
 
 const MAX_INPUT_BYTES: usize = 4 << 10;
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
+/// Bound on the rows that are scrolled away before a question.
+const MAX_ROWS: u16 = 1000;
 /// Time between two looks for the terminal while another process group has it: the shell's `fg` tells a
 /// job that runs nothing.
 const FOREGROUND_CHECK_MS: i64 = 200;
@@ -107,6 +109,8 @@ impl RelayLoop {
             self.write_output_whole()?;
         }
         self.filter.finish(&mut self.output);
+        self.output
+            .extend(self.filter.screen().at_the_end().bytes());
         self.write_output_whole()
     }
 
@@ -210,11 +214,14 @@ impl RelayLoop {
                 self.has_ended = true;
             } else if *message == RelayMessage::Pause as u8 {
                 self.pauses += 1;
-                self.write_output()?;
+                self.prepare_question()?;
                 // The sender of the message waits for it.
                 let _gone = self.paused.send(());
             } else if *message == RelayMessage::Resume as u8 {
                 self.pauses = self.pauses.saturating_sub(1);
+                if self.pauses == 0 {
+                    self.give_screen_back()?;
+                }
             } else {
                 self.take_terminal()?;
                 if *message == RelayMessage::Continued as u8 {
@@ -222,6 +229,33 @@ impl RelayLoop {
                     let _ended = self.command.resume();
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Makes the terminal show a question as it is, whatever the command has done to it.
+    fn prepare_question(&mut self) -> io::Result<()> {
+        if self.pauses == 1 && self.filter.screen().is_changed() {
+            let rows = tcgetwinsize(&self.person.input).map_or(24, |size| size.ws_row);
+            self.filter.interrupt_string(&mut self.output);
+            let clear = self.filter.screen().before_a_question(rows.min(MAX_ROWS));
+            self.output.extend(clear.bytes());
+        }
+        self.write_output_whole()
+    }
+
+    /// Gives the modes back to the command, and another size for a moment, so that it draws its screen.
+    fn give_screen_back(&mut self) -> io::Result<()> {
+        if !self.filter.screen().is_changed() {
+            return Ok(());
+        }
+        let modes = self.filter.screen().after_a_question();
+        self.output.extend(modes.bytes());
+        if let Ok(size) = tcgetwinsize(&self.person.input) {
+            let mut other = size;
+            other.ws_row = size.ws_row.saturating_sub(1).max(1);
+            let _gone = tcsetwinsize(&self.command, other);
+            let _gone = tcsetwinsize(&self.command, size);
         }
         Ok(())
     }

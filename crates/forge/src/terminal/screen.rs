@@ -1,0 +1,321 @@
+//! The state of a person's terminal that a command's output has changed, and the way back: a line of
+//! forge must not appear hidden, in other letters, or on a screen that looks like a question of forge.
+//!
+//! Sources: ECMA-48, and the control sequences of xterm
+//! (<https://invisible-island.net/xterm/ctlseqs/ctlseqs.html>).
+
+use std::collections::BTreeMap;
+
+use super::filter::{C1_LEAD, ESC, body, is_control};
+
+const SHIFT_OUT: u8 = 0x0e;
+/// Private modes that a terminal starts with: wrapping lines, and a visible cursor.
+const ON_AT_START: [u32; 2] = [7, 25];
+/// Private modes of the alternate screen.
+const ALTERNATE: [u32; 3] = [47, 1047, 1049];
+/// Private modes that move where rows and columns are counted from: origin, and margins left and right.
+const MARGINS: [u32; 2] = [6, 69];
+/// System commands that change colours: the palette, text, background, cursor, selection.
+const COLOURS: [u32; 10] = [4, 5, 10, 11, 12, 13, 14, 17, 18, 19];
+/// Bound on the private modes that are kept. Terminals have fewer.
+const MAX_MODES: usize = 256;
+
+/// The state that a command's output has left.
+#[derive(Debug, Default)]
+pub(crate) struct ScreenState {
+    /// `true` after any sequence, or other letters.
+    is_changed: bool,
+    /// Private modes and their last setting.
+    modes: BTreeMap<u32, bool>,
+    has_margins: bool,
+    has_colours: bool,
+    /// Another coding of keys.
+    has_keys: bool,
+}
+
+impl ScreenState {
+    /// Notes a sequence, or a control character, that the terminal gets.
+    pub(super) fn note(&mut self, sequence: &[u8]) {
+        match sequence {
+            [SHIFT_OUT] => self.is_changed = true,
+            [_] | [] => {}
+            _ => {
+                self.is_changed = true;
+                self.note_sequence(sequence);
+            }
+        }
+    }
+
+    fn note_sequence(&mut self, sequence: &[u8]) {
+        let mut plain = sequence.iter().copied().filter(|byte| !is_control(*byte));
+        let introducer = match (sequence, plain.next(), plain.next()) {
+            ([C1_LEAD, ..], _, Some(second)) => second.wrapping_sub(0x40),
+            ([ESC, ..], Some(first), _) => first,
+            (_, Some(first), _) => first.wrapping_sub(0x40),
+            (_, None, _) => return,
+        };
+        let body: Vec<u8> = body(sequence).collect();
+        let body = body.as_slice();
+        match introducer {
+            b'[' => self.note_control(body),
+            b']' => {
+                let number = numbers(body).next();
+                self.has_colours |= number.is_some_and(|number| COLOURS.contains(&number));
+            }
+            // Everything is as at the start.
+            b'c' => {
+                *self = ScreenState {
+                    is_changed: true,
+                    ..ScreenState::default()
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_control(&mut self, body: &[u8]) {
+        let (Some((last, rest)), marker) = (body.split_last(), body.first()) else {
+            return;
+        };
+        match (marker, last) {
+            (Some(b'?'), b'h' | b'l') => {
+                for mode in numbers(&rest[1..]) {
+                    self.has_margins |= MARGINS.contains(&mode);
+                    if self.modes.len() < MAX_MODES || self.modes.contains_key(&mode) {
+                        self.modes.insert(mode, *last == b'h');
+                    }
+                }
+            }
+            // Saved private modes come back.
+            (Some(b'?'), b'r') => self.has_margins = true,
+            (Some(b'>' | b'='), b'u' | b'm') => self.has_keys = true,
+            (Some(b'0'..=b'9' | b';' | b'r'), b'r') => self.has_margins = true,
+            _ => {}
+        }
+    }
+
+    /// `true` if a line of forge could be hidden, or look like another.
+    pub(super) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    fn is_alternate(&self) -> bool {
+        ALTERNATE
+            .iter()
+            .any(|mode| self.modes.get(mode) == Some(&true))
+    }
+
+    /// The private modes that are not as at the start, but for the alternate screen.
+    fn changed_modes(&self) -> impl Iterator<Item = (u32, bool)> {
+        let modes = self.modes.iter().map(|(mode, is_set)| (*mode, *is_set));
+        modes.filter(|(mode, is_set)| {
+            !ALTERNATE.contains(mode) && *is_set != ON_AT_START.contains(mode)
+        })
+    }
+
+    /// Returns the sequences after which text is seen as it is.
+    fn plain(&self) -> String {
+        // Letters, attributes, and replacing instead of inserting.
+        let mut text = "\x0f\x1b(B\x1b[0m\x1b[4l".to_owned();
+        for (mode, is_set) in self.changed_modes() {
+            text += &private_mode(mode, !is_set);
+        }
+        if self.has_colours {
+            text += "\x1b]104\x1b\\\x1b]105\x1b\\";
+            for number in [110, 111, 112, 117, 119] {
+                text += &format!("\x1b]{number}\x1b\\");
+            }
+        }
+        if self.has_margins {
+            text += "\x1b[?6l\x1b[?69l\x1b[r\x1b[999;1H";
+        }
+        text
+    }
+
+    /// Returns the sequences for the end of the command: the terminal is as it was. Nothing if it is.
+    pub(super) fn at_the_end(&self) -> String {
+        if !self.is_changed {
+            return String::new();
+        }
+        let mut text = self.plain();
+        for mode in ALTERNATE {
+            if self.modes.get(&mode) == Some(&true) {
+                text += &private_mode(mode, false);
+            }
+        }
+        if self.has_keys {
+            text += "\x1b[=0;1u\x1b[>4m";
+        }
+        // The line that the command has begun can look like one of forge's.
+        if self.has_margins && !self.is_alternate() {
+            text += "\r\n";
+        }
+        text
+    }
+
+    /// Returns the sequences before a question while the command runs, on a terminal with so many rows:
+    /// nothing of the command's is on the screen. Nothing if only text was written.
+    pub(super) fn before_a_question(&self, rows: u16) -> String {
+        if !self.is_changed {
+            return String::new();
+        }
+        let text = self.plain();
+        match self.is_alternate() {
+            true => text + "\x1b[2J\x1b[H",
+            // What was there can be scrolled back to.
+            false => text + "\x1b[999;1H" + &"\r\n".repeat(rows.into()) + "\x1b[H",
+        }
+    }
+
+    /// Returns the sequences after the answer: the command's modes.
+    pub(super) fn after_a_question(&self) -> String {
+        let modes = self.changed_modes();
+        modes
+            .map(|(mode, is_set)| private_mode(mode, is_set))
+            .collect()
+    }
+}
+
+fn private_mode(mode: u32, is_set: bool) -> String {
+    format!("\x1b[?{mode}{}", if is_set { 'h' } else { 'l' })
+}
+
+/// Returns the numbers between the semicolons of a sequence.
+fn numbers(body: &[u8]) -> impl Iterator<Item = u32> {
+    let parts = body.split(|byte| *byte == b';');
+    parts.filter_map(|part| {
+        let digits: String = part
+            .iter()
+            .map_while(|byte| byte.is_ascii_digit().then_some(char::from(*byte)))
+            .collect();
+        digits.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::OutputFilter;
+
+    /// What a command can do to the screen before a text of forge's.
+    const HOSTILE: [&str; 20] = [
+        "\x1b[8m\x1b[30;40m",
+        "\x1b[22;24r\x1b[22;1H\x1b[8m\x1b[30;40m\x1b(0",
+        "\x1b[5;6r\x1b[?6h\x1b[1;1H",
+        "\x1b(0",
+        "\x0e\x1b)0",
+        "\x1b[7m\x1b[1;4m",
+        "\x1b[?1049h\x1b[10;10H",
+        "\x1b[?1049h\x1b[?25l\x1b[3;4r",
+        "\x1b[?47h",
+        "\x1b[?25l\x1b[?7l\x1b[4h",
+        "\x1b\n[8m\x1b[\n30;40m",
+        "\u{9b}8m\u{9b}30;40m",
+        "\x1b[?5h\x1b[?2026h",
+        "\x1b]8;;https://evil.example/\x1b\\",
+        "\x1b]10;#000000\x07\x1b]11;#000000\x07",
+        "\x1b]8;;https://evil.example/ an open string",
+        "\x1bPq an open image",
+        "\x1b[31",
+        "\x1b]4;1;rgb:00/00",
+        "\x1b[?1000;1002;1006;2004h",
+    ];
+
+    fn screen(before: &[u8]) -> vt100::Parser {
+        let mut parser = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 100);
+        parser.process(before);
+        parser
+    }
+
+    /// Checks that a text has the first cells of a row as they are.
+    fn check_text(parser: &vt100::Parser, row: u16, text: &str, at: &str) {
+        let screen = parser.screen();
+        for (column, letter) in text.chars().enumerate() {
+            let cell = screen.cell(row, u16::try_from(column).unwrap()).unwrap();
+            assert_eq!(cell.contents(), letter.to_string(), "{at:?}");
+            let plain = (vt100::Color::Default, vt100::Color::Default, false);
+            assert_eq!(
+                (cell.fgcolor(), cell.bgcolor(), cell.inverse()),
+                plain,
+                "{at:?}"
+            );
+        }
+        assert!(!screen.hide_cursor(), "{at:?}");
+    }
+
+    #[test]
+    fn a_question_has_the_screen_to_itself() {
+        for hostile in HOSTILE {
+            let mut filter = OutputFilter::default();
+            let mut out = b"Allow `good.example`?\r\n[y] this command > ".to_vec();
+            filter.push(hostile.as_bytes(), &mut out);
+            filter.interrupt_string(&mut out);
+            out.extend(filter.screen().before_a_question(24).bytes());
+            out.extend(b"Allow evil.example?");
+            let parser = screen(&out);
+            let is_incomplete = !filter.screen().is_changed();
+            let row = parser.screen().cursor_position().0;
+            assert!(is_incomplete || row == 0, "{hostile:?}");
+            if is_incomplete {
+                assert!(
+                    parser.screen().contents().contains("Allow evil.example?"),
+                    "{hostile:?}"
+                );
+                continue;
+            }
+            check_text(&parser, 0, "Allow evil.example?", hostile);
+            assert!(!parser.screen().contents().contains("good"), "{hostile:?}");
+            // The rest of a string that was open is no text.
+            let mut rest = Vec::new();
+            filter.push(b" more\x1b\\after", &mut rest);
+            let rest = String::from_utf8(rest).unwrap();
+            assert!(rest.ends_with("after"), "{hostile:?} {rest:?}");
+        }
+    }
+
+    #[test]
+    fn after_the_end_a_line_is_seen_as_it_is() {
+        for hostile in HOSTILE {
+            let mut filter = OutputFilter::default();
+            let mut out = b"$ forge exec -- evil\r\n".to_vec();
+            filter.push(hostile.as_bytes(), &mut out);
+            filter.finish(&mut out);
+            out.extend(filter.screen().at_the_end().bytes());
+            out.extend(b"\r\nquarantined: x");
+            let parser = screen(&out);
+            assert!(!parser.screen().alternate_screen(), "{hostile:?}");
+            let row = parser.screen().cursor_position().0;
+            check_text(&parser, row, "quarantined: x", hostile);
+        }
+    }
+
+    /// Output that is only text, and programs that tidy up, leave the cursor where it is.
+    #[test]
+    fn ordinary_programs_are_not_interfered_with() {
+        for (output, end) in [
+            ("plain\r\n", ""),
+            ("\x07tab\tx", ""),
+            ("\x1b[1;32mok\x1b[0m\r\n", "\x0f\x1b(B\x1b[0m\x1b[4l"),
+            (
+                "\x1b[?1049h\x1b[?25l\x1b[s\x1b[uvim\x1b[?25h\x1b[?1049l",
+                "\x0f\x1b(B\x1b[0m\x1b[4l",
+            ),
+            ("\x1b[?2004h", "\x0f\x1b(B\x1b[0m\x1b[4l\x1b[?2004l"),
+            ("\x1b[?1049h\x1b[?1h\x1bc", "\x0f\x1b(B\x1b[0m\x1b[4l"),
+        ] {
+            let mut filter = OutputFilter::default();
+            filter.push(output.as_bytes(), &mut Vec::new());
+            assert_eq!(filter.screen().at_the_end(), end, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_gets_its_modes_back() {
+        let mut filter = OutputFilter::default();
+        filter.push(
+            b"\x1b[?1049h\x1b[?25l\x1b[?1000;2004h\x1b[?7h",
+            &mut Vec::new(),
+        );
+        let back = filter.screen().after_a_question();
+        assert_eq!(back, "\x1b[?25l\x1b[?1000h\x1b[?2004h");
+    }
+}
