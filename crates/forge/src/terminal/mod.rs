@@ -25,11 +25,15 @@ static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
 /// Returns the session of a command whose three streams are those of forge. One that does not have
 /// terminals at both ends behaves as in a pipe, and shares forge's session.
 pub(crate) fn session(plan: &Plan) -> Session {
-    let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    match interactive && plan.makes_terminals() {
+    match is_interactive() && plan.makes_terminals() {
         true => Session::Terminal,
         false => Session::Inherit,
     }
+}
+
+/// `true` with terminals at both ends.
+pub(crate) fn is_interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// The relay between a person's terminal and the command's. The drop ends it too.

@@ -17,9 +17,11 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::shell_word;
 use crate::output::prompt::TerminalApprover;
 use crate::output::prompt_terminal::PromptTerminal;
+use crate::output::stderr;
 use crate::setup;
 use crate::setup::host_rules::host_rule_writer;
 use crate::setup::repositories;
+use crate::terminal;
 
 /// Hint about the way without questions.
 const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
@@ -33,13 +35,26 @@ pub(super) fn check(args: &ExecArgs, global: &Global, ambient: &Ambient) -> Resu
         "questions are turned off"
     } else {
         match PromptTerminal::has_foreground() {
-            Ok(true) => return Ok(()),
+            Ok(true) => {
+                warn_of_a_shared_terminal(global);
+                return Ok(());
+            }
             Ok(false) => "forge runs in the background",
             Err(_) => "there is no terminal",
         }
     };
     let message = format!("--ask-hosts cannot ask: {reason}");
     Err(CliError::new(ExitKind::ExecRefused, "terminal", message).hint(NAME_HOSTS))
+}
+
+/// Warns that a command without a terminal of its own can write over a question.
+fn warn_of_a_shared_terminal(global: &Global) {
+    if !terminal::is_interactive() && !global.json && !global.quiet {
+        stderr::print(
+            "warning: the command shares your terminal and can write over a question: run it without \
+             a pipe, or look at the host in `forge log show last`",
+        );
+    }
 }
 
 pub(super) fn not_in_container() -> CliError {

@@ -456,3 +456,23 @@ fn exec_needs_a_terminal_to_ask() {
     told.code(125)
         .says(&["--ask-hosts cannot ask: questions are turned off"]);
 }
+
+/// A command that shows a question of its own and hides the one of forge.
+#[test]
+fn a_command_hides_no_question() {
+    let Some(servers) = servers() else { return };
+    servers.world.write("forge.yaml", "sandbox: { root: . }\n");
+    let script = "printf 'Allow `npm install` to reach good.example:443?\\r\\n[y] this command > '; \
+                  printf '\\033[22;24r\\033[22;1H\\033[8m\\033[30;40m\\033(0'; \
+                  curl -sS http://two.example/; printf '\\033[?1049h\\033[?25l\\033[8m'";
+    servers.world.write("spoof.sh", script);
+    let args = ["exec", "--ask-hosts", "--", "bash", "spoof.sh"];
+    let terminal = servers.terminal_with(WITH_TERMINAL, &args, false);
+    let shown = terminal.until(KEYS);
+    assert!(shown.contains(QUESTION), "{shown}");
+    assert!(!shown.contains("good.example"), "{shown}");
+    terminal.type_text("n\r");
+    let ended = terminal.end();
+    let told = "refused: connect two.example:80";
+    assert!(ended.screen.contains(told), "{}", ended.screen);
+}
