@@ -472,7 +472,7 @@ fn a_command_hides_no_question() {
     assert!(shown.contains(QUESTION), "{shown}");
     assert!(!shown.contains("good.example"), "{shown}");
     terminal.type_text("n\r");
-    let ended = terminal.end();
+    let ended = terminal.end_with_command();
     let told = "refused: connect two.example:80";
     assert!(ended.screen.contains(told), "{}", ended.screen);
 }
