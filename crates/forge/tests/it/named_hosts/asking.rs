@@ -464,7 +464,7 @@ fn a_command_hides_no_question() {
     servers.world.write("forge.yaml", "sandbox: { root: . }\n");
     let script = "printf 'Allow `npm install` to reach good.example:443?\\r\\n[y] this command > '; \
                   printf '\\033[22;24r\\033[22;1H\\033[8m\\033[30;40m\\033(0'; \
-                  curl -sS http://two.example/; printf '\\033[?1049h\\033[?25l\\033[8m'";
+                  curl -sS http://two.example/; printf '\\033[?1049h\\033[?25l\\033[8m'; exit 1";
     servers.world.write("spoof.sh", script);
     let args = ["exec", "--ask-hosts", "--", "bash", "spoof.sh"];
     let terminal = servers.terminal_with(WITH_TERMINAL, &args, false);
