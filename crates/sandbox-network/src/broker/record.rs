@@ -132,8 +132,8 @@ pub enum Refusal {
     #[error("the request does not show the placeholder of the key, or a key of its own")]
     NoPlaceholder,
     /// The client of a server with TLS that the broker terminates does not complete the handshake.
-    #[error("the program did not accept the certificate of this run: {0}")]
-    CertificateRejected(String),
+    #[error("the program did not complete TLS with forge: {0}")]
+    TlsIncomplete(String),
     /// The table of names is full.
     #[error("too many names have been resolved")]
     NamesFull,

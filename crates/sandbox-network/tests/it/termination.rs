@@ -295,7 +295,7 @@ fn a_program_that_is_not_served_is_told_and_recorded() {
                 assert_eq!(world.heads(), Vec::<String>::new());
                 let refused = world.refusals();
                 let [
-                    Refusal::CertificateRejected(_),
+                    Refusal::TlsIncomplete(_),
                     Refusal::OtherTlsName(name),
                     plain,
                 ] = &refused[..]

@@ -170,7 +170,7 @@ fn what_cannot_stay_outside_is_told() {
     assert!(output(&told).contains("certificate"), "{told:#}");
     let contacts = told["enforcement"]["contacts"].to_string();
     assert!(
-        contacts.contains("did not accept the certificate of this run"),
+        contacts.contains("did not complete TLS with forge"),
         "{contacts}"
     );
     assert_eq!(bench.keys(), "");

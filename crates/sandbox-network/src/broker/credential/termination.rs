@@ -143,7 +143,7 @@ pub(in super::super) async fn serve_terminated(
             let server = Arc::clone(&terminated.server);
             serve(state, server, stream, admission, KeylessRequests::Passed).await;
         }
-        Err(error) => refuse(Refusal::CertificateRejected(error.to_string())),
+        Err(error) => refuse(Refusal::TlsIncomplete(error.to_string())),
     }
 }
 
