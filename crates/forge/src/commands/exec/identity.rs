@@ -25,12 +25,8 @@ pub(super) enum CommitterQuestion {
 }
 
 impl CommitterQuestion {
-    /// Reads the files of git, or starts git, if `directory` is in a repository.
+    /// Reads the files of git, or starts git.
     pub(super) fn ask(directory: PathBuf, ambient: &Ambient) -> CommitterQuestion {
-        let mut above = directory.ancestors();
-        if !above.any(|above| above.join(".git").exists()) {
-            return CommitterQuestion::Answered(Identity::default());
-        }
         match identity_files::read(&directory, &ambient.env) {
             Some(identity) => CommitterQuestion::Answered(identity),
             None => {

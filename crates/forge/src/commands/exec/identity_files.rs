@@ -59,11 +59,16 @@ pub(super) fn read(directory: &Path, env: &[(String, String)]) -> Option<Identit
     for file in &personal(env)? {
         identity.overwrite(settings(file)?);
     }
-    let of_repository = settings(&repository(directory)?)?;
-    identity.overwrite(Identity {
-        personal: PersonalSettings::default(),
-        ..of_repository
-    });
+    if directory
+        .ancestors()
+        .any(|above| above.join(".git").exists())
+    {
+        let of_repository = settings(&repository(directory)?)?;
+        identity.overwrite(Identity {
+            personal: PersonalSettings::default(),
+            ..of_repository
+        });
+    }
     identity.personal.find_ignore_file(env);
     // The system's file is read first, and counts only where the others say nothing.
     if !identity.is_complete() {

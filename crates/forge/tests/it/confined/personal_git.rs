@@ -123,3 +123,30 @@ fn commands_get_those_that_say_how_git_works() {
     });
     assert_eq!(left.count(), 0);
 }
+
+/// A command can make the first repository.
+#[test]
+fn a_new_repository_has_the_persons_branch_and_committer() {
+    let world = World::new(&[("a", "1")]);
+    let home = world.outside().join("home");
+    std::fs::write(home.join(".gitconfig"), PERSONAL).unwrap();
+    for mechanism in mechanisms(&world) {
+        let script = "git init -q new && cd new && git commit -q --allow-empty -m x && \
+                      git log --format='%an %ae' && git branch --show-current; cd ..; rm -rf new";
+        let ran = world.forge(&[
+            "exec",
+            "-q",
+            "--mechanism",
+            mechanism,
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
+        assert_eq!(
+            ran.stdout, "n n@example.com\ntrunk\n",
+            "{mechanism}: {}",
+            ran.stderr
+        );
+    }
+}
