@@ -174,27 +174,18 @@ impl Error {
         Self(Box::new(ErrorDetails { path, reason }))
     }
 
-    /// The kind, for programs.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.0.reason.kind()
+    sandbox_names::getters! {
+        /// The kind, for programs.
+        pub kind: ErrorKind = 0.reason.kind();
+        /// Returns the path in the caller's spelling.
+        pub path: &str = &0.path;
+        /// Returns the lines after the first one: an allowed alternative or something to try.
+        pub hint: Option<String> = 0.reason.hint();
     }
 
     /// `true` if the file was replaced during the operation, so that a retry may succeed.
     pub(crate) fn is_change(&self) -> bool {
         matches!(self.0.reason, ErrorReason::Changed { .. })
-    }
-
-    /// Returns the path in the caller's spelling.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.0.path
-    }
-
-    /// Returns the lines after the first one: an allowed alternative or something to try.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        self.0.reason.hint()
     }
 
     /// Adds the readable roots to an error that arose before the sandbox was known.

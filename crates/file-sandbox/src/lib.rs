@@ -60,9 +60,6 @@
     )
 )]
 
-#[macro_use]
-mod setters;
-
 mod path;
 
 mod mount;

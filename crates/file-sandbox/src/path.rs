@@ -78,20 +78,15 @@ impl SandboxPath {
         Self::from_normal("/".to_owned())
     }
 
-    /// Returns the path in the caller's spelling, which messages show.
-    #[must_use]
-    pub fn asked(&self) -> &str {
-        &self.asked
+    sandbox_names::getters! {
+        /// Returns the path in the caller's spelling, which messages show.
+        pub asked: &str = &asked;
+        /// The normalised path, such as `/data/a.md`.
+        pub as_str: &str = &normal;
     }
 
     pub(crate) fn asked_shared(&self) -> Arc<str> {
         Arc::clone(&self.asked)
-    }
-
-    /// The normalised path, such as `/data/a.md`.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.normal
     }
 
     /// The names from the top down; none for `/`.

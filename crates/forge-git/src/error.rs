@@ -140,34 +140,17 @@ impl GitError {
         "GIT_ERROR"
     }
 
-    /// The requested operation, if it is known.
-    #[must_use]
-    pub fn operation(&self) -> Option<GitOperation> {
-        self.operation
-    }
-
-    /// The kind, for programs.
-    #[must_use]
-    pub fn kind(&self) -> GitErrorKind {
-        self.kind
-    }
-
-    /// The message, without the advice.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// The file of the worker that it is about, as it was asked for.
-    #[must_use]
-    pub fn path(&self) -> Option<&str> {
-        self.path.as_deref()
-    }
-
-    /// The advice.
-    #[must_use]
-    pub fn advice(&self) -> Option<&str> {
-        self.hint.as_deref()
+    sandbox_names::getters! {
+        /// The requested operation, if it is known.
+        pub operation: Option<GitOperation> = operation;
+        /// The kind, for programs.
+        pub kind: GitErrorKind = kind;
+        /// The message, without the advice.
+        pub message: &str = &message;
+        /// The file of the worker that it is about, as it was asked for.
+        pub path: Option<&str> = path.as_deref();
+        /// The advice.
+        pub advice: Option<&str> = hint.as_deref();
     }
 }
 

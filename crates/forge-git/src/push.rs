@@ -128,16 +128,11 @@ impl PushApproval {
         .hint("Push again: it is shown with what is there now."))
     }
 
-    /// The commit that was agreed to.
-    #[must_use]
-    pub fn id(&self) -> &StagedId {
-        &self.id
-    }
-
-    /// The person who agreed.
-    #[must_use]
-    pub fn by(&self) -> &str {
-        &self.by
+    sandbox_names::getters! {
+        /// The commit that was agreed to.
+        pub id: &StagedId = &id;
+        /// The person who agreed.
+        pub by: &str = &by;
     }
 }
 

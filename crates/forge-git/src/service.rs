@@ -247,7 +247,7 @@ impl<R: GitRepositories> GitService<R> {
         }
     }
 
-    forge_tools::setters! {
+    sandbox_names::setters! {
         /// How much one call may carry.
         limits(limits: GitLimits) => rules.limits = limits;
         /// Sets the author of commits.
@@ -277,7 +277,7 @@ impl<R: GitRepositories> GitService<R> {
         Ok(self)
     }
 
-    forge_tools::setters! {
+    sandbox_names::setters! {
         /// Allows staging files that programs obey: hooks of tools, configuration that servers run.
         allow_executable_config(yes: bool) => rules.allow_executable_config = yes;
         /// Sets the redactor that recognises keys beyond those with a known shape: the values of
@@ -285,14 +285,11 @@ impl<R: GitRepositories> GitService<R> {
         redactor(redactor: Arc<Redactor>) => rules.redactor = redactor;
     }
 
-    /// The author of commits.
-    pub fn made_by(&self) -> &Author {
-        &self.rules.author
-    }
-
-    /// The repositories.
-    pub fn repositories(&self) -> &R {
-        &self.repositories
+    sandbox_names::getters! {
+        /// The author of commits.
+        pub made_by: &Author = &rules.author;
+        /// The repositories.
+        pub repositories: &R = &repositories;
     }
 
     /// Returns the head of a branch and its files; an absent branch is empty.

@@ -64,23 +64,16 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    /// Its place in the repository.
-    #[must_use]
-    pub fn path(&self) -> &RepoPath {
-        &self.path
-    }
-
-    /// The effect on the file.
-    #[must_use]
-    pub fn operation(&self) -> FileOperation {
-        self.operation
-    }
-
-    /// A unified diff against the branch; of binary content, sizes and hashes. Before it, as git
-    /// writes it, a row about an added right to execute.
-    #[must_use]
-    pub fn diff(&self) -> &str {
-        &self.diff
+    sandbox_names::getters! {
+        /// Its place in the repository.
+        pub path: &RepoPath = &path;
+        /// The effect on the file.
+        pub operation: FileOperation = operation;
+        /// A unified diff against the branch; of binary content, sizes and hashes. Before it, as git
+        /// writes it, a row about an added right to execute.
+        pub diff: &str = &diff;
+        /// Its size afterwards.
+        pub bytes: u64 = bytes;
     }
 
     /// Returns `true` if it may be executed afterwards where it could not be before.
@@ -114,12 +107,6 @@ impl StagedFile {
             }
         }
     }
-
-    /// Its size afterwards.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
 }
 
 /// Files as they were when they were staged, for one branch of one repository.
@@ -146,55 +133,30 @@ pub struct StagedCommit {
 }
 
 impl StagedCommit {
-    /// Its name.
-    #[must_use]
-    pub fn id(&self) -> &StagedId {
-        &self.id
-    }
-
-    /// Where it would go.
-    #[must_use]
-    pub fn repo(&self) -> &Repo {
-        &self.repo
-    }
-
-    /// The branch that it would go to.
-    #[must_use]
-    pub fn branch(&self) -> &BranchName {
-        &self.branch
-    }
-
-    /// The message.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
+    sandbox_names::getters! {
+        /// Its name.
+        pub id: &StagedId = &id;
+        /// Where it would go.
+        pub repo: &Repo = &repo;
+        /// The branch that it would go to.
+        pub branch: &BranchName = &branch;
+        /// The message.
+        pub message: &str = &message;
+        /// The commit that a push of it has made, where that push has not come back: it was killed, or
+        /// the connection was lost. Whether the repository took it is not known then. The next push
+        /// finds out: where the branch has it, [`already_there`](super::PushReport::already_there)
+        /// says so, and nothing is sent twice.
+        pub being_pushed_as: Option<&ObjectId> = pushing.as_ref();
+        /// The commit that it was compared with; none where there was no such branch.
+        pub base: Option<&ObjectId> = base.as_ref();
+        /// Its files, by path.
+        pub files: &[StagedFile] = &files;
     }
 
     /// When it was staged.
     #[must_use]
     pub fn created_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_nanos(self.created_at_ns)
-    }
-
-    /// The commit that a push of it has made, where that push has not come back: it was killed, or
-    /// the connection was lost. Whether the repository took it is not known then. The next push
-    /// finds out: where the branch has it, [`already_there`](super::PushReport::already_there)
-    /// says so, and nothing is sent twice.
-    #[must_use]
-    pub fn being_pushed_as(&self) -> Option<&ObjectId> {
-        self.pushing.as_ref()
-    }
-
-    /// The commit that it was compared with; none where there was no such branch.
-    #[must_use]
-    pub fn base(&self) -> Option<&ObjectId> {
-        self.base.as_ref()
-    }
-
-    /// Its files, by path.
-    #[must_use]
-    pub fn files(&self) -> &[StagedFile] {
-        &self.files
     }
 
     /// All diffs, one after the other.

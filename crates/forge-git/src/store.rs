@@ -216,13 +216,10 @@ impl StagedStore {
         Ok(true)
     }
 
-    /// Of this process, as far as it matters which one wrote something.
-    pub(super) fn token(&self) -> &str {
-        &self.token
-    }
-
-    pub(super) fn files(&self) -> &FileSandbox {
-        &self.files
+    sandbox_names::getters! {
+        /// Of this process, as far as it matters which one wrote something.
+        pub(super) token: &str = &token;
+        pub(super) files: &FileSandbox = &files;
     }
 
     fn ids(&self) -> Result<Vec<StagedId>, GitError> {

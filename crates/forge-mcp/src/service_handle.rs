@@ -76,12 +76,9 @@ impl ServiceHandle {
         });
     }
 
-    pub(super) fn changes(&self) -> bool {
-        self.changes
-    }
-
-    pub(super) fn current(&self) -> ServiceState {
-        self.current.borrow().clone()
+    sandbox_names::getters! {
+        pub(super) changes: bool = changes;
+        pub(super) current: ServiceState = current.borrow().clone();
     }
 
     pub(super) fn lists(&self) -> ToolListWatch {

@@ -43,7 +43,7 @@ impl NodeConnectOptions {
         }
     }
 
-    forge_tools::setters! {
+    sandbox_names::setters! {
         /// Sets the confinement of the whole node, for receipts. The confinement of a call in it is
         /// added as `inside`.
         enforcement(receipt: Value) = Some(receipt);
@@ -177,16 +177,13 @@ impl NodeClient {
         Ok(node)
     }
 
-    /// Where it is, in previews and records.
-    #[must_use]
-    pub fn place(&self) -> &'static str {
-        self.inner.place
-    }
-
-    /// Why it is not there any more, if it is not.
-    #[must_use]
-    pub fn ended(&self) -> Option<NodeError> {
-        self.inner.connection.calls.dead()
+    sandbox_names::getters! {
+        /// Where it is, in previews and records.
+        pub place: &'static str = inner.place;
+        /// Why it is not there any more, if it is not.
+        pub ended: Option<NodeError> = inner.connection.calls.dead();
+        /// The confinement of commands in the node, before any was started; `None` if it has none.
+        pub commands: Option<&Value> = inner.ready.commands.as_ref();
     }
 
     /// Tells the node that no request follows, so that it ends, even while clones exist.
@@ -199,12 +196,6 @@ impl NodeClient {
     #[must_use]
     pub fn kept<T: Any>(&self) -> Option<&T> {
         self.inner.kept.downcast_ref()
-    }
-
-    /// The confinement of commands in the node, before any was started; `None` if it has none.
-    #[must_use]
-    pub fn commands(&self) -> Option<&Value> {
-        self.inner.ready.commands.as_ref()
     }
 
     /// The confinement of the node, with that of a call in it.

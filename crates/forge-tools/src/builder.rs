@@ -51,7 +51,7 @@ impl Toolbox {
 }
 
 impl ToolboxBuilder {
-    setters! {
+    sandbox_names::setters! {
         /// Gives the worker files, and with them the file tools.
         files(files: FileSandbox) => context.files = Some(files);
         /// Gives the worker a way to run commands, and with it the `shell` tool.
@@ -89,7 +89,7 @@ impl ToolboxBuilder {
         self.shared_recorder(Arc::new(recorder))
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Sets a recorder that is shared with other toolboxes of the run.
         shared_recorder(recorder: Arc<dyn Recorder>) => recorder = Some(recorder);
         /// Sets the answers that count for the rest of the run; by default they count as long as the

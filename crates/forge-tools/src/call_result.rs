@@ -60,19 +60,16 @@ impl Caller {
         self.runs.last().copied().unwrap_or(0)
     }
 
-    /// The numbers of all runs from the entry worker down.
-    pub fn runs(&self) -> &[u64] {
-        &self.runs
+    sandbox_names::getters! {
+        /// The numbers of all runs from the entry worker down.
+        pub runs: &[u64] = &runs;
+        /// All workers from the entry worker down.
+        pub chain: &[String] = &chain;
     }
 
     /// The worker itself; empty where no worker is involved.
     pub fn worker(&self) -> &str {
         self.chain.last().map_or("", String::as_str)
-    }
-
-    /// All workers from the entry worker down.
-    pub fn chain(&self) -> &[String] {
-        &self.chain
     }
 }
 
@@ -288,7 +285,7 @@ impl CallFailure {
         CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Adds where it failed.
         ran(ran: ExecutionInfo) = Some(Box::new(ran));
         /// Adds a suggestion for the next attempt.

@@ -146,19 +146,18 @@ impl FileChange {
         (path, diff, *whole, *nothing) == (&other.path, &other.diff, other.whole, other.nothing)
     }
 
-    /// The files that were looked at for it.
-    pub(crate) fn seen(&self) -> &[(String, ReviewedState)] {
-        &self.seen
-    }
-
-    /// Returns `true` if the file is as it would be already.
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.nothing
-    }
-
-    /// Returns `true` if the diff shows all of it.
-    pub fn is_whole(&self) -> bool {
-        self.whole
+    sandbox_names::getters! {
+        /// The files that were looked at for it.
+        pub(crate) seen: &[(String, ReviewedState)] = &seen;
+        /// Returns `true` if the file is as it would be already.
+        pub(crate) is_nothing: bool = nothing;
+        /// Returns `true` if the diff shows all of it.
+        pub is_whole: bool = whole;
+        /// The file.
+        pub path: &str = &path;
+        /// The change as a unified diff with three lines around each hunk. The text is not escaped: the
+        /// caller escapes it for display.
+        pub diff: &str = &diff;
     }
 
     /// Replaces each secret by its placeholder.
@@ -166,17 +165,6 @@ impl FileChange {
         redactor.redact_in_place(&mut self.path);
         redactor.redact_in_place(&mut self.diff);
         self
-    }
-
-    /// The file.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// The change as a unified diff with three lines around each hunk. The text is not escaped: the
-    /// caller escapes it for display.
-    pub fn diff(&self) -> &str {
-        &self.diff
     }
 }
 

@@ -149,21 +149,21 @@ impl CommandLine {
         }
     }
 
-    /// Every command of the line, in order.
-    pub fn segments(&self) -> &[CommandSegment] {
-        &self.segments
-    }
-
-    /// Returns the commands that the programs of the line start in turn, as far as their words show
-    /// it: `rm x` for `env A=1 rm x`, `sh -c 'rm x'` and `/bin/rm x`. Ambiguous words are read in
-    /// every possible way, so this is for rules that forbid, never for rules that allow.
-    ///
-    /// ```
-    /// let line = forge_tools::CommandLine::parse("find . -exec rm {} +").unwrap();
-    /// assert_eq!(line.starts()[0].words(), ["rm", "{}"]);
-    /// ```
-    pub fn starts(&self) -> &[CommandSegment] {
-        &self.starts
+    sandbox_names::getters! {
+        /// Every command of the line, in order.
+        pub segments: &[CommandSegment] = &segments;
+        /// Returns the commands that the programs of the line start in turn, as far as their words show
+        /// it: `rm x` for `env A=1 rm x`, `sh -c 'rm x'` and `/bin/rm x`. Ambiguous words are read in
+        /// every possible way, so this is for rules that forbid, never for rules that allow.
+        ///
+        /// ```
+        /// let line = forge_tools::CommandLine::parse("find . -exec rm {} +").unwrap();
+        /// assert_eq!(line.starts()[0].words(), ["rm", "{}"]);
+        /// ```
+        pub starts: &[CommandSegment] = &starts;
+        pub(crate) session: Option<&Arc<ShellState>> = session.as_ref();
+        /// The line as it came.
+        pub as_str: &str = &text;
     }
 
     /// Why no rule may approve this line in advance, if none may.
@@ -230,15 +230,6 @@ impl CommandLine {
             [] => Some(self),
             _ => Some(self.in_session(Arc::new(ShellState::from_arguments(arguments)?))),
         }
-    }
-
-    pub(crate) fn session(&self) -> Option<&Arc<ShellState>> {
-        self.session.as_ref()
-    }
-
-    /// The line as it came.
-    pub fn as_str(&self) -> &str {
-        &self.text
     }
 }
 

@@ -51,9 +51,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-#[macro_use]
-mod setters;
-
 mod approval;
 pub mod audit;
 mod blocking_handoff;

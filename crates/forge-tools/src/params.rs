@@ -115,7 +115,7 @@ impl Param {
         self
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Sets the value that the tool assumes if the parameter is left out (shown to the model).
         default(value: impl Into<Value>) = Some(value.into());
         /// Another accepted spelling (camelCase, as some models write it).

@@ -94,18 +94,30 @@ impl Processes {
         self
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// How long a command may take unless the call says otherwise.
         default_timeout(limit: Duration) = limit.min(MAX_TIMEOUT);
         /// Sets how long a call may let a command take, at most. The tool's schema says it.
         max_timeout(limit: Duration) = limit.clamp(Duration::from_secs(1), MAX_TIMEOUT);
     }
 
-    pub(crate) fn longest_timeout(&self) -> Duration {
-        self.max_timeout
+    sandbox_names::getters! {
+        pub(crate) longest_timeout: Duration = max_timeout;
+        pub(crate) askable: &AskableHosts = &askable_hosts;
+        pub(crate) current_session: Option<&ShellSession> = session.as_deref();
+        /// Returns `true` if anything confines commands of this worker.
+        pub is_confined: bool = starter.is_confined();
+        /// Where commands of this worker run; see [`CommandRunner::place`].
+        pub place: &'static str = starter.place();
+        /// Returns `true` if commands of this worker may talk to other machines.
+        pub has_network: bool = network;
+        /// The policy of this worker's commands.
+        pub policy: &Policy = &policy;
+        /// Returns the paths that commands can write, as the notes after a failed command name them.
+        pub(crate) writable: &[String] = &writable;
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Which programs may be started: every list is asked.
         programs(lists: Vec<ProgramList>) = lists;
         /// Sets the hosts about which a person may be asked while a command runs; by default, all names.
@@ -117,19 +129,11 @@ impl Processes {
         matches!(self.policy.network(), Network::Hosts(_))
     }
 
-    pub(crate) fn askable(&self) -> &AskableHosts {
-        &self.askable_hosts
-    }
-
     /// Each command begins where the one before ended: in its directory, with its variables.
     /// Nothing keeps running for it.
     pub fn session(mut self) -> Self {
         self.session = Some(Arc::default());
         self
-    }
-
-    pub(crate) fn current_session(&self) -> Option<&ShellSession> {
-        self.session.as_deref()
     }
 
     /// A line as it would run now.
@@ -142,31 +146,6 @@ impl Processes {
 
     pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), CallFailure> {
         ProgramList::check(&self.programs, line, &self.policy)
-    }
-
-    /// Returns `true` if anything confines commands of this worker.
-    pub fn is_confined(&self) -> bool {
-        self.starter.is_confined()
-    }
-
-    /// Where commands of this worker run; see [`CommandRunner::place`].
-    pub fn place(&self) -> &'static str {
-        self.starter.place()
-    }
-
-    /// Returns `true` if commands of this worker may talk to other machines.
-    pub fn has_network(&self) -> bool {
-        self.network
-    }
-
-    /// The policy of this worker's commands.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// Returns the paths that commands can write, as the notes after a failed command name them.
-    pub(crate) fn writable(&self) -> &[String] {
-        &self.writable
     }
 
     pub(crate) fn starter(&self) -> &dyn CommandRunner {

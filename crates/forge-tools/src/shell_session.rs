@@ -55,12 +55,9 @@ impl ShellState {
         self.variables.contains_key(name)
     }
 
-    pub(crate) fn has_moved(&self) -> bool {
-        self.directory.is_some()
-    }
-
-    pub(crate) fn directory(&self) -> Option<&str> {
-        self.directory.as_deref()
+    sandbox_names::getters! {
+        pub(crate) has_moved: bool = directory.is_some();
+        pub(crate) directory: Option<&str> = directory.as_deref();
     }
 
     /// Describes the state to a person who is asked about a command; empty for the initial state.

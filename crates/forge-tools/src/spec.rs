@@ -208,7 +208,7 @@ impl Spec {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// With these parameters.
         params(params: impl IntoIterator<Item = Param>) = Params::new(params);
         /// With a structured result of these fields.

@@ -748,13 +748,10 @@ impl ToolContext {
         })
     }
 
-    /// The progress counter of the tool, if a client listens.
-    pub fn progress(&self) -> Option<&crate::progress::Progress> {
-        self.progress.as_ref()
-    }
-
-    /// The worker on whose behalf the call is made.
-    pub fn caller(&self) -> &crate::call_result::Caller {
-        &self.caller
+    sandbox_names::getters! {
+        /// The progress counter of the tool, if a client listens.
+        pub progress: Option<&crate::progress::Progress> = progress.as_ref();
+        /// The worker on whose behalf the call is made.
+        pub caller: &crate::call_result::Caller = &caller;
     }
 }

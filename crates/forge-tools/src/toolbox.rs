@@ -55,14 +55,11 @@ impl Toolbox {
         self.inner.offered_tools().map(|tool| tool.spec())
     }
 
-    /// The worker on whose behalf calls are made.
-    pub fn caller(&self) -> &Caller {
-        &self.inner.context.caller
-    }
-
-    /// The approver of calls that bring none of their own.
-    pub fn approver(&self) -> &Arc<dyn Approver> {
-        &self.inner.approver
+    sandbox_names::getters! {
+        /// The worker on whose behalf calls are made.
+        pub caller: &Caller = &inner.context.caller;
+        /// The approver of calls that bring none of their own.
+        pub approver: &Arc<dyn Approver> = &inner.approver;
     }
 
     /// Makes one call and returns its result or failure. A call that is dropped half-way leaves a

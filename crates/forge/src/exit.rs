@@ -180,19 +180,17 @@ impl CliError {
         CliError::state("missing home directory")
     }
 
-    /// Returns the text of the error.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// The stable code.
-    pub(crate) fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// Returns the hint.
-    pub(crate) fn hint_text(&self) -> Option<&str> {
-        self.hint.as_deref()
+    sandbox_names::getters! {
+        /// Returns the text of the error.
+        pub(crate) message: &str = &message;
+        /// The stable code.
+        pub(crate) code: &'static str = code;
+        /// Returns the hint.
+        pub(crate) hint_text: Option<&str> = hint.as_deref();
+        /// Returns the mistakes in configuration files, if the error is about them.
+        pub(crate) diagnostics: Option<&Diagnostics> = diagnostics.as_ref();
+        /// Returns the exit code of this error.
+        pub(crate) exit: ExitKind = exit;
     }
 
     /// Adds a hint.
@@ -221,11 +219,6 @@ impl CliError {
     pub(crate) fn exits(mut self, exit: ExitKind) -> Self {
         self.exit = exit;
         self
-    }
-
-    /// Returns the mistakes in configuration files, if the error is about them.
-    pub(crate) fn diagnostics(&self) -> Option<&Diagnostics> {
-        self.diagnostics.as_ref()
     }
 
     /// `true` if a project or worker file is at fault.
@@ -269,11 +262,6 @@ impl CliError {
             }
         }
         text
-    }
-
-    /// Returns the exit code of this error.
-    pub(crate) fn exit(&self) -> ExitKind {
-        self.exit
     }
 
     /// The line for programs.

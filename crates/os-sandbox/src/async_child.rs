@@ -166,16 +166,13 @@ impl AsyncChild {
         })
     }
 
-    /// Returns the quarantined names, as [`Child::quarantined`](crate::Child::quarantined).
-    #[must_use]
-    pub fn quarantined(&self) -> &[Quarantined] {
-        &self.enforcement.quarantined
-    }
-
-    /// Returns the receipt. After the end, it includes the findings from then.
-    #[must_use]
-    pub fn enforcement(&self) -> &Enforcement {
-        &self.enforcement
+    sandbox_names::getters! {
+        /// Returns the quarantined names, as [`Child::quarantined`](crate::Child::quarantined).
+        pub quarantined: &[Quarantined] = &enforcement.quarantined;
+        /// Returns the receipt. After the end, it includes the findings from then.
+        pub enforcement: &Enforcement = &enforcement;
+        /// Returns the limit that the command ran into, as [`Child::exceeded`]. Known after the wait.
+        pub exceeded: Option<Exceeded> = exceeded;
     }
 
     /// Waits for the end of the command and of everything that it started. Closes standard input
@@ -231,12 +228,6 @@ impl AsyncChild {
                 None => return self.finish().await,
             }
         }
-    }
-
-    /// Returns the limit that the command ran into, as [`Child::exceeded`]. Known after the wait.
-    #[must_use]
-    pub fn exceeded(&self) -> Option<Exceeded> {
-        self.exceeded
     }
 
     /// Ends the command and everything that it started. [`AsyncChild::wait`] then returns its end.

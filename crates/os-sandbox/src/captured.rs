@@ -58,16 +58,11 @@ impl Captured {
         Cow::Owned([&self.head, first, second].concat())
     }
 
-    /// Returns the total number of bytes of the stream.
-    #[must_use]
-    pub fn total_bytes(&self) -> u64 {
-        self.total
-    }
-
-    /// Returns the total number of line ends of the stream.
-    #[must_use]
-    pub fn total_line_ends(&self) -> u64 {
-        self.line_ends
+    sandbox_names::getters! {
+        /// Returns the total number of bytes of the stream.
+        pub total_bytes: u64 = total;
+        /// Returns the total number of line ends of the stream.
+        pub total_line_ends: u64 = line_ends;
     }
 
     /// Returns `true` if bytes of the stream are missing.

@@ -120,25 +120,34 @@ impl Child {
         })
     }
 
-    /// Returns the protected names that the command created and that were found and moved away
-    /// after its end. Empty before [`Child::wait`] or one of its kind has returned.
-    #[must_use]
-    pub fn quarantined(&self) -> &[Quarantined] {
-        &self.enforcement.quarantined
-    }
-
-    /// Returns the attempts that the policy refused, each once, in their order; Linux reports those
-    /// that would have changed something or reached another host. Empty before [`Child::wait`] or
-    /// one of its kind has returned, and without [`Command::reports`].
-    #[must_use]
-    pub fn denials(&self) -> &[Denial] {
-        &self.enforcement.denials
-    }
-
-    /// Returns the receipt. After the end, it includes the findings from then.
-    #[must_use]
-    pub fn enforcement(&self) -> &Enforcement {
-        &self.enforcement
+    sandbox_names::getters! {
+        /// Returns the protected names that the command created and that were found and moved away
+        /// after its end. Empty before [`Child::wait`] or one of its kind has returned.
+        pub quarantined: &[Quarantined] = &enforcement.quarantined;
+        /// Returns the attempts that the policy refused, each once, in their order; Linux reports those
+        /// that would have changed something or reached another host. Empty before [`Child::wait`] or
+        /// one of its kind has returned, and without [`Command::reports`].
+        pub denials: &[Denial] = &enforcement.denials;
+        /// Returns the receipt. After the end, it includes the findings from then.
+        pub enforcement: &Enforcement = &enforcement;
+        /// Returns the limit that the command ran into. Known after the wait.
+        ///
+        /// ```
+        /// use os_sandbox::{
+        ///     Command, Directories, Exceeded, Plan, Policy, Requirement, Sandbox, Support,
+        /// };
+        /// use std::time::Duration;
+        ///
+        /// # if !cfg!(target_os = "linux") { return Ok(()); }
+        /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+        /// let sandbox = Sandbox::open(plan, Directories::user());
+        /// let short = Duration::from_millis(50);
+        /// let mut child = Command::new(&sandbox, "sleep").arg("60").timeout(short).spawn()?;
+        /// child.wait()?;
+        /// assert_eq!(child.exceeded(), Some(Exceeded::Wall(short)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub exceeded: Option<Exceeded> = exceeded;
     }
 
     /// Waits for the end of the command and of everything that it started. Closes standard input
@@ -263,28 +272,6 @@ impl Child {
         }
         self.exceeded = self.bounds.exceeded(exit, self.process.limit_hit());
         Ok(exit)
-    }
-
-    /// Returns the limit that the command ran into. Known after the wait.
-    ///
-    /// ```
-    /// use os_sandbox::{
-    ///     Command, Directories, Exceeded, Plan, Policy, Requirement, Sandbox, Support,
-    /// };
-    /// use std::time::Duration;
-    ///
-    /// # if !cfg!(target_os = "linux") { return Ok(()); }
-    /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
-    /// let sandbox = Sandbox::open(plan, Directories::user());
-    /// let short = Duration::from_millis(50);
-    /// let mut child = Command::new(&sandbox, "sleep").arg("60").timeout(short).spawn()?;
-    /// child.wait()?;
-    /// assert_eq!(child.exceeded(), Some(Exceeded::Wall(short)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn exceeded(&self) -> Option<Exceeded> {
-        self.exceeded
     }
 
     /// Ends the command and everything that it started. [`Child::wait`] then returns its end.

@@ -94,13 +94,22 @@ impl Command {
         }
     }
 
-    /// Sets the attempts that are reported ([`Child::denials`](crate::Child::denials));
-    /// by default those of the policy. With reports, a call that changes a file by its path takes some
-    /// microseconds longer, and programs that install a listener of their own
-    /// (`SECCOMP_FILTER_FLAG_NEW_LISTENER`, seccomp_unotify(2)) fail with `EBUSY`.
-    pub fn reports(mut self, level: ReportLevel) -> Self {
-        self.reports = level;
-        self
+    sandbox_names::setters! {
+        /// Sets the attempts that are reported ([`Child::denials`](crate::Child::denials));
+        /// by default those of the policy. With reports, a call that changes a file by its path takes some
+        /// microseconds longer, and programs that install a listener of their own
+        /// (`SECCOMP_FILTER_FLAG_NEW_LISTENER`, seccomp_unotify(2)) fail with `EBUSY`.
+        reports(level: ReportLevel) = level;
+        /// Sets the working directory: a sandbox path as the policy names it, such as `/data/sub`, or a
+        /// path relative to `/work`.
+        cwd(sandbox_path: impl Into<String>) = Some(sandbox_path.into());
+        /// Sets a time limit for this command. The policy's limit still applies if it is shorter.
+        timeout(timeout: Duration) = Some(timeout);
+        /// Sets the proxy that connects this command with named hosts; by default that of the sandbox
+        /// ([`Sandbox::with_host_proxy`]).
+        host_proxy(proxy: Arc<dyn HostProxy>) = Some(proxy);
+        /// Sets the terminal session; [`Session::New`] by default.
+        session(session: Session) = session;
     }
 
     /// Adds an argument.
@@ -125,13 +134,6 @@ impl Command {
         self
     }
 
-    /// Sets the working directory: a sandbox path as the policy names it, such as `/data/sub`, or a
-    /// path relative to `/work`.
-    pub fn cwd(mut self, sandbox_path: impl Into<String>) -> Self {
-        self.cwd = Some(sandbox_path.into());
-        self
-    }
-
     /// Sets standard input; [`Stdio::Null`] by default.
     pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
         self.stdio[0] = stdin.into();
@@ -150,70 +152,31 @@ impl Command {
         self
     }
 
-    /// Sets a time limit for this command. The policy's limit still applies if it is shorter.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Sets the proxy that connects this command with named hosts; by default that of the sandbox
-    /// ([`Sandbox::with_host_proxy`]).
-    pub fn host_proxy(mut self, proxy: Arc<dyn HostProxy>) -> Self {
-        self.host_proxy = Some(proxy);
-        self
-    }
-
     /// Returns the proxy that connects this command with named hosts.
     pub(crate) fn proxy(&self) -> Option<&dyn HostProxy> {
         let own = self.host_proxy.as_deref();
         own.or_else(|| self.sandbox.host_proxy())
     }
 
-    /// Sets the terminal session; [`Session::New`] by default.
-    pub fn session(mut self, session: Session) -> Self {
-        self.session = session;
-        self
-    }
-
-    /// Returns the plan that the command starts under.
-    pub fn plan(&self) -> &Plan {
-        self.sandbox.plan()
-    }
-
-    /// Returns the program as the caller named it.
-    #[must_use]
-    pub fn program(&self) -> &OsStr {
-        &self.program
-    }
-
-    /// Returns the arguments.
-    #[must_use]
-    pub fn arguments(&self) -> &[OsString] {
-        &self.args
-    }
-
-    /// Returns the working directory as the caller named it.
-    #[must_use]
-    pub fn working_directory(&self) -> Option<&str> {
-        self.cwd.as_deref()
-    }
-
-    /// Returns the standard streams.
-    #[must_use]
-    pub fn stdio(&self) -> &[Stdio; 3] {
-        &self.stdio
+    sandbox_names::getters! {
+        /// Returns the plan that the command starts under.
+        pub plan: &Plan = sandbox.plan();
+        /// Returns the program as the caller named it.
+        pub program: &OsStr = &program;
+        /// Returns the arguments.
+        pub arguments: &[OsString] = &args;
+        /// Returns the working directory as the caller named it.
+        pub working_directory: Option<&str> = cwd.as_deref();
+        /// Returns the standard streams.
+        pub stdio: &[Stdio; 3] = &stdio;
+        /// Returns the state directory. `None` if it is the user's own.
+        pub state_dir: Option<&Path> = sandbox.directories().state();
     }
 
     /// Returns the standard streams by value.
     #[must_use]
     pub fn into_stdio(self) -> [Stdio; 3] {
         self.stdio
-    }
-
-    /// Returns the state directory. `None` if it is the user's own.
-    #[must_use]
-    pub fn state_dir(&self) -> Option<&Path> {
-        self.sandbox.directories().state()
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

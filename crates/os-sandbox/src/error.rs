@@ -80,23 +80,14 @@ fn write_with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) 
 }
 
 impl Error {
-    /// Returns the category, for programs.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// Returns a remedy, if one is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
-    /// Returns the promises that could not be kept. Empty unless the kind is
-    /// [`ErrorKind::Unsupported`].
-    #[must_use]
-    pub fn gaps(&self) -> &[Entry] {
-        &self.gaps
+    sandbox_names::getters! {
+        /// Returns the category, for programs.
+        pub kind: ErrorKind = kind;
+        /// Returns a remedy, if one is known.
+        pub hint: Option<&str> = hint.as_deref();
+        /// Returns the promises that could not be kept. Empty unless the kind is
+        /// [`ErrorKind::Unsupported`].
+        pub gaps: &[Entry] = &gaps;
     }
 
     /// Returns the exit code that `env`, `timeout` and `docker run` use for this error: 127 not
@@ -143,11 +134,11 @@ impl Error {
         }
     }
 
-    /// Adds a hint.
-    #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    sandbox_names::setters! {
+        /// Adds a hint.
+        with_hint(hint: impl Into<String>) => hint = Some(hint.into());
+        /// Adds the system's error as the cause.
+        with_source(source: io::Error) => source = Some(source);
     }
 
     pub(crate) fn with_gaps(mut self, gaps: Vec<Entry>) -> Self {
@@ -160,12 +151,5 @@ impl Error {
             Some(source) => format!("{}: {source}", self.message),
             None => self.message.clone(),
         }
-    }
-
-    /// Adds the system's error as the cause.
-    #[must_use]
-    pub fn with_source(mut self, source: io::Error) -> Self {
-        self.source = Some(source);
-        self
     }
 }

@@ -31,22 +31,13 @@ pub struct KnownVulnerability {
 }
 
 impl KnownVulnerability {
-    /// Returns its number, such as `CVE-2026-87766`.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
-        self.id
-    }
-
-    /// Returns a description of the hole.
-    #[must_use]
-    pub fn what(&self) -> &'static str {
-        self.what
-    }
-
-    /// Returns the mitigation on this host; `None` if the hole is open, which plans then report.
-    #[must_use]
-    pub fn covered_by(&self) -> Option<&'static str> {
-        self.covered_by
+    sandbox_names::getters! {
+        /// Returns its number, such as `CVE-2026-87766`.
+        pub id: &'static str = id;
+        /// Returns a description of the hole.
+        pub what: &'static str = what;
+        /// Returns the mitigation on this host; `None` if the hole is open, which plans then report.
+        pub covered_by: Option<&'static str> = covered_by;
     }
 }
 

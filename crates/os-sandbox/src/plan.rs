@@ -185,28 +185,15 @@ impl Plan {
         Plan::evaluate(policy, support, backend).checked(requirement)
     }
 
-    /// Returns the mechanism that commands start under.
-    #[must_use]
-    pub fn backend(&self) -> Backend {
-        self.backend
-    }
-
-    /// Returns the policy.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// Returns the host that the plan was made for.
-    #[must_use]
-    pub fn support(&self) -> &Support {
-        &self.support
-    }
-
-    /// Returns every promise with its state.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    sandbox_names::getters! {
+        /// Returns the mechanism that commands start under.
+        pub backend: Backend = backend;
+        /// Returns the policy.
+        pub policy: &Policy = &policy;
+        /// Returns the host that the plan was made for.
+        pub support: &Support = &support;
+        /// Returns every promise with its state.
+        pub entries: &[Entry] = &entries;
     }
 
     /// Returns the promises that are not fully kept.
@@ -621,16 +608,11 @@ impl PlanError {
         }
     }
 
-    /// Returns the promises that stay open.
-    #[must_use]
-    pub fn gaps(&self) -> &[Entry] {
-        &self.gaps
-    }
-
-    /// Returns the mechanism: the best one, or the requested one.
-    #[must_use]
-    pub fn backend(&self) -> Backend {
-        self.backend
+    sandbox_names::getters! {
+        /// Returns the promises that stay open.
+        pub gaps: &[Entry] = &gaps;
+        /// Returns the mechanism: the best one, or the requested one.
+        pub backend: Backend = backend;
     }
 
     /// Returns the remedies, one per line.

@@ -61,15 +61,11 @@ impl Directories {
         }
     }
 
-    /// Returns the state directory. `None` if it is the user's own.
-    #[must_use]
-    pub fn state(&self) -> Option<&Path> {
-        self.state.as_deref()
-    }
-
-    /// Returns `true` if passed probes are cached in the user's cache directory.
-    pub(crate) fn caches_probes(&self) -> bool {
-        self.cache
+    sandbox_names::getters! {
+        /// Returns the state directory. `None` if it is the user's own.
+        pub state: Option<&Path> = state.as_deref();
+        /// Returns `true` if passed probes are cached in the user's cache directory.
+        pub(crate) caches_probes: bool = cache;
     }
 }
 
@@ -140,27 +136,17 @@ impl Sandbox {
         }))
     }
 
-    pub(crate) fn host_proxy(&self) -> Option<&dyn HostProxy> {
-        self.0.proxy.as_deref()
-    }
-
-    /// Returns the plan.
-    pub fn plan(&self) -> &Plan {
-        &self.0.plan
-    }
-
-    /// Returns the directories.
-    #[must_use]
-    pub fn directories(&self) -> &Directories {
-        &self.0.directories
+    sandbox_names::getters! {
+        pub(crate) host_proxy: Option<&dyn HostProxy> = 0.proxy.as_deref();
+        /// Returns the plan.
+        pub plan: &Plan = &0.plan;
+        /// Returns the directories.
+        pub directories: &Directories = &0.directories;
+        pub(crate) pool: &ScratchPool = &0.pool;
     }
 
     pub(crate) fn mechanism(&self) -> Arc<dyn Mechanism> {
         Arc::clone(&self.0.mechanism)
-    }
-
-    pub(crate) fn pool(&self) -> &ScratchPool {
-        &self.0.pool
     }
 }
 

@@ -175,16 +175,11 @@ pub struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// Returns the path of the program.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the version that the program reports, such as `0.8.0`.
-    #[must_use]
-    pub fn version(&self) -> &str {
-        &self.version
+    sandbox_names::getters! {
+        /// Returns the path of the program.
+        pub path: &Path = &path;
+        /// Returns the version that the program reports, such as `0.8.0`.
+        pub version: &str = &version;
     }
 }
 
@@ -379,16 +374,21 @@ impl Support {
         self.landlock.found().map_or(0, |landlock| landlock.errata)
     }
 
-    /// Returns `true` if the launcher can make namespaces with mounts here.
-    #[must_use]
-    pub fn namespaces(&self) -> bool {
-        self.namespaces.found().is_some()
-    }
-
-    /// Returns the `bwrap` that works here. `None` if none works.
-    #[must_use]
-    pub fn bubblewrap(&self) -> Option<&Bubblewrap> {
-        self.bubblewrap.found()
+    sandbox_names::getters! {
+        /// Returns `true` if the launcher can make namespaces with mounts here.
+        pub namespaces: bool = namespaces.found().is_some();
+        /// Returns the `bwrap` that works here. `None` if none works.
+        pub bubblewrap: Option<&Bubblewrap> = bubblewrap.found();
+        /// Returns `true` if the caller handed over a container engine.
+        pub docker: bool = containers.is_some();
+        /// Returns `true` if system call filters work here.
+        pub seccomp: bool = seccomp.found().is_some();
+        /// Returns `true` if our launcher can start a command at all.
+        pub launcher: bool = launcher.found().is_some();
+        /// Returns `true` if the kernel can limit the memory of a whole tree.
+        pub memory_cgroup: bool = memory_group.found().is_some();
+        /// Returns `true` if the kernel can limit the processes of a whole tree.
+        pub process_cgroup: bool = process_group.found().is_some();
     }
 
     /// Returns `true` if our own first process mounts protected names, hidden names and parts of
@@ -434,12 +434,6 @@ impl Support {
         self
     }
 
-    /// Returns `true` if the caller handed over a container engine.
-    #[must_use]
-    pub fn docker(&self) -> bool {
-        self.containers.is_some()
-    }
-
     /// Returns this host with the containers of an engine. [`Support::detect`] never looks for an
     /// engine; the crate `os-sandbox-docker` does. A plan uses it only on request:
     /// [`Plan::with_mechanism`](crate::Plan::with_mechanism).
@@ -456,36 +450,12 @@ impl Support {
         self
     }
 
-    /// Returns `true` if system call filters work here.
-    #[must_use]
-    pub fn seccomp(&self) -> bool {
-        self.seccomp.found().is_some()
-    }
-
     /// Returns `true` if macOS's own sandbox works here.
     #[must_use]
     pub fn seatbelt(&self) -> bool {
         self.seatbelt
             .as_ref()
             .is_some_and(|it| it.found().is_some())
-    }
-
-    /// Returns `true` if our launcher can start a command at all.
-    #[must_use]
-    pub fn launcher(&self) -> bool {
-        self.launcher.found().is_some()
-    }
-
-    /// Returns `true` if the kernel can limit the memory of a whole tree.
-    #[must_use]
-    pub fn memory_cgroup(&self) -> bool {
-        self.memory_group.found().is_some()
-    }
-
-    /// Returns `true` if the kernel can limit the processes of a whole tree.
-    #[must_use]
-    pub fn process_cgroup(&self) -> bool {
-        self.process_group.found().is_some()
     }
 
     /// Returns the missing mechanisms as `(name, reason, remedy)`; the remedy may be empty.

@@ -6,6 +6,7 @@
 //!
 //! The workspace's terms are defined in `docs/terms.md` of the repository.
 
+mod accessors;
 pub mod autoloaded;
 pub mod exempt;
 pub mod git;

@@ -62,7 +62,7 @@ impl Limits {
         self
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Refuses to read or write files above this size, in bytes.
         max_file_bytes(max: u64) = Some(max);
         /// Refuses to leave a file above this size, in bytes, by any operation; larger files can be
@@ -84,26 +84,24 @@ impl Limits {
         durable(durable: bool) = durable;
     }
 
-    /// The suffixes allowed, with their dots; `None` when all are.
-    #[must_use]
-    pub fn allowed_suffixes(&self) -> Option<&[String]> {
-        self.suffixes.as_deref()
-    }
-
-    /// Returns the largest allowed file, in bytes; `None` without a limit.
-    #[must_use]
-    pub fn file_byte_limit(&self) -> Option<u64> {
-        self.max_file_bytes
+    sandbox_names::getters! {
+        /// The suffixes allowed, with their dots; `None` when all are.
+        pub allowed_suffixes: Option<&[String]> = suffixes.as_deref();
+        /// Returns the largest allowed file, in bytes; `None` without a limit.
+        pub file_byte_limit: Option<u64> = max_file_bytes;
+        pub(crate) write_limit: Option<(u64, &'static str)> = max_write_bytes;
+        /// Returns the treatment of hard links.
+        pub hard_link_policy: HardLinks = hard_links;
+        /// `true` if paths with `..` are refused.
+        pub has_strict_paths: bool = strict_paths;
+        /// `true` if every change is on the disk before the call returns.
+        pub is_durable: bool = durable;
     }
 
     /// Returns the largest file that an operation may leave, in bytes; `None` without a limit.
     #[must_use]
     pub fn write_byte_limit(&self) -> Option<u64> {
         self.max_write_bytes.map(|(max, _)| max)
-    }
-
-    pub(crate) fn write_limit(&self) -> Option<(u64, &'static str)> {
-        self.max_write_bytes
     }
 
     /// Returns the quota of bytes; `None` without a limit.
@@ -121,24 +119,6 @@ impl Limits {
     #[must_use]
     pub fn quota_files(&self) -> Option<u64> {
         self.quota_files.map(|(max, _)| max)
-    }
-
-    /// Returns the treatment of hard links.
-    #[must_use]
-    pub fn hard_link_policy(&self) -> HardLinks {
-        self.hard_links
-    }
-
-    /// `true` if paths with `..` are refused.
-    #[must_use]
-    pub fn has_strict_paths(&self) -> bool {
-        self.strict_paths
-    }
-
-    /// `true` if every change is on the disk before the call returns.
-    #[must_use]
-    pub fn is_durable(&self) -> bool {
-        self.durable
     }
 
     /// `true` if a file of this name is allowed. A name that consists of a suffix only (`.md`) has

@@ -378,29 +378,18 @@ impl Mount {
         Ok(self)
     }
 
-    /// Returns the path of the mount in the sandbox.
-    #[must_use]
-    pub fn target(&self) -> &SandboxPath {
-        &self.target
-    }
-
-    /// Returns the permitted access.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// `true` if nothing in it may be read
-    /// ([`FileSandbox::without_reading`](crate::FileSandbox::without_reading)).
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// The limits.
-    #[must_use]
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    sandbox_names::getters! {
+        /// Returns the path of the mount in the sandbox.
+        pub target: &SandboxPath = &target;
+        /// Returns the permitted access.
+        pub mode: Mode = mode;
+        /// `true` if nothing in it may be read
+        /// ([`FileSandbox::without_reading`](crate::FileSandbox::without_reading)).
+        pub is_closed: bool = closed;
+        /// The limits.
+        pub limits: &Limits = &limits;
+        /// `true` if any rule protects names in repositories.
+        pub(crate) protects_repositories: bool = protected.are_about_repositories();
     }
 
     /// `true` if a name in the directory `names` is protected, by itself or by a directory around
@@ -514,11 +503,6 @@ impl Mount {
     pub(crate) fn is_repository(&self, names: &[OsString]) -> bool {
         self.rule_bases()
             .any(|base| self.protected.repository_at(&base, names))
-    }
-
-    /// `true` if any rule protects names in repositories.
-    pub(crate) fn protects_repositories(&self) -> bool {
-        self.protected.are_about_repositories()
     }
 
     /// The ways to this mount from where its rules are counted.

@@ -33,7 +33,7 @@ impl DeleteOptions {
         Self::default()
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Also a directory with everything in it.
         recursive(yes: bool) = yes;
         /// Deletes only a file with this content.

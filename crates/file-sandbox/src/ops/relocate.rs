@@ -40,7 +40,7 @@ impl MoveOptions {
         Self::default()
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Replaces a file or a link; a directory is never replaced.
         overwrite(yes: bool) = yes;
         /// Moves or copies only a file with this content.

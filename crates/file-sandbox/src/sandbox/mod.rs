@@ -309,16 +309,11 @@ impl FileSandbox {
             .map(|i| self.table.mounts[i].mode())
     }
 
-    /// The mounts, in the order they were given.
-    #[must_use]
-    pub fn mounts(&self) -> &[Mount] {
-        &self.table.mounts
-    }
-
-    /// Returns the form in which messages show the roots.
-    #[must_use]
-    pub fn root_style(&self) -> RootStyle {
-        self.table.style
+    sandbox_names::getters! {
+        /// The mounts, in the order they were given.
+        pub mounts: &[Mount] = &table.mounts;
+        /// Returns the form in which messages show the roots.
+        pub root_style: RootStyle = table.style;
     }
 
     /// The roots that may be read, as messages show them.

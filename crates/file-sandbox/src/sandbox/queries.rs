@@ -193,28 +193,15 @@ pub struct ResolvedLocation {
 }
 
 impl ResolvedLocation {
-    /// Returns the path with all links resolved.
-    #[must_use]
-    pub fn path(&self) -> &SandboxPath {
-        &self.path
-    }
-
-    /// Returns the mode of its mount.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// `true` if the object existed.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        self.exists
-    }
-
-    /// Returns its path on the host, if the mount was opened by path. Only for showing it to a
-    /// person: opening it by path bypasses the sandbox.
-    #[must_use]
-    pub fn host(&self) -> Option<&Path> {
-        self.host.as_deref()
+    sandbox_names::getters! {
+        /// Returns the path with all links resolved.
+        pub path: &SandboxPath = &path;
+        /// Returns the mode of its mount.
+        pub mode: Mode = mode;
+        /// `true` if the object existed.
+        pub exists: bool = exists;
+        /// Returns its path on the host, if the mount was opened by path. Only for showing it to a
+        /// person: opening it by path bypasses the sandbox.
+        pub host: Option<&Path> = host.as_deref();
     }
 }

@@ -66,7 +66,7 @@ impl Restriction {
         self.push(place, Some(mode))
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// `true` makes everything read-only. `false` insists that nothing is read-only already.
         read_only(read_only: bool) = Some(read_only);
         /// Keeps this directory only and makes it the child's `/`: `/src/a` becomes `/a`.

@@ -56,12 +56,9 @@ impl Login {
         self.expires_at_s.is_some_and(|until| until <= now)
     }
 
-    pub(super) fn user(&self) -> &str {
-        &self.user
-    }
-
-    pub(super) fn password(&self) -> &str {
-        &self.password
+    sandbox_names::getters! {
+        pub(super) user: &str = &user;
+        pub(super) password: &str = &password;
     }
 
     /// The line that shows it.

@@ -35,16 +35,11 @@ pub struct ProgramFile {
 }
 
 impl ProgramFile {
-    /// Its name below [`INSIDE`].
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The file.
-    #[must_use]
-    pub fn host(&self) -> &Path {
-        &self.host
+    sandbox_names::getters! {
+        /// Its name below [`INSIDE`].
+        pub name: &str = &name;
+        /// The file.
+        pub host: &Path = &host;
     }
 }
 
@@ -137,22 +132,13 @@ impl ProgramBundle {
         Ok(program)
     }
 
-    /// Its files: the program first.
-    #[must_use]
-    pub fn parts(&self) -> &[ProgramFile] {
-        &self.parts
-    }
-
-    /// Returns `true` if it is one file without dependencies.
-    #[must_use]
-    pub fn is_static(&self) -> bool {
-        self.loader.is_none()
-    }
-
-    /// The processor that it is for, in the words of images.
-    #[must_use]
-    pub fn architecture(&self) -> &'static str {
-        self.architecture
+    sandbox_names::getters! {
+        /// Its files: the program first.
+        pub parts: &[ProgramFile] = &parts;
+        /// Returns `true` if it is one file without dependencies.
+        pub is_static: bool = loader.is_none();
+        /// The processor that it is for, in the words of images.
+        pub architecture: &'static str = architecture;
     }
 
     /// Returns the command that starts it from [`INSIDE`], independent of the rest of the image;

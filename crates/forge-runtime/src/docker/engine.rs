@@ -54,7 +54,7 @@ impl ContainerSource {
         }
     }
 
-    forge_tools::setters! {
+    sandbox_names::setters! {
         /// The engine at `host`, written as in `DOCKER_HOST`. A project that names one has its own.
         host(host: impl Into<String>) = Some(host.into());
         /// Sets the directory of the TLS certificates for the engine, as in `DOCKER_CERT_PATH`.

@@ -25,12 +25,9 @@ impl<T> Default for BoundedList<T> {
 }
 
 impl<T> BoundedList<T> {
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
-        self.0.iter()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    sandbox_names::getters! {
+        pub(super) iter: std::slice::Iter<'_, T> = 0.iter();
+        pub(super) is_empty: bool = 0.is_empty();
     }
 }
 

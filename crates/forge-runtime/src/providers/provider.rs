@@ -62,7 +62,7 @@ impl ProviderEndpoint {
         })
     }
 
-    forge_tools::setters! {
+    sandbox_names::setters! {
         /// Sets the key of every request.
         key(key: ProviderKey) = Some(key);
         /// Sets the limit on tokens of a conversation.

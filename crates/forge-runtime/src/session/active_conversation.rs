@@ -81,9 +81,11 @@ impl ActiveConversation {
         }
     }
 
-    /// Returns the request for the model.
-    pub(super) fn request(&self) -> &Arc<ModelRequest> {
-        &self.request
+    sandbox_names::getters! {
+        /// Returns the request for the model.
+        pub(super) request: &Arc<ModelRequest> = &request;
+        /// Returns the size of all messages.
+        pub(super) bytes: usize = bytes;
     }
 
     /// Returns the request for changes. A model that has finished its turn has released it, so that
@@ -110,11 +112,6 @@ impl ActiveConversation {
             }
             self.ids.insert(call.id.clone());
         }
-    }
-
-    /// Returns the size of all messages.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Another entry of the conversation.

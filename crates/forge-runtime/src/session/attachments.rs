@@ -42,14 +42,11 @@ impl Attachment {
         }
     }
 
-    /// Its name, without a directory.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its content.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    sandbox_names::getters! {
+        /// Its name, without a directory.
+        pub name: &str = &name;
+        /// Returns its content.
+        pub bytes: &[u8] = &bytes;
     }
 }
 

@@ -34,7 +34,7 @@ impl SessionBuilder {
         }
     }
 
-    forge_tools::setters! {
+    sandbox_names::setters! {
         /// Sets the models that workers may name; without it all run on the session's model.
         models(models: Arc<dyn Models>) => shared.models = Some(models);
         /// The workers that others may call.

@@ -154,18 +154,12 @@ impl Conversation {
         self
     }
 
-    /// Returns the messages.
-    pub fn messages(&self) -> &[Message] {
-        &self.messages
-    }
-
-    pub(super) fn worker_runs(&self) -> u64 {
-        self.worker_runs
-    }
-
-    /// Returns the usage.
-    pub fn used(&self) -> UsageTotals {
-        self.used
+    sandbox_names::getters! {
+        /// Returns the messages.
+        pub messages: &[Message] = &messages;
+        pub(super) worker_runs: u64 = worker_runs;
+        /// Returns the usage.
+        pub used: UsageTotals = used;
     }
 }
 

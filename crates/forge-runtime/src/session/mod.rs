@@ -333,12 +333,9 @@ impl Session {
         tool == delegate::CALL_WORKER || self.worker(tool).is_some()
     }
 
-    pub(crate) fn max_depth(&self) -> u64 {
-        self.shared.max_depth
-    }
-
-    pub(crate) fn max_children(&self) -> u64 {
-        self.shared.max_children
+    sandbox_names::getters! {
+        pub(crate) max_depth: u64 = shared.max_depth;
+        pub(crate) max_children: u64 = shared.max_children;
     }
 
     fn tell(&self, event: RunEvent<'_>) {

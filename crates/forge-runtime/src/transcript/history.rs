@@ -134,14 +134,13 @@ impl History {
         })
     }
 
-    /// Returns the usage of the whole tree.
-    pub fn used(&self) -> UsageTotals {
-        self.conversation.used()
-    }
-
-    /// Returns the calls without a recorded result.
-    pub fn interrupted(&self) -> &[InterruptedCall] {
-        &self.interrupted
+    sandbox_names::getters! {
+        /// Returns the usage of the whole tree.
+        pub used: UsageTotals = conversation.used();
+        /// Returns the calls without a recorded result.
+        pub interrupted: &[InterruptedCall] = &interrupted;
+        /// The conversation to give to [`Session::resume`](crate::Session::resume).
+        pub conversation: Conversation = conversation.clone();
     }
 
     /// Writes the added results to the transcript, after the line about the resumption.
@@ -157,11 +156,6 @@ impl History {
             })?;
         }
         Ok(())
-    }
-
-    /// The conversation to give to [`Session::resume`](crate::Session::resume).
-    pub fn conversation(&self) -> Conversation {
-        self.conversation.clone()
     }
 }
 

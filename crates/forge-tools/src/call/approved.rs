@@ -22,19 +22,13 @@ pub struct ApprovedCall {
 }
 
 impl ApprovedCall {
-    /// The description of its tool.
-    pub fn spec(&self) -> &Spec {
-        self.tool.spec()
-    }
-
-    /// Its arguments, with the values behind placeholders.
-    pub fn arguments(&self) -> &Arguments {
-        &self.args
-    }
-
-    /// Its files and commands.
-    pub fn context(&self) -> &ToolContext {
-        &self.context
+    sandbox_names::getters! {
+        /// The description of its tool.
+        pub spec: &Spec = tool.spec();
+        /// Its arguments, with the values behind placeholders.
+        pub arguments: &Arguments = &args;
+        /// Its files and commands.
+        pub context: &ToolContext = &context;
     }
 
     /// Does its work in this process.

@@ -169,12 +169,9 @@ impl JudgedCall {
         inner.spawn_blocking(checking).await.flatten()
     }
 
-    pub(super) fn inner(&self) -> &Arc<ToolboxInner> {
-        &self.parsed.inner
-    }
-
-    pub(super) fn spec(&self) -> &Spec {
-        self.parsed.spec()
+    sandbox_names::getters! {
+        pub(super) inner: &Arc<ToolboxInner> = &parsed.inner;
+        pub(super) spec: &Spec = parsed.spec();
     }
 
     pub(super) fn delegates(&self) -> bool {

@@ -101,13 +101,10 @@ impl CallRecordBuilder {
         }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Returns `true` if anything may have been done already.
-    pub(crate) fn is_decided(&self) -> bool {
-        self.is_decided
+    sandbox_names::getters! {
+        pub(crate) is_closed: bool = closed;
+        /// Returns `true` if anything may have been done already.
+        pub(crate) is_decided: bool = is_decided;
     }
 
     /// Closes the call because its caller does not wait any more. A command that runs closes it at

@@ -83,13 +83,10 @@ impl ParsedCall {
         Arc::clone(&self.tool)
     }
 
-    pub(crate) fn spec(&self) -> &Spec {
-        self.tool.spec()
-    }
-
-    /// Ends the work of the call, also of the steps that follow.
-    pub(crate) fn cancellation(&self) -> CancellationToken {
-        self.context.cancel.clone()
+    sandbox_names::getters! {
+        pub(crate) spec: &Spec = tool.spec();
+        /// Ends the work of the call, also of the steps that follow.
+        pub(crate) cancellation: CancellationToken = context.cancel.clone();
     }
 }
 

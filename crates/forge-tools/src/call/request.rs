@@ -49,7 +49,7 @@ impl CallRequest {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Sets the approver of this call, in place of the toolbox's own: a client that can be asked in
         /// the conversation that the call came in.
         asking(approver: Arc<dyn Approver>) => approver = Some(approver);

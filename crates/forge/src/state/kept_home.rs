@@ -33,12 +33,9 @@ impl KeptHome {
         Ok(remove_contents(&directory, true)?)
     }
 
-    pub(crate) fn directory(&self) -> &Dir {
-        &self.directory
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    sandbox_names::getters! {
+        pub(crate) directory: &Dir = &directory;
+        pub(crate) path: &Path = &path;
     }
 
     /// `true` if the link to a file or directory of the person is at `place`.

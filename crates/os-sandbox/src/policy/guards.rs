@@ -52,15 +52,11 @@ impl Pattern {
         })
     }
 
-    /// Returns the pattern as it was written.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns `true` if the pattern matches at the top of a mount only.
-    pub(crate) fn is_from_top(&self) -> bool {
-        self.from_top
+    sandbox_names::getters! {
+        /// Returns the pattern as it was written.
+        pub text: &str = &text;
+        /// Returns `true` if the pattern matches at the top of a mount only.
+        pub(crate) is_from_top: bool = from_top;
     }
 
     /// Returns the names of the pattern, outermost first.

@@ -95,22 +95,37 @@ impl Policy {
         PolicyBuilder::default()
     }
 
-    /// Returns the mounts, in the order of the builder calls.
-    #[must_use]
-    pub fn mounts(&self) -> &[Mount] {
-        &self.mounts
-    }
-
-    /// Returns the part of the host's system that the command sees.
-    #[must_use]
-    pub fn system(&self) -> System {
-        self.system
-    }
-
-    /// Returns the hosts that the command may reach.
-    #[must_use]
-    pub fn network(&self) -> &Network {
-        &self.network
+    sandbox_names::getters! {
+        /// Returns the mounts, in the order of the builder calls.
+        pub mounts: &[Mount] = &mounts;
+        /// Returns the part of the host's system that the command sees.
+        pub system: System = system;
+        /// Returns the hosts that the command may reach.
+        pub network: &Network = &network;
+        /// Returns the ports of the command's loopback that are published on the host's.
+        pub published_ports: &BTreeSet<u16> = &published_ports;
+        /// Returns the local sockets that the command can connect to.
+        pub unix_sockets: &UnixSockets = &unix_sockets;
+        /// Returns the fate of processes that outlive the command.
+        pub survivors: Survivors = survivors;
+        /// Returns the attempts that are reported, unless a command has a level of its own
+        /// ([`Command::reports`](crate::Command::reports)).
+        pub reports: ReportLevel = reports;
+        /// Returns the permitted changes of repositories' configuration.
+        pub git_config: GitConfig = git_config;
+        /// Returns the programs of the host outside its system directories, sorted by the path that
+        /// commands see.
+        pub programs: &[ProgramDir] = &programs;
+        /// Returns the variables of the command's environment.
+        pub environment: &Environment = &environment;
+        /// Returns the limits.
+        pub limits: &Limits = &limits;
+        /// Returns the changes to repositories that the command may make.
+        pub git: Git = git;
+        /// Returns the name of the user inside, where the sandbox has its own. `None` for a neutral one.
+        pub user_name: Option<&str> = user_name.as_deref();
+        /// Returns `true` if placeholders fill in for absent protected names.
+        pub(crate) holds_absent: bool = hold_absent;
     }
 
     /// Checks a port that is published while the command runs.
@@ -127,47 +142,16 @@ impl Policy {
         self.network.check(&BTreeSet::from([port]))
     }
 
-    /// Returns the ports of the command's loopback that are published on the host's.
-    #[must_use]
-    pub fn published_ports(&self) -> &BTreeSet<u16> {
-        &self.published_ports
-    }
-
-    /// Returns the local sockets that the command can connect to.
-    #[must_use]
-    pub fn unix_sockets(&self) -> &UnixSockets {
-        &self.unix_sockets
-    }
-
     /// Returns the policy without local sockets.
     pub(crate) fn with_sockets_closed(mut self) -> Policy {
         self.unix_sockets = UnixSockets::Closed;
         self
     }
 
-    /// Returns the fate of processes that outlive the command.
-    #[must_use]
-    pub fn survivors(&self) -> Survivors {
-        self.survivors
-    }
-
-    /// Returns the attempts that are reported, unless a command has a level of its own
-    /// ([`Command::reports`](crate::Command::reports)).
-    #[must_use]
-    pub fn reports(&self) -> ReportLevel {
-        self.reports
-    }
-
     /// Returns the policy with other permitted changes of repositories' configuration.
     pub(crate) fn with_git_config(mut self, git_config: GitConfig) -> Policy {
         self.git_config = git_config;
         self
-    }
-
-    /// Returns the permitted changes of repositories' configuration.
-    #[must_use]
-    pub fn git_config(&self) -> GitConfig {
-        self.git_config
     }
 
     /// Returns `true` if commands run without a supervisor where no other mechanism ends the
@@ -188,31 +172,6 @@ impl Policy {
             true => Access::READ.union(Access::EXECUTE),
             false => system::allows(self.system, path),
         }
-    }
-
-    /// Returns the programs of the host outside its system directories, sorted by the path that
-    /// commands see.
-    #[must_use]
-    pub fn programs(&self) -> &[ProgramDir] {
-        &self.programs
-    }
-
-    /// Returns the variables of the command's environment.
-    #[must_use]
-    pub fn environment(&self) -> &Environment {
-        &self.environment
-    }
-
-    /// Returns the limits.
-    #[must_use]
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Returns the changes to repositories that the command may make.
-    #[must_use]
-    pub fn git(&self) -> Git {
-        self.git
     }
 
     /// Returns the patterns of names that the command should not change, including those of the git
@@ -302,12 +261,6 @@ impl Policy {
     #[must_use]
     pub fn host_name(&self) -> &str {
         self.host_name.as_deref().unwrap_or("sandbox")
-    }
-
-    /// Returns the name of the user inside, where the sandbox has its own. `None` for a neutral one.
-    #[must_use]
-    pub fn user_name(&self) -> Option<&str> {
-        self.user_name.as_deref()
     }
 
     /// Returns this policy with another network.
@@ -587,11 +540,6 @@ impl Policy {
         !self.hide.is_empty() || self.own_guards.values().any(|own| !own.hide.is_empty())
     }
 
-    /// Returns `true` if placeholders fill in for absent protected names.
-    pub(crate) fn holds_absent(&self) -> bool {
-        self.hold_absent
-    }
-
     /// Returns `true` if a placeholder may fill in for an absent name of this pattern.
     pub(crate) fn holds(&self, pattern: &Pattern) -> bool {
         !self.derived.contains(pattern)
@@ -840,16 +788,26 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets the part of the host's system that the command sees. Default [`System::Minimal`].
-    pub fn system(mut self, system: System) -> Self {
-        self.system = system;
-        self
-    }
-
-    /// Sets the hosts that the command may reach. Default [`Network::Denied`].
-    pub fn network(mut self, network: Network) -> Self {
-        self.network = network;
-        self
+    sandbox_names::setters! {
+        /// Sets the part of the host's system that the command sees. Default [`System::Minimal`].
+        system(system: System) = system;
+        /// Sets the hosts that the command may reach. Default [`Network::Denied`].
+        network(network: Network) = network;
+        /// Sets the local sockets that the command can connect to. Default [`UnixSockets::Closed`].
+        unix_sockets(sockets: UnixSockets) = sockets;
+        /// Sets the attempts that are reported. Default [`ReportLevel::Refused`].
+        reports(level: ReportLevel) = level;
+        /// Sets the fate of processes that outlive the command. Default [`Survivors::Ended`].
+        survivors(survivors: Survivors) = survivors;
+        /// Sets the variables of the command's environment. Default [`Environment::clean`].
+        env(environment: Environment) => environment = environment;
+        /// Sets the limits. Default [`Limits::default`].
+        limits(limits: Limits) = limits;
+        /// Sets the changes to repositories in writable mounts that the command may make. Default
+        /// [`Git::Unaware`].
+        git(git: Git) = git;
+        /// Sets the permitted changes of the configuration of repositories in writable mounts.
+        git_config(git_config: GitConfig) = git_config;
     }
 
     /// Publishes a TCP port of the command's own loopback on that of the host: clients of
@@ -871,24 +829,6 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets the local sockets that the command can connect to. Default [`UnixSockets::Closed`].
-    pub fn unix_sockets(mut self, sockets: UnixSockets) -> Self {
-        self.unix_sockets = sockets;
-        self
-    }
-
-    /// Sets the attempts that are reported. Default [`ReportLevel::Refused`].
-    pub fn reports(mut self, level: ReportLevel) -> Self {
-        self.reports = level;
-        self
-    }
-
-    /// Sets the fate of processes that outlive the command. Default [`Survivors::Ended`].
-    pub fn survivors(mut self, survivors: Survivors) -> Self {
-        self.survivors = survivors;
-        self
-    }
-
     /// Adds a local socket of the host that the command can connect to under its host path, such as
     /// `/run/docker.sock`. A socket in a directory that the command may write is an error.
     pub fn unix_socket(mut self, host_path: impl AsRef<Path>) -> Self {
@@ -903,25 +843,6 @@ impl PolicyBuilder {
     pub fn programs(mut self, host: impl AsRef<Path>, shown_at: impl AsRef<Path>) -> Self {
         let pair = (host.as_ref().to_owned(), shown_at.as_ref().to_owned());
         self.programs.push(pair);
-        self
-    }
-
-    /// Sets the variables of the command's environment. Default [`Environment::clean`].
-    pub fn env(mut self, environment: Environment) -> Self {
-        self.environment = environment;
-        self
-    }
-
-    /// Sets the limits. Default [`Limits::default`].
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Sets the changes to repositories in writable mounts that the command may make. Default
-    /// [`Git::Unaware`].
-    pub fn git(mut self, git: Git) -> Self {
-        self.git = git;
         self
     }
 
@@ -1003,12 +924,6 @@ impl PolicyBuilder {
     /// ```
     pub fn hold_absent(mut self) -> Self {
         self.hold_absent = true;
-        self
-    }
-
-    /// Sets the permitted changes of the configuration of repositories in writable mounts.
-    pub fn git_config(mut self, git_config: GitConfig) -> Self {
-        self.git_config = git_config;
         self
     }
 

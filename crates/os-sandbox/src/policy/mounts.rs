@@ -114,45 +114,21 @@ pub enum MountPlacement {
 }
 
 impl Mount {
-    /// Returns the directory on the host, as the policy names it.
-    #[must_use]
-    pub fn host(&self) -> &Path {
-        &self.host
-    }
-
-    /// Returns the name in the policy: `/`, `/name`, or a path below one of them or below `/work`.
-    #[must_use]
-    pub fn shown_at(&self) -> &str {
-        &self.shown_at
-    }
-
-    /// Returns the access below the mount.
-    #[must_use]
-    pub fn access(&self) -> Access {
-        self.access
-    }
-
-    /// Returns the path under a mount layer: `/work` for the root mount, the name for a named one,
-    /// or the path of the host for each ([`Policy::at_host_paths`](crate::Policy::at_host_paths)).
-    #[must_use]
-    pub fn inside(&self) -> &str {
-        &self.inside
-    }
-
-    /// Returns the form of the mount.
-    #[must_use]
-    pub fn place(&self) -> MountPlacement {
-        self.place
-    }
-
-    /// Returns the upper and the work directory, if the mount is an overlay.
-    #[must_use]
-    pub fn overlay(&self) -> Option<&OverlayDirs> {
-        self.overlay.as_ref()
-    }
-
-    pub(crate) fn links(&self) -> LinkPolicy {
-        self.links
+    sandbox_names::getters! {
+        /// Returns the directory on the host, as the policy names it.
+        pub host: &Path = &host;
+        /// Returns the name in the policy: `/`, `/name`, or a path below one of them or below `/work`.
+        pub shown_at: &str = &shown_at;
+        /// Returns the access below the mount.
+        pub access: Access = access;
+        /// Returns the path under a mount layer: `/work` for the root mount, the name for a named one,
+        /// or the path of the host for each ([`Policy::at_host_paths`](crate::Policy::at_host_paths)).
+        pub inside: &str = &inside;
+        /// Returns the form of the mount.
+        pub place: MountPlacement = place;
+        /// Returns the upper and the work directory, if the mount is an overlay.
+        pub overlay: Option<&OverlayDirs> = overlay.as_ref();
+        pub(crate) links: LinkPolicy = links;
     }
 
     /// Returns the name in a view with the working directory as `/`: `/src` for `/work/src`.

@@ -131,22 +131,13 @@ impl ParentProxySetting {
         }
     }
 
-    /// Returns the address without credentials.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Returns the URL, with its credentials.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Returns the hosts that are reached directly.
-    #[must_use]
-    pub fn exceptions(&self) -> &str {
-        &self.exceptions
+    sandbox_names::getters! {
+        /// Returns the address without credentials.
+        pub address: &str = &address;
+        /// Returns the URL, with its credentials.
+        pub url: &str = &url;
+        /// Returns the hosts that are reached directly.
+        pub exceptions: &str = &exceptions;
     }
 }
 
@@ -265,22 +256,13 @@ impl NamedHosts {
         self
     }
 
-    /// Returns the proxy outside.
-    #[must_use]
-    pub fn parent(&self) -> Option<&ParentProxySetting> {
-        self.parent.as_ref()
-    }
-
-    /// Returns the patterns that plans and receipts show.
-    #[must_use]
-    pub fn patterns(&self) -> &[String] {
-        &self.patterns
-    }
-
-    /// Returns the patterns of refused hosts.
-    #[must_use]
-    pub fn denied(&self) -> &[String] {
-        &self.denied
+    sandbox_names::getters! {
+        /// Returns the proxy outside.
+        pub parent: Option<&ParentProxySetting> = parent.as_ref();
+        /// Returns the patterns that plans and receipts show.
+        pub patterns: &[String] = &patterns;
+        /// Returns the patterns of refused hosts.
+        pub denied: &[String] = &denied;
     }
 
     /// Returns the ports.

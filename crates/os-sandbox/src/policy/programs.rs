@@ -27,20 +27,15 @@ pub struct ProgramDir {
 }
 
 impl ProgramDir {
-    /// Returns the directory or file on the host, without links.
-    #[must_use]
-    pub fn host(&self) -> &Path {
-        &self.host
+    sandbox_names::getters! {
+        /// Returns the directory or file on the host, without links.
+        pub host: &Path = &host;
+        /// Returns the path under a mount layer. Under other mechanisms links of the host lead there.
+        pub shown_at: &Path = &shown_at;
     }
 
     pub(super) fn wanted(&self) -> (PathBuf, PathBuf) {
         (self.host.clone(), self.shown_at.clone())
-    }
-
-    /// Returns the path under a mount layer. Under other mechanisms links of the host lead there.
-    #[must_use]
-    pub fn shown_at(&self) -> &Path {
-        &self.shown_at
     }
 }
 

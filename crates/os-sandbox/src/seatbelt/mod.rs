@@ -120,16 +120,11 @@ impl SeatbeltProfile {
         Ok(profile)
     }
 
-    /// Returns the text. It is the same for all paths of one shape.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the parameters: every host path of the policy, and nothing else.
-    #[must_use]
-    pub fn parameters(&self) -> &[(String, OsString)] {
-        &self.parameters
+    sandbox_names::getters! {
+        /// Returns the text. It is the same for all paths of one shape.
+        pub text: &str = &text;
+        /// Returns the parameters: every host path of the policy, and nothing else.
+        pub parameters: &[(String, OsString)] = &parameters;
     }
 
     /// Returns the command line that runs a program under the profile.

@@ -274,28 +274,15 @@ impl ChainLink {
         }
     }
 
-    /// `the project`, or the worker's name.
-    #[must_use]
-    pub fn who(&self) -> &str {
-        &self.who
-    }
-
-    /// Returns the grant of this link.
-    #[must_use]
-    pub fn grant(&self) -> &Grant {
-        &self.grant
-    }
-
-    /// Returns the worker's declaration; `None` for the project.
-    #[must_use]
-    pub fn declaration(&self) -> Option<&Declaration> {
-        self.declaration.as_ref()
-    }
-
-    /// Returns the first line of the worker's file; `None` for the project.
-    #[must_use]
-    pub fn file(&self) -> Option<&ConfigOrigin> {
-        self.file.as_ref()
+    sandbox_names::getters! {
+        /// `the project`, or the worker's name.
+        pub who: &str = &who;
+        /// Returns the grant of this link.
+        pub grant: &Grant = &grant;
+        /// Returns the worker's declaration; `None` for the project.
+        pub declaration: Option<&Declaration> = declaration.as_ref();
+        /// Returns the first line of the worker's file; `None` for the project.
+        pub file: Option<&ConfigOrigin> = file.as_ref();
     }
 
     fn answer(&self, question: &AccessQuery, is_last: bool) -> AccessAnswer {

@@ -187,22 +187,21 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// `require: guards`: a command is refused instead of listing a gap.
-    #[must_use]
-    pub fn requires_guards(&self) -> bool {
-        self.require_guards
-    }
-
-    /// `sandbox.unix_sockets`.
-    #[must_use]
-    pub fn unix_sockets(&self) -> &UnixSockets {
-        &self.unix_sockets
-    }
-
-    /// `git.mode`.
-    #[must_use]
-    pub fn git(&self) -> GitMode {
-        self.git
+    sandbox_names::getters! {
+        /// `require: guards`: a command is refused instead of listing a gap.
+        pub requires_guards: bool = require_guards;
+        /// `sandbox.unix_sockets`.
+        pub unix_sockets: &UnixSockets = &unix_sockets;
+        /// `git.mode`.
+        pub git: GitMode = git;
+        /// `sandbox.programs`.
+        pub programs: &ProgramDirs = &programs;
+        /// `sandbox.review`: changes of a command that a person types, and of a run, are kept apart.
+        pub reviews_changes: bool = review;
+        /// `sandbox.trace`.
+        pub trace: Trace = trace;
+        /// `sandbox.survivors`.
+        pub survivors: Survivors = survivors;
     }
 
     /// The changes of a repository's configuration that git can make.
@@ -212,30 +211,6 @@ impl Confinement {
             true => GitConfigMode::Kept,
             false => self.git_config,
         }
-    }
-
-    /// `sandbox.programs`.
-    #[must_use]
-    pub fn programs(&self) -> &ProgramDirs {
-        &self.programs
-    }
-
-    /// `sandbox.review`: changes of a command that a person types, and of a run, are kept apart.
-    #[must_use]
-    pub fn reviews_changes(&self) -> bool {
-        self.review
-    }
-
-    /// `sandbox.trace`.
-    #[must_use]
-    pub fn trace(&self) -> Trace {
-        self.trace
-    }
-
-    /// `sandbox.survivors`.
-    #[must_use]
-    pub fn survivors(&self) -> Survivors {
-        self.survivors
     }
 }
 

@@ -117,11 +117,11 @@ impl Declaration {
         Declaration::new(MountRequest::Restrict(to))
     }
 
-    /// Ask for the network.
-    #[must_use]
-    pub fn with_network(mut self, access: NetworkAccess) -> Declaration {
-        self.network = Some((access, None));
-        self
+    sandbox_names::setters! {
+        /// Ask for the network.
+        with_network(access: NetworkAccess) => network = Some((access, None));
+        /// Ask for at most these limits.
+        with_limits(limits: RunLimits) => limits = limits;
     }
 
     /// Returns `true` if the worker has a list of hosts of its own, which further hosts of the
@@ -142,13 +142,6 @@ impl Declaration {
     #[must_use]
     pub fn with_shell(mut self) -> Declaration {
         self.shell = Some((None, None));
-        self
-    }
-
-    /// Ask for at most these limits.
-    #[must_use]
-    pub fn with_limits(mut self, limits: RunLimits) -> Declaration {
-        self.limits = limits;
         self
     }
 

@@ -148,28 +148,15 @@ impl Default for ExecutionSettings {
 }
 
 impl ExecutionSettings {
-    /// `execution.mode`.
-    #[must_use]
-    pub fn mode(&self) -> ExecutionMode {
-        self.mode
-    }
-
-    /// `docker`.
-    #[must_use]
-    pub fn docker(&self) -> &DockerSettings {
-        &self.docker
-    }
-
-    /// Where the mode is set.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
-    }
-
-    /// Returns `true` if commands may run on this host, under the OS sandbox (`execution.runners`).
-    #[must_use]
-    pub fn uses_os(&self) -> bool {
-        self.os
+    sandbox_names::getters! {
+        /// `execution.mode`.
+        pub mode: ExecutionMode = mode;
+        /// `docker`.
+        pub docker: &DockerSettings = &docker;
+        /// Where the mode is set.
+        pub origin: &ConfigOrigin = &origin;
+        /// Returns `true` if commands may run on this host, under the OS sandbox (`execution.runners`).
+        pub uses_os: bool = os;
     }
 
     /// Why docker is not to be tried at all, if it is not.

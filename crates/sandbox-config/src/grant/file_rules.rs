@@ -51,22 +51,13 @@ pub struct FileRules {
 }
 
 impl FileRules {
-    /// `hardlinks`: treatment of files that have further names.
-    #[must_use]
-    pub fn hard_links(&self) -> HardLinks {
-        self.hard_links.unwrap_or_default()
-    }
-
-    /// `quota.max_bytes`: most bytes of all files together.
-    #[must_use]
-    pub fn max_total_bytes(&self) -> Option<u64> {
-        self.max_total_bytes
-    }
-
-    /// `quota.max_files`: most files.
-    #[must_use]
-    pub fn max_files(&self) -> Option<u64> {
-        self.max_files
+    sandbox_names::getters! {
+        /// `hardlinks`: treatment of files that have further names.
+        pub hard_links: HardLinks = hard_links.unwrap_or_default();
+        /// `quota.max_bytes`: most bytes of all files together.
+        pub max_total_bytes: Option<u64> = max_total_bytes;
+        /// `quota.max_files`: most files.
+        pub max_files: Option<u64> = max_files;
     }
 
     /// `strict_paths`: a path with `..` is refused, also one that stays inside.

@@ -36,30 +36,17 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Where it is: `file://` and an absolute path, or an address in the spelling of
-    /// [`Sources::repository_check`](crate::Sources::repository_check). Decides.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Returns the name, as the file that grants it spells it. Shows no path of the host that the
-    /// file does not.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// `ro`: pulled from. `rw`: staged for, too.
-    #[must_use]
-    pub fn access(&self) -> Mode {
-        self.access
-    }
-
-    /// Returns the row that grants it or, if a worker asked for less of it, that one.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
+    sandbox_names::getters! {
+        /// Where it is: `file://` and an absolute path, or an address in the spelling of
+        /// [`Sources::repository_check`](crate::Sources::repository_check). Decides.
+        pub address: &str = &address;
+        /// Returns the name, as the file that grants it spells it. Shows no path of the host that the
+        /// file does not.
+        pub name: &str = &name;
+        /// `ro`: pulled from. `rw`: staged for, too.
+        pub access: Mode = access;
+        /// Returns the row that grants it or, if a worker asked for less of it, that one.
+        pub origin: &ConfigOrigin = &origin;
     }
 
     /// Returns `true` if it is a directory of this machine.

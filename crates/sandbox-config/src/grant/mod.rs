@@ -112,23 +112,14 @@ pub struct EnvironmentGrant {
 }
 
 impl EnvironmentGrant {
-    /// Returns `true` if each command of a worker begins where the one before it ended
-    /// (`shell.session`).
-    #[must_use]
-    pub fn session(&self) -> bool {
-        self.session
-    }
-
-    /// Variables handed on from forge's own environment.
-    #[must_use]
-    pub fn pass(&self) -> &[String] {
-        &self.pass
-    }
-
-    /// Variables with a fixed value.
-    #[must_use]
-    pub fn set(&self) -> &BTreeMap<String, String> {
-        &self.set
+    sandbox_names::getters! {
+        /// Returns `true` if each command of a worker begins where the one before it ended
+        /// (`shell.session`).
+        pub session: bool = session;
+        /// Variables handed on from forge's own environment.
+        pub pass: &[String] = &pass;
+        /// Variables with a fixed value.
+        pub set: &BTreeMap<String, String> = &set;
     }
 }
 
@@ -550,16 +541,45 @@ impl Grant {
         self.pool.as_deref().unwrap_or(&self.mounts)
     }
 
-    /// Returns the other side of the meet that gave this grant its directories.
-    #[must_use]
-    pub fn drawn_from(&self) -> MountSource {
-        self.drawn_from
-    }
-
-    /// How the project spells its directories: decides words, never rights.
-    #[must_use]
-    pub fn front(&self) -> FrontEnd {
-        self.front
+    sandbox_names::getters! {
+        /// Returns the other side of the meet that gave this grant its directories.
+        pub drawn_from: MountSource = drawn_from;
+        /// How the project spells its directories: decides words, never rights.
+        pub front: FrontEnd = front;
+        /// The network.
+        pub network: &NetworkAccess = &network;
+        /// The ports of a command's loopback that are published on the host's.
+        ///
+        /// ```
+        /// assert_eq!(sandbox_config::Grant::empty().published_ports().list().count(), 0);
+        /// ```
+        pub published_ports: &PublishedPorts = &published_ports;
+        /// Returns the hosts that an answer of a person may add for one run: those that no list of the
+        /// project, of the callers or of this worker denies, within the user's own file.
+        pub askable_hosts: &AskableHosts = &askable_hosts;
+        /// Returns the shell rules; `None` if the shell is not offered.
+        pub shell: Option<&ShellRules> = shell.as_ref();
+        /// Returns the environment of commands.
+        pub environment: &EnvironmentGrant = &environment;
+        /// The repositories that may be used, in the project's order.
+        pub repositories: &[Repository] = &repositories;
+        /// Returns `true` if files that programs obey may be staged: the project's setting, shared by
+        /// every worker.
+        pub allows_executable_config: bool = executable_config;
+        /// The limits.
+        pub limits: &RunLimits = &limits;
+        /// The tool axis of approval.
+        pub approval: &ApprovalPolicy = &approval;
+        /// Returns the confinement of commands besides mounts and network.
+        pub confinement: &Confinement = &confinement;
+        /// Returns where calls run: the project's setting, shared by every worker.
+        pub execution: &ExecutionSettings = &execution;
+        /// Returns the only tools offered; `None`: all that the rights make possible.
+        pub tools: Option<&BTreeSet<String>> = tools.as_deref();
+        /// Returns the patterns of files that are never writable below any mount.
+        pub protect: &[String] = &protect;
+        /// Returns the patterns of files that are shown as absent below any mount.
+        pub hide: &[String] = &hide;
     }
 
     /// The mounts, in the project's order; those held only for children, too.
@@ -601,70 +621,10 @@ impl Grant {
             .map_or(Verdict::Block, |mount| mount.approval.verdict(operation))
     }
 
-    /// The network.
-    #[must_use]
-    pub fn network(&self) -> &NetworkAccess {
-        &self.network
-    }
-
-    /// The ports of a command's loopback that are published on the host's.
-    ///
-    /// ```
-    /// assert_eq!(sandbox_config::Grant::empty().published_ports().list().count(), 0);
-    /// ```
-    #[must_use]
-    pub fn published_ports(&self) -> &PublishedPorts {
-        &self.published_ports
-    }
-
-    /// Returns the hosts that an answer of a person may add for one run: those that no list of the
-    /// project, of the callers or of this worker denies, within the user's own file.
-    #[must_use]
-    pub fn askable_hosts(&self) -> &AskableHosts {
-        &self.askable_hosts
-    }
-
-    /// Returns the shell rules; `None` if the shell is not offered.
-    #[must_use]
-    pub fn shell(&self) -> Option<&ShellRules> {
-        self.shell.as_ref()
-    }
-
-    /// Returns the environment of commands.
-    #[must_use]
-    pub fn environment(&self) -> &EnvironmentGrant {
-        &self.environment
-    }
-
-    /// The repositories that may be used, in the project's order.
-    #[must_use]
-    pub fn repositories(&self) -> &[Repository] {
-        &self.repositories
-    }
-
     /// One of them, by address.
     #[must_use]
     pub fn repository(&self, address: &str) -> Option<&Repository> {
         self.repositories.iter().find(|one| one.address == address)
-    }
-
-    /// Returns `true` if files that programs obey may be staged: the project's setting, shared by
-    /// every worker.
-    #[must_use]
-    pub fn allows_executable_config(&self) -> bool {
-        self.executable_config
-    }
-
-    /// The limits.
-    #[must_use]
-    pub fn limits(&self) -> &RunLimits {
-        &self.limits
-    }
-
-    /// The tool axis of approval.
-    #[must_use]
-    pub fn approval(&self) -> &ApprovalPolicy {
-        &self.approval
     }
 
     /// Returns `true` if some directory is `durable`, so that decisions are on the disk before
@@ -681,40 +641,10 @@ impl Grant {
         self.require_os_sandbox || self.confinement.require_guards
     }
 
-    /// Returns the confinement of commands besides mounts and network.
-    #[must_use]
-    pub fn confinement(&self) -> &Confinement {
-        &self.confinement
-    }
-
-    /// Returns where calls run: the project's setting, shared by every worker.
-    #[must_use]
-    pub fn execution(&self) -> &ExecutionSettings {
-        &self.execution
-    }
-
-    /// Returns the only tools offered; `None`: all that the rights make possible.
-    #[must_use]
-    pub fn tools(&self) -> Option<&BTreeSet<String>> {
-        self.tools.as_deref()
-    }
-
     /// Returns `true` if a tool may be offered.
     #[must_use]
     pub fn allows_tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.contains(name))
-    }
-
-    /// Returns the patterns of files that are never writable below any mount.
-    #[must_use]
-    pub fn protect(&self) -> &[String] {
-        &self.protect
-    }
-
-    /// Returns the patterns of files that are shown as absent below any mount.
-    #[must_use]
-    pub fn hide(&self) -> &[String] {
-        &self.hide
     }
 
     /// Returns the patterns that protect names of a mount of this grant: those that count in every

@@ -109,27 +109,54 @@ impl Mount {
             .collect()
     }
 
-    /// Returns paths below this mount that are hidden, beside the names that are hidden anywhere.
-    pub fn hidden_paths(&self) -> &[String] {
-        &self.rooted.hide
-    }
-
-    /// Returns paths below this mount that are protected, beside the names that are protected
-    /// anywhere.
-    pub fn protected_paths(&self) -> &[String] {
-        &self.rooted.protect
-    }
-
-    /// The name that config files use: `data`; `/` for the whole tree of a root project.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The sandbox path: `/data`, `/`, or `/src/lib` for a part of it.
-    #[must_use]
-    pub fn target(&self) -> &str {
-        &self.target
+    sandbox_names::getters! {
+        /// Returns paths below this mount that are hidden, beside the names that are hidden anywhere.
+        pub hidden_paths: &[String] = &rooted.hide;
+        /// Returns paths below this mount that are protected, beside the names that are protected
+        /// anywhere.
+        pub protected_paths: &[String] = &rooted.protect;
+        /// The name that config files use: `data`; `/` for the whole tree of a root project.
+        pub name: &str = &name;
+        /// The sandbox path: `/data`, `/`, or `/src/lib` for a part of it.
+        pub target: &str = &target;
+        /// Returns `true` if its directory is outside the project's: writing there is
+        /// [`Risk::WritesFs`](crate::Risk::WritesFs). The directory of a run is the run's own.
+        pub is_outside_project: bool = outside;
+        /// Returns `true` if a missing host directory is made: inside the project yes, elsewhere no.
+        pub creates_host: bool = create;
+        /// Read-only or read-write.
+        pub mode: Mode = mode;
+        /// `mode: staged`: changes wait for a review. They are made in a copy
+        /// ([`Grant::relocated`](crate::Grant::relocated)) or in an overlay
+        /// ([`Grant::staged_in_overlays`](crate::Grant::staged_in_overlays)); until there is one, the
+        /// directory can only be read.
+        ///
+        /// ```
+        /// # let dir = tempfile::tempdir().unwrap();
+        /// # let file = dir.path().join("forge.yaml");
+        /// # std::fs::write(file, "sandbox: { zones: { src: { path: ./src, mode: staged } } }\n").unwrap();
+        /// use sandbox_config::{load, Mode, Sources};
+        /// let project = load(&Sources::new(dir.path())).unwrap();
+        /// let src = project.ceiling().mount("src").unwrap();
+        /// assert!(src.is_staged());
+        /// assert_eq!((src.mode(), src.mode_word()), (Mode::ReadWrite, "staged"));
+        /// ```
+        pub is_staged: bool = staged;
+        /// The only suffixes that files may have; `None`: any. Lower case, with the dot.
+        pub suffixes: Option<&[String]> = suffixes.as_deref();
+        /// The largest file, in bytes.
+        pub max_file_bytes: Option<u64> = max_file_bytes;
+        /// Consent for each operation.
+        pub approval: MountApproval = approval;
+        /// False: held only to be passed on to children (`use: false`).
+        pub usable: bool = usable;
+        /// Returns the rules of file tools for hard links, quotas and `..`.
+        pub file_rules: &FileRules = &file_rules;
+        /// Forge's own project and worker files below this mount, as patterns from the root of the
+        /// declared mount (`/golem-forge.config.yaml`, `/workers/*.worker`): never writable.
+        pub own_files: &[String] = &own_files;
+        /// Where the project declares it.
+        pub origin: &ConfigOrigin = &origin;
     }
 
     /// Returns the host directory of the held part. Never shown to a model.
@@ -144,13 +171,6 @@ impl Mount {
     #[must_use]
     pub fn awaits_run(&self) -> bool {
         self.host == Path::new(NO_RUN_YET)
-    }
-
-    /// Returns `true` if its directory is outside the project's: writing there is
-    /// [`Risk::WritesFs`](crate::Risk::WritesFs). The directory of a run is the run's own.
-    #[must_use]
-    pub fn is_outside_project(&self) -> bool {
-        self.outside
     }
 
     /// Sets the directory of a run.
@@ -181,38 +201,6 @@ impl Mount {
         }
     }
 
-    /// Returns `true` if a missing host directory is made: inside the project yes, elsewhere no.
-    #[must_use]
-    pub fn creates_host(&self) -> bool {
-        self.create
-    }
-
-    /// Read-only or read-write.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// `mode: staged`: changes wait for a review. They are made in a copy
-    /// ([`Grant::relocated`](crate::Grant::relocated)) or in an overlay
-    /// ([`Grant::staged_in_overlays`](crate::Grant::staged_in_overlays)); until there is one, the
-    /// directory can only be read.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let file = dir.path().join("forge.yaml");
-    /// # std::fs::write(file, "sandbox: { zones: { src: { path: ./src, mode: staged } } }\n").unwrap();
-    /// use sandbox_config::{load, Mode, Sources};
-    /// let project = load(&Sources::new(dir.path())).unwrap();
-    /// let src = project.ceiling().mount("src").unwrap();
-    /// assert!(src.is_staged());
-    /// assert_eq!((src.mode(), src.mode_word()), (Mode::ReadWrite, "staged"));
-    /// ```
-    #[must_use]
-    pub fn is_staged(&self) -> bool {
-        self.staged
-    }
-
     /// The mode as files have it: `ro`, `rw` or `staged`.
     #[must_use]
     pub fn mode_word(&self) -> &'static str {
@@ -229,49 +217,6 @@ impl Mount {
             true => Mode::ReadOnly,
             false => self.mode,
         }
-    }
-
-    /// The only suffixes that files may have; `None`: any. Lower case, with the dot.
-    #[must_use]
-    pub fn suffixes(&self) -> Option<&[String]> {
-        self.suffixes.as_deref()
-    }
-
-    /// The largest file, in bytes.
-    #[must_use]
-    pub fn max_file_bytes(&self) -> Option<u64> {
-        self.max_file_bytes
-    }
-
-    /// Consent for each operation.
-    #[must_use]
-    pub fn approval(&self) -> MountApproval {
-        self.approval
-    }
-
-    /// False: held only to be passed on to children (`use: false`).
-    #[must_use]
-    pub fn usable(&self) -> bool {
-        self.usable
-    }
-
-    /// Returns the rules of file tools for hard links, quotas and `..`.
-    #[must_use]
-    pub fn file_rules(&self) -> &FileRules {
-        &self.file_rules
-    }
-
-    /// Forge's own project and worker files below this mount, as patterns from the root of the
-    /// declared mount (`/golem-forge.config.yaml`, `/workers/*.worker`): never writable.
-    #[must_use]
-    pub fn own_files(&self) -> &[String] {
-        &self.own_files
-    }
-
-    /// Where the project declares it.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
     }
 }
 

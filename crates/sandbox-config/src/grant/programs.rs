@@ -52,17 +52,12 @@ pub struct ProgramDirs {
 }
 
 impl ProgramDirs {
-    /// The directories, as absolute paths.
-    #[must_use]
-    pub fn directories(&self) -> &[PathBuf] {
-        &self.directories
-    }
-
-    /// Where commands look for programs, before the system's directories: those of the person's
-    /// `PATH` that lie in [`directories`](Self::directories), in that order, then the others.
-    #[must_use]
-    pub fn search(&self) -> &[PathBuf] {
-        &self.search
+    sandbox_names::getters! {
+        /// The directories, as absolute paths.
+        pub directories: &[PathBuf] = &directories;
+        /// Where commands look for programs, before the system's directories: those of the person's
+        /// `PATH` that lie in [`directories`](Self::directories), in that order, then the others.
+        pub search: &[PathBuf] = &search;
     }
 
     pub(crate) fn new(

@@ -105,10 +105,11 @@ impl CommandPattern {
         })
     }
 
-    /// As written.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
+    sandbox_names::getters! {
+        /// As written.
+        pub text: &str = &text;
+        /// Returns `true` if it ends in `*`: any rest, also none.
+        pub(crate) is_open: bool = open;
     }
 
     /// Returns the possible words at a position: `None`, where the pattern has no more words of its
@@ -119,11 +120,6 @@ impl CommandPattern {
             PatternToken::OneOf(texts) => texts.iter().map(String::as_str).collect(),
             PatternToken::Any => Vec::new(),
         })
-    }
-
-    /// Returns `true` if it ends in `*`: any rest, also none.
-    pub(crate) fn is_open(&self) -> bool {
-        self.open
     }
 
     /// Returns the pattern that matches exactly these words; `None` if a word cannot be written in
@@ -303,28 +299,15 @@ pub struct ProgramLists {
 }
 
 impl ProgramLists {
-    /// Returns names or absolute paths of the only programs; `None`: all but those denied.
-    #[must_use]
-    pub fn allow(&self) -> Option<&[String]> {
-        self.allow.as_deref()
-    }
-
-    /// Names or absolute paths of programs that never run.
-    #[must_use]
-    pub fn deny(&self) -> &[String] {
-        &self.deny
-    }
-
-    /// Returns the location of `allow`.
-    #[must_use]
-    pub fn allow_at(&self) -> Option<&ConfigOrigin> {
-        self.allow_at.origin()
-    }
-
-    /// Returns the location of `deny`.
-    #[must_use]
-    pub fn deny_at(&self) -> Option<&ConfigOrigin> {
-        self.deny_at.origin()
+    sandbox_names::getters! {
+        /// Returns names or absolute paths of the only programs; `None`: all but those denied.
+        pub allow: Option<&[String]> = allow.as_deref();
+        /// Names or absolute paths of programs that never run.
+        pub deny: &[String] = &deny;
+        /// Returns the location of `allow`.
+        pub allow_at: Option<&ConfigOrigin> = allow_at.origin();
+        /// Returns the location of `deny`.
+        pub deny_at: Option<&ConfigOrigin> = deny_at.origin();
     }
 
     fn say_something(&self) -> bool {
@@ -473,28 +456,15 @@ pub struct RuleMatch {
 }
 
 impl RuleMatch {
-    /// The answer.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
-    /// Returns the pattern that matched; `None` if the default answered.
-    #[must_use]
-    pub fn rule(&self) -> Option<&str> {
-        self.rule.as_deref()
-    }
-
-    /// The rule's reason, for the model.
-    #[must_use]
-    pub fn why(&self) -> Option<&str> {
-        self.why.as_deref()
-    }
-
-    /// Returns the location of the rule (or of the `shell` section, for its default).
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
+    sandbox_names::getters! {
+        /// The answer.
+        pub verdict: Verdict = verdict;
+        /// Returns the pattern that matched; `None` if the default answered.
+        pub rule: Option<&str> = rule.as_deref();
+        /// The rule's reason, for the model.
+        pub why: Option<&str> = why.as_deref();
+        /// Returns the location of the rule (or of the `shell` section, for its default).
+        pub origin: &ConfigOrigin = &origin;
     }
 
     /// `true` if a rule of the user for this project answered the question.

@@ -305,22 +305,13 @@ impl Default for ApprovalPolicy {
 }
 
 impl ApprovalPolicy {
-    /// The mode.
-    #[must_use]
-    pub fn mode(&self) -> ApprovalMode {
-        self.mode
-    }
-
-    /// Returns the location of the mode; `None` if it is the default.
-    #[must_use]
-    pub fn mode_at(&self) -> Option<&ConfigOrigin> {
-        self.mode_at.origin()
-    }
-
-    /// Returns the seconds after which an unanswered question counts as no.
-    #[must_use]
-    pub fn timeout_s(&self) -> u64 {
-        self.timeout_s
+    sandbox_names::getters! {
+        /// The mode.
+        pub mode: ApprovalMode = mode;
+        /// Returns the location of the mode; `None` if it is the default.
+        pub mode_at: Option<&ConfigOrigin> = mode_at.origin();
+        /// Returns the seconds after which an unanswered question counts as no.
+        pub timeout_s: u64 = timeout_s;
     }
 
     /// Returns the project's verdict for a risk, if it has one.

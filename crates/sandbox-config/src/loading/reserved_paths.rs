@@ -48,12 +48,9 @@ impl ReservedPath {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn noun(&self) -> &str {
-        &self.noun
+    sandbox_names::getters! {
+        pub(crate) path: &Path = &path;
+        pub(crate) noun: &str = &noun;
     }
 }
 

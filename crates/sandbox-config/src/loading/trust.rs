@@ -74,40 +74,19 @@ impl PrivilegedSetting {
         }
     }
 
-    /// The row of the table that it falls under.
-    #[must_use]
-    pub fn rule(&self) -> &'static TrustRule {
-        self.rule
-    }
-
-    /// The dotted key: `sandbox.zones.registry.path`.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Returns its effect.
-    #[must_use]
-    pub fn value(&self) -> &str {
-        &self.value
-    }
-
-    /// Returns its location.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
-    }
-
-    /// Returns the SHA-256 over the project's directory, the key, its value and its context, in
-    /// hex: `forge trust` stores it, outside the project.
-    #[must_use]
-    pub fn hash(&self) -> &str {
-        &self.hash
-    }
-
-    /// Returns `true` if a person has agreed.
-    #[must_use]
-    pub fn is_trusted(&self) -> bool {
-        self.trusted
+    sandbox_names::getters! {
+        /// The row of the table that it falls under.
+        pub rule: &'static TrustRule = rule;
+        /// The dotted key: `sandbox.zones.registry.path`.
+        pub key: &str = &key;
+        /// Returns its effect.
+        pub value: &str = &value;
+        /// Returns its location.
+        pub origin: &ConfigOrigin = &origin;
+        /// Returns the SHA-256 over the project's directory, the key, its value and its context, in
+        /// hex: `forge trust` stores it, outside the project.
+        pub hash: &str = &hash;
+        /// Returns `true` if a person has agreed.
+        pub is_trusted: bool = trusted;
     }
 }

@@ -53,27 +53,15 @@ impl TrustRule {
         self.keys.iter().copied()
     }
 
-    /// Returns the effect, as a message says it after the key.
-    #[must_use]
-    pub fn why(&self) -> &'static str {
-        self.why
-    }
-
-    /// Returns the treatment without the user's agreement.
-    #[must_use]
-    pub fn untrusted(&self) -> &Untrusted {
-        &self.untrusted
-    }
-
-    pub(crate) fn shows_value(&self) -> bool {
-        self.shows_value
-    }
-
-    /// Returns the value in place of the key without the user's agreement; `None`: as if the key
-    /// were absent.
-    #[must_use]
-    pub fn fallback(&self) -> Option<&'static str> {
-        self.fallback
+    sandbox_names::getters! {
+        /// Returns the effect, as a message says it after the key.
+        pub why: &'static str = why;
+        /// Returns the treatment without the user's agreement.
+        pub untrusted: &Untrusted = &untrusted;
+        pub(crate) shows_value: bool = shows_value;
+        /// Returns the value in place of the key without the user's agreement; `None`: as if the key
+        /// were absent.
+        pub fallback: Option<&'static str> = fallback;
     }
 }
 

@@ -210,16 +210,78 @@ fn read_root(
 }
 
 impl Project {
-    /// The project directory, absolute, without links.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Returns the project file, if it has one.
-    #[must_use]
-    pub fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    sandbox_names::getters! {
+        /// The project directory, absolute, without links.
+        pub dir: &Path = &dir;
+        /// Returns the project file, if it has one.
+        pub file: Option<&Path> = file.as_deref();
+        /// `model`, from the strongest layer that names one.
+        pub model: Option<&str> = preferences.model.as_deref();
+        /// The worker that `forge run` starts.
+        pub entry: &str = &preferences.entry;
+        /// `worker_paths`, as written.
+        pub worker_paths: &[String] = &preferences.worker_paths;
+        /// Returns the upper limit of every grant in this project.
+        pub ceiling: &Grant = &ceiling;
+        /// Returns the largest depth to which workers may call workers; the entry worker is at depth 1.
+        pub max_depth: u64 = delegation.max_depth;
+        /// How many workers one run of a worker may start.
+        pub max_children: u64 = delegation.max_children;
+        /// Returns `sandbox.root`, the parent of every mount of a sandboxed zone project: files in it
+        /// are forge's to delete (seed 002). `None` if mounts are directories of the user's own.
+        ///
+        /// ```
+        /// # let dir = tempfile::tempdir().unwrap();
+        /// let mut sources = sandbox_config::Sources::new(dir.path());
+        /// let project = sandbox_config::load(&sources).unwrap();
+        /// assert_eq!(project.ephemeral_root(), Some(&*project.dir().join(".sandbox")));
+        /// sources.overrides.push(("sandbox.mode".into(), "direct".into()));
+        /// assert_eq!(sandbox_config::load(&sources).unwrap().ephemeral_root(), None);
+        /// ```
+        pub ephemeral_root: Option<&Path> = ephemeral_root.as_deref();
+        pub(crate) network_at: Option<&ConfigOrigin> = network_at.as_ref();
+        pub(crate) network_lines: &[HostLine] = &network_lines;
+        /// Returns the directory of runs; `None`: the state directory of the user who runs them.
+        pub runs_dir: Option<&Path> = storage.runs_dir.as_deref();
+        /// Returns `true` if the conversation of models is kept.
+        pub keeps_transcripts: bool = storage.transcripts;
+        /// Returns texts to redact, beside the secrets that tools know by themselves.
+        ///
+        /// ```
+        /// # let dir = tempfile::tempdir().unwrap();
+        /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+        /// #     "log: { redact: [tr0ub4dor&3] }\n").unwrap();
+        /// use sandbox_config::{load, Sources};
+        /// assert_eq!(load(&Sources::new(dir.path())).unwrap().redacted(), ["tr0ub4dor&3"]);
+        /// ```
+        pub redacted: &[String] = &storage.redact;
+        /// Returns the text of staged commits and forge's credentials for servers. Repositories are in
+        /// grants.
+        pub git: &GitSettings = &git;
+        /// Returns the presets that the project names and that the person has agreed to.
+        ///
+        /// ```
+        /// # let dir = tempfile::tempdir().unwrap();
+        /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+        /// #     "sandbox: { presets: [rust] }\n").unwrap();
+        /// use sandbox_config::{load, Sources, TrustedSettings};
+        /// let mut sources = Sources::new(dir.path());
+        /// assert!(load(&sources).unwrap().presets().is_empty());
+        /// sources.trust = TrustedSettings::Given;
+        /// assert_eq!(load(&sources).unwrap().presets().named(), ["rust"]);
+        /// ```
+        pub presets: &PresetSet = &presets;
+        /// Returns the warnings.
+        pub warnings: &[Diagnostic] = &warnings;
+        /// The widening keys of the project file, agreed to or not. Workers have their own.
+        pub privileged_settings: &[PrivilegedSetting] = &widening;
+        /// Returns settings for directories that workers may change and that are empty now, outside any
+        /// git repository. As soon as one contains files, its key is a privileged setting. A program
+        /// that stores these hashes before workers write there does not ask about files that workers
+        /// made.
+        pub empty_places: &[PrivilegedSetting] = &empty_places;
+        /// The directories that are searched for workers, in order; they need not exist.
+        pub worker_dirs: &[PathBuf] = &library.dirs;
     }
 
     /// `name`, else the directory's name.
@@ -231,24 +293,6 @@ impl Project {
             .as_deref()
             .or_else(dir_name)
             .unwrap_or("project")
-    }
-
-    /// `model`, from the strongest layer that names one.
-    #[must_use]
-    pub fn model(&self) -> Option<&str> {
-        self.preferences.model.as_deref()
-    }
-
-    /// The worker that `forge run` starts.
-    #[must_use]
-    pub fn entry(&self) -> &str {
-        &self.preferences.entry
-    }
-
-    /// `worker_paths`, as written.
-    #[must_use]
-    pub fn worker_paths(&self) -> &[String] {
-        &self.preferences.worker_paths
     }
 
     /// Where a preference (`name`, `model`, `entry`, `worker_paths`) comes from.
@@ -263,124 +307,11 @@ impl Project {
         EffectiveSettings::new(&self.root, &self.widening, &self.ceiling)
     }
 
-    /// Returns the upper limit of every grant in this project.
-    #[must_use]
-    pub fn ceiling(&self) -> &Grant {
-        &self.ceiling
-    }
-
-    /// Returns the largest depth to which workers may call workers; the entry worker is at depth 1.
-    #[must_use]
-    pub fn max_depth(&self) -> u64 {
-        self.delegation.max_depth
-    }
-
-    /// How many workers one run of a worker may start.
-    #[must_use]
-    pub fn max_children(&self) -> u64 {
-        self.delegation.max_children
-    }
-
-    /// Returns `sandbox.root`, the parent of every mount of a sandboxed zone project: files in it
-    /// are forge's to delete (seed 002). `None` if mounts are directories of the user's own.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// let mut sources = sandbox_config::Sources::new(dir.path());
-    /// let project = sandbox_config::load(&sources).unwrap();
-    /// assert_eq!(project.ephemeral_root(), Some(&*project.dir().join(".sandbox")));
-    /// sources.overrides.push(("sandbox.mode".into(), "direct".into()));
-    /// assert_eq!(sandbox_config::load(&sources).unwrap().ephemeral_root(), None);
-    /// ```
-    #[must_use]
-    pub fn ephemeral_root(&self) -> Option<&Path> {
-        self.ephemeral_root.as_deref()
-    }
-
     /// Returns the location of `limits.max_cost_usd`, if it is set.
     pub(crate) fn cost_at(&self) -> Option<ConfigOrigin> {
         let limits = self.root.entry("limits")?;
         let cost = limits.node.entry("max_cost_usd")?;
         Some(cost.node.span.origin())
-    }
-
-    pub(crate) fn network_at(&self) -> Option<&ConfigOrigin> {
-        self.network_at.as_ref()
-    }
-
-    pub(crate) fn network_lines(&self) -> &[HostLine] {
-        &self.network_lines
-    }
-
-    /// Returns the directory of runs; `None`: the state directory of the user who runs them.
-    #[must_use]
-    pub fn runs_dir(&self) -> Option<&Path> {
-        self.storage.runs_dir.as_deref()
-    }
-
-    /// Returns `true` if the conversation of models is kept.
-    #[must_use]
-    pub fn keeps_transcripts(&self) -> bool {
-        self.storage.transcripts
-    }
-
-    /// Returns texts to redact, beside the secrets that tools know by themselves.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
-    /// #     "log: { redact: [tr0ub4dor&3] }\n").unwrap();
-    /// use sandbox_config::{load, Sources};
-    /// assert_eq!(load(&Sources::new(dir.path())).unwrap().redacted(), ["tr0ub4dor&3"]);
-    /// ```
-    #[must_use]
-    pub fn redacted(&self) -> &[String] {
-        &self.storage.redact
-    }
-
-    /// Returns the text of staged commits and forge's credentials for servers. Repositories are in
-    /// grants.
-    #[must_use]
-    pub fn git(&self) -> &GitSettings {
-        &self.git
-    }
-
-    /// Returns the presets that the project names and that the person has agreed to.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
-    /// #     "sandbox: { presets: [rust] }\n").unwrap();
-    /// use sandbox_config::{load, Sources, TrustedSettings};
-    /// let mut sources = Sources::new(dir.path());
-    /// assert!(load(&sources).unwrap().presets().is_empty());
-    /// sources.trust = TrustedSettings::Given;
-    /// assert_eq!(load(&sources).unwrap().presets().named(), ["rust"]);
-    /// ```
-    #[must_use]
-    pub fn presets(&self) -> &PresetSet {
-        &self.presets
-    }
-
-    /// Returns the warnings.
-    #[must_use]
-    pub fn warnings(&self) -> &[Diagnostic] {
-        &self.warnings
-    }
-
-    /// The widening keys of the project file, agreed to or not. Workers have their own.
-    #[must_use]
-    pub fn privileged_settings(&self) -> &[PrivilegedSetting] {
-        &self.widening
-    }
-
-    /// Returns settings for directories that workers may change and that are empty now, outside any
-    /// git repository. As soon as one contains files, its key is a privileged setting. A program
-    /// that stores these hashes before workers write there does not ask about files that workers
-    /// made.
-    #[must_use]
-    pub fn empty_places(&self) -> &[PrivilegedSetting] {
-        &self.empty_places
     }
 
     /// Every worker on the search paths, by name.
@@ -405,12 +336,6 @@ impl Project {
     /// It declares more than the ceiling.
     pub fn entry_grant(&self, worker: &Worker) -> Result<Grant, Escalation> {
         worker.ceiling(&self.ceiling).entry(worker.declaration())
-    }
-
-    /// The directories that are searched for workers, in order; they need not exist.
-    #[must_use]
-    pub fn worker_dirs(&self) -> &[PathBuf] {
-        &self.library.dirs
     }
 }
 

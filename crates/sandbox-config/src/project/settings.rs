@@ -54,22 +54,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The dotted key.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// The value.
-    #[must_use]
-    pub fn value(&self) -> &serde_json::Value {
-        &self.value
-    }
-
-    /// Where it comes from.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
+    sandbox_names::getters! {
+        /// The dotted key.
+        pub key: &str = &key;
+        /// The value.
+        pub value: &serde_json::Value = &value;
+        /// Where it comes from.
+        pub origin: &ConfigOrigin = &origin;
     }
 }
 

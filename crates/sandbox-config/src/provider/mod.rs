@@ -133,55 +133,36 @@ pub struct TokenPrices {
 }
 
 impl TokenPrices {
-    /// A token that the model reads.
-    #[must_use]
-    pub fn input_nano_usd(&self) -> u64 {
-        self.input
-    }
-
-    /// A token that it writes.
-    #[must_use]
-    pub fn output_nano_usd(&self) -> u64 {
-        self.output
-    }
-
-    /// Returns the price of a token that it reads from its provider's cache; `None`: as any other.
-    #[must_use]
-    pub fn cache_read_nano_usd(&self) -> Option<u64> {
-        self.cache_read
-    }
-
-    /// Returns the price of a token that it writes into that cache; `None`: as any other.
-    #[must_use]
-    pub fn cache_write_nano_usd(&self) -> Option<u64> {
-        self.cache_write
+    sandbox_names::getters! {
+        /// A token that the model reads.
+        pub input_nano_usd: u64 = input;
+        /// A token that it writes.
+        pub output_nano_usd: u64 = output;
+        /// Returns the price of a token that it reads from its provider's cache; `None`: as any other.
+        pub cache_read_nano_usd: Option<u64> = cache_read;
+        /// Returns the price of a token that it writes into that cache; `None`: as any other.
+        pub cache_write_nano_usd: Option<u64> = cache_write;
     }
 }
 
 impl ProviderSettings {
-    /// Its name, the part of `provider:model` before the colon.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The protocol it speaks.
-    #[must_use]
-    pub fn wire(&self) -> Wire {
-        self.wire
-    }
-
-    /// Returns its base address, without a slash at the end: `/messages`, `/chat/completions` or
-    /// `/responses` is appended to it. It is `https`, or on this host, or `plain_http` is set.
-    #[must_use]
-    pub fn base_url(&self) -> &str {
-        &self.base_url
-    }
-
-    /// Where its key comes from.
-    #[must_use]
-    pub fn key(&self) -> &ApiKey {
-        &self.key
+    sandbox_names::getters! {
+        /// Its name, the part of `provider:model` before the colon.
+        pub name: &str = &name;
+        /// The protocol it speaks.
+        pub wire: Wire = wire;
+        /// Returns its base address, without a slash at the end: `/messages`, `/chat/completions` or
+        /// `/responses` is appended to it. It is `https`, or on this host, or `plain_http` is set.
+        pub base_url: &str = &base_url;
+        /// Where its key comes from.
+        pub key: &ApiKey = &key;
+        /// Returns `true` if answers are taken piece by piece.
+        pub streams: bool = stream;
+        /// Returns the seconds, from the first failure on, in which a turn that failed temporarily is tried
+        /// again.
+        pub retry_s: u64 = retry_s;
+        /// Where it is named; built in for those that forge knows.
+        pub origin: &ConfigOrigin = &origin;
     }
 
     /// Returns the prices of a model; `None` if unknown.
@@ -202,25 +183,6 @@ impl ProviderSettings {
     #[must_use]
     pub fn context_tokens(&self, model: &str) -> Option<u64> {
         self.property(model, |properties| properties.context_tokens)
-    }
-
-    /// Returns `true` if answers are taken piece by piece.
-    #[must_use]
-    pub fn streams(&self) -> bool {
-        self.stream
-    }
-
-    /// Returns the seconds, from the first failure on, in which a turn that failed temporarily is tried
-    /// again.
-    #[must_use]
-    pub fn retry_s(&self) -> u64 {
-        self.retry_s
-    }
-
-    /// Where it is named; built in for those that forge knows.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
     }
 
     /// The model's own word, else the provider's.
@@ -249,16 +211,11 @@ pub struct UnknownProvider {
 }
 
 impl UnknownProvider {
-    /// Returns a suggestion.
-    #[must_use]
-    pub fn help(&self) -> &str {
-        &self.help
-    }
-
-    /// `true` if the project names the provider and the user has not consented.
-    #[must_use]
-    pub fn is_untrusted(&self) -> bool {
-        self.is_untrusted
+    sandbox_names::getters! {
+        /// Returns a suggestion.
+        pub help: &str = &help;
+        /// `true` if the project names the provider and the user has not consented.
+        pub is_untrusted: bool = is_untrusted;
     }
 }
 

@@ -39,29 +39,16 @@ pub struct Review {
 }
 
 impl Review {
-    /// Mistakes and warnings, by file and place.
-    #[must_use]
-    pub fn findings(&self) -> &[Diagnostic] {
-        &self.findings
-    }
-
-    /// `false` if a worker file contains mistakes, so that it has no workers and no tree.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        self.readable
-    }
-
-    /// Every worker, by name.
-    #[must_use]
-    pub fn workers(&self) -> &[Worker] {
-        &self.workers
-    }
-
-    /// Returns the delegation tree: the entry worker first, then the workers that it does not
-    /// reach.
-    #[must_use]
-    pub fn tree(&self) -> &[DelegationNode] {
-        &self.tree
+    sandbox_names::getters! {
+        /// Mistakes and warnings, by file and place.
+        pub findings: &[Diagnostic] = &findings;
+        /// `false` if a worker file contains mistakes, so that it has no workers and no tree.
+        pub is_readable: bool = readable;
+        /// Every worker, by name.
+        pub workers: &[Worker] = &workers;
+        /// Returns the delegation tree: the entry worker first, then the workers that it does not
+        /// reach.
+        pub tree: &[DelegationNode] = &tree;
     }
 }
 

@@ -72,40 +72,19 @@ impl CallStatus {
 }
 
 impl DelegationNode {
-    /// The worker's name.
-    #[must_use]
-    pub fn worker(&self) -> &str {
-        &self.worker
-    }
-
-    /// Returns the status of the call.
-    #[must_use]
-    pub fn standing(&self) -> &CallStatus {
-        &self.standing
-    }
-
-    /// Returns its grant; empty, if the call does not come about.
-    #[must_use]
-    pub fn grant(&self) -> &Grant {
-        &self.grant
-    }
-
-    /// Returns the rights of its caller (the project, for the first) that it lacks.
-    #[must_use]
-    pub fn narrowed(&self) -> &[String] {
-        &self.narrowed
-    }
-
-    /// Returns `true` if it may call every worker (`["*"]`).
-    #[must_use]
-    pub fn calls_any(&self) -> bool {
-        self.calls_any
-    }
-
-    /// Returns the workers that it may call by name.
-    #[must_use]
-    pub fn calls(&self) -> &[DelegationNode] {
-        &self.calls
+    sandbox_names::getters! {
+        /// The worker's name.
+        pub worker: &str = &worker;
+        /// Returns the status of the call.
+        pub standing: &CallStatus = &standing;
+        /// Returns its grant; empty, if the call does not come about.
+        pub grant: &Grant = &grant;
+        /// Returns the rights of its caller (the project, for the first) that it lacks.
+        pub narrowed: &[String] = &narrowed;
+        /// Returns `true` if it may call every worker (`["*"]`).
+        pub calls_any: bool = calls_any;
+        /// Returns the workers that it may call by name.
+        pub calls: &[DelegationNode] = &calls;
     }
 }
 

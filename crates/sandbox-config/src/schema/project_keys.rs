@@ -13,22 +13,13 @@ pub struct ProjectKey {
 }
 
 impl ProjectKey {
-    /// Returns the dotted key, as `-c KEY=VALUE` takes it.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Returns the sentence of the reference page.
-    #[must_use]
-    pub fn description(&self) -> &'static str {
-        self.description
-    }
-
-    /// Returns the words that the value can be. Empty if the value is free.
-    #[must_use]
-    pub fn words(&self) -> &[&'static str] {
-        &self.words
+    sandbox_names::getters! {
+        /// Returns the dotted key, as `-c KEY=VALUE` takes it.
+        pub path: &str = &path;
+        /// Returns the sentence of the reference page.
+        pub description: &'static str = description;
+        /// Returns the words that the value can be. Empty if the value is free.
+        pub words: &[&'static str] = &words;
     }
 }
 

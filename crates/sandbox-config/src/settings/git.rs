@@ -68,28 +68,15 @@ impl Default for GitSettings {
 }
 
 impl GitSettings {
-    /// Returns the author of staged commits: `name <address>`.
-    #[must_use]
-    pub fn author(&self) -> &str {
-        &self.author
-    }
-
-    /// Returns the last line of their message, `Word: text`; `None` if nothing is added.
-    #[must_use]
-    pub fn trailer(&self) -> Option<&str> {
-        self.trailer.as_deref()
-    }
-
-    /// Returns the credentials, each server once.
-    #[must_use]
-    pub fn credentials(&self) -> &[GitCredential] {
-        &self.credentials
-    }
-
-    /// The servers for which the project says it, and you have not agreed to that.
-    #[must_use]
-    pub fn untrusted(&self) -> &[String] {
-        &self.untrusted
+    sandbox_names::getters! {
+        /// Returns the author of staged commits: `name <address>`.
+        pub author: &str = &author;
+        /// Returns the last line of their message, `Word: text`; `None` if nothing is added.
+        pub trailer: Option<&str> = trailer.as_deref();
+        /// Returns the credentials, each server once.
+        pub credentials: &[GitCredential] = &credentials;
+        /// The servers for which the project says it, and you have not agreed to that.
+        pub untrusted: &[String] = &untrusted;
     }
 }
 
@@ -104,22 +91,13 @@ pub struct GitCredential {
 }
 
 impl GitCredential {
-    /// The server: `https://github.com`, `ssh://git@example.com:22`.
-    #[must_use]
-    pub fn server(&self) -> &str {
-        &self.server
-    }
-
-    /// How.
-    #[must_use]
-    pub fn source(&self) -> &CredentialSource {
-        &self.source
-    }
-
-    /// Returns its location.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.origin
+    sandbox_names::getters! {
+        /// The server: `https://github.com`, `ssh://git@example.com:22`.
+        pub server: &str = &server;
+        /// How.
+        pub source: &CredentialSource = &source;
+        /// Returns its location.
+        pub origin: &ConfigOrigin = &origin;
     }
 }
 

@@ -210,22 +210,15 @@ impl Diagnostic {
         }
     }
 
-    /// The code.
-    #[must_use]
-    pub fn code(&self) -> DiagnosticCode {
-        self.code
-    }
-
-    /// An error stops the load; a warning does not.
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        self.error
-    }
-
-    /// Returns the mistake, on one line.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
+    sandbox_names::getters! {
+        /// The code.
+        pub code: DiagnosticCode = code;
+        /// An error stops the load; a warning does not.
+        pub is_error: bool = error;
+        /// Returns the mistake, on one line.
+        pub message: &str = &message;
+        /// Returns the correction.
+        pub help_text: Option<&str> = help.as_deref();
     }
 
     /// The layer of the text that it points at.
@@ -258,12 +251,6 @@ impl Diagnostic {
     #[must_use]
     pub fn column(&self) -> Option<u32> {
         self.at.as_ref().map(|span| span.column)
-    }
-
-    /// Returns the correction.
-    #[must_use]
-    pub fn help_text(&self) -> Option<&str> {
-        self.help.as_deref()
     }
 
     /// Returns further facts.

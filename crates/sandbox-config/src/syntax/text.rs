@@ -116,33 +116,17 @@ impl ConfigOrigin {
         }
     }
 
-    /// Returns the location, if any.
-    pub(crate) fn span(&self) -> Option<&Span> {
-        self.span.as_ref()
-    }
-
-    /// The layer.
-    #[must_use]
-    pub fn layer(&self) -> Layer {
-        self.layer
-    }
-
-    /// The file as shown to people, or the name of the variable or flag.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Line, from 1; 0 for a built-in value.
-    #[must_use]
-    pub fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// Column in characters, from 1; 0 for a built-in value.
-    #[must_use]
-    pub fn column(&self) -> u32 {
-        self.column
+    sandbox_names::getters! {
+        /// Returns the location, if any.
+        pub(crate) span: Option<&Span> = span.as_ref();
+        /// The layer.
+        pub layer: Layer = layer;
+        /// The file as shown to people, or the name of the variable or flag.
+        pub name: Option<&str> = name.as_deref();
+        /// Line, from 1; 0 for a built-in value.
+        pub line: u32 = line;
+        /// Column in characters, from 1; 0 for a built-in value.
+        pub column: u32 = column;
     }
 }
 

@@ -75,46 +75,45 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The name: `^[a-z][a-z0-9_-]{0,63}$`.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its purpose; the description of its tool when it is called by others.
-    #[must_use]
-    pub fn description(&self) -> Option<&str> {
-        self.description.as_deref()
-    }
-
-    /// Its own model.
-    #[must_use]
-    pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
-    }
-
-    /// The text after the front matter (or the key `instructions`).
-    #[must_use]
-    pub fn instructions(&self) -> &str {
-        &self.instructions
-    }
-
-    /// Returns its declaration.
-    #[must_use]
-    pub fn declaration(&self) -> &Declaration {
-        &self.declaration
-    }
-
-    /// Returns the only tools it wants; `None`: all that its rights make possible.
-    #[must_use]
-    pub fn tools(&self) -> Option<&[String]> {
-        self.tools.as_deref()
-    }
-
-    /// Returns the workers that it may call.
-    #[must_use]
-    pub fn delegates(&self) -> &Delegates {
-        &self.delegates
+    sandbox_names::getters! {
+        /// The name: `^[a-z][a-z0-9_-]{0,63}$`.
+        pub name: &str = &name;
+        /// Returns its purpose; the description of its tool when it is called by others.
+        pub description: Option<&str> = description.as_deref();
+        /// Its own model.
+        pub model: Option<&str> = model.as_deref();
+        /// The text after the front matter (or the key `instructions`).
+        pub instructions: &str = &instructions;
+        /// Returns its declaration.
+        pub declaration: &Declaration = &declaration;
+        /// Returns the only tools it wants; `None`: all that its rights make possible.
+        pub tools: Option<&[String]> = tools.as_deref();
+        /// Returns the workers that it may call.
+        pub delegates: &Delegates = &delegates;
+        /// The first line of its file.
+        pub origin: &ConfigOrigin = &at;
+        /// Its file.
+        pub file: &Path = &file;
+        /// Returns the SHA-256 (hex) of its file when it was read.
+        ///
+        /// ```
+        /// # let dir = tempfile::tempdir().unwrap();
+        /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+        /// let digest = |text: &str| {
+        ///     std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
+        ///     let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+        ///     project.worker("w").unwrap().digest().to_owned()
+        /// };
+        /// assert_ne!(digest("---\n---\nWork.\n"), digest("---\n---\nRest.\n"));
+        /// ```
+        pub digest: &str = &digest;
+        /// Its file as messages show it.
+        pub shown: &str = &shown;
+        /// Returns the warnings about its file.
+        pub warnings: &[Diagnostic] = &warnings;
+        /// Its widening keys, agreed to or not.
+        pub privileged_settings: &[PrivilegedSetting] = &widening;
+        pub(crate) schemas: &schemas::Schemas = &schemas;
     }
 
     /// Where its delegation list names a worker; none if only `*` does, or nothing.
@@ -129,57 +128,10 @@ impl Worker {
         }
     }
 
-    /// The first line of its file.
-    #[must_use]
-    pub fn origin(&self) -> &ConfigOrigin {
-        &self.at
-    }
-
     /// The limits it asks for: each the smaller of its own and the default's.
     #[must_use]
     pub fn limits(&self) -> RunLimits {
         self.declaration.limits.meet(RunLimits::default())
-    }
-
-    /// Its file.
-    #[must_use]
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// Returns the SHA-256 (hex) of its file when it was read.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
-    /// let digest = |text: &str| {
-    ///     std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
-    ///     let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-    ///     project.worker("w").unwrap().digest().to_owned()
-    /// };
-    /// assert_ne!(digest("---\n---\nWork.\n"), digest("---\n---\nRest.\n"));
-    /// ```
-    #[must_use]
-    pub fn digest(&self) -> &str {
-        &self.digest
-    }
-
-    /// Its file as messages show it.
-    #[must_use]
-    pub fn shown(&self) -> &str {
-        &self.shown
-    }
-
-    /// Returns the warnings about its file.
-    #[must_use]
-    pub fn warnings(&self) -> &[Diagnostic] {
-        &self.warnings
-    }
-
-    /// Its widening keys, agreed to or not.
-    #[must_use]
-    pub fn privileged_settings(&self) -> &[PrivilegedSetting] {
-        &self.widening
     }
 
     /// Returns the ceiling of the worker: the project, or (old form) its own declaration, if the
@@ -189,10 +141,6 @@ impl Worker {
             Some(mounts) => Cow::Owned(project.with_mounts(Arc::clone(mounts))),
             None => Cow::Borrowed(project),
         }
-    }
-
-    pub(crate) fn schemas(&self) -> &schemas::Schemas {
-        &self.schemas
     }
 
     pub(crate) fn schemas_mut(&mut self) -> &mut schemas::Schemas {

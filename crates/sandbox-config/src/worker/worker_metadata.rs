@@ -40,34 +40,17 @@ impl Worker {
         patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, model))
     }
 
-    /// The patterns of models that it runs on; empty: any.
-    #[must_use]
-    pub fn compatible_models(&self) -> &[String] {
-        &self.properties.compatible_models
-    }
-
-    /// Returns the limits on attachments to its input.
-    #[must_use]
-    pub fn attachment_policy(&self) -> &AttachmentPolicy {
-        &self.properties.attachments
-    }
-
-    /// Returns `true` if others may call it with nothing to do.
-    #[must_use]
-    pub fn allows_empty_input(&self) -> bool {
-        self.properties.allow_empty_input
-    }
-
-    /// `license`, as written; it has no effect.
-    #[must_use]
-    pub fn license(&self) -> Option<&str> {
-        self.properties.license.as_deref()
-    }
-
-    /// `metadata`, as written; it has no effect.
-    #[must_use]
-    pub fn metadata(&self) -> &Map<String, Json> {
-        &self.properties.metadata
+    sandbox_names::getters! {
+        /// The patterns of models that it runs on; empty: any.
+        pub compatible_models: &[String] = &properties.compatible_models;
+        /// Returns the limits on attachments to its input.
+        pub attachment_policy: &AttachmentPolicy = &properties.attachments;
+        /// Returns `true` if others may call it with nothing to do.
+        pub allows_empty_input: bool = properties.allow_empty_input;
+        /// `license`, as written; it has no effect.
+        pub license: Option<&str> = properties.license.as_deref();
+        /// `metadata`, as written; it has no effect.
+        pub metadata: &Map<String, Json> = &properties.metadata;
     }
 }
 

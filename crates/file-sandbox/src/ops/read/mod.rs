@@ -48,7 +48,7 @@ impl ReadOptions {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Sets the byte of the [`offset`](Self::offset), from [`TextSlice::next_byte`], so that the
         /// bytes before it are not read. If a character cannot begin there, and in encodings other than
         /// UTF-8, only the offset counts.

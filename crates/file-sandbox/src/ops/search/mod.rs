@@ -61,7 +61,7 @@ impl SearchOptions {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Searches only files whose path below the directory matches, as in
         /// [`glob`](FileSandbox::glob).
         files(pattern: impl Into<String>) = Some(pattern.into());
@@ -79,7 +79,7 @@ impl SearchOptions {
         self
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Stops after this many lines.
         max_hits(lines: usize) = lines;
         /// Shows this many characters of a longer line, around the match.

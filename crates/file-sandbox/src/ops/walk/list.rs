@@ -40,7 +40,7 @@ impl ListOptions {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Lists only entries after this name, from [`Listing::next`].
         after(name: impl Into<String>) = Some(name.into());
         /// Lists only these; with a pattern files otherwise, without one everything.

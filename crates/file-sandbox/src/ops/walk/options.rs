@@ -39,7 +39,7 @@ impl WalkOptions {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Stops after this many entries.
         max_entries(entries: usize) = entries;
         /// Stops after this many examined names, matching or not; and in any case at 65 536 names of

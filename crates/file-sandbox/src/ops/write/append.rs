@@ -41,7 +41,7 @@ impl AppendOptions {
         Self::default()
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Returns the result without changing the file.
         preview(yes: bool) = yes;
         /// Refuses to append to an existing file.

@@ -49,7 +49,7 @@ impl Replacement {
         }
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Replaces it wherever it is.
         all(yes: bool) = yes;
         /// Of several, means the one that begins nearest to this line, counted from 1.
@@ -78,7 +78,7 @@ impl EditOptions {
         Self::default()
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Returns the result without changing the file.
         preview(yes: bool) = yes;
         /// If the exact text is missing, replaces whole lines that differ from it only in spaces and

@@ -52,7 +52,7 @@ impl WriteOptions {
         Self::default()
     }
 
-    setters! {
+    sandbox_names::setters! {
         /// Refuses to replace anything.
         create_new(yes: bool) = yes;
         /// Waits until the file and its name are on the disk.

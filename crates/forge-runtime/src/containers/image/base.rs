@@ -105,18 +105,11 @@ impl BaseArchive {
         Ok(base)
     }
 
-    /// Returns its digest.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    pub(super) fn config(&self) -> &Map<String, Value> {
-        &self.config
-    }
-
-    pub(super) fn layers(&self) -> &[Blob] {
-        &self.layers
+    sandbox_names::getters! {
+        /// Returns its digest.
+        pub id: &str = &id;
+        pub(super) config: &Map<String, Value> = &config;
+        pub(super) layers: &[Blob] = &layers;
     }
 
     /// Checks that a program for this processor runs on it.

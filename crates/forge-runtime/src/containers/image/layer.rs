@@ -54,22 +54,13 @@ impl LayerEntry {
         LayerEntry::new(path, mode, LayerContent::Directory)
     }
 
-    /// Returns its path, relative to the root.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Its rights.
-    #[must_use]
-    pub fn mode(&self) -> u32 {
-        self.mode
-    }
-
-    /// Returns the content.
-    #[must_use]
-    pub fn content(&self) -> &LayerContent {
-        &self.content
+    sandbox_names::getters! {
+        /// Returns its path, relative to the root.
+        pub path: &str = &path;
+        /// Its rights.
+        pub mode: u32 = mode;
+        /// Returns the content.
+        pub content: &LayerContent = &content;
     }
 }
 

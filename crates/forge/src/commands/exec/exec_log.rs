@@ -68,9 +68,11 @@ impl ExecLog {
         })
     }
 
-    /// Returns the log, for the answers of a person while the command runs.
-    pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
-        self.audit.clone()
+    sandbox_names::getters! {
+        /// Returns the log, for the answers of a person while the command runs.
+        pub(super) recorder: Arc<dyn Recorder> = audit.clone();
+        /// Returns the directory of the log.
+        pub(super) dir: &RunDir = &dir;
     }
 
     /// Returns the command, without secrets.
@@ -80,11 +82,6 @@ impl ExecLog {
         words
             .filter_map(|word| word.as_str().map(str::to_owned))
             .collect()
-    }
-
-    /// Returns the directory of the log.
-    pub(super) fn dir(&self) -> &RunDir {
-        &self.dir
     }
 
     /// Records the approval: typing the command is the agreement.

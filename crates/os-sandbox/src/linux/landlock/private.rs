@@ -119,16 +119,10 @@ impl ScratchDir {
             && self.scratch.ways().all(|way| is_unmarked(&way))
     }
 
-    pub(crate) fn home(&self) -> PathBuf {
-        self.scratch.home()
-    }
-
-    pub(crate) fn tmp(&self) -> PathBuf {
-        self.scratch.tmp()
-    }
-
-    pub(crate) fn work(&self) -> PathBuf {
-        self.scratch.work()
+    sandbox_names::getters! {
+        pub(crate) home: PathBuf = scratch.home();
+        pub(crate) tmp: PathBuf = scratch.tmp();
+        pub(crate) work: PathBuf = scratch.work();
     }
 }
 

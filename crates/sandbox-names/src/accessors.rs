@@ -1,0 +1,43 @@
+//! Methods that set or return one field each, for the crates of this workspace.
+
+/// Defines methods of a builder: `name(value: Type) = new;` sets the field `name`, with
+/// `=> field` behind the arguments another one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setters {
+    ($($(#[$meta:meta])* $name:ident($($value:ident: $type:ty),+) $(=> $($field:ident).+)? = $new:expr;)+) => {$(
+        $(#[$meta])*
+        #[must_use]
+        pub fn $name(mut self, $($value: $type),+) -> Self {
+            $crate::setters!(@field self $name $($($field).+)?) = $new;
+            self
+        }
+    )+};
+    (@field $self:ident $name:ident) => { $self.$name };
+    (@field $self:ident $name:ident $($field:ident).+) => { $self.$($field).+ };
+}
+
+/// Defines methods that return a field: `pub name: &str = &name;` lends the field `name`,
+/// `pub mode: Mode = mode;` copies it, `pub host: Option<&Path> = host.as_deref();` calls a method
+/// of it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! getters {
+    () => {};
+    ($(#[$meta:meta])* $vis:vis $name:ident: $type:ty = &$($field:tt).+; $($more:tt)*) => {
+        $(#[$meta])*
+        #[must_use]
+        $vis fn $name(&self) -> $type {
+            &self.$($field).+
+        }
+        $crate::getters! { $($more)* }
+    };
+    ($(#[$meta:meta])* $vis:vis $name:ident: $type:ty = $field:tt $(.$part:ident $(($($none:tt)*))?)*; $($more:tt)*) => {
+        $(#[$meta])*
+        #[must_use]
+        $vis fn $name(&self) -> $type {
+            self.$field $(.$part $(($($none)*))?)*
+        }
+        $crate::getters! { $($more)* }
+    };
+}
