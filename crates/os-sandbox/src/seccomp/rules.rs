@@ -93,13 +93,8 @@ const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
 /// Calls that set limits or the schedule of the process that their first argument names.
-const OTHERS_LIMITS: [&str; 5] = [
-    "prlimit64",
-    "sched_setscheduler",
-    "sched_setparam",
-    "sched_setattr",
-    "sched_setaffinity",
-];
+const OTHERS_LIMITS: &str =
+    "prlimit64 sched_setscheduler sched_setparam sched_setattr sched_setaffinity";
 
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
@@ -110,7 +105,6 @@ const SOCK_DGRAM: u32 = 2;
 const SOCK_SEQPACKET: u32 = 5;
 /// A socket type without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
 const SOCK_MASK: u32 = 0xf;
-const ALL: u32 = u32::MAX;
 
 /// Returns the whole table.
 #[must_use]
@@ -122,105 +116,45 @@ pub fn table(wanted: FilterSpec) -> Table {
 
     // io_uring is a queue of calls that a filter does not see. ENOSYS, so that libuv and tokio fall
     // back.
-    rules.always(
-        ENOSYS,
-        &["io_uring_setup", "io_uring_enter", "io_uring_register"],
-    );
+    rules.always(ENOSYS, "io_uring_setup io_uring_enter io_uring_register");
     // Flags behind a pointer, which BPF cannot follow. glibc and all others fall back to clone and
     // openat, whose flags the filter can test.
-    rules.always(ENOSYS, &["clone3", "openat2"]);
+    rules.always(ENOSYS, "clone3 openat2");
 
     // Other processes' memory, descriptors and secrets.
     if wanted.tracing {
         rules.rule("ptrace", tracing());
     } else {
-        rules.always(EPERM, &["ptrace", "process_vm_readv", "process_vm_writev"]);
+        rules.always(EPERM, "ptrace process_vm_readv process_vm_writev");
     }
     rules.always(
         EPERM,
-        &[
-            "pidfd_getfd",
-            "kcmp",
-            "process_madvise",
-            "process_mrelease",
-            "migrate_pages",
-            "move_pages",
-            "add_key",
-            "request_key",
-            "keyctl",
-            "syslog",
-        ],
+        "pidfd_getfd kcmp process_madvise process_mrelease migrate_pages \
+         move_pages add_key request_key keyctl syslog",
     );
     // Code in the kernel, or a long record of holes.
     rules.always(
         EPERM,
-        &[
-            "bpf",
-            "perf_event_open",
-            "userfaultfd",
-            "init_module",
-            "finit_module",
-            "delete_module",
-            "kexec_load",
-            "kexec_file_load",
-            "iopl",
-            "ioperm",
-            "modify_ldt",
-            "lsm_set_self_attr",
-        ],
+        "bpf perf_event_open userfaultfd init_module finit_module delete_module \
+         kexec_load kexec_file_load iopl ioperm modify_ldt lsm_set_self_attr",
     );
     // Mounts and namespaces: a new user namespace gives capabilities back.
     rules.always(
         EPERM,
-        &[
-            "mount",
-            "umount2",
-            "pivot_root",
-            "chroot",
-            "fsopen",
-            "fsconfig",
-            "fsmount",
-            "fspick",
-            "move_mount",
-            "open_tree",
-            "open_tree_attr",
-            "mount_setattr",
-            "setns",
-            "open_by_handle_at",
-            "fanotify_init",
-            "fanotify_mark",
-            "statmount",
-            "listmount",
-        ],
+        "mount umount2 pivot_root chroot fsopen fsconfig fsmount fspick \
+         move_mount open_tree open_tree_attr mount_setattr setns \
+         open_by_handle_at fanotify_init fanotify_mark statmount listmount",
     );
-    rules.when(&["unshare"], 0, NAMESPACES | NEW_TIME, EPERM);
-    rules.when(&["clone"], 0, NAMESPACES, EPERM);
+    rules.when("unshare", 0, NAMESPACES | NEW_TIME, EPERM);
+    rules.when("clone", 0, NAMESPACES, EPERM);
     // Settings of the whole machine.
     rules.always(
         EPERM,
-        &[
-            "reboot",
-            "swapon",
-            "swapoff",
-            "acct",
-            "quotactl",
-            "quotactl_fd",
-            "settimeofday",
-            "clock_settime",
-            "clock_adjtime",
-            "adjtimex",
-            "sethostname",
-            "setdomainname",
-            "vhangup",
-        ],
+        "reboot swapon swapoff acct quotactl quotactl_fd settimeofday \
+         clock_settime clock_adjtime adjtimex sethostname setdomainname vhangup",
     );
     // Only the personalities of a debugger (no randomised addresses) and of uname's.
-    rules.only(
-        "personality",
-        0,
-        &[0, 0x0004_0000, 0x0008, 0xffff_ffff],
-        EPERM,
-    );
+    rules.only("personality", 0, [0, 0x0004_0000, 0x0008, 0xffff_ffff]);
     rules.rule("ioctl", ioctls(wanted));
 
     // A set-id file in a writable mount outlives the sandbox and works outside.
@@ -229,8 +163,8 @@ pub fn table(wanted: FilterSpec) -> Table {
         false => Action::Allow,
     };
     let creates = reported(CallKind::Create);
-    rules.unless(&["creat", "mkdir", "mknod"], 1, SET_ID, creates);
-    rules.unless(&["mkdirat", "mknodat"], 2, SET_ID, creates);
+    rules.unless("creat mkdir mknod", 1, SET_ID, creates);
+    rules.unless("mkdirat mknodat", 2, SET_ID, creates);
     for (name, mode, by_path) in [
         ("chmod", 1, true),
         ("fchmod", 1, false),
@@ -242,20 +176,7 @@ pub fn table(wanted: FilterSpec) -> Table {
             false if by_path => reported(CallKind::Mode),
             false => Action::Allow,
         };
-        let refused = Clause {
-            tests: vec![Test::Any {
-                arg: mode,
-                mask: SET_ID,
-            }],
-            action: Action::Errno(EPERM),
-        };
-        rules.rule(
-            name,
-            Rule {
-                clauses: vec![refused],
-                otherwise: else_modes,
-            },
-        );
+        rules.unless(name, mode, SET_ID, else_modes);
     }
     let reading = match wanted.observed.reads {
         true => Action::UserNotify,
@@ -270,54 +191,28 @@ pub fn table(wanted: FilterSpec) -> Table {
     }
 
     if wanted.freeze_metadata {
-        rules.always(
-            EPERM,
-            &["chown", "fchown", "lchown", "fchownat", "file_setattr"],
-        );
+        rules.always(EPERM, "chown fchown lchown fchownat file_setattr");
         // cp -a and git accept "not supported" as an answer.
         rules.always(
             EOPNOTSUPP,
-            &[
-                "setxattr",
-                "lsetxattr",
-                "fsetxattr",
-                "setxattrat",
-                "removexattr",
-                "lremovexattr",
-                "fremovexattr",
-                "removexattrat",
-            ],
+            "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr \
+         fremovexattr removexattrat",
         );
     }
 
     if wanted.shared_host {
         rules.always(
             ENOSYS,
-            &[
-                "shmget",
-                "shmat",
-                "shmctl",
-                "semget",
-                "semop",
-                "semctl",
-                "semtimedop",
-                "msgget",
-                "msgsnd",
-                "msgrcv",
-                "msgctl",
-                "mq_open",
-                "mq_unlink",
-            ],
+            "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv \
+         msgctl mq_open mq_unlink",
         );
         // A limit of zero seconds is a kill. Landlock's scope does not cover scheduling either, and
         // a process that only runs when all others are idle is as good as stopped.
-        rules.when(&OTHERS_LIMITS, 0, ALL, EPERM);
+        rules.when(OTHERS_LIMITS, 0, u32::MAX, EPERM);
     }
     if wanted.supervisor_is_first && !wanted.shared_host {
         // A supervisor without descriptors or time could not end the command.
-        for name in OTHERS_LIMITS {
-            rules.each(name, 0, &[1], EPERM);
-        }
+        rules.each(OTHERS_LIMITS, 0, 1);
         if !wanted.shared_group {
             rules.first("setpriority", PRIO_PROCESS);
             rules.first("ioprio_set", IOPRIO_WHO_PROCESS);
@@ -330,7 +225,7 @@ pub fn table(wanted: FilterSpec) -> Table {
         rules.itself("ioprio_set", IOPRIO_WHO_PROCESS);
     }
     if wanted.shared_group {
-        rules.each("kill", 0, &[0], EPERM);
+        rules.each("kill", 0, 0);
     }
 
     rules.rule("socket", sockets(wanted));
@@ -364,30 +259,20 @@ pub fn table(wanted: FilterSpec) -> Table {
 fn connected_elsewhere(rules: &mut RuleBuilder) {
     const MSG_FASTOPEN: u32 = 0x2000_0000;
     for (name, flags) in [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)] {
-        rules.when(&[name], flags, MSG_FASTOPEN, EOPNOTSUPP);
+        rules.when(name, flags, MSG_FASTOPEN, EOPNOTSUPP);
     }
-    rules.always(EACCES, &["listen"]);
-    let is = |arg: u8, value: u32| Test::Masked {
-        arg,
-        mask: ALL,
-        value,
-    };
-    let option = |level: u32, name: u32, action: Action| Clause {
-        tests: vec![is(1, level), is(2, name)],
-        action,
+    rules.always(EACCES, "listen");
+    let option = |level: u32, name: u32, action: Action| {
+        Clause::new([Test::is(1, level), Test::is(2, name)], action)
     };
     let refused = Action::Errno(ENOPROTOOPT);
     let mut clauses = Vec::new();
     for (level, names) in [(SOL_IP, &IP_OPTIONS[..]), (SOL_IPV6, &IPV6_OPTIONS)] {
         clauses.extend(names.iter().map(|name| option(level, *name, Action::Allow)));
-        clauses.push(Clause {
-            tests: vec![is(1, level)],
-            action: refused,
-        });
+        clauses.push(Clause::new([Test::is(1, level)], refused));
     }
     clauses.extend(CONNECTING_OPTIONS.map(|(level, name)| option(level, name, refused)));
-    let otherwise = Action::Allow;
-    rules.rule("setsockopt", Rule { clauses, otherwise });
+    rules.rule("setsockopt", Rule::new(clauses, Action::Allow));
 }
 
 const SOL_IP: u32 = 0;
@@ -408,59 +293,31 @@ const CONNECTING_OPTIONS: [(u32, u32); 3] = [(SOL_SOCKET, 25), (SOL_SOCKET, 62),
 fn tracing() -> Rule {
     const SUSPEND_SECCOMP: u32 = 1 << 21;
     // PTRACE_SETOPTIONS, its old number, and PTRACE_SEIZE.
-    let clauses = [0x4200, 21, 0x4206].map(|request| Clause {
-        tests: vec![
-            Test::Masked {
-                arg: 0,
-                mask: ALL,
-                value: request,
-            },
-            Test::Any {
-                arg: 3,
-                mask: SUSPEND_SECCOMP,
-            },
-        ],
-        action: Action::Errno(EPERM),
+    let clauses = [0x4200, 21, 0x4206].map(|request| {
+        let suspends = Test::any(3, SUSPEND_SECCOMP);
+        Clause::new([Test::is(0, request), suspends], Action::Errno(EPERM))
     });
-    Rule {
-        clauses: clauses.into(),
-        otherwise: Action::Allow,
-    }
+    Rule::new(clauses, Action::Allow)
 }
 
 /// Refuses keystrokes into the terminal of the person (CVE-2017-5226), line disciplines, which are
 /// kernel code loaded on demand, and requests that write through a descriptor that was opened for
 /// reading only.
 fn ioctls(wanted: FilterSpec) -> Rule {
-    let number = |value: u32| Test::Masked {
-        arg: 1,
-        mask: ALL,
-        value,
-    };
-    let clause = |test: Test, action: Action| Clause {
-        tests: vec![test],
-        action,
-    };
+    let clause = |number: u32, action: Action| Clause::new([Test::is(1, number)], action);
     let mut clauses: Vec<Clause> = [TIOCSTI, TIOCLINUX, TIOCSETD]
-        .map(|value| clause(number(value), Action::Errno(EPERM)))
+        .map(|value| clause(value, Action::Errno(EPERM)))
         .into();
     if wanted.shared_host {
         // Landlock controls the ioctls of devices only. btrfs makes and deletes subvolumes below a
         // readable directory; flags and verity change a readable file.
-        clauses.extend(READING_IOCTLS.map(|value| clause(number(value), Action::Allow)));
+        clauses.extend(READING_IOCTLS.map(|value| clause(value, Action::Allow)));
         clauses.extend(FILE_SYSTEM_IOCTLS.map(|kind| {
-            let whose = Test::Masked {
-                arg: 1,
-                mask: IOCTL_TYPE,
-                value: kind << 8,
-            };
-            clause(whose, Action::Errno(ENOTTY))
+            let is_of_kind = Test::masked(1, IOCTL_TYPE, kind << 8);
+            Clause::new([is_of_kind], Action::Errno(ENOTTY))
         }));
     }
-    Rule {
-        clauses,
-        otherwise: Action::Allow,
-    }
+    Rule::new(clauses, Action::Allow)
 }
 
 /// btrfs and clones, ext4 and generic flags, XFS and extended flags, bcachefs, f2fs.
@@ -484,32 +341,16 @@ fn pairs(wanted: FilterSpec) -> Rule {
         UnixSocketRule::Allow => vec![local(Action::Allow)],
         UnixSocketRule::Deny | UnixSocketRule::Notify => streams(),
     };
-    Rule {
-        clauses,
-        otherwise: Action::Errno(EAFNOSUPPORT),
-    }
+    Rule::new(clauses, Action::Errno(EAFNOSUPPORT))
 }
 
 fn local(action: Action) -> Clause {
-    Clause {
-        tests: vec![family(AF_UNIX)],
-        action,
-    }
+    Clause::new([family(AF_UNIX)], action)
 }
 
 /// Returns the clauses for local sockets that send only to their connected peer.
 fn streams() -> Vec<Clause> {
-    let kind = |value: u32| Clause {
-        tests: vec![
-            family(AF_UNIX),
-            Test::Masked {
-                arg: 1,
-                mask: SOCK_MASK,
-                value,
-            },
-        ],
-        action: Action::Allow,
-    };
+    let kind = |value| Clause::new([family(AF_UNIX), kind(value)], Action::Allow);
     let refused = local(Action::Errno(EACCES));
     vec![kind(SOCK_STREAM), kind(SOCK_SEQPACKET), refused]
 }
@@ -535,63 +376,30 @@ fn sockets(wanted: FilterSpec) -> Rule {
             InternetSocketRule::Notify => (&[tcp][..], Action::Errno(ENETUNREACH)),
             InternetSocketRule::Allow => (&[tcp, udp_and_ping][..], Action::Errno(EPROTONOSUPPORT)),
         };
-        for (kind, protocols) in kinds {
-            for protocol in *protocols {
-                clauses.push(Clause {
-                    tests: vec![
-                        family(internet),
-                        Test::Masked {
-                            arg: 1,
-                            mask: SOCK_MASK,
-                            value: *kind,
-                        },
-                        self::protocol(*protocol),
-                    ],
-                    action: Action::Allow,
-                });
-            }
+        for (sort, protocols) in kinds {
+            clauses.extend(protocols.iter().map(|number| {
+                let tests = [family(internet), kind(*sort), protocol(*number)];
+                Clause::new(tests, Action::Allow)
+            }));
         }
-        clauses.push(Clause {
-            tests: vec![family(internet)],
-            action: others,
-        });
+        clauses.push(Clause::new([family(internet)], others));
     }
     // Of netlink, only reading interfaces and routes (getifaddrs).
-    clauses.push(Clause {
-        tests: vec![family(AF_NETLINK), protocol(0)],
-        action: Action::Allow,
-    });
-    Rule {
-        clauses,
-        otherwise: Action::Errno(EAFNOSUPPORT),
-    }
-}
-
-fn protocol(protocol: u32) -> Test {
-    Test::Masked {
-        arg: 2,
-        mask: ALL,
-        value: protocol,
-    }
+    let routes = [family(AF_NETLINK), protocol(0)];
+    clauses.push(Clause::new(routes, Action::Allow));
+    Rule::new(clauses, Action::Errno(EAFNOSUPPORT))
 }
 
 fn family(family: u32) -> Test {
-    Test::Masked {
-        arg: 0,
-        mask: ALL,
-        value: family,
-    }
+    Test::is(0, family)
 }
 
-fn refusing(arg: u8, mask: u32, errno: u16, otherwise: Action) -> Rule {
-    let refused = Clause {
-        tests: vec![Test::Any { arg, mask }],
-        action: Action::Errno(errno),
-    };
-    Rule {
-        clauses: vec![refused],
-        otherwise,
-    }
+fn kind(kind: u32) -> Test {
+    Test::masked(1, SOCK_MASK, kind)
+}
+
+fn protocol(protocol: u32) -> Test {
+    Test::is(2, protocol)
 }
 
 struct RuleBuilder {
@@ -599,159 +407,70 @@ struct RuleBuilder {
     out: Vec<(u32, Rule)>,
 }
 
+/// Names of calls are divided by blanks.
 impl RuleBuilder {
-    fn rule(&mut self, name: &str, rule: Rule) {
+    fn rule(&mut self, names: &str, rule: Rule) {
         // A call that this machine does not have needs no rule.
-        if let Some(number) = self.arch.number(name) {
-            self.out.push((number, rule));
-        }
+        let numbers = names.split_whitespace();
+        let numbers = numbers.filter_map(|name| self.arch.number(name));
+        self.out
+            .extend(numbers.map(|number| (number, rule.clone())));
     }
 
-    fn always(&mut self, errno: u16, names: &[&str]) {
-        for name in names {
-            self.rule(name, Rule::always(Action::Errno(errno)));
-        }
+    fn always(&mut self, errno: u16, names: &str) {
+        self.rule(names, Rule::always(Action::Errno(errno)));
     }
 
     /// Refuses calls with any bit of `mask` in the argument.
-    fn when(&mut self, names: &[&str], arg: u8, mask: u32, errno: u16) {
-        for name in names {
-            self.rule(name, refusing(arg, mask, errno, Action::Allow));
-        }
+    fn when(&mut self, names: &str, arg: u8, mask: u32, errno: u16) {
+        let refused = Clause::new([Test::any(arg, mask)], Action::Errno(errno));
+        self.rule(names, Rule::new([refused], Action::Allow));
     }
 
     /// Refuses calls with any bit of `mask` in the argument; `otherwise` is the action for all others.
-    fn unless(&mut self, names: &[&str], arg: u8, mask: u32, otherwise: Action) {
-        for name in names {
-            self.rule(name, refusing(arg, mask, EPERM, otherwise));
-        }
+    fn unless(&mut self, names: &str, arg: u8, mask: u32, otherwise: Action) {
+        let refused = Clause::new([Test::any(arg, mask)], Action::Errno(EPERM));
+        self.rule(names, Rule::new([refused], otherwise));
     }
 
-    /// Refuses a call with one of these values.
-    fn each(&mut self, name: &str, arg: u8, values: &[u32], errno: u16) {
-        let clauses = values
-            .iter()
-            .map(|value| Clause {
-                tests: vec![Test::Masked {
-                    arg,
-                    mask: ALL,
-                    value: *value,
-                }],
-                action: Action::Errno(errno),
-            })
-            .collect();
-        self.rule(
-            name,
-            Rule {
-                clauses,
-                otherwise: Action::Allow,
-            },
-        );
+    /// Refuses calls with this value.
+    fn each(&mut self, names: &str, arg: u8, value: u32) {
+        let refused = Clause::new([Test::is(arg, value)], Action::Errno(EPERM));
+        self.rule(names, Rule::new([refused], Action::Allow));
     }
 
     /// Refuses a call unless its target is the calling process itself: `which` selects a process,
     /// and 0 names the caller.
     fn itself(&mut self, name: &str, which: u32) {
-        let is = |arg: u8, value: u32| Test::Masked {
-            arg,
-            mask: ALL,
-            value,
-        };
-        self.rule(
-            name,
-            Rule {
-                clauses: vec![Clause {
-                    tests: vec![is(0, which), is(1, 0)],
-                    action: Action::Allow,
-                }],
-                otherwise: Action::Errno(EPERM),
-            },
-        );
+        let itself = Clause::new([Test::is(0, which), Test::is(1, 0)], Action::Allow);
+        self.rule(name, Rule::new([itself], Action::Errno(EPERM)));
     }
 
     /// Refuses a call whose target is process 1.
     fn first(&mut self, name: &str, which: u32) {
-        let is = |arg: u8, value: u32| Test::Masked {
-            arg,
-            mask: ALL,
-            value,
-        };
-        let refused = Clause {
-            tests: vec![is(0, which), is(1, 1)],
-            action: Action::Errno(EPERM),
-        };
-        self.rule(
-            name,
-            Rule {
-                clauses: vec![refused],
-                otherwise: Action::Allow,
-            },
-        );
+        let refused = [Test::is(0, which), Test::is(1, 1)];
+        let refused = Clause::new(refused, Action::Errno(EPERM));
+        self.rule(name, Rule::new([refused], Action::Allow));
     }
 
     /// Refuses a call with any value but these.
-    fn only(&mut self, name: &str, arg: u8, values: &[u32], errno: u16) {
-        let clauses = values
-            .iter()
-            .map(|value| Clause {
-                tests: vec![Test::Masked {
-                    arg,
-                    mask: ALL,
-                    value: *value,
-                }],
-                action: Action::Allow,
-            })
-            .collect();
-        self.rule(
-            name,
-            Rule {
-                clauses,
-                otherwise: Action::Errno(errno),
-            },
-        );
+    fn only<const N: usize>(&mut self, name: &str, arg: u8, values: [u32; N]) {
+        let clauses = values.map(|value| Clause::new([Test::is(arg, value)], Action::Allow));
+        self.rule(name, Rule::new(clauses, Action::Errno(EPERM)));
     }
 
     /// Refuses an open that creates a file with a set-id bit. The actions are those for every other
     /// open that can change something, and for one that reads.
     fn opening(&mut self, name: &str, flags: u8, mode: u8, [changing, reading]: [Action; 2]) {
-        let changes = Clause {
-            tests: vec![Test::Any {
-                arg: flags,
-                mask: CHANGES,
-            }],
-            action: changing,
-        };
-        let refused = Clause {
-            tests: vec![
-                Test::Any {
-                    arg: flags,
-                    mask: CREATES,
-                },
-                Test::Any {
-                    arg: mode,
-                    mask: SET_ID,
-                },
-            ],
-            action: Action::Errno(EPERM),
-        };
-        let path_only = Clause {
-            tests: vec![Test::Any {
-                arg: flags,
-                mask: PATH_ONLY,
-            }],
-            action: Action::Allow,
-        };
+        let changes = Clause::new([Test::any(flags, CHANGES)], changing);
+        let refused = [Test::any(flags, CREATES), Test::any(mode, SET_ID)];
+        let refused = Clause::new(refused, Action::Errno(EPERM));
+        let path_only = Clause::new([Test::any(flags, PATH_ONLY)], Action::Allow);
         let clauses = match (changing, reading) {
             (Action::Allow, Action::Allow) => vec![refused],
             (_, Action::Allow) => vec![refused, changes],
             (..) => vec![refused, path_only, changes],
         };
-        self.rule(
-            name,
-            Rule {
-                clauses,
-                otherwise: reading,
-            },
-        );
+        self.rule(name, Rule::new(clauses, reading));
     }
 }

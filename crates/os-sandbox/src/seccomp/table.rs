@@ -51,6 +51,29 @@ pub enum Test {
     },
 }
 
+impl Test {
+    pub(super) fn masked(arg: u8, mask: u32, value: u32) -> Test {
+        Test::Masked { arg, mask, value }
+    }
+
+    /// Tests an argument for equality.
+    pub(super) fn is(arg: u8, value: u32) -> Test {
+        Test::masked(arg, u32::MAX, value)
+    }
+
+    pub(super) fn any(arg: u8, mask: u32) -> Test {
+        Test::Any { arg, mask }
+    }
+
+    fn holds(self, args: &[u64; 6]) -> bool {
+        let low = |arg: u8| args[usize::from(arg)] as u32;
+        match self {
+            Test::Masked { arg, mask, value } => low(arg) & mask == value,
+            Test::Any { arg, mask } => low(arg) & mask != 0,
+        }
+    }
+}
+
 /// An action for calls that pass all tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
@@ -58,6 +81,13 @@ pub struct Clause {
     pub tests: Vec<Test>,
     /// The action.
     pub action: Action,
+}
+
+impl Clause {
+    pub(super) fn new(tests: impl Into<Vec<Test>>, action: Action) -> Clause {
+        let tests = tests.into();
+        Clause { tests, action }
+    }
 }
 
 /// The outcomes of one call number.
@@ -88,13 +118,15 @@ pub struct Table {
 }
 
 impl Rule {
+    pub(super) fn new(clauses: impl Into<Vec<Clause>>, otherwise: Action) -> Rule {
+        let clauses = clauses.into();
+        Rule { clauses, otherwise }
+    }
+
     /// Returns a rule with one outcome.
     #[must_use]
     pub fn always(action: Action) -> Rule {
-        Rule {
-            clauses: Vec::new(),
-            otherwise: action,
-        }
+        Rule::new([], action)
     }
 
     fn decide(&self, args: &[u64; 6]) -> Action {
@@ -102,16 +134,6 @@ impl Rule {
             .iter()
             .find(|clause| clause.tests.iter().all(|test| test.holds(args)))
             .map_or(self.otherwise, |clause| clause.action)
-    }
-}
-
-impl Test {
-    fn holds(self, args: &[u64; 6]) -> bool {
-        let low = |arg: u8| args[usize::from(arg)] as u32;
-        match self {
-            Test::Masked { arg, mask, value } => low(arg) & mask == value,
-            Test::Any { arg, mask } => low(arg) & mask != 0,
-        }
     }
 }
 
