@@ -11,11 +11,7 @@ use core::arch::{asm, global_asm};
 pub mod attempts;
 #[path = "mounts.rs"]
 pub mod mounts;
-#[cfg(target_arch = "x86_64")]
-#[path = "numbers_x86_64.rs"]
-pub mod nr;
-#[cfg(target_arch = "aarch64")]
-#[path = "numbers_aarch64.rs"]
+#[path = "numbers.rs"]
 pub mod nr;
 
 // The kernel starts a static program with nothing set up but the stack pointer; see "Process
