@@ -3,21 +3,10 @@
 //! have no exemption.
 
 /// Directories of dependencies, environments and build output, in lower case.
+#[rustfmt::skip]
 pub const DEPENDENCIES: [&str; 14] = [
-    ".gradle",
-    ".m2",
-    ".nox",
-    ".tox",
-    ".venv",
-    "__pypackages__",
-    "bower_components",
-    "dist-packages",
-    "node_modules",
-    "pods",
-    "site-packages",
-    "target",
-    "vendor",
-    "venv",
+    ".gradle", ".m2", ".nox", ".tox", ".venv", "__pypackages__", "bower_components",
+    "dist-packages", "node_modules", "pods", "site-packages", "target", "vendor", "venv",
 ];
 
 /// Endings of the names of templates.

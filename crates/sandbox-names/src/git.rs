@@ -49,20 +49,10 @@ pub const OBEYED_IN_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "gitd
 pub const STATE: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /// Names with everything below them.
+#[rustfmt::skip]
 const DATA: [&str; 13] = [
-    "objects",
-    "refs",
-    "logs",
-    "reftable",
-    "index",
-    "packed-refs",
-    "COMMIT_EDITMSG",
-    "MERGE_MSG",
-    "SQUASH_MSG",
-    "TAG_EDITMSG",
-    "NOTES_EDITMSG",
-    "ORIG_HEAD",
-    "FETCH_HEAD",
+    "objects", "refs", "logs", "reftable", "index", "packed-refs", "COMMIT_EDITMSG", "MERGE_MSG",
+    "SQUASH_MSG", "TAG_EDITMSG", "NOTES_EDITMSG", "ORIG_HEAD", "FETCH_HEAD",
 ];
 
 const KEPT: [&str; 28] = [
@@ -258,42 +248,16 @@ fn is_one<S: AsRef<str>>(paths: &[&str], names: &[S]) -> bool {
 }
 
 /// Keys of git's configuration whose value is a program, with arguments or as a line for a shell.
+#[rustfmt::skip]
 const PROGRAM_KEYS: [&str; 35] = [
-    "core.fsmonitor",
-    "core.sshcommand",
-    "core.editor",
-    "core.pager",
-    "core.askpass",
-    "core.gitproxy",
-    "core.alternaterefscommand",
-    "sequence.editor",
-    "diff.external",
-    "interactive.difffilter",
-    "credential.helper",
-    "gpg.program",
-    "gpg.*.program",
-    "gpg.ssh.defaultkeycommand",
-    "filter.*.clean",
-    "filter.*.smudge",
-    "filter.*.process",
-    "diff.*.command",
-    "diff.*.textconv",
-    "merge.*.driver",
-    "difftool.*.cmd",
-    "mergetool.*.cmd",
-    "difftool.*.path",
-    "mergetool.*.path",
-    "guitool.*.cmd",
-    "man.*.cmd",
-    "man.*.path",
-    "tar.*.command",
-    "imap.tunnel",
-    "gc.recentobjectshook",
-    "hook.*.command",
-    "trailer.*.cmd",
-    "trailer.*.command",
-    "uploadpack.packobjectshook",
-    "submodule.*.update",
+    "core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.askpass",
+    "core.gitproxy", "core.alternaterefscommand", "sequence.editor", "diff.external",
+    "interactive.difffilter", "credential.helper", "gpg.program", "gpg.*.program",
+    "gpg.ssh.defaultkeycommand", "filter.*.clean", "filter.*.smudge", "filter.*.process",
+    "diff.*.command", "diff.*.textconv", "merge.*.driver", "difftool.*.cmd", "mergetool.*.cmd",
+    "difftool.*.path", "mergetool.*.path", "guitool.*.cmd", "man.*.cmd", "man.*.path",
+    "tar.*.command", "imap.tunnel", "gc.recentobjectshook", "hook.*.command", "trailer.*.cmd",
+    "trailer.*.command", "uploadpack.packobjectshook", "submodule.*.update",
 ];
 
 /// Keys of any name below them, whose values are programs.
@@ -367,31 +331,10 @@ pub fn reference_kind(section: &str, sub: Option<&str>, key: &str) -> ReferenceK
 }
 
 /// Commands of a rebase's todo list that execute no program, in both spellings.
+#[rustfmt::skip]
 const HARMLESS: [&str; 24] = [
-    "pick",
-    "p",
-    "reword",
-    "r",
-    "edit",
-    "e",
-    "squash",
-    "s",
-    "fixup",
-    "f",
-    "break",
-    "b",
-    "drop",
-    "d",
-    "label",
-    "l",
-    "reset",
-    "t",
-    "merge",
-    "m",
-    "noop",
-    "revert",
-    "update-ref",
-    "u",
+    "pick", "p", "reword", "r", "edit", "e", "squash", "s", "fixup", "f", "break", "b", "drop",
+    "d", "label", "l", "reset", "t", "merge", "m", "noop", "revert", "update-ref", "u",
 ];
 
 /// Returns the first line of a todo list (`git-rebase-todo`, `sequencer/todo`) that executes a

@@ -172,22 +172,11 @@ pub fn modules(bytes: &[u8]) -> Option<String> {
 /// Returns the reason why an `info/attributes` is harmful; `None` if it is harmless.
 #[must_use]
 pub fn attributes(bytes: &[u8]) -> Option<String> {
+    #[rustfmt::skip]
     const PLAIN: [&str; 15] = [
-        "text",
-        "-text",
-        "text=auto",
-        "eol=lf",
-        "eol=crlf",
-        "binary",
-        "-diff",
-        "-merge",
-        "export-ignore",
-        "export-subst",
-        "-export-subst",
-        "linguist-generated",
-        "linguist-vendored",
-        "linguist-documentation",
-        "whitespace",
+        "text", "-text", "text=auto", "eol=lf", "eol=crlf", "binary", "-diff", "-merge",
+        "export-ignore", "export-subst", "-export-subst", "linguist-generated",
+        "linguist-vendored", "linguist-documentation", "whitespace",
     ];
     let text = match plain(bytes) {
         Ok(text) => text,

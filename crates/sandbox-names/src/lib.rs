@@ -23,44 +23,15 @@ pub mod secret;
 ///
 /// A new name is a new row. The name of an editor's settings also gets a row in [`exempt`], which
 /// exempts it in dependencies; a file that a program loads is also a row of [`autoloaded`].
+#[rustfmt::skip]
 pub const PROTECTED: &[&str] = &[
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/info",
-    ".git/worktrees/*/commondir",
-    ".git/worktrees/*/gitdir",
-    ".git/worktrees/*/config.worktree",
-    ".git/modules/*/hooks",
-    ".git/modules/*/config",
-    ".git/modules/*/config.worktree",
-    ".git/modules/*/commondir",
-    ".git/modules/*/info",
-    ".gitmodules",
-    ".env*",
-    "*.pem",
-    ".ssh",
-    ".envrc",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".cursor",
-    ".claude",
-    ".codex",
-    ".gemini",
-    ".devcontainer",
-    "/.bashrc",
-    "/.bash_profile",
-    "/.bash_login",
-    "/.bash_logout",
-    "/.profile",
-    "/.zshrc",
-    "/.zshenv",
-    "/.zprofile",
-    "/.zlogin",
-    "/.kshrc",
-    "/.config/fish",
+    ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/info",
+    ".git/worktrees/*/commondir", ".git/worktrees/*/gitdir", ".git/worktrees/*/config.worktree",
+    ".git/modules/*/hooks", ".git/modules/*/config", ".git/modules/*/config.worktree",
+    ".git/modules/*/commondir", ".git/modules/*/info", ".gitmodules", ".env*", "*.pem", ".ssh",
+    ".envrc", ".mcp.json", ".vscode", ".idea", ".cursor", ".claude", ".codex", ".gemini",
+    ".devcontainer", "/.bashrc", "/.bash_profile", "/.bash_login", "/.bash_logout", "/.profile",
+    "/.zshrc", "/.zshenv", "/.zprofile", "/.zlogin", "/.kshrc", "/.config/fish",
 ];
 
 /// Number of leading entries of [`PROTECTED`] that name files which git executes or obeys.
@@ -79,20 +50,10 @@ pub const HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
 /// ```
 #[must_use]
 pub fn is_ambient_variable(name: &str) -> bool {
+    #[rustfmt::skip]
     const CATEGORIES: [&str; 13] = [
-        "ADDRESS",
-        "ALL",
-        "COLLATE",
-        "CTYPE",
-        "IDENTIFICATION",
-        "MEASUREMENT",
-        "MESSAGES",
-        "MONETARY",
-        "NAME",
-        "NUMERIC",
-        "PAPER",
-        "TELEPHONE",
-        "TIME",
+        "ADDRESS", "ALL", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES",
+        "MONETARY", "NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME",
     ];
     let others = [
         "CI",
@@ -108,21 +69,10 @@ pub fn is_ambient_variable(name: &str) -> bool {
 }
 
 /// Files and directories of a home directory in which programs store credentials.
+#[rustfmt::skip]
 pub const CREDENTIALS: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".config/gcloud",
-    ".config/gh",
-    ".docker",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pypirc",
+    ".aws", ".azure", ".config/gcloud", ".config/gh", ".docker", ".git-credentials", ".gnupg",
+    ".kube", ".local/share/keyrings", ".mozilla", ".netrc", ".npmrc", ".password-store", ".pypirc",
     ".ssh",
 ];
 

@@ -148,23 +148,11 @@ const RUN_A_VALUE: &[(&[&str], &str, &[&str])] = &[
 ];
 
 /// Settings that `git -c` may change and that name no program: how such a key begins.
+#[rustfmt::skip]
 const HARMLESS_GIT_KEYS: &[&str] = &[
-    "color.",
-    "column.",
-    "advice.",
-    "user.name=",
-    "user.email=",
-    "log.date=",
-    "core.quotepath=",
-    "core.autocrlf=",
-    "core.abbrev=",
-    "init.defaultbranch=",
-    "commit.gpgsign=false",
-    "diff.renames=",
-    "diff.context=",
-    "safe.directory=",
-    "pull.rebase=",
-    "push.default=",
+    "color.", "column.", "advice.", "user.name=", "user.email=", "log.date=", "core.quotepath=",
+    "core.autocrlf=", "core.abbrev=", "init.defaultbranch=", "commit.gpgsign=false",
+    "diff.renames=", "diff.context=", "safe.directory=", "pull.rebase=", "push.default=",
 ];
 
 const SHELLS: &[&str] = &[
@@ -175,48 +163,21 @@ const SHELLS: &[&str] = &[
 const OTHER_SHELLS: &[&str] = &["fish", "csh", "tcsh", "nu", "pwsh", "hush"];
 
 /// Programs whose arguments end in a command, with too many ways to mark its beginning.
+#[rustfmt::skip]
 const SOMEWHERE: &[&str] = &[
-    "setpriv",
-    "unshare",
-    "nsenter",
-    "prlimit",
-    "setarch",
-    "linux32",
-    "linux64",
-    "choom",
-    "fakeroot",
-    "systemd-run",
-    "dbus-run-session",
-    "ssh-agent",
-    "pkexec",
-    "runuser",
-    "script",
-    "parallel",
-    "valgrind",
-    "start-stop-daemon",
+    "setpriv", "unshare", "nsenter", "prlimit", "setarch", "linux32", "linux64", "choom",
+    "fakeroot", "systemd-run", "dbus-run-session", "ssh-agent", "pkexec", "runuser", "script",
+    "parallel", "valgrind", "start-stop-daemon",
 ];
 
 /// Shell built-ins that give a name another meaning.
 const RENAMES: &[&str] = &["alias", "hash", "enable"];
 
 /// Built-ins of bash that run the substitutions in the index of a variable, quoted or not.
+#[rustfmt::skip]
 const TAKES_VARIABLES: &[&str] = &[
-    "test",
-    "[",
-    "[[",
-    "printf",
-    "read",
-    "unset",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "let",
-    "mapfile",
-    "readarray",
-    "wait",
-    "getopts",
+    "test", "[", "[[", "printf", "read", "unset", "declare", "typeset", "local", "export",
+    "readonly", "let", "mapfile", "readarray", "wait", "getopts",
 ];
 
 /// Programs that run the text behind `-c`, and take other arguments too.

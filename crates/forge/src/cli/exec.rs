@@ -142,21 +142,10 @@ impl CommandRights {
 }
 
 /// Options that an OS sandbox carries out: without one they would do nothing.
+#[rustfmt::skip]
 const NEEDS_OS_SANDBOX: [&str; 14] = [
-    "ask_hosts",
-    "fail_on_quarantine",
-    "host_groups",
-    "hosts",
-    "mechanism",
-    "open_urls",
-    "parent_proxy",
-    "presets",
-    "read_only",
-    "review",
-    "share",
-    "terminate_tls",
-    "trace",
-    "worker",
+    "ask_hosts", "fail_on_quarantine", "host_groups", "hosts", "mechanism", "open_urls",
+    "parent_proxy", "presets", "read_only", "review", "share", "terminate_tls", "trace", "worker",
 ];
 
 /// The place for the changes of a command under review.
