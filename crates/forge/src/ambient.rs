@@ -9,7 +9,7 @@ use forge_tools::Redactor;
 use sandbox_config::ReservedPath;
 
 use crate::cli::Colors;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::describe::TextLayout;
 use crate::queue::QueueDirs;
 
@@ -199,7 +199,7 @@ impl Ambient {
             if let Some(path) = value.filter(|path| !path.is_absolute()) {
                 let shown = crate::output::escape::escape_path(path);
                 let failure = format!("invalid {name} `{shown}`: it must be an absolute path");
-                return Err(CliError::new(ExitKind::Usage, "state", failure));
+                return Err(CliError::misuse("state", failure));
             }
         }
         let state = self.state.as_deref();
@@ -219,8 +219,7 @@ impl Ambient {
         let kept = self.sandbox_keeps.iter().cloned();
         for (dir, moved_by) in own.chain(settings).chain(kept) {
             crate::state::private_dirs::check_own(&dir).map_err(|error| {
-                CliError::new(
-                    ExitKind::Usage,
+                CliError::misuse(
                     "state",
                     format!("a directory that forge keeps files in cannot be used: {error}"),
                 )

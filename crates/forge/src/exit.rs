@@ -157,7 +157,7 @@ impl CliError {
     /// The result could not be written. A reader that wants no more (`| head`) is told nothing,
     /// as if the signal had ended forge: 128 + SIGPIPE.
     pub(crate) fn stdout(error: std::io::Error) -> Self {
-        let mut failure = CliError::new(ExitKind::Negative, "stdout", error.to_string());
+        let mut failure = CliError::negative("stdout", error.to_string());
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             failure.exit = ExitKind::Command(141);
             failure.is_silent = true;
@@ -165,14 +165,29 @@ impl CliError {
         failure
     }
 
+    /// A negative result, or a failure that has no exit code of its own.
+    pub(crate) fn negative(code: &'static str, message: impl Into<String>) -> Self {
+        CliError::new(ExitKind::Negative, code, message)
+    }
+
+    /// A mistake in the arguments or in the configuration.
+    pub(crate) fn misuse(code: &'static str, message: impl Into<String>) -> Self {
+        CliError::new(ExitKind::Usage, code, message)
+    }
+
+    /// A command of `exec` that was not started.
+    pub(crate) fn exec_refused(code: &'static str, message: impl Into<String>) -> Self {
+        CliError::new(ExitKind::ExecRefused, code, message)
+    }
+
     /// A mistake in the arguments.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        CliError::new(ExitKind::Usage, USAGE, message)
+        CliError::misuse(USAGE, message)
     }
 
     /// A failure of forge's own files.
     pub(crate) fn state(message: impl Into<String>) -> Self {
-        CliError::new(ExitKind::Negative, "state", message)
+        CliError::negative("state", message)
     }
 
     /// The failure of a user without a home directory.

@@ -183,8 +183,8 @@ impl ApprovalClient<'_> {
         };
         let typed = tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour, kind))
             .await
-            .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?
-            .map_err(|error| CliError::new(ExitKind::Negative, "terminal", error.to_string()))?;
+            .map_err(|error| CliError::negative("terminal", error.to_string()))?
+            .map_err(|error| CliError::negative("terminal", error.to_string()))?;
         match typed {
             PromptAnswer::Once => {
                 self.answer(found, ApprovalDecision::AllowOnce, None)
@@ -237,8 +237,7 @@ impl ApprovalClient<'_> {
                 }
                 Ok(())
             }
-            Ok(QueueResponse::Already { how }) => Err(CliError::new(
-                ExitKind::Negative,
+            Ok(QueueResponse::Already { how }) => Err(CliError::negative(
                 "approve.answered",
                 format!("{id} was answered before: {}", escape_controls(&how)),
             )),
@@ -283,8 +282,7 @@ impl ApprovalClient<'_> {
         if is_id(id)
             && let Some(how) = client::how_closed(&self.place, id).await
         {
-            return Err(CliError::new(
-                ExitKind::Negative,
+            return Err(CliError::negative(
                 "approve.answered",
                 format!("{id} was answered before: {}", escape_controls(&how)),
             ));
@@ -299,9 +297,7 @@ impl ApprovalClient<'_> {
 }
 
 fn gone(id: &str) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
-        "approve.unknown",
+    CliError::negative("approve.unknown",
         format!("no request {} waits in this project", escape_controls(id)),
     )
     .hint("it was withdrawn, ran out of time or ended with its process; `forge approve` lists what is open")
@@ -313,11 +309,7 @@ fn not_shown(error: std::io::Error) -> CliError {
 
 fn queue_failed(why: impl std::fmt::Display) -> CliError {
     let why = escape_controls(&why.to_string());
-    CliError::new(
-        ExitKind::Negative,
-        "approve.queue",
-        format!("the queue cannot be used: {why}"),
-    )
+    CliError::negative("approve.queue", format!("the queue cannot be used: {why}"))
 }
 
 fn in_short(found: &OpenQuestion) -> String {

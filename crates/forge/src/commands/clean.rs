@@ -85,8 +85,7 @@ fn open_root(
 }
 
 fn refused(root: &Path, why: &str) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
+    CliError::negative(
         "clean.refused",
         format!("{} is not emptied: {why}", escape_path(root)),
     )
@@ -196,8 +195,7 @@ fn zone(
     dry_run: bool,
 ) -> Result<Option<RemovalReport>, CliError> {
     let refuse = |why: String| {
-        CliError::new(
-            ExitKind::Negative,
+        CliError::negative(
             "clean.refused",
             format!("zone `{}` is not emptied: {why}", escape(mount.name())),
         )
@@ -280,8 +278,7 @@ fn report(
         }
     }
     if left > 0 {
-        return Err(CliError::new(
-            ExitKind::Negative,
+        return Err(CliError::negative(
             "clean.incomplete",
             format!("{left} things could not be removed"),
         ));

@@ -129,7 +129,7 @@ fn personal_git(
 }
 
 fn signals(error: &std::io::Error) -> CliError {
-    CliError::new(ExitKind::ExecRefused, "signals", error.to_string())
+    CliError::exec_refused("signals", error.to_string())
 }
 
 /// Refuses options that contradict each other.
@@ -148,7 +148,7 @@ fn caller_directory(global: &Global) -> Result<PathBuf, CliError> {
     let start = global.directory.as_deref().unwrap_or(Path::new("."));
     start.canonicalize().map_err(|error| {
         let text = format!("{}: {error}", start.display());
-        CliError::new(ExitKind::ExecRefused, "exec", text)
+        CliError::exec_refused("exec", text)
     })
 }
 
@@ -169,8 +169,7 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
                 several.join(", ")
             ),
         };
-        CliError::new(
-            ExitKind::ExecRefused,
+        CliError::exec_refused(
             "mount.unavailable",
             format!(
                 "the command cannot start here: {} is in no directory that the project shows",

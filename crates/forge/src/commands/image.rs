@@ -94,13 +94,8 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
 
 /// Returns this program with its libraries.
 pub(crate) fn own_program() -> Result<ProgramBundle, CliError> {
-    let own = std::env::current_exe().map_err(|error| {
-        CliError::new(
-            ExitKind::Negative,
-            "image",
-            format!("where is forge? {error}"),
-        )
-    })?;
+    let own = std::env::current_exe()
+        .map_err(|error| CliError::negative("image", format!("where is forge? {error}")))?;
     // Other systems than Linux have no such file, and their program runs in no container.
     let maps = std::fs::read_to_string(MAPS).unwrap_or_default();
     ProgramBundle::of(&own, &maps).map_err(|error| failed(&error.into()))
@@ -121,7 +116,7 @@ fn found(engine: &Engine, name: ImageName) -> Result<BaseImage, CliError> {
         Some(image) => Ok(BaseImage { name, image }),
         None => {
             let message = format!("the container engine has no image `{name}`");
-            Err(CliError::new(ExitKind::Negative, "image.base", message).hint(
+            Err(CliError::negative("image.base", message).hint(
                 "bring it there first (`docker pull`, `docker load`, `docker import`); forge fetches none",
             ))
         }
@@ -141,7 +136,7 @@ fn read(engine: &Engine, below: &BaseImage) -> Result<BaseArchive, CliError> {
 
 fn spooled(why: &str) -> CliError {
     let message = format!("the base cannot be kept while it is read: {why}");
-    CliError::new(ExitKind::Negative, "image", message)
+    CliError::negative("image", message)
         .hint("TMPDIR names the directory for it, which needs room for the whole image")
 }
 
@@ -158,11 +153,7 @@ fn load(engine: &Engine, name: &ImageName, planned: &PlannedImage<'_>) -> Result
         Ok(Ok(()) | Err(ImageError::Write(_))) => {}
         Ok(Err(error)) => return Err(failed(&error)),
         Err(_) => {
-            return Err(CliError::new(
-                ExitKind::Negative,
-                "image",
-                "the image was not written",
-            ));
+            return Err(CliError::negative("image", "the image was not written"));
         }
     }
     loaded.map_err(|error| engine::failed(&error))?;
@@ -174,7 +165,7 @@ fn load(engine: &Engine, name: &ImageName, planned: &PlannedImage<'_>) -> Result
     } else {
         let message =
             format!("the container engine took the image, and `{name}` is another one there");
-        Err(CliError::new(ExitKind::Negative, "image", message))
+        Err(CliError::negative("image", message))
     }
 }
 
@@ -183,7 +174,7 @@ fn failed(error: &ImageError) -> CliError {
         ImageError::Base(_) => "image.base",
         _ => "image",
     };
-    let failure = CliError::new(ExitKind::Negative, code, error.to_string());
+    let failure = CliError::negative(code, error.to_string());
     match error {
         ImageError::Program(_) => failure.hint(
             "an image is made of a forge for Linux: run `forge image build -o FILE` there, and \

@@ -186,8 +186,7 @@ fn copy(
 ) -> Result<ExitKind, CliError> {
     let preset = library.read(name)?;
     if library.names().iter().any(|known| known == new) {
-        return Err(CliError::new(
-            ExitKind::Negative,
+        return Err(CliError::negative(
             "preset",
             format!("preset `{new}` exists already"),
         ));
@@ -200,17 +199,12 @@ fn copy(
             false => line.to_owned(),
         })
         .collect();
-    let directory = presets::own_directory(ambient).ok_or_else(|| {
-        CliError::new(
-            ExitKind::Negative,
-            "preset",
-            "missing directory for presets of yours",
-        )
-    })?;
+    let directory = presets::own_directory(ambient)
+        .ok_or_else(|| CliError::negative("preset", "missing directory for presets of yours"))?;
     let file = directory.join(format!("{new}.yaml"));
     let failed = |error: std::io::Error| {
         let text = format!("{}: {error}", escape_path(&file));
-        CliError::new(ExitKind::Negative, "preset", text)
+        CliError::negative("preset", text)
     };
     // An invalid name is told before anything is written.
     PresetLibrary::parse(new, &text.join("\n"))?;

@@ -261,8 +261,7 @@ fn choose<'a>(
             entry.origin().starts_with(&path) || entry.quarantined().starts_with(&path)
         }));
         if chosen.len() == before {
-            return Err(CliError::new(
-                ExitKind::Negative,
+            return Err(CliError::negative(
                 "quarantine.unknown",
                 format!(
                     "nothing in the quarantine was taken from {}",
@@ -331,16 +330,8 @@ fn confirm_discard(
     let asked: std::io::Result<bool> = ask();
     match asked {
         Ok(true) => Ok(()),
-        Ok(false) => Err(CliError::new(
-            ExitKind::Negative,
-            "quarantine.kept",
-            "nothing was removed",
-        )),
-        Err(error) => Err(CliError::new(
-            ExitKind::Negative,
-            "terminal",
-            error.to_string(),
-        )),
+        Ok(false) => Err(CliError::negative("quarantine.kept", "nothing was removed")),
+        Err(error) => Err(CliError::negative("terminal", error.to_string())),
     }
 }
 
@@ -373,8 +364,7 @@ fn restore(
 
 /// All of them can be moved, or none is.
 fn check(chosen: &[&QuarantinedItem]) -> Result<(), CliError> {
-    let refused =
-        |message: String| CliError::new(ExitKind::Negative, "quarantine.occupied", message);
+    let refused = |message: String| CliError::negative("quarantine.occupied", message);
     if let Some(entry) = chosen.iter().find(|entry| entry.occupied) {
         return Err(refused(format!(
             "{} exists again: nothing was moved",
@@ -498,9 +488,5 @@ fn errno(error: std::io::Error) -> Errno {
 }
 
 fn failed(path: &Path, error: Errno) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
-        "quarantine",
-        format!("{}: {error}", escape_path(path)),
-    )
+    CliError::negative("quarantine", format!("{}: {error}", escape_path(path)))
 }

@@ -21,7 +21,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ApplyArgs, Global, ReviewAction, ReviewArgs, ReviewLayer};
 use crate::commands::review;
 use crate::commands::review_subject::{IN_A_COPY, ReviewSubject};
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
@@ -112,7 +112,7 @@ impl ReviewedMount {
     fn open(name: String, host: &Path, protected: &[Pattern]) -> Result<Self, CliError> {
         let unavailable = |error: std::io::Error| {
             let text = format!("{}: {error}", host.display());
-            CliError::new(ExitKind::ExecRefused, "mount.unavailable", text)
+            CliError::exec_refused("mount.unavailable", text)
         };
         let host = host.canonicalize().map_err(unavailable)?;
         Ok(ReviewedMount {
@@ -194,7 +194,7 @@ pub(crate) fn prepare_worker(
     ambient: &Ambient,
 ) -> Result<(Grant, Option<ReviewedRun>), CliError> {
     let unavailable = |error: sandbox_config::GrantError| {
-        CliError::new(ExitKind::Negative, "mount.unavailable", error.for_person())
+        CliError::negative("mount.unavailable", error.for_person())
     };
     let dirs = match all {
         true => grant.writable_dirs(),
@@ -237,8 +237,7 @@ pub(crate) fn resume_worker(
     let resumed = opened.and_then(|mut dir| dir.resume().map(|()| dir));
     let dir = resumed.map_err(|error| match error {
         ReviewError::Busy => failed(&error),
-        _ => CliError::new(
-            ExitKind::Usage,
+        _ => CliError::misuse(
             "review.unknown",
             format!("the run cannot go on, because its changes were applied or discarded: {error}"),
         )
@@ -648,8 +647,7 @@ fn ask(
 ) -> Result<(), CliError> {
     let ReviewedChanges { list, .. } = changes;
     let mut terminal = PromptTerminal::Standard;
-    let failed =
-        |error: std::io::Error| CliError::new(ExitKind::Negative, "terminal", error.to_string());
+    let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
     let run = || list.run.clone().into();
     let withdrawal = signals.map(KillOnSignal::question).transpose();
     let withdrawal = withdrawal.map_err(failed)?;
@@ -697,7 +695,7 @@ fn ask(
 }
 
 fn refused(text: String) -> CliError {
-    CliError::new(ExitKind::ExecRefused, "review", text)
+    CliError::exec_refused("review", text)
 }
 
 fn failed(error: &ReviewError) -> CliError {

@@ -11,15 +11,11 @@ use serde_json::Value;
 use crate::ambient::Ambient;
 use crate::cli::{Global, ReviewLayer};
 use crate::commands::review_subject::ReviewSubject;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::signals::KillOnSignal;
 
 fn unavailable() -> CliError {
-    CliError::new(
-        ExitKind::ExecRefused,
-        "isolation.unavailable",
-        "--review works on Linux only",
-    )
+    CliError::exec_refused("isolation.unavailable", "--review works on Linux only")
 }
 
 pub(crate) fn prepare(

@@ -6,7 +6,7 @@ use super::clients::{McpClient, Scope};
 use super::entry::ServerCommand;
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global};
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::{escape, escape_path};
 
 /// Variables that name forge's own directories. Clients pass on little of their environment, so
@@ -158,8 +158,7 @@ pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
 
 fn own() -> Result<PathBuf, CliError> {
     std::env::current_exe().map_err(|error| {
-        CliError::new(
-            ExitKind::Negative,
+        CliError::negative(
             "client.file",
             format!("cannot tell where this program is: {error}"),
         )

@@ -15,7 +15,7 @@ use sandbox_config::{
 };
 use serde_json::{Value, json};
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::describe_git;
 use crate::output::escape::{escape, escape_path};
 
@@ -870,7 +870,7 @@ pub(crate) fn all_tools() -> Result<Vec<Spec>, CliError> {
 }
 
 pub(crate) fn internal(error: String) -> CliError {
-    CliError::new(ExitKind::Negative, "config.tool_name", error)
+    CliError::negative("config.tool_name", error)
 }
 
 fn every_tool() -> Result<Vec<Spec>, String> {

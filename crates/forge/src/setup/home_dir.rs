@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sandbox_config::{DiagnosticCode, Diagnostics, Sources, find_project_file};
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 
 /// Returns what a directory is, if a project there would hold everything that the person has.
 pub(crate) fn describe(dir: &Path, home: Option<&Path>) -> Option<&'static str> {
@@ -30,8 +30,7 @@ pub(super) fn explain(problems: Diagnostics, sources: &Sources) -> CliError {
     let start = std::path::absolute(&sources.start).unwrap_or_else(|_| sources.start.clone());
     let has_file = find_project_file(&start, home).is_some();
     match describe(&start, home) {
-        Some(what) if is_about_own && !has_file => CliError::new(
-            ExitKind::Usage,
+        Some(what) if is_about_own && !has_file => CliError::misuse(
             "config.own_directory",
             format!("this is {what}: commands are not given all of it"),
         )

@@ -419,13 +419,9 @@ pub(crate) fn tool_owner(
 
 /// Returns the grant of an entry worker.
 pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, CliError> {
-    project.entry_grant(worker).map_err(|escalation| {
-        CliError::new(
-            ExitKind::Usage,
-            "worker.exceeds_parent",
-            escalation.for_person(),
-        )
-    })
+    project
+        .entry_grant(worker)
+        .map_err(|escalation| CliError::misuse("worker.exceeds_parent", escalation.for_person()))
 }
 
 /// Returns the approver, and the confinement of commands.
@@ -567,12 +563,12 @@ pub(crate) fn not_equipped(error: EquipError) -> CliError {
             let failure = CliError::new(ExitKind::Isolation, "isolation.unavailable", message);
             failure.maybe_hint(hint)
         }
-        EquipError::Grant(_) => CliError::new(ExitKind::Negative, "mount.unavailable", message),
+        EquipError::Grant(_) => CliError::negative("mount.unavailable", message),
         EquipError::Repositories(none) => {
-            let failure = CliError::new(ExitKind::Negative, "git", message);
+            let failure = CliError::negative("git", message);
             failure.maybe_hint(none.hint)
         }
-        EquipError::Tools(_) => CliError::new(ExitKind::Usage, "config.tool_name", message),
+        EquipError::Tools(_) => CliError::misuse("config.tool_name", message),
     }
 }
 
@@ -614,7 +610,7 @@ fn block_on<F: Future>(work: F) -> Result<F::Output, CliError> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| CliError::new(ExitKind::Negative, "runtime", error.to_string()))?;
+        .map_err(|error| CliError::negative("runtime", error.to_string()))?;
     let output = runtime.block_on(work);
     // Calls still under way are dropped here, and record themselves. A blocking read
     // of the terminal must not hold up our exit.

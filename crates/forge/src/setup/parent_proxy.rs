@@ -4,7 +4,7 @@ use os_sandbox::{ContactOutcome, Enforcement, Network, ParentProxySetting, Polic
 use sandbox_network::ParentProxy;
 
 use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 
 /// Variables that name a proxy, the first that is set counts. Lower case is the older spelling.
 const VARIABLES: [&str; 6] = [
@@ -75,7 +75,7 @@ fn setting<'v>(var: impl Fn(&str) -> Option<&'v str>) -> Result<ParentProxySetti
 }
 
 fn error(text: &str, hint: &str) -> CliError {
-    CliError::new(ExitKind::Usage, "network.parent_proxy", text).hint(hint)
+    CliError::misuse("network.parent_proxy", text).hint(hint)
 }
 
 #[cfg(test)]

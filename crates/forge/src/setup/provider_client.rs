@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forge_runtime::{Model, Prices, ProviderKey, RetryingModel};
 use sandbox_config::{Project, ProviderSettings, UnknownProvider, Wire};
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::setup::keys::ApiKeys;
 
 /// The model of a name, `provider:model`, with its key, tried again as the provider says.
@@ -32,8 +32,7 @@ pub(crate) fn find<'p, 'm>(
     project
         .provider_of(named)
         .map_err(|unknown: UnknownProvider| {
-            CliError::new(ExitKind::Usage, "model.unknown", unknown.to_string())
-                .hint(unknown.help())
+            CliError::misuse("model.unknown", unknown.to_string()).hint(unknown.help())
         })
 }
 
@@ -79,8 +78,7 @@ pub(crate) fn unusable(
     provider: &ProviderSettings,
     error: &forge_runtime::ProviderError,
 ) -> CliError {
-    CliError::new(
-        ExitKind::Usage,
+    CliError::misuse(
         "model.unknown",
         format!("the provider `{}` cannot be used: {error}", provider.name()),
     )

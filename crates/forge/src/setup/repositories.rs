@@ -15,7 +15,7 @@ use os_sandbox::Support;
 use sandbox_config::{CredentialSource, GitCredential, Project};
 
 use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::setup::keys::shield;
 use crate::state::staging::Staging;
 
@@ -182,6 +182,6 @@ fn certificates(ambient: &Ambient) -> Option<PathBuf> {
 }
 
 fn unfit(error: &GitError) -> CliError {
-    let failure = CliError::new(ExitKind::Usage, "config.bad_value", error.message());
+    let failure = CliError::misuse("config.bad_value", error.message());
     failure.maybe_hint(error.advice())
 }

@@ -9,7 +9,7 @@ use sandbox_config::{
 use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::run::choose_worker;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::{escape, shell_word};
 use crate::setup;
 
@@ -47,17 +47,13 @@ pub(crate) fn run_target(
         TargetSpec::Named(name) => project.worker(name).map_err(|mistakes| {
             // The word was meant as a path.
             if name.ends_with(".worker") {
-                return CliError::new(
-                    ExitKind::Usage,
-                    "run.subject",
+                return CliError::misuse("run.subject",
                     format!("cannot find the worker file `{}`", escape(name)),
                 )
                 .hint("`forge worker list` shows the workers here");
             }
             match name.contains('/') {
-                true => CliError::new(
-                    ExitKind::Usage,
-                    "run.subject",
+                true => CliError::misuse("run.subject",
                     format!("there is neither a directory `{name}` nor a worker of that name"),
                 )
                 .hint("a directory runs the entry worker of the project in it; `forge worker list` shows the workers here"),
@@ -115,9 +111,7 @@ fn of_project(project: &Project, file: &Path) -> Result<Worker, CliError> {
         own.is_some() && own == same
     });
     found.ok_or_else(|| {
-        CliError::new(
-            ExitKind::Usage,
-            "run.subject",
+        CliError::misuse("run.subject",
             format!(
                 "`{}` is not a worker of the project in {}",
                 file.display(),

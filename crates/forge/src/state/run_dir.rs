@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ambient::Ambient;
 use crate::bounded::read_bytes;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::escape;
 
 /// The file with the result of a run.
@@ -274,8 +274,7 @@ impl RunDir {
         for (number, file) in (1_usize..).zip(files) {
             let path = self.path.join(attached(number));
             let changed = |why: &str| {
-                CliError::new(
-                    ExitKind::Negative,
+                CliError::negative(
                     "run.transcript",
                     format!(
                         "the copy of the attached file {} cannot be used: {} {why}",

@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::bounded::read_text;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::state::run_dir::{ABOUT, RunDescription};
 
 /// Longest `run.json`, in bytes.
@@ -110,7 +110,7 @@ impl StoredRuns {
 
     /// The run that is meant: `last` of a project, or the beginning of its name or of its id.
     pub(crate) fn find(&self, name: &str, project: &Path) -> Result<&StoredRun, CliError> {
-        let unknown = |text: String| CliError::new(ExitKind::Usage, "log.run", text);
+        let unknown = |text: String| CliError::misuse("log.run", text);
         if name == "last" {
             return self.of_project(project).next().ok_or_else(|| {
                 unknown("no run of this project is kept".to_owned())

@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::bounded::read_text;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 
 /// Room for some ten thousand hashes.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -143,7 +143,7 @@ impl TrustStore {
     fn refused(&self, why: String) -> CliError {
         let shown = self.file.display();
         let message = format!("what was agreed to cannot be read from {shown}: {why}");
-        CliError::new(ExitKind::Usage, "trust.store", message).hint(format!(
+        CliError::misuse("trust.store", message).hint(format!(
             "look at it, remove it (`rm {shown}`), and agree again with `forge trust`"
         ))
     }

@@ -36,11 +36,7 @@ fn try_containers(project: &Project, ambient: &Ambient) -> Result<ContainerTrial
     let tried = engine::docker(ambient).probe(docker);
     // A directory of each run is one like any other.
     let scratch = tempfile::tempdir().map_err(|error| {
-        CliError::new(
-            ExitKind::Negative,
-            "docker",
-            format!("cannot make a directory: {error}"),
-        )
+        CliError::negative("docker", format!("cannot make a directory: {error}"))
     })?;
     let grant = match project.ceiling() {
         grant if grant.awaits_run() => grant.in_run(scratch.path()),

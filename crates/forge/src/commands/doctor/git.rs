@@ -149,7 +149,7 @@ fn confined() -> Result<GitCheckOutcome, CliError> {
     }
     let program = GitProgram::new(&cache, setup::host_support());
     let repo = Repo::parse(&empty.to_string_lossy());
-    let repo = repo.map_err(|error| CliError::new(ExitKind::Negative, "git", error.message()))?;
+    let repo = repo.map_err(|error| CliError::negative("git", error.message()))?;
     let branch = BranchName::default();
     let asked = setup::until_stopped(async { program.head(&repo, &branch).await })?;
     Ok(match asked {

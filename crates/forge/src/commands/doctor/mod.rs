@@ -54,9 +54,8 @@ pub(crate) fn run(
     let proofs = here.as_ref().map(|policy| prove(policy, &support));
     let surveys = match &here {
         None => Vec::new(),
-        Some(policy) => Survey::of(policy).map_err(|error| {
-            CliError::new(ExitKind::Negative, "mount.unavailable", error.to_string())
-        })?,
+        Some(policy) => Survey::of(policy)
+            .map_err(|error| CliError::negative("mount.unavailable", error.to_string()))?,
     };
     let view = DoctorReport {
         layout: ambient.layout(),
@@ -94,7 +93,7 @@ fn can_run_in_all(surveys: &[Survey]) -> bool {
 fn default_policy() -> Result<Policy, CliError> {
     Policy::builder()
         .build()
-        .map_err(|error| CliError::new(ExitKind::Negative, "policy", error.to_string()))
+        .map_err(|error| CliError::negative("policy", error.to_string()))
 }
 
 /// The policy that `forge exec` would use here: the project's, or this directory's.
@@ -102,7 +101,7 @@ fn policy_here(global: &Global, ambient: &Ambient) -> Result<Policy, CliError> {
     setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?
         .ceiling()
         .policy()
-        .map_err(|error| CliError::new(ExitKind::Negative, "mount.unavailable", error.to_string()))
+        .map_err(|error| CliError::negative("mount.unavailable", error.to_string()))
 }
 
 fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value {

@@ -65,10 +65,8 @@ pub(super) fn run(
         .or_else(own)
         .or_else(|| project.model().map(str::to_owned));
     let Some(named) = named else {
-        return Err(
-            CliError::new(ExitKind::Usage, "model.missing", "no model is configured")
-                .hint("forge doctor --model provider:model"),
-        );
+        return Err(CliError::misuse("model.missing", "no model is configured")
+            .hint("forge doctor --model provider:model"));
     };
     if named.starts_with("scripted:") {
         return Err(CliError::usage(format!(

@@ -13,7 +13,7 @@ use sandbox_network::AskHost;
 use super::exec_log::ExecLog;
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global};
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::shell_word;
 use crate::output::prompt::TerminalApprover;
 use crate::output::prompt_terminal::PromptTerminal;
@@ -44,7 +44,7 @@ pub(super) fn check(args: &ExecArgs, global: &Global, ambient: &Ambient) -> Resu
         }
     };
     let message = format!("--ask-hosts cannot ask: {reason}");
-    Err(CliError::new(ExitKind::ExecRefused, "terminal", message).hint(NAME_HOSTS))
+    Err(CliError::exec_refused("terminal", message).hint(NAME_HOSTS))
 }
 
 /// Warns that a command without a terminal of its own can write over a question.
@@ -59,7 +59,7 @@ fn warn_of_a_shared_terminal(global: &Global) {
 
 pub(super) fn not_in_container() -> CliError {
     let message = "--ask-hosts cannot ask about hosts of a command in a container";
-    CliError::new(ExitKind::ExecRefused, "isolation.unavailable", message)
+    CliError::exec_refused("isolation.unavailable", message)
         .hint("run it on this host: --runner local")
 }
 
@@ -68,20 +68,16 @@ pub(super) fn not_in_container() -> CliError {
 pub(super) fn asking_policy(policy: Policy, askable: &AskableHosts) -> Result<Policy, CliError> {
     if askable.is_empty() {
         let message = "--ask-hosts cannot ask: `network` in your own file allows no host";
-        return Err(CliError::new(ExitKind::ExecRefused, "network", message));
+        return Err(CliError::exec_refused("network", message));
     }
     let policy = match policy.network() {
         Network::Hosts(_) => policy,
         _ => {
             let denied = askable.denied().iter().map(ToString::to_string);
             let none = denied.fold(NamedHosts::default(), NamedHosts::deny);
-            policy.with_network(Network::Hosts(none)).map_err(|error| {
-                CliError::new(
-                    ExitKind::ExecRefused,
-                    "mount.unavailable",
-                    error.to_string(),
-                )
-            })?
+            policy
+                .with_network(Network::Hosts(none))
+                .map_err(|error| CliError::exec_refused("mount.unavailable", error.to_string()))?
         }
     };
     Ok(with_asked_ports(policy))
@@ -106,7 +102,7 @@ impl CommandHostQuestions {
             .worker_threads(1)
             .enable_all()
             .build()
-            .map_err(|error| CliError::new(ExitKind::ExecRefused, "runtime", error.to_string()))?;
+            .map_err(|error| CliError::exec_refused("runtime", error.to_string()))?;
         let approver = TerminalApprover::new(
             setup::approval_timeout(project),
             ambient.colour,

@@ -98,7 +98,7 @@ fn start(args: &ExecArgs, directory: &str) -> Result<CommandSpec, CliError> {
         // The protocol with a container is text.
         let word = word.to_str().ok_or_else(|| {
             let text = "an argument that is not text cannot be given to a command in a container";
-            CliError::new(ExitKind::ExecRefused, "exec", text)
+            CliError::exec_refused("exec", text)
         })?;
         words.push(word.to_owned());
     }
@@ -138,7 +138,7 @@ async fn run(
             "the command ended with {}, and what it changed may not be here: {why}",
             ended.exit
         );
-        CliError::new(ExitKind::ExecRefused, "exec", text)
+        CliError::exec_refused("exec", text)
     })?;
     ended.quarantined.extend(over.quarantined);
     if let Some(Value::Object(mut receipt)) = over.receipt {
@@ -202,8 +202,7 @@ async fn streams(
                 continue;
             }
         };
-        let printed = printed
-            .map_err(|failure| CliError::new(ExitKind::ExecRefused, "exec", failure.message))?;
+        let printed = printed.map_err(|failure| CliError::exec_refused("exec", failure.message))?;
         match printed {
             FromNode::Some(stream, bytes) => {
                 if let Some(kept) = &mut kept {

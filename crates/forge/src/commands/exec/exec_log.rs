@@ -13,7 +13,7 @@ use serde_json::json;
 use super::missing::MissingProgram;
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
@@ -207,9 +207,5 @@ impl ExecLog {
 }
 
 fn not_recorded(error: std::io::Error) -> CliError {
-    CliError::new(
-        ExitKind::ExecRefused,
-        "state",
-        format!("the command cannot be recorded: {error}"),
-    )
+    CliError::exec_refused("state", format!("the command cannot be recorded: {error}"))
 }

@@ -243,8 +243,7 @@ fn wait(
 ) -> Result<(Result<os_sandbox::Exit, CliError>, Option<String>), CliError> {
     let terminal = child.terminal.take();
     let relay = terminal.map(|side| Relay::start(side, held)).transpose();
-    let relay = relay
-        .map_err(|error| CliError::new(ExitKind::ExecRefused, "terminal", error.to_string()))?;
+    let relay = relay.map_err(|error| CliError::exec_refused("terminal", error.to_string()))?;
     let ended = match printed {
         Some(printed) => child.wait_streaming(|stream, bytes| printed.push(stream, bytes)),
         None => child.wait(),

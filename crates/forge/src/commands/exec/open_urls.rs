@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::escape;
 use crate::output::stderr;
 use crate::setup::presets::UrlRequests;
@@ -45,7 +45,7 @@ impl UrlOpener {
     ) -> Result<UrlOpener, CliError> {
         let failed = |error: std::io::Error| {
             let text = format!("the opener of URLs: {error}");
-            CliError::new(ExitKind::ExecRefused, "preset", text)
+            CliError::exec_refused("preset", text)
         };
         let judge = Judge {
             origins: requests.origins.clone(),

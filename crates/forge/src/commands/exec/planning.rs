@@ -6,7 +6,7 @@ use sandbox_config::Grant;
 
 use crate::cli::{ExecArgs, MechanismName, ReviewLayer};
 use crate::commands::review_subject::IN_A_COPY;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::stderr;
 use crate::setup;
 
@@ -22,8 +22,7 @@ pub(super) fn plan(
 ) -> Result<Plan, CliError> {
     if args.no_os_sandbox {
         if grant.require_os_sandbox() {
-            return Err(CliError::new(
-                ExitKind::ExecRefused,
+            return Err(CliError::exec_refused(
                 "isolation.unavailable",
                 "the project requires an OS sandbox, and --no-os-sandbox turns it off",
             ));
@@ -54,8 +53,7 @@ pub(super) fn plan(
     match (layer, plan.backend()) {
         (None | Some(ReviewLayer::Overlay), _)
         | (Some(ReviewLayer::Copy), Backend::Namespaces | Backend::Bubblewrap) => Ok(plan),
-        (Some(ReviewLayer::Copy), other) => Err(CliError::new(
-            ExitKind::ExecRefused,
+        (Some(ReviewLayer::Copy), other) => Err(CliError::exec_refused(
             "isolation.unavailable",
             format!("{other} cannot show a copy at the path of the project"),
         )
@@ -85,8 +83,7 @@ fn refused(error: &PlanError, may_be_turned_off: bool) -> CliError {
 }
 
 fn isolation(error: &PlanError, hint: String) -> CliError {
-    CliError::new(
-        ExitKind::ExecRefused,
+    CliError::exec_refused(
         "isolation.unavailable",
         format!("OS sandbox required but unavailable: {error}"),
     )

@@ -13,7 +13,7 @@ use file_sandbox::cap_std::fs::MetadataExt as _;
 use file_sandbox::cap_std::{ambient_authority, fs as cap};
 use rustix::fs::OFlags;
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::stderr;
 
 /// The destination of a receipt.
@@ -182,8 +182,7 @@ fn identity(directory: &cap::Dir, name: &OsStr) -> Option<(u64, u64)> {
 }
 
 fn not_written(file: &Path, error: &Error) -> CliError {
-    CliError::new(
-        ExitKind::ExecRefused,
+    CliError::exec_refused(
         "receipt",
         format!("cannot write the receipt to {}: {error}", file.display()),
     )

@@ -17,7 +17,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, ReviewLayer};
 use crate::commands::review_subject::ReviewSubject;
 use crate::commands::reviewed::{self, ReviewedRun};
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::stderr;
 use crate::setup;
 use crate::setup::presets::ActivePresets;
@@ -242,7 +242,7 @@ impl LocalContext {
 }
 
 fn unavailable(error: String) -> CliError {
-    CliError::new(ExitKind::ExecRefused, "mount.unavailable", error)
+    CliError::exec_refused("mount.unavailable", error)
 }
 
 /// Returns the refusal of an option that containers do not support.
@@ -253,8 +253,7 @@ pub(super) fn not_in_container(
     if args.ask_hosts {
         return Some(ask_hosts::not_in_container());
     }
-    let failure = CliError::new(
-        ExitKind::ExecRefused,
+    let failure = CliError::exec_refused(
         "isolation.unavailable",
         "presets are for commands on this host, not in a container",
     );
@@ -269,8 +268,7 @@ pub(super) fn not_in_container(
 
 /// Returns the refusal of `--review` in a container.
 fn not_reviewed_there() -> CliError {
-    CliError::new(
-        ExitKind::ExecRefused,
+    CliError::exec_refused(
         "isolation.unavailable",
         "--review keeps changes of a command on this host apart, not in a container",
     )
@@ -333,8 +331,7 @@ fn no_runner(
             format!("{hint}\nto run it here, under the OS sandbox: -c execution.mode=prefer_local")
         }
     };
-    CliError::new(
-        ExitKind::ExecRefused,
+    CliError::exec_refused(
         "isolation.unavailable",
         format!("no runner is available for the command: {why}"),
     )

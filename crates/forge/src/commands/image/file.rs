@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use forge_runtime::containers::image::{ImageError, PlannedImage};
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::escape_path;
 
 /// Fails before anything is read if the file cannot come about.
 pub(super) fn check(file: &Path) -> Result<(), CliError> {
     let refuse = |why: &str| {
         let message = format!("cannot write {}: {why}", escape_path(file));
-        Err(CliError::new(ExitKind::Usage, "image.output", message))
+        Err(CliError::misuse("image.output", message))
     };
     match file.file_name() {
         None => return refuse("it names no file"),
@@ -47,7 +47,7 @@ pub(super) fn write(file: &Path, planned: &PlannedImage<'_>) -> Result<(), CliEr
     written.map_err(|error| match error {
         ImageError::Write(error) => {
             let message = format!("cannot write {}: {error}", escape_path(file));
-            CliError::new(ExitKind::Negative, "image.output", message).hint("nothing is left of it")
+            CliError::negative("image.output", message).hint("nothing is left of it")
         }
         other => super::failed(&other),
     })

@@ -72,8 +72,7 @@ pub(crate) fn run(
 
 /// A log, or the terminal, failed.
 fn unreadable(run: &StoredRun, error: &std::io::Error) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
+    CliError::negative(
         "log.unreadable",
         format!("cannot read the log of {}: {error}", run.shown()),
     )

@@ -21,8 +21,7 @@ pub(super) fn run(
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     let state = ambient.state.as_deref();
-    let state = state
-        .ok_or_else(|| CliError::new(ExitKind::Negative, "state", "missing home directory"))?;
+    let state = state.ok_or_else(|| CliError::negative("state", "missing home directory"))?;
     let homes = KeptHomes::in_state(state);
     let found = homes.list().map_err(|error| failed(&error))?;
     match args.action.as_ref().unwrap_or(&PresetHomeAction::List) {
@@ -116,7 +115,7 @@ fn find<'a>(
     let is_it = |home: &&HomeListing| home.name == of_project || Path::new(&home.name) == named;
     found.iter().find(is_it).ok_or_else(|| {
         let text = format!("no home directory is kept for {}", escape_path(named));
-        CliError::new(ExitKind::Negative, "preset.home_unknown", text)
+        CliError::negative("preset.home_unknown", text)
             .hint("see which are kept: forge preset home list")
     })
 }
@@ -157,7 +156,7 @@ fn remove(
         [] => Ok(ExitKind::Done),
         names => {
             let text = format!("commands use the home directory of {}", names.join(", "));
-            let failure = CliError::new(ExitKind::Negative, "preset.home_in_use", text);
+            let failure = CliError::negative("preset.home_in_use", text);
             Err(failure.hint("end them first"))
         }
     }
@@ -165,5 +164,5 @@ fn remove(
 
 fn failed(error: &std::io::Error) -> CliError {
     let text = format!("the kept home directories: {error}");
-    CliError::new(ExitKind::Negative, "preset.home", text)
+    CliError::negative("preset.home", text)
 }

@@ -149,9 +149,7 @@ impl RulesFile {
             stderr::print("hint: allow one of them: forge allow RULE");
             return Ok(Vec::new());
         }
-        let failed = |error: std::io::Error| {
-            CliError::new(ExitKind::Negative, "terminal", error.to_string())
-        };
+        let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
         let mut screen = std::io::stderr().lock();
         write!(screen, "Allow which? [numbers, or all; enter for none] ").map_err(failed)?;
         screen.flush().map_err(failed)?;
@@ -196,11 +194,7 @@ impl RulesFile {
             Ok(false) => Err(self.done(global, "refused", None, &[])),
             Err(error) => {
                 let error: std::io::Error = error;
-                Err(Err(CliError::new(
-                    ExitKind::Negative,
-                    "terminal",
-                    error.to_string(),
-                )))
+                Err(Err(CliError::negative("terminal", error.to_string())))
             }
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn run(
 
 fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<String, CliError> {
     let value = settings.get(key).map_err(|unknown| {
-        let failure = CliError::new(ExitKind::Usage, "config.unknown_key", unknown.to_string());
+        let failure = CliError::misuse("config.unknown_key", unknown.to_string());
         match unknown.nearest() {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
             None => failure.hint("`forge config show` lists what holds"),

@@ -203,11 +203,7 @@ fn lineage(
 fn exceeds(escalation: sandbox_config::Escalation) -> CliError {
     match escalation.diagnostics() {
         Some(diagnostics) => diagnostics.into(),
-        None => CliError::new(
-            ExitKind::Usage,
-            "worker.exceeds_parent",
-            escalation.to_string(),
-        ),
+        None => CliError::misuse("worker.exceeds_parent", escalation.to_string()),
     }
 }
 
@@ -220,7 +216,7 @@ fn allowed(
 ) -> Result<(), CliError> {
     let name = worker.name();
     let refuse = |code, message: String| {
-        CliError::new(ExitKind::Usage, code, message).hint(format!(
+        CliError::misuse(code, message).hint(format!(
             "{} ({}) may call: {}",
             caller.name(),
             caller.shown(),

@@ -220,5 +220,5 @@ fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
 }
 
 fn terminal(error: std::io::Error) -> CliError {
-    CliError::new(ExitKind::Negative, "terminal", error.to_string())
+    CliError::negative("terminal", error.to_string())
 }

@@ -92,8 +92,8 @@ fn show(
 ) -> Result<(Value, String), CliError> {
     let worker = project.worker(name)?;
     let grant = setup::entry_grant(project, &worker)?;
-    let tools = describe::tools(&grant)
-        .map_err(|error| CliError::new(ExitKind::Usage, "config.tool_name", error))?;
+    let tools =
+        describe::tools(&grant).map_err(|error| CliError::misuse("config.tool_name", error))?;
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
     let narrowed = project.ceiling().excess_over(&grant);
 
@@ -230,8 +230,7 @@ fn new(
 }
 
 fn exists(path: &Path) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
+    CliError::negative(
         "worker.exists",
         format!("{} is there already", escape_path(path)),
     )
@@ -264,15 +263,13 @@ Say here what {name} is to do, and when it is done.
 fn write(project: &Path, dir: &Path, name: &str, text: &str) -> Result<PathBuf, CliError> {
     let path = dir.join(name);
     let failed = |error: &std::io::Error| {
-        CliError::new(
-            ExitKind::Negative,
+        CliError::negative(
             "worker.not_written",
             format!("cannot write {}: {error}", escape_path(&path)),
         )
     };
     let outside = || {
-        CliError::new(
-            ExitKind::Negative,
+        CliError::negative(
             "worker.not_written",
             format!("{} leads out of the project", escape_path(dir)),
         )

@@ -27,8 +27,7 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
     let base = global.directory.clone().unwrap_or_default();
     let dir = base.join(&args.directory);
     let failed = |path: &Path, error: std::io::Error| {
-        CliError::new(
-            ExitKind::Negative,
+        CliError::negative(
             "man",
             format!("cannot write {}: {error}", escape_path(path)),
         )
@@ -36,8 +35,7 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
     std::fs::create_dir_all(&dir).map_err(|error| failed(&dir, error))?;
     let command = Cli::whole_command();
     let mut pages = Vec::new();
-    page(&command, &mut pages)
-        .map_err(|error| CliError::new(ExitKind::Negative, "man", error.to_string()))?;
+    page(&command, &mut pages).map_err(|error| CliError::negative("man", error.to_string()))?;
     let mut names = Vec::new();
     for (name, text) in pages {
         let path = dir.join(&name);

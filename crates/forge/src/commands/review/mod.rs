@@ -74,7 +74,7 @@ pub(crate) fn record(dir: &mut ReviewDir) -> Result<(), CliError> {
             patterns.map(|text| Pattern::parse(text)).collect()
         })
         .collect::<Result<_, _>>()
-        .map_err(|error| CliError::new(ExitKind::Negative, "review", error.to_string()))?;
+        .map_err(|error| CliError::negative("review", error.to_string()))?;
     let judge = |mount: usize, path: &Path| {
         let patterns = patterns.get(mount)?.iter();
         // A pattern about contents holds only if no other one does.
@@ -204,7 +204,7 @@ fn nothing_waits() -> CliError {
 }
 
 fn unknown(message: String) -> CliError {
-    CliError::new(ExitKind::Usage, "review.unknown", message)
+    CliError::misuse("review.unknown", message)
 }
 
 fn state_error(error: &std::io::Error) -> CliError {
@@ -225,28 +225,28 @@ fn failed(error: &ReviewError) -> CliError {
                  applied:{}",
                 all.collect::<String>()
             );
-            CliError::new(ExitKind::Negative, "review.changed", message)
+            CliError::negative("review.changed", message)
                 .hint("name other paths: forge review apply PATH; `forge review show` lists them")
         }
         ReviewError::Selection { .. } => {
             unknown(text).hint("`forge review show` lists paths and hunks")
         }
-        ReviewError::Limit { .. } => CliError::new(ExitKind::Negative, "review.limit", text).hint(
+        ReviewError::Limit { .. } => CliError::negative("review.limit", text).hint(
             "the changes cannot be listed and so not be applied: forge review discard RUN, or \
              copy files from the layer by hand",
         ),
-        ReviewError::Busy => CliError::new(ExitKind::Negative, "review.held", text)
+        ReviewError::Busy => CliError::negative("review.held", text)
             .hint("wait until its run or the other command has ended"),
-        ReviewError::LowerGone(_) => CliError::new(ExitKind::Negative, "review", text)
+        ReviewError::LowerGone(_) => CliError::negative("review", text)
             .hint("move the directory back, or discard the review"),
         ReviewError::PartlyApplied { kept, .. } => {
             let paths = kept
                 .iter()
                 .map(|path| format!("\n  {}", escape(&path.to_string())));
             let message = format!("{text}:{}", paths.collect::<String>());
-            CliError::new(ExitKind::Negative, "review", message)
+            CliError::negative("review", message)
         }
-        _ => CliError::new(ExitKind::Negative, "review", text),
+        _ => CliError::negative("review", text),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn show(
 fn json_of(review: &OpenReview, mount: usize, change: &ReviewedChange) -> Result<Value, CliError> {
     let diff = review.diff(mount, change).map_err(|error| failed(&error))?;
     let mut row = serde_json::to_value(change)
-        .map_err(|error| CliError::new(ExitKind::Negative, "review", error.to_string()))?;
+        .map_err(|error| CliError::negative("review", error.to_string()))?;
     row["mount"] = json!(review.review().mounts[mount].name);
     row["applicable"] = json!(change.is_applicable());
     match diff {

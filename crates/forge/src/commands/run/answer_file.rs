@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 
 /// Writes the answer. The caller wants it, so a failure names the place where it still is.
 pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), CliError> {
     replace(file, answer).map_err(|error| {
         let message = format!("cannot write the answer into {}: {error}", file.display());
-        CliError::new(ExitKind::Negative, "run.output", message)
-            .hint("the answer is on standard output instead")
+        CliError::negative("run.output", message).hint("the answer is on standard output instead")
     })
 }
 
@@ -52,7 +51,7 @@ pub(super) fn check(file: &Path) -> std::result::Result<(), CliError> {
         None => Ok(()),
         Some(problem) => {
             let message = format!("cannot write {}: {problem}", file.display());
-            Err(CliError::new(ExitKind::Usage, "run.output", message))
+            Err(CliError::misuse("run.output", message))
         }
     }
 }

@@ -13,7 +13,7 @@ use sandbox_config::Grant;
 
 use super::input::unreadable;
 use crate::bounded::read_bytes;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::escape::{escape, escape_path};
 use crate::setup::target::RunTarget;
 
@@ -51,7 +51,7 @@ pub(super) fn conversation(
 }
 
 pub(super) fn refused(why: String) -> CliError {
-    CliError::new(ExitKind::Usage, "run.attachment", why)
+    CliError::misuse("run.attachment", why)
         .hint("`attachment_policy` of the worker says what may be attached")
 }
 
@@ -89,9 +89,7 @@ impl AttachmentFiles<'_> {
             });
         };
         let denied = |why: &dyn std::fmt::Display| {
-            CliError::new(
-                ExitKind::Usage,
-                "run.attachment",
+            CliError::misuse("run.attachment",
                 format!("cannot attach {shown}: {}", escape(&why.to_string())),
             )
             .hint("it lies in a directory of the worker's, and what the worker may not read is not attached from there")

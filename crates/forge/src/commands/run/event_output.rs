@@ -58,8 +58,8 @@ pub(super) fn with_event_output(
     if !global.streams() {
         return work(&mut told);
     }
-    let stream = EventStream::start()
-        .map_err(|error| CliError::new(ExitKind::Negative, "runtime", error.to_string()))?;
+    let stream =
+        EventStream::start().map_err(|error| CliError::negative("runtime", error.to_string()))?;
     told.stream = Some(Arc::clone(&stream));
     let outcome = work(&mut told);
     let (exit, error) = match &outcome {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::{Global, RunArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::setup::target::run_target;
 
 /// Returns the global flags, extended by the flags of this run.
@@ -71,7 +71,7 @@ pub(super) fn answer_schema(
     flag: Option<&Path>,
     kept: Option<&Value>,
 ) -> Result<Option<Value>, CliError> {
-    let unfit = |message: String| CliError::new(ExitKind::Usage, "run.schema", message);
+    let unfit = |message: String| CliError::misuse("run.schema", message);
     let (schema, shown) = match (flag, kept) {
         (None, None) => return Ok(None),
         (None, Some(kept)) => (kept.clone(), "what the run keeps".to_owned()),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bounded::read_text;
 use crate::cli::RunArgs;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 
 /// More than any model reads.
 const MAX_INPUT_BYTES: u64 = 4 * 1024 * 1024;
@@ -35,5 +35,5 @@ fn standard_input() -> Result<String, CliError> {
 }
 
 pub(super) fn unreadable(message: String) -> CliError {
-    CliError::new(ExitKind::Usage, "run.input", message)
+    CliError::misuse("run.input", message)
 }

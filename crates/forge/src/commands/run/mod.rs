@@ -320,8 +320,7 @@ fn check_model(worker: &Worker, model: &str) -> Result<(), CliError> {
     if worker.runs_on(model) {
         return Ok(());
     }
-    Err(CliError::new(
-        ExitKind::Usage,
+    Err(CliError::misuse(
         "model.incompatible",
         format!(
             "the worker `{}` does not run on the model `{model}`",

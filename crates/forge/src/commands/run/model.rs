@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::RunArgs;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::describe;
 use crate::output::escape::{escape, escape_path};
 use crate::setup::keys::ApiKeys;
@@ -132,7 +132,7 @@ fn choose_typed(
     let mut finder = ModelFactory::new(project, workers, project.dir(), &mut keys);
     let named = worker.model().or_else(|| project.model());
     let named = named.ok_or_else(|| {
-        let missing = CliError::new(ExitKind::Usage, "model.missing", "no model is configured");
+        let missing = CliError::misuse("model.missing", "no model is configured");
         missing.hint(suggest_models(ambient))
     })?;
     let entry = finder.find(named)?;
@@ -242,7 +242,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
     }
 
     fn play(&mut self, file: &str) -> Result<ScriptedModel, CliError> {
-        let unusable = |why: String| CliError::new(ExitKind::Usage, "model.playbook", why);
+        let unusable = |why: String| CliError::misuse("model.playbook", why);
         // A file that came with a repository does not point forge at the person's others.
         let climbs = Path::new(file)
             .components()

@@ -9,7 +9,7 @@ use forge_runtime::{Observer, PlaybookRecorder};
 use forge_tools::Redactor;
 
 use crate::commands::exec::open_plain;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 
 /// A recording that is under way, if there is one.
 pub(super) struct PlaybookRecording {
@@ -89,8 +89,7 @@ fn check(path: &Path) -> Result<(), CliError> {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::new(
-        ExitKind::Negative,
+    CliError::negative(
         "record",
         format!("cannot record the run in {}: {error}", path.display()),
     )

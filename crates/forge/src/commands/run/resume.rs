@@ -200,8 +200,7 @@ impl PreviousRun {
     /// Checks that the audit log is intact, and that the transcript has all of its calls.
     fn audit_fits(&self) -> Result<(), CliError> {
         let unreadable = |error: &std::io::Error| {
-            CliError::new(
-                ExitKind::Negative,
+            CliError::negative(
                 "log.unreadable",
                 format!("cannot read the log of {}: {error}", self.run.shown()),
             )
@@ -219,8 +218,7 @@ impl PreviousRun {
             (Integrity::Whole | Integrity::Unsealed | Integrity::Torn { .. }, _) => None,
         };
         if let Some(wrong) = wrong {
-            return Err(CliError::new(
-                ExitKind::Negative,
+            return Err(CliError::negative(
                 "log.unreadable",
                 format!(
                     "the audit log of {} does not hold: {wrong}",
@@ -232,8 +230,7 @@ impl PreviousRun {
         let decided = self.run.decisions().map_err(|error| unreadable(&error))?;
         let known = self.transcript.runs.values().map(|run| run.calls).sum();
         if decided > known {
-            return Err(CliError::new(
-                ExitKind::Negative,
+            return Err(CliError::negative(
                 "run.transcript",
                 format!(
                     "the transcript of {} has lost its end: the audit log has {decided} calls, the \
@@ -252,11 +249,7 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
     if name.contains('/') {
         let dir = Path::new(name);
         return StoredRun::at(dir).ok_or_else(|| {
-            CliError::new(
-                ExitKind::Usage,
-                "log.run",
-                format!("there is no run in {}", escape(name)),
-            )
+            CliError::misuse("log.run", format!("there is no run in {}", escape(name)))
         });
     }
     let dir = setup::project_dir(global, ambient)?;
@@ -279,17 +272,14 @@ fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, Cli
 /// Reads the transcript.
 fn transcript(run: &StoredRun) -> Result<Transcript, CliError> {
     let opened = run.file("transcript.jsonl").map_err(|error| {
-        CliError::new(
-            ExitKind::Negative,
+        CliError::negative(
             "run.transcript",
             format!("cannot read the transcript of {}: {error}", run.shown()),
         )
     })?;
     let file =
         opened.ok_or_else(|| {
-            CliError::new(
-            ExitKind::Usage,
-            "run.transcript",
+            CliError::misuse("run.transcript",
             format!("{} has no transcript, so nothing can go on from it", run.shown()),
         )
         .hint(
@@ -305,8 +295,7 @@ fn read_from(file: &File) -> Result<Transcript, TranscriptError> {
 
 fn damaged(run: &StoredRun, damage: &TranscriptError) -> CliError {
     let line = usize::try_from(damage.line).unwrap_or(usize::MAX);
-    let failure = CliError::new(
-        ExitKind::Negative,
+    let failure = CliError::negative(
         "run.transcript",
         format!(
             "the transcript of {} cannot be gone on from: {}",
@@ -328,8 +317,7 @@ fn damaged(run: &StoredRun, damage: &TranscriptError) -> CliError {
 }
 
 fn answered(run: &StoredRun) -> CliError {
-    CliError::new(
-        ExitKind::Usage,
+    CliError::misuse(
         "run.answered",
         format!(
             "{} ended with an answer: there is nothing to go on with",
@@ -343,8 +331,7 @@ fn answered(run: &StoredRun) -> CliError {
 }
 
 fn held(run: &StoredRun) -> CliError {
-    CliError::new(
-        ExitKind::Usage,
+    CliError::misuse(
         "run.held",
         format!("another program still works on {}", run.shown()),
     )
@@ -356,9 +343,7 @@ fn changed(run: &StoredRun, changes: &[String]) -> CliError {
         .iter()
         .map(|change| format!("\n  {change}"))
         .collect();
-    CliError::new(
-        ExitKind::Usage,
-        "run.changed",
+    CliError::misuse("run.changed",
         format!(
             "{} cannot be resumed as it was, because its configuration has changed since it started:{}",
             run.shown(),

@@ -9,7 +9,7 @@ use forge_mcp::{HttpListener, HttpToken};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::output::stderr;
 use crate::state::run_dir::RunDir;
 
@@ -111,11 +111,7 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 fn cannot_listen(place: &str, error: &std::io::Error) -> CliError {
-    let failure = CliError::new(
-        ExitKind::Negative,
-        "mcp",
-        format!("cannot listen on {place}: {error}"),
-    );
+    let failure = CliError::negative("mcp", format!("cannot listen on {place}: {error}"));
     if error.kind() == std::io::ErrorKind::AddrInUse {
         failure.hint("another server may be there; if it is a socket that nobody uses, remove it")
     } else {

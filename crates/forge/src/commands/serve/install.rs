@@ -146,8 +146,7 @@ fn target(
 fn entry_as_file(client: McpClient, entry: &ServerEntry) -> Result<String, CliError> {
     match edit(client.format(), None, entry, false) {
         Ok(SettingsEdit::New(text)) => Ok(text),
-        Ok(SettingsEdit::Unchanged) | Err(_) => Err(CliError::new(
-            ExitKind::Negative,
+        Ok(SettingsEdit::Unchanged) | Err(_) => Err(CliError::negative(
             "client.file",
             "the entry cannot be written in this format",
         )),
@@ -220,7 +219,7 @@ fn show_notes(global: &Global, notes: &[String]) -> ExitKind {
 
 fn not_used(path: &Path, error: SettingsFileError) -> CliError {
     let shown = escape_path(path);
-    let failure = |message: String| CliError::new(ExitKind::Negative, "client.file", message);
+    let failure = |message: String| CliError::negative("client.file", message);
     match error {
         SettingsFileError::Link { at, to } => failure(format!(
             "{} is a link to {}, and was left alone",
@@ -244,21 +243,15 @@ fn not_edited(path: &Path, name: &str, error: EditError) -> CliError {
             line,
             column,
             message,
-        } => CliError::new(
-            ExitKind::Usage,
+        } => CliError::misuse(
             "client.syntax",
             format!("{shown}:{line}:{column}: {message}"),
         )
         .at(path, line, column)
         .hint("the file was left alone; correct it first"),
-        EditError::Shape(what) => CliError::new(
-            ExitKind::Negative,
-            "client.file",
-            format!("{shown}: {what}"),
-        )
-        .hint("it was left alone; without `--write` the settings are printed"),
-        EditError::Other(command) => CliError::new(
-            ExitKind::Negative,
+        EditError::Shape(what) => CliError::negative("client.file", format!("{shown}: {what}"))
+            .hint("it was left alone; without `--write` the settings are printed"),
+        EditError::Other(command) => CliError::negative(
             "client.exists",
             format!("{shown}: `{name}` is there already, and starts: {command}"),
         )

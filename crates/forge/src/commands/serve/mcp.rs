@@ -117,7 +117,7 @@ async fn one_client(
 }
 
 fn failed(error: McpError) -> CliError {
-    CliError::new(ExitKind::Negative, "mcp", error.to_string())
+    CliError::negative("mcp", error.to_string())
 }
 
 /// The parts that every state of the configuration shares.

@@ -32,5 +32,5 @@ pub(crate) fn run(args: &NodeArgs) -> Result<ExitKind, CliError> {
 }
 
 fn failed(error: &dyn std::error::Error) -> CliError {
-    CliError::new(ExitKind::Negative, "node", error.to_string())
+    CliError::negative("node", error.to_string())
 }

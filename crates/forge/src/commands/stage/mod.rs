@@ -90,7 +90,7 @@ fn find_selection<'a>(
         id.is_none_or(|id| !id.is_empty() && meant.id().as_str().starts_with(id))
     };
     let found: Vec<StagedSelection<'a>> = all.filter(begins).collect();
-    let unknown = |text: String| Err(CliError::new(ExitKind::Usage, "git.unknown", text));
+    let unknown = |text: String| Err(CliError::misuse("git.unknown", text));
     match (found.as_slice(), id) {
         ([one], _) => Ok(*one),
         ([], None) => unknown("nothing is staged".to_owned()),

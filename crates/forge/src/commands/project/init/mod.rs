@@ -78,8 +78,7 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
         (None, Some(place)) => format!("in ~/{place}, where credentials are stored"),
         (None, None) => return Ok(()),
     };
-    Err(CliError::new(
-        ExitKind::Usage,
+    Err(CliError::misuse(
         "init",
         format!("{} is {what}: a project cannot be there", dir.display()),
     )
@@ -176,9 +175,8 @@ fn ask(
         std::io::stdin().lock().read_line(&mut line)?;
         Ok(line)
     })();
-    let answer = answer.map_err(|error: std::io::Error| {
-        CliError::new(ExitKind::Negative, "terminal", error.to_string())
-    })?;
+    let answer = answer
+        .map_err(|error: std::io::Error| CliError::negative("terminal", error.to_string()))?;
     Ok(match answer.trim() {
         "y" | "Y" | "yes" => Some(proposed),
         "m" | "M" => Some(InitPlan::minimal(found)),

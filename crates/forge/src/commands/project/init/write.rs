@@ -8,7 +8,7 @@ use sandbox_config::{ConfigChoice, Diagnostic, PROJECT_FILES, Sources, TrustedSe
 
 use crate::ambient::Ambient;
 use crate::commands::project::init::plan::InitPlan;
-use crate::exit::{CliError, ExitKind};
+use crate::exit::CliError;
 use crate::state::private_dirs::make_below;
 
 const CONFIG: &str = PROJECT_FILES[0];
@@ -21,7 +21,7 @@ pub(super) fn nothing_there(dir: &Path) -> Result<(), CliError> {
         let path = dir.join(name);
         if std::fs::symlink_metadata(&path).is_ok() {
             let message = format!("{} is there already", path.display());
-            return Err(CliError::new(ExitKind::Negative, "init.exists", message)
+            return Err(CliError::negative("init.exists", message)
                 .hint("nothing was written; remove it or start in another directory"));
         }
     }
@@ -37,7 +37,7 @@ pub(super) fn all(
 ) -> Result<Vec<PathBuf>, CliError> {
     let failed = |path: &Path, error: &std::io::Error| {
         let message = format!("cannot write {}: {error}", path.display());
-        CliError::new(ExitKind::Negative, "init", message)
+        CliError::negative("init", message)
     };
     let new: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
@@ -67,7 +67,7 @@ fn check(dir: &Path, plan: &InitPlan, ambient: &Ambient) -> Result<(), CliError>
     let failed = |error: std::io::Error| {
         // The name of the trial means nothing to a person.
         let message = format!("cannot write {}: {error}", dir.join(CONFIG).display());
-        CliError::new(ExitKind::Negative, "init", message)
+        CliError::negative("init", message)
     };
     fresh(&trial, &plan.config).map_err(failed)?;
     let sources = Sources {
