@@ -159,11 +159,7 @@ impl ErrorKind {
     }
 }
 
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
-}
+sandbox_names::display!(ErrorKind = code());
 
 impl Error {
     pub(crate) fn new(path: impl Into<String>, reason: ErrorReason) -> Self {

@@ -192,11 +192,7 @@ impl ServerOrigin {
     }
 }
 
-impl fmt::Display for ServerOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+sandbox_names::display!(ServerOrigin = &0);
 
 fn ssh_origin(user: Option<&str>, host: &str, port: Option<u16>) -> String {
     let user = user.map(|user| format!("{user}@")).unwrap_or_default();

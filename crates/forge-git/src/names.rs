@@ -79,11 +79,7 @@ impl BranchName {
     }
 }
 
-impl fmt::Display for BranchName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+sandbox_names::display!(BranchName = &0);
 
 /// Git's id of an object: a commit, or the content of a file.
 ///
@@ -110,11 +106,7 @@ impl ObjectId {
     }
 }
 
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+sandbox_names::display!(ObjectId = &0);
 
 /// The name of a staged commit: its time, and a number that cannot be guessed.
 ///
@@ -156,11 +148,7 @@ impl StagedId {
     }
 }
 
-impl fmt::Display for StagedId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+sandbox_names::display!(StagedId = &0);
 
 /// The author of a commit.
 ///

@@ -4,8 +4,6 @@
 //! characters, NTFS ignores dots and spaces at the end and knows short names, both ignore case. A
 //! name that is `.git` to any of them is refused everywhere.
 
-use std::fmt;
-
 use forge_tools::escape_controls;
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -105,11 +103,7 @@ impl RepoPath {
     }
 }
 
-impl fmt::Display for RepoPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+sandbox_names::display!(RepoPath = &0);
 
 fn fault(text: &str) -> Option<&'static str> {
     if text.is_empty() || text.len() > MAX_PATH_BYTES {

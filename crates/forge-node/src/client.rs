@@ -1,7 +1,6 @@
 //! The broker's side: a connection to one node, and the requests to it.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,13 +74,7 @@ pub(crate) struct NodeInner {
     kept: Box<dyn Any + Send + Sync>,
 }
 
-impl fmt::Debug for NodeClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeClient")
-            .field("place", &self.inner.place)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(NodeClient { place = inner.place });
 
 impl NodeClient {
     /// Connects to a node over its two streams and waits until it is ready for calls. Two tasks of

@@ -165,11 +165,7 @@ pub struct NodeCommand {
     said: Vec<u8>,
 }
 
-impl fmt::Debug for NodeCommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeCommand").finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(NodeCommand {});
 
 /// The next event of a command.
 ///

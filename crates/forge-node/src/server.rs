@@ -1,6 +1,5 @@
 //! The node's side: takes a setup, makes calls until its input ends, and then ends everything.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,13 +43,7 @@ pub struct ServeOptions {
     control_group: Option<PathBuf>,
 }
 
-impl fmt::Debug for ServeOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServeOptions")
-            .field("control_group", &self.control_group)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(ServeOptions { control_group });
 
 impl ServeOptions {
     /// The authority to open directories, where the setup says.

@@ -3,7 +3,6 @@
 //! first worker with a repository, since opening detects the capabilities of the host and other
 //! runs should not wait for that.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_git::tools::{RepoAccess, RepoGrants, all};
@@ -142,8 +141,4 @@ impl RepositorySource {
     }
 }
 
-impl fmt::Debug for RepositorySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepositorySource").finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(RepositorySource {});

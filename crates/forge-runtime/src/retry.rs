@@ -147,14 +147,7 @@ impl RetryingModel {
     }
 }
 
-impl std::fmt::Debug for RetryingModel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RetryingModel")
-            .field("model", &self.model.name())
-            .field("total_ms", &self.total_ms)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(RetryingModel { model = model.name(), total_ms });
 
 impl Model for RetryingModel {
     fn name(&self) -> String {

@@ -233,11 +233,7 @@ impl CommandLine {
     }
 }
 
-impl fmt::Display for CommandLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+sandbox_names::display!(CommandLine = &text);
 
 /// Why a line could not be taken apart.
 ///

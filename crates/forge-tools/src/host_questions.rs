@@ -56,13 +56,7 @@ pub struct HostQuestions {
     clock: Arc<QuestionClock>,
 }
 
-impl fmt::Debug for HostQuestions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostQuestions")
-            .field("tool", &self.tool)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(HostQuestions { tool });
 
 impl HostQuestions {
     /// Returns the questions of a command that a person typed.

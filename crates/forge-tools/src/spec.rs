@@ -62,11 +62,7 @@ impl Risk {
     }
 }
 
-impl std::fmt::Display for Risk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+sandbox_names::display!(Risk = as_str());
 
 impl std::str::FromStr for Risk {
     type Err = String;

@@ -41,3 +41,41 @@ macro_rules! getters {
         $crate::getters! { $($more)* }
     };
 }
+
+/// Defines `Display` by a text: `display!(Mode = as_str());` calls a method, `display!(Name = &0);`
+/// lends a field.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! display {
+    ($type:ty = &$($text:tt)+) => {
+        impl ::core::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.write_str(&self.$($text)+)
+            }
+        }
+    };
+    ($type:ty = $($text:tt)+) => {
+        impl ::core::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.write_str(self.$($text)+)
+            }
+        }
+    };
+}
+
+/// Defines `Debug` with some of the fields: `debug!(Mount { target, mode = inner.mode });`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug {
+    ($type:ident { $($name:ident $(= $($part:ident).+ $(($($none:tt)*))?)?),* }) => {
+        impl ::core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct(stringify!($type))
+                    $(.field(stringify!($name), &$crate::debug!(@ self $name $($($part).+ $(($($none)*))?)?)))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+    (@ $self:ident $name:ident) => { $self.$name };
+    (@ $self:ident $name:ident $($path:tt)+) => { $self.$($path)+ };
+}

@@ -7,7 +7,6 @@ mod preload;
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -580,15 +579,11 @@ impl Mount {
     }
 }
 
-impl fmt::Debug for Mount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mount")
-            .field("target", &self.target)
-            .field("mode", &self.mode)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(Mount {
+    target,
+    mode,
+    limits
+});
 
 /// Creates missing directories, one name at a time; a link is refused. `None` without any names.
 async fn make_below(base: &AnyDir, names: &[OsString]) -> Result<Option<AnyDir>, BackendError> {

@@ -37,11 +37,7 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+sandbox_names::display!(Mode = as_str());
 
 impl FromStr for Mode {
     type Err = ParseModeError;

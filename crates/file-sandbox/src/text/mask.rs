@@ -1,7 +1,6 @@
 //! Texts that are not shown. An operation that shows a part of a text looks for them in that part
 //! and around it: a half of one is not known as such.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -118,10 +117,4 @@ impl TextMask {
     }
 }
 
-impl fmt::Debug for TextMask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TextMask")
-            .field("margin", &self.margin)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(TextMask { margin });

@@ -22,7 +22,6 @@ mod remote_access;
 mod run;
 mod ssh;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,14 +72,7 @@ struct ProgramSettings {
     cache_bytes: u64,
 }
 
-impl fmt::Debug for GitProgram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GitProgram")
-            .field("cache", &self.inner.cache)
-            .field("credentials", &self.inner.credentials)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(GitProgram { cache = inner.cache, credentials = inner.credentials });
 
 impl GitProgram {
     /// Uses its own bare repositories in that directory, which other programs do not write to and

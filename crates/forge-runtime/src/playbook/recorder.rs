@@ -229,11 +229,7 @@ impl PlaybookRecorder {
     }
 }
 
-impl std::fmt::Debug for PlaybookRecorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlaybookRecorder").finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(PlaybookRecorder {});
 
 impl Observer for PlaybookRecorder {
     fn observe(&self, event: RunEvent<'_>) {

@@ -29,11 +29,7 @@ impl Wire {
     }
 }
 
-impl std::fmt::Display for Wire {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+sandbox_names::display!(Wire = as_str());
 
 /// Limits on the size and the duration of an answer.
 ///

@@ -27,14 +27,7 @@ pub struct CallRequest {
     pub(crate) handoff: Option<BlockingHandoff>,
 }
 
-impl std::fmt::Debug for CallRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallRequest")
-            .field("tool", &self.tool)
-            .field("arguments", &self.arguments)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(CallRequest { tool, arguments });
 
 impl CallRequest {
     /// A call of `tool` with `arguments`.

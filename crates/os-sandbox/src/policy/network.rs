@@ -3,7 +3,6 @@
 use super::Policy;
 use crate::error::{Error, ErrorKind};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 /// Bound on the published ports of a policy.
@@ -162,14 +161,10 @@ impl Policy {
     }
 }
 
-impl fmt::Debug for ParentProxySetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ParentProxySetting")
-            .field("address", &self.address)
-            .field("exceptions", &self.exceptions)
-            .finish_non_exhaustive()
-    }
-}
+sandbox_names::debug!(ParentProxySetting {
+    address,
+    exceptions
+});
 
 impl NamedHosts {
     /// The address of the HTTP and SOCKS proxy in the command's network namespace.

@@ -9,7 +9,6 @@
 //! names an option at any position: `find * -exec *`. A rule that allows does not: it would allow
 //! more than its text shows.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::grant::verdict::Verdict;
@@ -547,11 +546,7 @@ fn alternatives(group: &str) -> Result<Vec<String>, CommandPatternError> {
     Ok(list)
 }
 
-impl fmt::Display for CommandPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+sandbox_names::display!(CommandPattern = &text);
 
 #[cfg(test)]
 mod tests {

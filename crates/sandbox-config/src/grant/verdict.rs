@@ -182,11 +182,7 @@ impl Risk {
     }
 }
 
-impl std::fmt::Display for Risk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
-    }
-}
+sandbox_names::display!(Risk = word());
 
 /// `approval.mode`: how rules become answers in the whole project.
 ///

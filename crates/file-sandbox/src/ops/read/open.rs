@@ -4,7 +4,6 @@
 //! end does not move while another process writes, and the mount's limit applies to each byte. The
 //! descriptor is private, because it reveals the host's path (`/proc/self/fd`).
 
-use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -131,13 +130,5 @@ impl Read for OpenFile {
     }
 }
 
-/// Without the handle: that of a file shows its path on the host.
-impl fmt::Debug for OpenFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenFile")
-            .field("path", &self.asked)
-            .field("len", &self.size)
-            .field("at", &self.at)
-            .finish_non_exhaustive()
-    }
-}
+// Without the handle: that of a file shows its path on the host.
+sandbox_names::debug!(OpenFile { path = asked, len = size, at });
