@@ -1,7 +1,7 @@
 //! `attachment_policy`: attachments that a worker accepts beside its input. The policy belongs to
 //! the receiving worker; the sender's grant decides if the sender may read an attachment.
 
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, Reports};
 use crate::syntax::key_table::shape::{SUFFIX, ValueShape};
 use crate::syntax::section::{Amount, BuiltIn, KeyKind, section};
@@ -94,7 +94,7 @@ impl KeyKind for Suffixes {
             }
             let bare = suffix.trim_start_matches(['.', '*']);
             let message = format!("`{suffix}` is not a suffix");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&item.span);
+            let bad = DiagnosticCode::BadValue.at(&item.span, message);
             reports.add(bad.help(format!("write `.{bare}`")));
         }
         Some(list)

@@ -1,6 +1,6 @@
 //! `docker`: properties of the container of a call.
 
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, Reports};
 use crate::syntax::key_table::MeetRule;
 use crate::syntax::key_table::shape::{ENGINE, IMAGE, ValueShape};
@@ -111,7 +111,7 @@ impl KeyKind for Image {
             || image.len() > 512
         {
             let message = format!("`{path}: {image}` is not an image");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+            let bad = DiagnosticCode::BadValue.at(&node.span, message);
             reports.add(bad.help("for example forge-sandbox:1"));
             return None;
         }
@@ -148,7 +148,7 @@ impl KeyKind for Engine {
         let is_plain = |c: char| c.is_ascii_graphic();
         if !address.is_some_and(|rest| !rest.is_empty() && rest.chars().all(is_plain)) {
             let message = format!("`{path}: {host}` is not an engine's address");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+            let bad = DiagnosticCode::BadValue.at(&node.span, message);
             reports.add(bad.help("for example unix:///run/docker.sock, tcp://… or ssh://…"));
             return None;
         }
@@ -185,7 +185,7 @@ impl KeyKind for Processors {
         let number = number.filter(|number| (0.001..=MOST).contains(number));
         if number.is_none() {
             let message = format!("`{path}` must be a number of processors above 0, such as 1.5");
-            reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span));
+            reports.add(DiagnosticCode::BadValue.at(&node.span, message));
         }
         number.map(Processors::built_in)
     }

@@ -136,8 +136,8 @@ fn two_front_ends(first: &YamlEntry, second: &YamlEntry) -> Diagnostic {
             "keep one of: zones (with mode and root), root (with readonly), paths, mounts, read_paths and write_paths"
         }
     };
-    Diagnostic::error(DiagnosticCode::FrontEnd, message)
-        .at(&second.key_span)
+    DiagnosticCode::FrontEnd
+        .at(&second.key_span, message)
         .related(&first.key_span, format!("`{}` is here", first.key))
         .help(help)
 }

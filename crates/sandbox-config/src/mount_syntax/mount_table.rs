@@ -47,8 +47,8 @@ fn report_twins(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
             twin.shown, row.shown
         );
         reports.add(
-            Diagnostic::error(DiagnosticCode::MountName, message)
-                .at(&row.named_at)
+            DiagnosticCode::MountName
+                .at(&row.named_at, message)
                 .related(&twin.named_at, "the other one")
                 .help("rename one: some file systems cannot tell them apart"),
         );
@@ -182,8 +182,8 @@ fn report_overlaps(reports: &mut Reports, rows: &[MountEntry], noun: &str) {
             )
         };
         reports.add(
-            Diagnostic::error(DiagnosticCode::Overlap, what)
-                .at(&row.path_at)
+            DiagnosticCode::Overlap
+                .at(&row.path_at, what)
                 .related(&outer.path_at, format!("{noun} `{}`", outer.shown))
                 .help(format!(
                     "one file must have one set of rights: give each {noun} a directory of its own"

@@ -54,7 +54,7 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
     if !host.exists() && !outside {
         let message = format!("`{source}` does not exist");
         let help = format!("make the directory {}", host.path.display());
-        let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(span);
+        let mistake = DiagnosticCode::HostPath.at(span, message);
         context.report(mistake.help(help));
         return None;
     }

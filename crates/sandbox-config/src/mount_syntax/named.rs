@@ -8,7 +8,7 @@ use crate::loading::trust_rules;
 use crate::mount_syntax::file_rules;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::word::ConfigWord;
@@ -151,21 +151,18 @@ pub(crate) fn suffixes(reports: &mut Reports, node: &YamlNode, path: &str) -> Op
     let list = fields::at_most(reports, node, path, &list, MAX_SUFFIXES);
     if matches!(&node.value, YamlValue::List(items) if items.is_empty()) {
         let message = format!("`{path}` is empty: no file would do");
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+        let mistake = DiagnosticCode::BadValue.at(&node.span, message);
         reports.add(mistake.help("leave it out to allow every suffix"));
     }
     for (suffix, node) in list {
         if !suffix.starts_with('.') || suffix.len() < 2 || suffix.contains('/') {
             reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::BadValue,
-                    format!("`{suffix}` is not a suffix"),
-                )
-                .at(&node.span)
-                .help(format!(
-                    "write `.{}`",
-                    suffix.trim_start_matches(['.', '*'])
-                )),
+                DiagnosticCode::BadValue
+                    .at(&node.span, format!("`{suffix}` is not a suffix"))
+                    .help(format!(
+                        "write `.{}`",
+                        suffix.trim_start_matches(['.', '*'])
+                    )),
             );
         }
     }

@@ -11,7 +11,7 @@ use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::mounts::is_component;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_mount_path};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::MappingFields;
 use crate::syntax::text::Span;
 
@@ -71,7 +71,7 @@ fn list<'n>(
         if mode == Mode::ReadOnly && !host.exists() && !outside {
             let message = format!("`{text}` does not exist");
             let help = format!("make the directory {}", host.path.display());
-            let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(span);
+            let mistake = DiagnosticCode::HostPath.at(span, message);
             context.report(mistake.help(help));
             continue;
         }

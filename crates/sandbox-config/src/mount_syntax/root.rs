@@ -55,7 +55,7 @@ pub(crate) fn read(
     if !host.exists() {
         let message = format!("`sandbox.root: {text}` does not exist");
         let help = format!("make the directory {}", host.path.display());
-        let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(span);
+        let mistake = DiagnosticCode::HostPath.at(span, message);
         context.report(mistake.help(help));
         return None;
     }

@@ -101,8 +101,7 @@ impl Placing {
         let path = Path::new(text);
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
             let message = format!("`sandbox.root: {text}` is not a directory below the project");
-            context
-                .report(Diagnostic::error(DiagnosticCode::HostPath, message).at(&entry.node.span));
+            context.report(DiagnosticCode::HostPath.at(&entry.node.span, message));
             return unstated;
         }
         if placement == Some(Placement::Direct) {

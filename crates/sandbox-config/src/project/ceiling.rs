@@ -92,9 +92,7 @@ fn check_preferences(reports: &mut Reports, top: &MappingFields<'_>) {
             && (text.trim().is_empty() || text.chars().any(char::is_control))
         {
             let message = format!("`{key}` is empty or holds control characters");
-            reports.add(
-                Diagnostic::error(DiagnosticCode::BadValue, message).at(&value_span(top, key)),
-            );
+            reports.add(DiagnosticCode::BadValue.at(&value_span(top, key), message));
         }
     }
     if let Some(entry) = top.string(reports, "entry")
@@ -199,8 +197,8 @@ fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEn
     let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);
     if own && front != FrontEnd::Paths {
         let message = "`child_sandbox_policy: own` is for projects with `sandbox.paths`";
-        let mistake = Diagnostic::error(DiagnosticCode::FrontEnd, message)
-            .at(&value_span(section, "child_sandbox_policy"));
+        let mistake =
+            DiagnosticCode::FrontEnd.at(&value_span(section, "child_sandbox_policy"), message);
         reports
             .add(mistake.help(
                 "remove it: here a called worker gets what it declares and its caller holds",
@@ -215,10 +213,7 @@ pub(crate) fn version(reports: &mut Reports, top: &MappingFields<'_>) {
         return;
     };
     if !matches!(entry.node.value, YamlValue::Int(1)) {
-        reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, "this forge reads `version: 1`")
-                .at(&entry.node.span),
-        );
+        reports.add(DiagnosticCode::BadValue.at(&entry.node.span, "this forge reads `version: 1`"));
     }
 }
 
@@ -244,19 +239,16 @@ fn worker_dirs(
         let path = Path::new(text);
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
             let message = format!("`{text}` is not a directory below the project");
-            reports.add(Diagnostic::error(DiagnosticCode::HostPath, message).at(&node.span));
+            reports.add(DiagnosticCode::HostPath.at(&node.span, message));
             continue;
         }
         let dir = found.dir.join(lexically(path));
         if let Some(twin) = dirs.iter().position(|known| *known == dir) {
             reports.add(
-                Diagnostic::error(
-                    DiagnosticCode::BadValue,
-                    format!("`{text}` is searched already"),
-                )
-                .at(&node.span)
-                .related(&places[twin].span, "the first one")
-                .help("remove one of them: each directory is searched once"),
+                DiagnosticCode::BadValue
+                    .at(&node.span, format!("`{text}` is searched already"))
+                    .related(&places[twin].span, "the first one")
+                    .help("remove one of them: each directory is searched once"),
             );
             continue;
         }
@@ -364,7 +356,7 @@ fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &
     }
     if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
         let message = format!("more than {MAX_PATTERNS} protected and hidden names");
-        context.report(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&section.span));
+        context.report(DiagnosticCode::TooComplex.at(&section.span, message));
     }
 }
 
@@ -433,7 +425,7 @@ fn patterns(
         }
         if let Some((at, why)) = sandbox_names::pattern::problem(&pattern) {
             let message = format!("`{text}` cannot be held: {why} (character {})", 1 + at);
-            let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&node.span);
+            let mistake = DiagnosticCode::BadPattern.at(&node.span, message);
             reports.add(mistake.help("a name counts at any depth, `/` first names a path as workers see it, `*` is any text in one name"));
             continue;
         }
@@ -448,7 +440,7 @@ fn patterns(
                     .map(|mount| format!("`{}`", mount.target))
                     .collect();
                 let message = format!("`{text}` lies in no mount, so it would hold nothing");
-                let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&node.span);
+                let mistake = DiagnosticCode::BadPattern.at(&node.span, message);
                 reports.add(mistake.help(format!("workers see {}", tops.join(", "))));
                 continue;
             }
@@ -477,7 +469,7 @@ fn root_pattern(
             };
             if rest.is_empty() {
                 let message = format!("`{text}` names a whole mount");
-                let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(span);
+                let mistake = DiagnosticCode::BadPattern.at(span, message);
                 reports.add(mistake.help("leave the mount out, or make it `ro`"));
             } else if !kept.contains(&rest) {
                 kept.push(rest);
@@ -554,16 +546,16 @@ impl ForgeFiles {
                 .any(|dir| mount.host.starts_with(dir));
             if among_workers && mount.mode == Mode::ReadWrite {
                 reports.add(
-                    Diagnostic::error(
-                        DiagnosticCode::HostPath,
-                        format!(
-                            "{} `{}` would let workers rewrite worker files",
-                            front.noun(),
-                            mount.name
-                        ),
-                    )
-                    .at(at)
-                    .help("make it ro, or move it out of the worker search paths"),
+                    DiagnosticCode::HostPath
+                        .at(
+                            at,
+                            format!(
+                                "{} `{}` would let workers rewrite worker files",
+                                front.noun(),
+                                mount.name
+                            ),
+                        )
+                        .help("make it ro, or move it out of the worker search paths"),
                 );
             }
         }

@@ -132,7 +132,7 @@ fn overlay(text: &Arc<SourceText>, parts: Vec<KeyPart>) -> Result<Overlay, Box<D
     if parts.len() > MAX_DEPTH {
         let message = format!("a key of more than {} parts", MAX_DEPTH);
         return Err(Box::new(
-            Diagnostic::error(DiagnosticCode::TooComplex, message).at(&Span::start(text)),
+            DiagnosticCode::TooComplex.at(&Span::start(text), message),
         ));
     }
     if parts
@@ -144,8 +144,8 @@ fn overlay(text: &Arc<SourceText>, parts: Vec<KeyPart>) -> Result<Overlay, Box<D
         return Err(Box::new(problem.at(&Span::start(text))));
     }
     if let Some(empty) = parts.iter().find(|part| part.name.is_empty()) {
-        let problem = Diagnostic::error(DiagnosticCode::BadValue, "a part of the key is empty")
-            .at(&place(empty.at, empty.width))
+        let problem = DiagnosticCode::BadValue
+            .at(&place(empty.at, empty.width), "a part of the key is empty")
             .help("write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`");
         return Err(Box::new(problem));
     }

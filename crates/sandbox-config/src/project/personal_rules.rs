@@ -153,7 +153,7 @@ impl PersonalRules {
             }
             if rules.len() + hosts.len() + paths.len() == MAX_RULES {
                 let message = format!("more than {MAX_RULES} rules");
-                reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&span));
+                reports.add(DiagnosticCode::TooComplex.at(&span, message));
                 break;
             }
             match rule(line, &span) {
@@ -161,7 +161,7 @@ impl PersonalRules {
                 Ok(PersonalRule::Host(line)) => hosts.push(line),
                 Ok(PersonalRule::Path(_)) if paths.len() == MAX_PATHS => {
                     let message = format!("more than {MAX_PATHS} directories");
-                    reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&span));
+                    reports.add(DiagnosticCode::TooComplex.at(&span, message));
                     break;
                 }
                 Ok(PersonalRule::Path(line)) => paths.push(line),
@@ -346,7 +346,7 @@ impl RuleLine<'_> {
     /// A mistake in `part`, which begins at `offset`.
     fn mistake(&self, message: String, offset: usize, part: &str, help: &str) -> Box<Diagnostic> {
         let at = self.at(offset, part);
-        let mistake = Diagnostic::error(DiagnosticCode::BadPattern, message).at(&at);
+        let mistake = DiagnosticCode::BadPattern.at(&at, message);
         Box::new(match help {
             "" => mistake,
             help => mistake.help(help),

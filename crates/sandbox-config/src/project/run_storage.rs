@@ -76,8 +76,8 @@ fn no_place(mounts: &[Mount], host: &HostPath, span: &Span) -> Option<Diagnostic
             mount.target
         );
         return Some(
-            Diagnostic::error(DiagnosticCode::MountName, message)
-                .at(span)
+            DiagnosticCode::MountName
+                .at(span, message)
                 .note(format!("that mount: {}", mount.origin))
                 .help("list the directory among the mounts instead, with `ro`"),
         );
@@ -85,8 +85,8 @@ fn no_place(mounts: &[Mount], host: &HostPath, span: &Span) -> Option<Diagnostic
     let other = overlapping(mounts, host)?;
     let message = format!("the knowledge base and `{}` share a directory", other.name);
     Some(
-        Diagnostic::error(DiagnosticCode::Overlap, message)
-            .at(span)
+        DiagnosticCode::Overlap
+            .at(span, message)
             .note(format!("`{}`: {}", other.name, other.origin))
             .help("one file must have one set of rights: give each a directory of its own"),
     )
@@ -157,7 +157,7 @@ fn redact(context: &mut LoadContext<'_>, log: &MappingFields<'_>) -> Vec<String>
             Some(why) => {
                 let message =
                     format!("a text of `log.redact` cannot be kept from being seen: {why}");
-                let wrong = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+                let wrong = DiagnosticCode::BadValue.at(&node.span, message);
                 context.report(wrong);
             }
         }
@@ -183,13 +183,10 @@ fn runs_dir(
     let (fields, key, dotted) = match (top.get("runs_dir"), log_dir) {
         (Some(own), Some((_, other))) if own.key_span.layer() == other.key_span.layer() => {
             context.report(
-                Diagnostic::error(
-                    DiagnosticCode::DuplicateKey,
-                    "`runs_dir` and `log.dir` are one key",
-                )
-                .at(&other.key_span)
-                .related(&own.key_span, "the other one")
-                .help("keep one of them"),
+                DiagnosticCode::DuplicateKey
+                    .at(&other.key_span, "`runs_dir` and `log.dir` are one key")
+                    .related(&own.key_span, "the other one")
+                    .help("keep one of them"),
             );
             return None;
         }
@@ -207,8 +204,8 @@ fn runs_dir(
             mount.name
         );
         context.report(
-            Diagnostic::error(DiagnosticCode::Overlap, message)
-                .at(span)
+            DiagnosticCode::Overlap
+                .at(span, message)
                 .note(format!("`{}`: {}", mount.name, mount.origin))
                 .help("keep runs in a directory that no mount shares"),
         );

@@ -83,11 +83,7 @@ impl Project {
         });
         match asks {
             None => Ok(()),
-            Some(entry) => Err(Diagnostic::error(
-                DiagnosticCode::ExceedsParent,
-                "a worker that is run by its file has no files",
-            )
-            .at(&entry.key_span)
+            Some(entry) => Err(DiagnosticCode::ExceedsParent.at(&entry.key_span, "a worker that is run by its file has no files")
             .label("asks for directories")
             .note("only a project says which directories there are; the working directory is none")
             .help(

@@ -146,7 +146,7 @@ impl UserValue<'_> {
     fn refuse(&self, reports: &mut Reports, why: &str) {
         let Some(last) = self.keys.last() else { return };
         let message = format!("`{}` belongs to a project file", self.dotted());
-        let mistake = Diagnostic::error(DiagnosticCode::UnknownKey, message).at(&last.key_span);
+        let mistake = DiagnosticCode::UnknownKey.at(&last.key_span, message);
         reports.add(mistake.help(why));
     }
 
@@ -172,11 +172,7 @@ impl UserValue<'_> {
         if let (MeetRule::Blocked, YamlValue::List(rules)) = (meet, &self.node.value) {
             for rule in rules.iter().filter(|rule| !is_blocked(rule)) {
                 reports.add(
-                    Diagnostic::error(
-                        DiagnosticCode::BadValue,
-                        "rules of your own file only block",
-                    )
-                    .at(&rule.span)
+                    DiagnosticCode::BadValue.at(&rule.span, "rules of your own file only block")
                     .help(
                         "write `approval: blocked`; what is asked or allowed belongs to a project",
                     ),

@@ -60,8 +60,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn bad_name(entry: &YamlEntry) -> Diagnostic {
-    let bad =
-        |message: String| Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span);
+    let bad = |message: String| DiagnosticCode::BadValue.at(&entry.key_span, message);
     if entry.key == "scripted" {
         bad("`scripted` is forge's own: `scripted:FILE` plays a playbook".to_owned())
     } else {
@@ -118,7 +117,7 @@ fn provider(reports: &mut Reports, entry: &YamlEntry) -> Option<ProviderSettings
     for key in ["wire", "base_url"] {
         if base.is_none() && fields.get(key).is_none() {
             let message = format!("`{path}` needs `{key}`: forge knows no provider `{name}`");
-            reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span));
+            reports.add(DiagnosticCode::BadValue.at(&entry.key_span, message));
         }
     }
     let known_key = base.as_ref().map(|base| base.key.clone());
@@ -167,8 +166,8 @@ fn base_url(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<String>
         Ok(address) => address,
         Err(problem) => {
             let message = format!("`{path}` is not an endpoint: {problem}");
-            let unfit = Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(span)
+            let unfit = DiagnosticCode::BadValue
+                .at(span, message)
                 .help("for example https://api.example.com/v1");
             // A password, or a key in a query.
             let may_hold_a_key = text.contains(['@', '?', '#']);
@@ -182,11 +181,9 @@ fn base_url(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<String>
     if address.is_open && !open_is_fine {
         let message = format!("`{path}` would send everything, the key too, in the open");
         reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(span)
-                .help(
-                    "write `https://…`; in a network that you trust: `plain_http: true` beside it",
-                ),
+            DiagnosticCode::BadValue.at(span, message).help(
+                "write `https://…`; in a network that you trust: `plain_http: true` beside it",
+            ),
         );
     }
     Some(address.text)
@@ -198,12 +195,12 @@ fn key(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<ApiKey> {
     let command = fields.get("api_key_command");
     if let (Some(variable), Some(command)) = (variable, command) {
         reports.add(
-            Diagnostic::error(
-                DiagnosticCode::BadValue,
-                "there is one key: `api_key_env` and `api_key_command` do not go together",
-            )
-            .at(&command.key_span)
-            .related(&variable.key_span, "the other one"),
+            DiagnosticCode::BadValue
+                .at(
+                    &command.key_span,
+                    "there is one key: `api_key_env` and `api_key_command` do not go together",
+                )
+                .related(&variable.key_span, "the other one"),
         );
     }
     if let Some(command) = command {
@@ -238,8 +235,8 @@ pub(crate) fn variable(
             "it names the variable that holds the key, such as {example}; a key itself stands in no file of forge's"
         );
         reports.add(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&variable.node.span)
+            DiagnosticCode::BadValue
+                .at(&variable.node.span, message)
                 .hiding()
                 .help(help),
         );
@@ -260,7 +257,7 @@ pub(crate) fn words(
     let words = fields::strings(reports, node, path)?;
     let mut bad = |message: String| {
         let help = format!("for example {example}");
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+        let mistake = DiagnosticCode::BadValue.at(&node.span, message);
         reports.add(mistake.help(help));
         None
     };
@@ -337,7 +334,7 @@ fn nano_usd(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
     let dollars = fields::number(reports, node, path)?;
     if dollars > MOST {
         let message = format!("`{path}` is more than any model costs");
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+        let mistake = DiagnosticCode::BadValue.at(&node.span, message);
         reports.add(mistake.help("prices are US dollars for a million tokens"));
         return None;
     }

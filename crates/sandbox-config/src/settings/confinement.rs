@@ -96,8 +96,7 @@ pub(crate) fn read_sandbox(
     ) {
         let message = "sockets are named, and what commands leave behind stays";
         context.report(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
-                .at(&left.node.span)
+            DiagnosticCode::BadValue.at(&left.node.span, message)
                 .related(&entry.node.span, "sockets are named here")
                 .help("the process that connects for a command ends with it: write `survivors: ended`"),
         );
@@ -116,7 +115,7 @@ fn programs(
         && let Some(entry) = section.get("programs")
     {
         let message = format!("`sandbox.programs` names more than {MAX_PROGRAMS} directories");
-        context.report(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&entry.node.span));
+        context.report(DiagnosticCode::TooComplex.at(&entry.node.span, message));
         return ProgramDirs::default();
     }
     let mut directories: Vec<PathBuf> = Vec::new();
@@ -231,7 +230,7 @@ fn sockets(
     let list = fields::strings(&mut context.reports, node, path)?;
     if list.len() > MAX_SOCKETS {
         let message = format!("`{path}` names more than {MAX_SOCKETS} sockets");
-        context.report(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
+        context.report(DiagnosticCode::TooComplex.at(&node.span, message));
         return None;
     }
     let mut named: Vec<PathBuf> = Vec::new();

@@ -61,13 +61,13 @@ fn stronger<'n>(
     let (a, b) = (own.node.span.layer(), alias.node.span.layer());
     if a == b {
         context.report(
-            Diagnostic::error(
-                DiagnosticCode::DuplicateKey,
-                "`execution_mode` is another spelling of `execution.mode`, and both are given",
-            )
-            .at(&alias.key_span)
-            .related(&own.key_span, "the other one")
-            .help("keep `execution.mode`"),
+            DiagnosticCode::DuplicateKey
+                .at(
+                    &alias.key_span,
+                    "`execution_mode` is another spelling of `execution.mode`, and both are given",
+                )
+                .related(&own.key_span, "the other one")
+                .help("keep `execution.mode`"),
         );
     }
     Some(if b > a { alias } else { own })
@@ -88,7 +88,7 @@ fn runners(
     for item in items {
         if matches!(&item.value, YamlValue::Str(word) if word == "kubernetes") {
             let message = "the runner `kubernetes` does not exist yet";
-            let mistake = Diagnostic::error(DiagnosticCode::NotYet, message).at(&item.span);
+            let mistake = DiagnosticCode::NotYet.at(&item.span, message);
             context.report(mistake.help("runners are: os, docker"));
             continue;
         }
@@ -109,7 +109,7 @@ fn runners(
             "no runner is left: `execution.mode` is `{}`",
             execution.mode
         );
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
         context.report(mistake.help("leave `runners` out, or list what the mode uses"));
     }
 }

@@ -232,7 +232,7 @@ fn bad(
 ) {
     if let Some(entry) = fields.get(key) {
         let message = format!("`{}` {what}", fields.dotted(key));
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
         context.report(mistake.help(help));
     }
 }
@@ -367,8 +367,8 @@ fn items<'n>(context: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<Repositor
         if let Some(twin) = twin {
             let message = format!("`{}` is named twice", item.text);
             context.report(
-                Diagnostic::error(DiagnosticCode::DuplicateKey, message)
-                    .at(item.span)
+                DiagnosticCode::DuplicateKey
+                    .at(item.span, message)
                     .related(twin.span, "the first one")
                     .help("remove one of them: one repository has one access"),
             );
@@ -548,8 +548,8 @@ fn credentials(context: &mut LoadContext<'_>, node: &YamlNode, settings: &mut Gi
         {
             let message = format!("`{}` is named twice", credential.server);
             context.report(
-                Diagnostic::error(DiagnosticCode::DuplicateKey, message)
-                    .at(&entry.key_span)
+                DiagnosticCode::DuplicateKey
+                    .at(&entry.key_span, message)
                     .related_to(&twin.origin, "the first one")
                     .help("remove one of them"),
             );
@@ -628,7 +628,7 @@ fn credential_kind<'n>(
             true => "write `{ agent: true }`",
             false => "write `{ token_env: GITHUB_TOKEN }`",
         };
-        let mistake = Diagnostic::error(DiagnosticCode::NoEffect, message).at(&entry.key_span);
+        let mistake = DiagnosticCode::NoEffect.at(&entry.key_span, message);
         context.report(mistake.help(help));
         return None;
     };
@@ -654,15 +654,15 @@ fn fits_server(
             false => ("ssh takes no tokens", "write `agent: true`"),
         };
         context.report(
-            Diagnostic::error(DiagnosticCode::NoEffect, format!("`{path}`: {message}"))
-                .at(&kind.key_span)
+            DiagnosticCode::NoEffect
+                .at(&kind.key_span, format!("`{path}`: {message}"))
                 .help(help),
         );
         return false;
     }
     if !over_ssh && let Some(file) = fields.get("known_hosts") {
         let message = format!("`{path}`: `known_hosts` is for ssh");
-        let mistake = Diagnostic::error(DiagnosticCode::NoEffect, message).at(&file.key_span);
+        let mistake = DiagnosticCode::NoEffect.at(&file.key_span, message);
         context.report(mistake.help("remove it"));
         return false;
     }
@@ -673,7 +673,7 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
     let entry = fields.get("agent")?;
     if !fields.boolean(&mut context.reports, "agent")? {
         let message = format!("`{}: false` says nothing", fields.dotted("agent"));
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
         context.report(mistake.help("remove it"));
         return None;
     }
@@ -689,7 +689,7 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
             "`{}` is not the path of a file",
             fields.dotted("known_hosts")
         );
-        let mistake = Diagnostic::error(DiagnosticCode::HostPath, message).at(&file.node.span);
+        let mistake = DiagnosticCode::HostPath.at(&file.node.span, message);
         context.report(mistake.help("for example ~/.ssh/known_hosts"));
         return None;
     };

@@ -137,7 +137,7 @@ fn patterns<'n>(
     let list = section.strings(reports, key)?;
     if let Some((_, node)) = list.get(MAX_HOSTS) {
         let message = format!("`network.{key}` names more than {MAX_HOSTS} hosts");
-        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
+        reports.add(DiagnosticCode::TooComplex.at(&node.span, message));
         return None;
     }
     let mut patterns = Vec::new();
@@ -147,7 +147,7 @@ fn patterns<'n>(
             Ok(pattern) => patterns.push((key, pattern, &node.span)),
             Err((message, help)) => {
                 all_read = false;
-                let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+                let bad = DiagnosticCode::BadValue.at(&node.span, message);
                 reports.add(bad.help(help));
             }
         }
@@ -167,7 +167,7 @@ fn published_ports<'n>(
     let items = fields::list(reports, &entry.node, KEY)?;
     if let Some(node) = items.get(MAX_PUBLISHED_PORTS) {
         let message = format!("`{KEY}` names more than {MAX_PUBLISHED_PORTS} ports");
-        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
+        reports.add(DiagnosticCode::TooComplex.at(&node.span, message));
         return None;
     }
     let mut ports: Vec<(u16, &Span)> = Vec::new();
@@ -228,7 +228,7 @@ fn check_listeners(reports: &mut Reports, lines: &[Line<'_>], ports: &[(u16, &Sp
     for (port, span) in ports.iter().filter(|(port, _)| is_taken(port)) {
         none_taken = false;
         let message = format!("{port} cannot be published: it is a port of an allowed host");
-        let error = Diagnostic::error(DiagnosticCode::BadValue, message).at(span);
+        let error = DiagnosticCode::BadValue.at(span, message);
         reports.add(error.help(
             "commands connect to that host on it and cannot listen there: publish another port",
         ));
@@ -293,7 +293,7 @@ fn check_bounds(reports: &mut Reports, lines: &[Line<'_>]) -> bool {
                 "ports" => "a host without a port counts as 22, 80 and 443: name fewer ports",
                 _ => "`localhost` counts as two addresses: name fewer of them",
             };
-            let error = Diagnostic::error(DiagnosticCode::TooComplex, message).at(span);
+            let error = DiagnosticCode::TooComplex.at(span, message);
             reports.add(error.help(help));
             return false;
         }

@@ -186,7 +186,7 @@ fn only_more(context: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict)
             _ => "false",
         };
         let message = format!("`{}: {said}`: a worker can only ask for more", entry.key);
-        let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
         context.report(
             mistake.help("remove it: what is not asked about is for the project file to say"),
         );
@@ -198,12 +198,9 @@ fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
     let found = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key);
     if found.is_none() {
         let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
-        let unknown = Diagnostic::error(
-            DiagnosticCode::UnknownKey,
-            format!("unknown risk `{}`", entry.key),
-        )
-        .at(&entry.key_span)
-        .label(format!("risks are: {}", words.join(", ")));
+        let unknown = DiagnosticCode::UnknownKey
+            .at(&entry.key_span, format!("unknown risk `{}`", entry.key))
+            .label(format!("risks are: {}", words.join(", ")));
         reports.add(unknown.suggest(&entry.key, words));
     }
     found
@@ -385,7 +382,7 @@ fn programs(reports: &mut Reports, section: &MappingFields<'_>) -> ProgramLists 
                 continue;
             }
             let message = format!("`{text}` is not a program");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+            let bad = DiagnosticCode::BadValue.at(&node.span, message);
             reports.add(bad.help(if words {
                 "a program stands alone; commands with arguments are `shell.rules`"
             } else if sets {
@@ -475,8 +472,7 @@ fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &
         Ok(pattern) => pattern,
         Err(problem) => {
             let message = format!("the pattern cannot be read: {problem}");
-            reports
-                .add(Diagnostic::error(DiagnosticCode::BadPattern, message).at(&entry.node.span));
+            reports.add(DiagnosticCode::BadPattern.at(&entry.node.span, message));
             return None;
         }
     };
@@ -508,9 +504,7 @@ fn check_examples(
                 Ok(words) => pattern.matches_in(verdict, &words),
                 Err(problem) => {
                     let message = format!("the example cannot be split into words: {problem}");
-                    reports.add(
-                        Diagnostic::error(DiagnosticCode::ExampleFailed, message).at(&node.span),
-                    );
+                    reports.add(DiagnosticCode::ExampleFailed.at(&node.span, message));
                     continue;
                 }
             };
@@ -521,15 +515,12 @@ fn check_examples(
                     "should not match but does"
                 };
                 reports.add(
-                    Diagnostic::error(
-                        DiagnosticCode::ExampleFailed,
-                        format!("example `{example}` {verdict}"),
-                    )
-                    .at(&node.span)
-                    .note(format!(
-                        "pattern at {}:{} is `{pattern}`",
-                        at.span.line, at.span.column
-                    )),
+                    DiagnosticCode::ExampleFailed
+                        .at(&node.span, format!("example `{example}` {verdict}"))
+                        .note(format!(
+                            "pattern at {}:{} is `{pattern}`",
+                            at.span.line, at.span.column
+                        )),
                 );
             }
         }
@@ -558,7 +549,7 @@ fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Envi
         if is_loader_variable(name) {
             let message = format!("`{name}` makes programs run other code and is never passed on");
             let help = format!("give it a value of your own: `set: {{ {name}: … }}`");
-            let refused = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+            let refused = DiagnosticCode::BadValue.at(&node.span, message);
             context.report(refused.help(help));
             continue;
         }
@@ -614,7 +605,7 @@ fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::
     match problem {
         None => true,
         Some(problem) => {
-            reports.add(Diagnostic::error(DiagnosticCode::BadValue, problem).at(span));
+            reports.add(DiagnosticCode::BadValue.at(span, problem));
             false
         }
     }

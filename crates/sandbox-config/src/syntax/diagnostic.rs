@@ -93,6 +93,13 @@ codes! {
     RunsAnything = "rule.runs_anything", "a pre-approved rule whose program runs any other";
 }
 
+impl DiagnosticCode {
+    /// A mistake at a place of a text.
+    pub(crate) fn at(self, span: &Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(self, message).at(span)
+    }
+}
+
 /// One mistake or warning.
 ///
 /// ```

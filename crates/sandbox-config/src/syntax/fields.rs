@@ -147,7 +147,7 @@ impl<'n> MappingFields<'n> {
             let dotted = self.dotted(key);
             let help = "remove it: forge does not support this key";
             let message = format!("`{dotted}` has no effect yet");
-            let mistake = Diagnostic::error(DiagnosticCode::NotYet, message).at(&entry.key_span);
+            let mistake = DiagnosticCode::NotYet.at(&entry.key_span, message);
             reports.add(mistake.help(help));
             return;
         }
@@ -217,8 +217,7 @@ impl<'n> MappingFields<'n> {
     /// Note that a required key is absent.
     pub(crate) fn missing(&self, reports: &mut Reports, key: &str, help: &str) {
         let dotted = self.dotted(key);
-        let missing = Diagnostic::error(DiagnosticCode::MissingKey, format!("missing `{dotted}`"))
-            .at(&self.span);
+        let missing = DiagnosticCode::MissingKey.at(&self.span, format!("missing `{dotted}`"));
         reports.add(if help.is_empty() {
             missing
         } else {
@@ -332,13 +331,13 @@ pub(crate) fn free_mapping<'n>(
 }
 
 fn twice(entry: &YamlEntry, first: &YamlEntry) -> Diagnostic {
-    Diagnostic::error(
-        DiagnosticCode::DuplicateKey,
-        format!("`{}` stands here a second time", entry.key),
-    )
-    .at(&entry.key_span)
-    .related(&first.key_span, "the first one")
-    .help("remove one of them: which one holds must not depend on the order")
+    DiagnosticCode::DuplicateKey
+        .at(
+            &entry.key_span,
+            format!("`{}` stands here a second time", entry.key),
+        )
+        .related(&first.key_span, "the first one")
+        .help("remove one of them: which one holds must not depend on the order")
 }
 
 pub(crate) fn string<'n>(reports: &mut Reports, node: &'n YamlNode, path: &str) -> Option<&'n str> {
@@ -396,7 +395,7 @@ pub(crate) fn count(reports: &mut Reports, node: &YamlNode, path: &str) -> Optio
     let positive = number.filter(|number| *number > 0);
     if positive.is_none() {
         let message = format!("`{path}` must be a whole number above 0");
-        reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span));
+        reports.add(DiagnosticCode::BadValue.at(&node.span, message));
     }
     positive
 }
@@ -414,7 +413,7 @@ pub(crate) fn number(reports: &mut Reports, node: &YamlNode, path: &str) -> Opti
     let fits = number.is_finite() && number >= 0.0;
     if !fits {
         let message = format!("`{path}` must be a number that is not negative");
-        reports.add(Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span));
+        reports.add(DiagnosticCode::BadValue.at(&node.span, message));
     }
     fits.then_some(number)
 }
@@ -430,12 +429,9 @@ pub(crate) fn word<T: Copy>(
         return Some(*value);
     }
     let allowed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let bad = Diagnostic::error(
-        DiagnosticCode::BadValue,
-        format!("`{text}` is not a value of `{path}`"),
-    )
-    .at(&node.span)
-    .label(format!("allowed: {}", allowed.join(", ")));
+    let bad = DiagnosticCode::BadValue
+        .at(&node.span, format!("`{text}` is not a value of `{path}`"))
+        .label(format!("allowed: {}", allowed.join(", ")));
     let bad = match lookalikes(text) {
         Some(note) => bad.note(note),
         None => bad,
@@ -472,7 +468,7 @@ pub(crate) fn at_most<'l, T>(
 ) -> &'l [T] {
     if items.len() > most {
         let message = format!("`{path}` has more than {most} entries");
-        reports.add(Diagnostic::error(DiagnosticCode::TooComplex, message).at(&node.span));
+        reports.add(DiagnosticCode::TooComplex.at(&node.span, message));
     }
     items.get(..most).unwrap_or(items)
 }
@@ -496,11 +492,10 @@ pub(crate) fn wrong_type(node: &YamlNode, path: &str, expected: &str) -> Diagnos
     } else {
         format!("`{path}`")
     };
-    let wrong = Diagnostic::error(
-        DiagnosticCode::WrongType,
+    let wrong = DiagnosticCode::WrongType.at(
+        &node.span,
         format!("{subject} must be {expected}, not {}", node.kind()),
-    )
-    .at(&node.span);
+    );
     match path.is_empty() {
         true => wrong.help("the file is YAML: write `key: value` lines"),
         false => wrong,

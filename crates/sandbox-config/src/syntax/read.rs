@@ -56,7 +56,7 @@ pub(crate) fn read(
         let text = SourceText::file(shown.to_owned(), path, layer, readable);
         let at = text.place_of(offset);
         let message = format!("cannot read {shown}: it is not UTF-8 (byte offset {offset})");
-        Box::new(Diagnostic::error(DiagnosticCode::NotUtf8, message).at(&at))
+        Box::new(DiagnosticCode::NotUtf8.at(&at, message))
     })?;
     Ok(SourceText::file(shown.to_owned(), path, layer, text))
 }

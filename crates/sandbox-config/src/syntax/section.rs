@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, Reports};
 use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::word::ConfigWord;
@@ -178,7 +178,7 @@ impl KeyKind for DollarsOrNull {
         let nano = (dollars * 1e9).round() as u64;
         if nano == 0 || dollars > MOST {
             let message = format!("`{path}` must be an amount of US dollars above 0, such as 2.50");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
+            let bad = DiagnosticCode::BadValue.at(&node.span, message);
             reports.add(if nano == 0 {
                 bad.help("to have no limit write `null`, or leave it out")
             } else {

@@ -164,14 +164,13 @@ fn count(node: &YamlNode, keys: &[&str]) -> Option<i64> {
 /// For named directories: the correction here, and in the project file if it lacks them.
 fn replaced(entry: &YamlEntry, written: &[LegacyDirectory], ceiling: &Grant) -> Diagnostic {
     let noun = ceiling.front().noun();
-    let error = Diagnostic::error(
-        DiagnosticCode::FrontEnd,
+    let error = DiagnosticCode::FrontEnd.at(
+        &entry.key_span,
         format!(
             "`sandbox.{}` in a worker is an old form: the project says what there is",
             entry.key
         ),
-    )
-    .at(&entry.key_span);
+    );
     if written.is_empty() {
         return error.help(
             "name what this worker needs\nsandbox:\n  zones:\n    - { name: data, mode: ro }",

@@ -230,8 +230,7 @@ fn front_root<'t>(
     let (front, body) = match split(&text.text) {
         Ok(parts) => parts,
         Err(problem) => {
-            let mistake =
-                Diagnostic::error(DiagnosticCode::FrontMatter, problem).at(&Span::start(text));
+            let mistake = DiagnosticCode::FrontMatter.at(&Span::start(text), problem);
             context
                 .report(mistake.help("a worker file is `---`, keys, `---`, then the instructions"));
             return None;
@@ -239,7 +238,7 @@ fn front_root<'t>(
     };
     if front.len() > MAX_FRONT_BYTES {
         let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
-        let mistake = Diagnostic::error(DiagnosticCode::TooComplex, message).at(&Span::start(text));
+        let mistake = DiagnosticCode::TooComplex.at(&Span::start(text), message);
         context.report(mistake.help("what a worker is told stands below the second `---`"));
         return None;
     }
@@ -334,8 +333,7 @@ fn instructions(reports: &mut Reports, top: &MappingFields<'_>, body: &str) -> S
     match (top.get("instructions"), body.trim().is_empty()) {
         (Some(entry), false) => {
             let message = "instructions stand in the front matter and in the body";
-            let mistake =
-                Diagnostic::error(DiagnosticCode::FrontMatter, message).at(&entry.key_span);
+            let mistake = DiagnosticCode::FrontMatter.at(&entry.key_span, message);
             reports.add(mistake.help("keep one of them"));
             body.to_owned()
         }

@@ -46,13 +46,13 @@ pub(crate) fn read(
             }
             [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
                 context.report(
-                    Diagnostic::error(
-                        DiagnosticCode::FrontEnd,
-                        format!("`{}` is an old form and stands alone", old.key),
-                    )
-                    .at(&old.key_span)
-                    .related(&other.key_span, format!("`{}` is here", other.key))
-                    .help("keep the other one: the project says what there is"),
+                    DiagnosticCode::FrontEnd
+                        .at(
+                            &old.key_span,
+                            format!("`{}` is an old form and stands alone", old.key),
+                        )
+                        .related(&other.key_span, format!("`{}` is here", other.key))
+                        .help("keep the other one: the project says what there is"),
                 );
                 of_today(Declaration::none())
             }
@@ -120,16 +120,18 @@ fn mapping(
         }
         (Some(zones), Some(key)) => {
             context.report(
-                Diagnostic::error(
-                    DiagnosticCode::FrontEnd,
-                    format!(
-                        "a worker names zones or a subtree: `zones` and `{}`",
-                        key.key
+                DiagnosticCode::FrontEnd
+                    .at(
+                        &key.key_span,
+                        format!(
+                            "a worker names zones or a subtree: `zones` and `{}`",
+                            key.key
+                        ),
+                    )
+                    .related(&zones.key_span, "`zones` is here")
+                    .help(
+                        "keep one of them; for a read-only zone write `mode: ro` beside its name",
                     ),
-                )
-                .at(&key.key_span)
-                .related(&zones.key_span, "`zones` is here")
-                .help("keep one of them; for a read-only zone write `mode: ro` beside its name"),
             );
             Declaration::none()
         }
@@ -175,12 +177,12 @@ fn restrict(reports: &mut Reports, section: &MappingFields<'_>) -> Restrict {
 fn misplaced_zones(zones: &YamlEntry, ceiling: &Grant) -> Option<Diagnostic> {
     if ceiling.mounts().next().is_none() && ceiling.front() != FrontEnd::Zones {
         return Some(
-            Diagnostic::error(
-                DiagnosticCode::FrontEnd,
-                "this project has no directories, and so no zones",
-            )
-            .at(&zones.key_span)
-            .help(NO_DIRECTORIES),
+            DiagnosticCode::FrontEnd
+                .at(
+                    &zones.key_span,
+                    "this project has no directories, and so no zones",
+                )
+                .help(NO_DIRECTORIES),
         );
     }
     let what = match ceiling.front() {
@@ -197,15 +199,17 @@ fn misplaced_zones(zones: &YamlEntry, ceiling: &Grant) -> Option<Diagnostic> {
         Some(_) | None => "",
     };
     Some(
-        Diagnostic::error(
-            DiagnosticCode::FrontEnd,
-            format!("this project has {what}, not zones: a worker restricts itself to a subtree"),
-        )
-        .at(&zones.key_span)
-        .help(format!(
-            "write\nsandbox:\n  restrict: /{}{readonly}",
-            name.trim_start_matches(['.', '/'])
-        )),
+        DiagnosticCode::FrontEnd
+            .at(
+                &zones.key_span,
+                format!(
+                    "this project has {what}, not zones: a worker restricts itself to a subtree"
+                ),
+            )
+            .help(format!(
+                "write\nsandbox:\n  restrict: /{}{readonly}",
+                name.trim_start_matches(['.', '/'])
+            )),
     )
 }
 
@@ -236,9 +240,7 @@ fn misplaced_subtree(key: &YamlEntry, wish: &Restrict, ceiling: &Grant) -> Optio
         format!("write\nsandbox:\n  zones:\n{}", named.join("\n"))
     };
     Some(
-        Diagnostic::error(
-            DiagnosticCode::FrontEnd,
-            match ceiling
+        DiagnosticCode::FrontEnd.at(&key.key_span, match ceiling
                 .mounts()
                 .all(|mount| mount.origin().name().is_none())
             {
@@ -251,9 +253,7 @@ fn misplaced_subtree(key: &YamlEntry, wish: &Restrict, ceiling: &Grant) -> Optio
                     "this project has zones: `{}` is for projects without them",
                     key.key
                 ),
-            },
-        )
-        .at(&key.key_span)
+            })
         .help(help),
     )
 }
@@ -290,12 +290,9 @@ fn named(
             &wish.name_span,
         ) {
             context.report(
-                Diagnostic::error(
-                    DiagnosticCode::DuplicateKey,
-                    format!("zone `{}` is listed twice", wish.name),
-                )
-                .at(at)
-                .related(twin, "the first one"),
+                DiagnosticCode::DuplicateKey
+                    .at(at, format!("zone `{}` is listed twice", wish.name))
+                    .related(twin, "the first one"),
             );
         }
         wishes.push(wish);
@@ -387,18 +384,15 @@ fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &G
         return;
     }
     let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();
-    let unknown = Diagnostic::error(
-        DiagnosticCode::UnknownZone,
-        format!("zone `{name}` does not exist in this project"),
-    )
-    .at(at)
-    .note(format!(
-        "Available zones: {}",
-        if zones.is_empty() {
-            "none".to_owned()
-        } else {
-            zones.join(", ")
-        }
-    ));
+    let unknown = DiagnosticCode::UnknownZone
+        .at(at, format!("zone `{name}` does not exist in this project"))
+        .note(format!(
+            "Available zones: {}",
+            if zones.is_empty() {
+                "none".to_owned()
+            } else {
+                zones.join(", ")
+            }
+        ));
     reports.add(unknown.suggest(name, zones));
 }

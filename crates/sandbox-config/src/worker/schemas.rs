@@ -93,7 +93,7 @@ pub(crate) fn schemas(context: &mut LoadContext<'_>, top: &MappingFields<'_>) ->
         let schema = schema(context, entry, "input_schema")?;
         if schema.get("type").is_none_or(|kind| kind != "object") {
             let message = "`input_schema` must be one of a mapping: `type: object`";
-            let mistake = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.key_span);
+            let mistake = DiagnosticCode::BadValue.at(&entry.key_span, message);
             context.report(
                 mistake.help("it becomes the parameters of the worker's tool, which have names"),
             );
@@ -191,8 +191,7 @@ fn from_file(
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let below = context.dir.join(path);
     let refuse = |why: &str| {
-        Diagnostic::error(DiagnosticCode::HostPath, format!("`{key}: {file}`: {why}"))
-            .at(&node.span)
+        DiagnosticCode::HostPath.at(&node.span, format!("`{key}: {file}`: {why}"))
             .help("write the schema itself, or the path of a JSON file from the project's directory on")
     };
     if file.is_empty() || file.contains('\0') || !plain {
@@ -208,7 +207,7 @@ fn from_file(
         Ok(_) => {}
         Err(error) => {
             let message = format!("cannot read `{file}`: {error}");
-            context.report(Diagnostic::error(DiagnosticCode::Unreadable, message).at(&node.span));
+            context.report(DiagnosticCode::Unreadable.at(&node.span, message));
             return None;
         }
     }
@@ -227,12 +226,9 @@ fn parse_file(
         Ok(Json::Object(map)) => Some(Json::Object(map)),
         Ok(_) => {
             context.report(
-                Diagnostic::error(
-                    DiagnosticCode::WrongType,
-                    format!("`{file}` must hold a mapping"),
-                )
-                .at(&Span::start(text))
-                .related(&node.span, "named here"),
+                DiagnosticCode::WrongType
+                    .at(&Span::start(text), format!("`{file}` must hold a mapping"))
+                    .related(&node.span, "named here"),
             );
             None
         }
@@ -241,8 +237,8 @@ fn parse_file(
             let at = text.inside(clamp(error.line()), clamp(error.column()));
             let message = format!("`{file}` is not JSON: {error}");
             context.report(
-                Diagnostic::error(DiagnosticCode::Syntax, message)
-                    .at(&at)
+                DiagnosticCode::Syntax
+                    .at(&at, message)
                     .related(&node.span, "named here"),
             );
             None

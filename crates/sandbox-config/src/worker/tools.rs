@@ -161,13 +161,13 @@ fn toolsets(
     for key in ["tools", "workers"] {
         if let Some(twice) = top.get(key) {
             context.report(
-                Diagnostic::error(
-                    DiagnosticCode::DuplicateKey,
-                    format!("`toolsets` and `{key}` say the same thing"),
-                )
-                .at(&entry.key_span)
-                .related(&twice.key_span, "the other one")
-                .help("keep `tools` and `workers`"),
+                DiagnosticCode::DuplicateKey
+                    .at(
+                        &entry.key_span,
+                        format!("`toolsets` and `{key}` say the same thing"),
+                    )
+                    .related(&twice.key_span, "the other one")
+                    .help("keep `tools` and `workers`"),
             );
         }
     }

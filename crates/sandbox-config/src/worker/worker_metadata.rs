@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::grant::attachments::{ATTACHMENTS, AttachmentPolicy};
 use crate::loading::load_context::LoadContext;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 use crate::worker::Worker;
@@ -75,7 +75,7 @@ pub(crate) fn properties(context: &mut LoadContext<'_>, top: &MappingFields<'_>)
             .any(|pattern| fits(pattern, model))
     {
         let message = format!("`model: {model}` is none of its own `compatible_models`");
-        context.report(Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span));
+        context.report(DiagnosticCode::BadValue.at(&entry.node.span, message));
     }
     properties
 }
@@ -99,8 +99,8 @@ fn compatible_models(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> 
     for (pattern, node) in &list {
         if pattern.trim().is_empty() {
             context.report(
-                Diagnostic::error(DiagnosticCode::BadValue, "an empty pattern fits no model")
-                    .at(&node.span)
+                DiagnosticCode::BadValue
+                    .at(&node.span, "an empty pattern fits no model")
                     .help("for example `anthropic:*`"),
             );
         }
