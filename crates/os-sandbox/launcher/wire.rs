@@ -424,109 +424,32 @@ pub const STAGE_ROOT: i32 = 22;
 /// The target's terminal could not be made.
 pub const STAGE_TERMINAL: i32 = 23;
 
-/// Checks of a probe, one record each; `linux/prove/checks.rs` interprets the outcomes. The answers
-/// travel from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`]
-/// each: number, outcome, errno (u16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ProbeCheck {
-    Descriptors,
-    ReadOutside,
-    ListOutside,
-    WriteOutside,
-    CreateOutside,
-    TruncateOutside,
-    DeleteOutside,
-    ExecuteOutside,
-    WriteReadOnly,
-    WriteNarrower,
-    WriteMount,
-    WriteTmp,
-    StartProgram,
-    KernelSetting,
-    SysSetting,
-    Sysrq,
-    SetId,
-    Inet,
-    Inet6,
-    Mptcp,
-    Vsock,
-    Netlink,
-    Connect,
-    Unix,
-    UnixPair,
-    Signal,
-    Memory,
-    Environ,
-    Variables,
-    TerminalInput,
-    IoUring,
-    UserNamespace,
-    Mount,
-    KernelPrograms,
-    Capabilities,
-    NewPrivileges,
-    ProtectedName,
-    MoveProtected,
-    HiddenName,
-    HiddenDirectory,
-    Metadata,
-    Process,
-    Survivor,
-    NamedSocket,
-    OtherSocket,
+macro_rules! probe_checks {
+    ($($name:ident,)+) => {
+        /// Checks of a probe, one record each; `linux/prove/checks.rs` interprets the outcomes. The
+        /// answers travel from the target to its supervisor in one message: stage -1, a zero, then
+        /// [`ANSWER_BYTES`] each: number, outcome, errno (u16).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum ProbeCheck {
+            $($name,)+
+        }
+
+        impl ProbeCheck {
+            pub const ALL: [ProbeCheck; 45] = [$(ProbeCheck::$name),+];
+        }
+    };
 }
 
-impl ProbeCheck {
-    /// All checks in the order in which the probe runs them: first those that open nothing, last
-    /// those that break decoys.
-    pub const ALL: [ProbeCheck; 45] = [
-        ProbeCheck::Descriptors,
-        ProbeCheck::ReadOutside,
-        ProbeCheck::ListOutside,
-        ProbeCheck::WriteOutside,
-        ProbeCheck::CreateOutside,
-        ProbeCheck::ExecuteOutside,
-        ProbeCheck::Metadata,
-        ProbeCheck::TruncateOutside,
-        ProbeCheck::DeleteOutside,
-        ProbeCheck::WriteReadOnly,
-        ProbeCheck::WriteNarrower,
-        ProbeCheck::WriteMount,
-        ProbeCheck::WriteTmp,
-        ProbeCheck::StartProgram,
-        ProbeCheck::ProtectedName,
-        ProbeCheck::MoveProtected,
-        ProbeCheck::HiddenName,
-        ProbeCheck::HiddenDirectory,
-        ProbeCheck::KernelSetting,
-        ProbeCheck::SysSetting,
-        ProbeCheck::Sysrq,
-        ProbeCheck::SetId,
-        ProbeCheck::Inet,
-        ProbeCheck::Inet6,
-        ProbeCheck::Mptcp,
-        ProbeCheck::Vsock,
-        ProbeCheck::Netlink,
-        ProbeCheck::Connect,
-        ProbeCheck::Unix,
-        ProbeCheck::UnixPair,
-        ProbeCheck::NamedSocket,
-        ProbeCheck::OtherSocket,
-        ProbeCheck::Variables,
-        ProbeCheck::Signal,
-        ProbeCheck::Memory,
-        ProbeCheck::Environ,
-        ProbeCheck::Process,
-        ProbeCheck::TerminalInput,
-        ProbeCheck::IoUring,
-        ProbeCheck::UserNamespace,
-        ProbeCheck::Mount,
-        ProbeCheck::KernelPrograms,
-        ProbeCheck::Capabilities,
-        ProbeCheck::NewPrivileges,
-        ProbeCheck::Survivor,
-    ];
+// In the order in which the probe runs them: first those that open nothing, last those that break
+// decoys.
+probe_checks! {
+    Descriptors, ReadOutside, ListOutside, WriteOutside, CreateOutside, ExecuteOutside, Metadata,
+    TruncateOutside, DeleteOutside, WriteReadOnly, WriteNarrower, WriteMount, WriteTmp,
+    StartProgram, ProtectedName, MoveProtected, HiddenName, HiddenDirectory, KernelSetting,
+    SysSetting, Sysrq, SetId, Inet, Inet6, Mptcp, Vsock, Netlink, Connect, Unix, UnixPair,
+    NamedSocket, OtherSocket, Variables, Signal, Memory, Environ, Process, TerminalInput, IoUring,
+    UserNamespace, Mount, KernelPrograms, Capabilities, NewPrivileges, Survivor,
 }
 
 pub const ANSWER_BYTES: usize = 4;
