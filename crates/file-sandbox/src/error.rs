@@ -38,88 +38,62 @@ struct ErrorDetails {
     reason: ErrorReason,
 }
 
-/// The kinds of errors, each with a stable code.
-///
-/// ```
-/// assert_eq!(file_sandbox::ErrorKind::ReadOnly.code(), "READ_ONLY");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The name does not exist, or it is hidden.
-    NotFound,
-    /// The text is not a path, not a pattern, or not a directory to mount.
-    InvalidPath,
-    /// No mount covers the path.
-    OutsideSandbox,
-    /// The path may be read but not changed: by mode, by a protected name, as a root, or as a file
-    /// with further hard links.
-    ReadOnly,
-    /// Nothing of the mount may be read.
-    ReadBlocked,
-    /// The mount allows other suffixes only.
-    SuffixNotAllowed,
-    /// Larger than the mount or the caller allows.
-    TooLarge,
-    /// The object is of the wrong type for the operation: a directory or a special file where a
-    /// file is due, or the reverse.
-    NotAFile,
-    /// The file is not text.
-    NotText,
-    /// A link leads out of the sandbox.
-    Escape,
-    /// The name already exists.
-    Exists,
-    /// Too many symlinks in the path.
-    Loop,
-    /// A name above 255 bytes or a path above 4096.
-    NameTooLong,
-    /// The file changed since the caller saw it.
-    Stale,
-    /// The text to replace was not found.
-    NoMatch,
-    /// The text to replace was found more than once.
-    NotUnique,
-    /// The mount's quota is used up.
-    Quota,
-    /// A narrower sandbox asked for more than its parent has.
-    PermissionEscalation,
-    /// Another program held the file for too long.
-    Busy,
-    /// The caller cancelled the operation.
-    Cancelled,
-    /// The system failed or refused.
-    Io,
-}
-
-impl ErrorKind {
-    /// The stable code, such as `NOT_FOUND`.
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::NotFound => "NOT_FOUND",
-            Self::InvalidPath => "INVALID_PATH",
-            Self::OutsideSandbox => "OUTSIDE_SANDBOX",
-            Self::ReadOnly => "READ_ONLY",
-            Self::ReadBlocked => "READ_BLOCKED",
-            Self::SuffixNotAllowed => "SUFFIX_NOT_ALLOWED",
-            Self::TooLarge => "TOO_LARGE",
-            Self::NotAFile => "NOT_A_FILE",
-            Self::NotText => "NOT_TEXT",
-            Self::Escape => "ESCAPE",
-            Self::Exists => "EXISTS",
-            Self::Loop => "LOOP",
-            Self::NameTooLong => "NAME_TOO_LONG",
-            Self::Stale => "STALE",
-            Self::NoMatch => "NO_MATCH",
-            Self::NotUnique => "NOT_UNIQUE",
-            Self::Quota => "QUOTA",
-            Self::PermissionEscalation => "PERMISSION_ESCALATION",
-            Self::Busy => "BUSY",
-            Self::Cancelled => "CANCELLED",
-            Self::Io => "IO",
-        }
+sandbox_names::words! {
+    /// The kinds of errors, each with a stable code.
+    ///
+    /// ```
+    /// assert_eq!(file_sandbox::ErrorKind::ReadOnly.code(), "READ_ONLY");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum ErrorKind {
+        /// The name does not exist, or it is hidden.
+        NotFound = "NOT_FOUND",
+        /// The text is not a path, not a pattern, or not a directory to mount.
+        InvalidPath = "INVALID_PATH",
+        /// No mount covers the path.
+        OutsideSandbox = "OUTSIDE_SANDBOX",
+        /// The path may be read but not changed: by mode, by a protected name, as a root, or as a file
+        /// with further hard links.
+        ReadOnly = "READ_ONLY",
+        /// Nothing of the mount may be read.
+        ReadBlocked = "READ_BLOCKED",
+        /// The mount allows other suffixes only.
+        SuffixNotAllowed = "SUFFIX_NOT_ALLOWED",
+        /// Larger than the mount or the caller allows.
+        TooLarge = "TOO_LARGE",
+        /// The object is of the wrong type for the operation: a directory or a special file where a
+        /// file is due, or the reverse.
+        NotAFile = "NOT_A_FILE",
+        /// The file is not text.
+        NotText = "NOT_TEXT",
+        /// A link leads out of the sandbox.
+        Escape = "ESCAPE",
+        /// The name already exists.
+        Exists = "EXISTS",
+        /// Too many symlinks in the path.
+        Loop = "LOOP",
+        /// A name above 255 bytes or a path above 4096.
+        NameTooLong = "NAME_TOO_LONG",
+        /// The file changed since the caller saw it.
+        Stale = "STALE",
+        /// The text to replace was not found.
+        NoMatch = "NO_MATCH",
+        /// The text to replace was found more than once.
+        NotUnique = "NOT_UNIQUE",
+        /// The mount's quota is used up.
+        Quota = "QUOTA",
+        /// A narrower sandbox asked for more than its parent has.
+        PermissionEscalation = "PERMISSION_ESCALATION",
+        /// Another program held the file for too long.
+        Busy = "BUSY",
+        /// The caller cancelled the operation.
+        Cancelled = "CANCELLED",
+        /// The system failed or refused.
+        Io = "IO",
     }
+    /// The stable code, such as `NOT_FOUND`.
+    pub fn code
 }
 
 impl ErrorKind {
@@ -132,30 +106,8 @@ impl ErrorKind {
     /// ```
     #[must_use]
     pub fn from_code(code: &str) -> Option<Self> {
-        const ALL: [ErrorKind; 21] = [
-            ErrorKind::NotFound,
-            ErrorKind::InvalidPath,
-            ErrorKind::OutsideSandbox,
-            ErrorKind::ReadOnly,
-            ErrorKind::ReadBlocked,
-            ErrorKind::SuffixNotAllowed,
-            ErrorKind::TooLarge,
-            ErrorKind::NotAFile,
-            ErrorKind::NotText,
-            ErrorKind::Escape,
-            ErrorKind::Exists,
-            ErrorKind::Loop,
-            ErrorKind::NameTooLong,
-            ErrorKind::Stale,
-            ErrorKind::NoMatch,
-            ErrorKind::NotUnique,
-            ErrorKind::Quota,
-            ErrorKind::PermissionEscalation,
-            ErrorKind::Busy,
-            ErrorKind::Cancelled,
-            ErrorKind::Io,
-        ];
-        ALL.into_iter().find(|kind| kind.code() == code)
+        let mut all = Self::VARIANTS.iter().copied();
+        all.find(|kind| kind.code() == code)
     }
 }
 
@@ -241,18 +193,21 @@ impl std::error::Error for Error {
     }
 }
 
-/// The attempted operation, as the verb of a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Access,
-    Read,
-    Write,
-    Append,
-    Edit,
-    Create,
-    Move,
-    Delete,
-    List,
+sandbox_names::words! {
+    /// The attempted operation, as the verb of a sentence.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Verb {
+        Access = "access",
+        Read = "read",
+        Write = "write to",
+        Append = "append to",
+        Edit = "edit",
+        Create = "create",
+        Move = "move",
+        Delete = "delete",
+        List = "list",
+    }
+    fn word
 }
 
 impl Verb {
@@ -270,48 +225,22 @@ impl Verb {
     }
 }
 
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Access => "access",
-            Self::Read => "read",
-            Self::Write => "write to",
-            Self::Append => "append to",
-            Self::Edit => "edit",
-            Self::Create => "create",
-            Self::Move => "move",
-            Self::Delete => "delete",
-            Self::List => "list",
-        })
-    }
-}
+sandbox_names::display!(Verb = word());
 
-/// The reason why a text is not a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InvalidPath {
-    Empty,
-    Nul,
-    Tilde,
-    Drive,
-    Backslash,
-    Absolute,
-    DotDot,
-    Reserved,
-}
-
-impl InvalidPath {
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Empty => "it is empty",
-            Self::Nul => "it contains a NUL character",
-            Self::Tilde => "'~' is not expanded here",
-            Self::Drive => "it starts with a drive letter",
-            Self::Backslash => "it contains a backslash; names are separated by '/'",
-            Self::Absolute => "it is not relative",
-            Self::DotDot => "'..' is not allowed here",
-            Self::Reserved => "the name is reserved for temporary files",
-        }
+sandbox_names::words! {
+    /// The reason why a text is not a path.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum InvalidPath {
+        Empty = "it is empty",
+        Nul = "it contains a NUL character",
+        Tilde = "'~' is not expanded here",
+        Drive = "it starts with a drive letter",
+        Backslash = "it contains a backslash; names are separated by '/'",
+        Absolute = "it is not relative",
+        DotDot = "'..' is not allowed here",
+        Reserved = "the name is reserved for temporary files",
     }
+    fn words
 }
 
 /// The state of a file that changed since the caller saw it.

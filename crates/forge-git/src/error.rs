@@ -2,43 +2,31 @@
 
 use std::fmt;
 
-/// The requested operation.
-///
-/// ```
-/// assert_eq!(forge_git::GitOperation::Push.as_str(), "push");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GitOperation {
-    /// Files out of a repository.
-    Pull,
-    /// Files put aside for one.
-    Stage,
-    /// Pushing a staged commit.
-    Push,
-    /// Discarding a staged commit.
-    Discard,
-    /// Listing staged commits.
-    List,
-    /// One of them, looked at.
-    Diff,
-    /// Comparing pulled files.
-    Status,
-}
-
-impl GitOperation {
-    /// The word for it in results.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            GitOperation::Pull => "pull",
-            GitOperation::Stage => "stage",
-            GitOperation::Push => "push",
-            GitOperation::Discard => "discard",
-            GitOperation::List => "list_staged",
-            GitOperation::Diff => "diff",
-            GitOperation::Status => "status",
-        }
+sandbox_names::words! {
+    /// The requested operation.
+    ///
+    /// ```
+    /// assert_eq!(forge_git::GitOperation::Push.as_str(), "push");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum GitOperation {
+        /// Files out of a repository.
+        Pull = "pull",
+        /// Files put aside for one.
+        Stage = "stage",
+        /// Pushing a staged commit.
+        Push = "push",
+        /// Discarding a staged commit.
+        Discard = "discard",
+        /// Listing staged commits.
+        List = "list_staged",
+        /// One of them, looked at.
+        Diff = "diff",
+        /// Comparing pulled files.
+        Status = "status",
     }
+    /// The word for it in results.
+    pub fn as_str
 }
 
 /// Which kind of failure it is, for programs.

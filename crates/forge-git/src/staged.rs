@@ -13,32 +13,24 @@ use super::error::{GitError, GitErrorKind};
 use super::names::{BranchName, ObjectId, StagedId};
 use super::repo_path::RepoPath;
 
-/// The effect of a commit on a file, against the branch that it is for.
-///
-/// ```
-/// assert_eq!(forge_git::FileOperation::Create.as_str(), "create");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FileOperation {
-    /// The branch has no such file.
-    Create,
-    /// The branch has another content.
-    Update,
-    /// The branch has the file, and it is no longer there.
-    Delete,
-}
-
-impl FileOperation {
-    /// The word for it in results.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FileOperation::Create => "create",
-            FileOperation::Update => "update",
-            FileOperation::Delete => "delete",
-        }
+sandbox_names::words! {
+    /// The effect of a commit on a file, against the branch that it is for.
+    ///
+    /// ```
+    /// assert_eq!(forge_git::FileOperation::Create.as_str(), "create");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum FileOperation {
+        /// The branch has no such file.
+        Create = "create",
+        /// The branch has another content.
+        Update = "update",
+        /// The branch has the file, and it is no longer there.
+        Delete = "delete",
     }
+    /// The word for it in results.
+    pub fn as_str
 }
 
 /// One file of a staged commit.

@@ -54,28 +54,21 @@ pub struct StatusFile {
     pub staged: Option<StagedId>,
 }
 
-/// The change of a pulled file.
-///
-/// ```
-/// assert_eq!(forge_git::FileState::Deleted.as_str(), "deleted");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileState {
-    /// It has another content.
-    Modified,
-    /// It is not there.
-    Deleted,
-}
-
-impl FileState {
-    /// The word for it in results.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FileState::Modified => "modified",
-            FileState::Deleted => "deleted",
-        }
+sandbox_names::words! {
+    /// The change of a pulled file.
+    ///
+    /// ```
+    /// assert_eq!(forge_git::FileState::Deleted.as_str(), "deleted");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FileState {
+        /// It has another content.
+        Modified = "modified",
+        /// It is not there.
+        Deleted = "deleted",
     }
+    /// The word for it in results.
+    pub fn as_str
 }
 
 impl<R: GitRepositories> GitService<R> {

@@ -9,27 +9,31 @@ use serde_json::{Value, json};
 use crate::output::{Field, OutputSchema};
 use crate::params::{Param, Params};
 
-/// The worst that a tool can do, in the five levels of the layered plan.
-///
-/// ```
-/// use forge_tools::Risk;
-/// assert_eq!(Risk::Exec.as_str(), "exec");
-/// assert_eq!("network".parse(), Ok(Risk::Network));
-/// assert!("harmless".parse::<Risk>().is_err());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// Reads files that the worker may read.
-    ReadOnly,
-    /// Changes files that the worker may write.
-    WritesWorkspace,
-    /// Changes files outside the workspace, in places that were granted.
-    WritesFs,
-    /// Talks to other machines.
-    Network,
-    /// Runs programs.
-    Exec,
+sandbox_names::words! {
+    /// The worst that a tool can do, in the five levels of the layered plan.
+    ///
+    /// ```
+    /// use forge_tools::Risk;
+    /// assert_eq!(Risk::Exec.as_str(), "exec");
+    /// assert_eq!("network".parse(), Ok(Risk::Network));
+    /// assert!("harmless".parse::<Risk>().is_err());
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Risk {
+        /// Reads files that the worker may read.
+        ReadOnly = "read_only",
+        /// Changes files that the worker may write.
+        WritesWorkspace = "writes_workspace",
+        /// Changes files outside the workspace, in places that were granted.
+        WritesFs = "writes_fs",
+        /// Talks to other machines.
+        Network = "network",
+        /// Runs programs.
+        Exec = "exec",
+    }
+    /// The word used in configuration and records.
+    pub fn as_str
 }
 
 impl Risk {
@@ -41,17 +45,6 @@ impl Risk {
         Risk::Network,
         Risk::Exec,
     ];
-
-    /// The word used in configuration and records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Risk::ReadOnly => "read_only",
-            Risk::WritesWorkspace => "writes_workspace",
-            Risk::WritesFs => "writes_fs",
-            Risk::Network => "network",
-            Risk::Exec => "exec",
-        }
-    }
 
     /// `true` if a call goes ahead without any rule about it (C21).
     pub fn is_safe_by_default(self) -> bool {
@@ -75,28 +68,22 @@ impl std::str::FromStr for Risk {
     }
 }
 
-/// Where a tool would rather be executed.
-///
-/// ```
-/// assert_eq!(forge_tools::PreferredRunner::Local.as_str(), "local");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PreferredRunner {
-    /// In this process, or in a confined child of it.
-    Local,
-    /// In a container.
-    Docker,
-}
-
-impl PreferredRunner {
-    /// The word used in configuration and records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PreferredRunner::Local => "local",
-            PreferredRunner::Docker => "docker",
-        }
+sandbox_names::words! {
+    /// Where a tool would rather be executed.
+    ///
+    /// ```
+    /// assert_eq!(forge_tools::PreferredRunner::Local.as_str(), "local");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PreferredRunner {
+        /// In this process, or in a confined child of it.
+        Local = "local",
+        /// In a container.
+        Docker = "docker",
     }
+    /// The word used in configuration and records.
+    pub fn as_str
 }
 
 /// The four hints of the Model Context Protocol, all of them always stated (the

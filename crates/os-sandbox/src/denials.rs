@@ -40,35 +40,38 @@ pub struct Denial {
     pub program: String,
 }
 
-/// The operation of a [`Denial`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
-#[non_exhaustive]
-pub enum DeniedOperation {
-    /// Opening for reading, or listing a directory.
-    Read,
-    /// Starting a program.
-    Execute,
-    /// Opening for writing, or changing the length.
-    Write,
-    /// Making a file, directory, link or other name.
-    Create,
-    /// Removing a name.
-    Remove,
-    /// Moving a name away, or over another one.
-    Move,
-    /// Changing a mode.
-    ChangeMode,
-    /// Binding a local socket to a path.
-    Bind,
-    /// Connecting a socket.
-    Connect,
-    /// Making a socket.
-    MakeSocket,
+sandbox_names::words! {
+    /// The operation of a [`Denial`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize, serde::Deserialize),
+        serde(rename_all = "snake_case")
+    )]
+    #[non_exhaustive]
+    pub enum DeniedOperation {
+        /// Opening for reading, or listing a directory.
+        Read = "read",
+        /// Starting a program.
+        Execute = "execute",
+        /// Opening for writing, or changing the length.
+        Write = "write",
+        /// Making a file, directory, link or other name.
+        Create = "create",
+        /// Removing a name.
+        Remove = "remove",
+        /// Moving a name away, or over another one.
+        Move = "move",
+        /// Changing a mode.
+        ChangeMode = "change the mode of",
+        /// Binding a local socket to a path.
+        Bind = "bind",
+        /// Connecting a socket.
+        Connect = "connect",
+        /// Making a socket.
+        MakeSocket = "make",
+    }
+    fn word
 }
 
 /// The reason of a [`Denial`].
@@ -153,22 +156,7 @@ impl Denials {
     }
 }
 
-impl fmt::Display for DeniedOperation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DeniedOperation::Read => "read",
-            DeniedOperation::Execute => "execute",
-            DeniedOperation::Write => "write",
-            DeniedOperation::Create => "create",
-            DeniedOperation::Remove => "remove",
-            DeniedOperation::Move => "move",
-            DeniedOperation::ChangeMode => "change the mode of",
-            DeniedOperation::Bind => "bind",
-            DeniedOperation::Connect => "connect",
-            DeniedOperation::MakeSocket => "make",
-        })
-    }
-}
+sandbox_names::display!(DeniedOperation = word());
 
 impl fmt::Display for DenialReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,66 +2,70 @@
 
 use std::fmt;
 
-/// A restriction of a confined command.
-///
-/// ```
-/// use os_sandbox::{Promise, Rank};
-///
-/// assert_eq!(Promise::WriteOutside.rank(), Rank::Boundary);
-/// assert_eq!(Promise::Metadata.rank(), Rank::Guard);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Promise {
-    /// The command cannot read files outside the mounts.
-    ReadOutside,
-    /// The command cannot change, create, truncate or delete anything outside the writable mounts.
-    WriteOutside,
-    /// The command cannot start a program outside the mounts.
-    ExecuteOutside,
-    /// A mount inside a larger one allows less than the larger one.
-    NarrowerInside,
-    /// What the command changes below an overlay goes to its upper directory; the directory of the
-    /// host stays as it is.
-    OverlayWrites,
-    /// The command cannot write `/proc/sys`, `/sys` and the like, not even as uid 0.
-    KernelSettings,
-    /// The command cannot give a file a set-user-id or set-group-id bit.
-    SetIdBits,
-    /// The command reaches only the hosts that the policy names.
-    Network,
-    /// The command cannot create or connect a local socket.
-    UnixSockets,
-    /// Only the declared descriptors reach the command.
-    Descriptors,
-    /// Only the declared variables reach the command.
-    Environment,
-    /// The command cannot signal a process outside.
-    Signals,
-    /// The command cannot trace a process outside, nor read its memory or environment.
-    Tracing,
-    /// The command cannot push input into a terminal.
-    Terminal,
-    /// Kernel interfaces with a record of escapes (io_uring, bpf, mounts, keyrings …) are closed.
-    KernelSurface,
-    /// Every process of the command ends when the command ends or is cancelled, or when the caller
-    /// is killed.
-    Survivors,
-    /// The command cannot change protected names below writable mounts.
-    ProtectedNames,
-    /// The command cannot read hidden names.
-    HiddenNames,
-    /// The command can neither change nor read modes, owners, times and attributes outside the
-    /// mounts.
-    Metadata,
-    /// The command cannot list other processes.
-    ProcessList,
-    /// Device-specific requests reach only the harmless devices.
-    Devices,
-    /// The whole process tree stays within the memory limit.
-    MemoryLimit,
-    /// The whole process tree stays within the limit on processes.
-    ProcessLimit,
+sandbox_names::words! {
+    /// A restriction of a confined command.
+    ///
+    /// ```
+    /// use os_sandbox::{Promise, Rank};
+    ///
+    /// assert_eq!(Promise::WriteOutside.rank(), Rank::Boundary);
+    /// assert_eq!(Promise::Metadata.rank(), Rank::Guard);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum Promise {
+        /// The command cannot read files outside the mounts.
+        ReadOutside = "read outside",
+        /// The command cannot change, create, truncate or delete anything outside the writable mounts.
+        WriteOutside = "write outside",
+        /// The command cannot start a program outside the mounts.
+        ExecuteOutside = "execute outside",
+        /// A mount inside a larger one allows less than the larger one.
+        NarrowerInside = "narrower inside",
+        /// What the command changes below an overlay goes to its upper directory; the directory of the
+        /// host stays as it is.
+        OverlayWrites = "overlay writes",
+        /// The command cannot write `/proc/sys`, `/sys` and the like, not even as uid 0.
+        KernelSettings = "kernel settings",
+        /// The command cannot give a file a set-user-id or set-group-id bit.
+        SetIdBits = "set-id bits",
+        /// The command reaches only the hosts that the policy names.
+        Network = "network",
+        /// The command cannot create or connect a local socket.
+        UnixSockets = "unix sockets",
+        /// Only the declared descriptors reach the command.
+        Descriptors = "descriptors",
+        /// Only the declared variables reach the command.
+        Environment = "environment",
+        /// The command cannot signal a process outside.
+        Signals = "signals",
+        /// The command cannot trace a process outside, nor read its memory or environment.
+        Tracing = "tracing",
+        /// The command cannot push input into a terminal.
+        Terminal = "terminal input",
+        /// Kernel interfaces with a record of escapes (io_uring, bpf, mounts, keyrings …) are closed.
+        KernelSurface = "kernel surface",
+        /// Every process of the command ends when the command ends or is cancelled, or when the caller
+        /// is killed.
+        Survivors = "survivors",
+        /// The command cannot change protected names below writable mounts.
+        ProtectedNames = "protected names",
+        /// The command cannot read hidden names.
+        HiddenNames = "hidden names",
+        /// The command can neither change nor read modes, owners, times and attributes outside the
+        /// mounts.
+        Metadata = "metadata",
+        /// The command cannot list other processes.
+        ProcessList = "process list",
+        /// Device-specific requests reach only the harmless devices.
+        Devices = "devices",
+        /// The whole process tree stays within the memory limit.
+        MemoryLimit = "memory limit",
+        /// The whole process tree stays within the limit on processes.
+        ProcessLimit = "process limit",
+    }
+    /// Returns a stable name, for receipts and programs.
+    pub fn name
 }
 
 /// The consequence for a plan if a promise cannot be kept.
@@ -105,36 +109,6 @@ impl Promise {
             | Promise::Devices
             | Promise::MemoryLimit
             | Promise::ProcessLimit => Rank::Guard,
-        }
-    }
-
-    /// Returns a stable name, for receipts and programs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Promise::ReadOutside => "read outside",
-            Promise::WriteOutside => "write outside",
-            Promise::ExecuteOutside => "execute outside",
-            Promise::NarrowerInside => "narrower inside",
-            Promise::OverlayWrites => "overlay writes",
-            Promise::KernelSettings => "kernel settings",
-            Promise::SetIdBits => "set-id bits",
-            Promise::Network => "network",
-            Promise::UnixSockets => "unix sockets",
-            Promise::Descriptors => "descriptors",
-            Promise::Environment => "environment",
-            Promise::Signals => "signals",
-            Promise::Tracing => "tracing",
-            Promise::Terminal => "terminal input",
-            Promise::KernelSurface => "kernel surface",
-            Promise::Survivors => "survivors",
-            Promise::ProtectedNames => "protected names",
-            Promise::HiddenNames => "hidden names",
-            Promise::Metadata => "metadata",
-            Promise::ProcessList => "process list",
-            Promise::Devices => "devices",
-            Promise::MemoryLimit => "memory limit",
-            Promise::ProcessLimit => "process limit",
         }
     }
 }

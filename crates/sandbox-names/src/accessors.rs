@@ -79,3 +79,33 @@ macro_rules! debug {
     (@ $self:ident $name:ident) => { $self.$name };
     (@ $self:ident $name:ident $($path:tt)+) => { $self.$($path)+ };
 }
+
+/// Defines an enum whose variants have a word each, and the method that returns it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }
+        $(#[$method_meta:meta])*
+        $method_vis:vis fn $method:ident
+    ) => {
+        $(#[$meta])*
+        $vis enum $name {
+            $($(#[$variant_meta])* $variant,)+
+        }
+
+        impl $name {
+            #[allow(dead_code, reason = "not every list of words is searched")]
+            const VARIANTS: &[$name] = &[$($name::$variant),+];
+
+            $(#[$method_meta])*
+            #[must_use]
+            $method_vis const fn $method(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)+
+                }
+            }
+        }
+    };
+}

@@ -221,17 +221,20 @@ fn unusual<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<String> {
     })
 }
 
-/// The sections that can have a harmless key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Section {
-    /// The state before the first header. No key is allowed here.
-    Unknown,
-    Core,
-    Extensions,
-    User,
-    Init,
-    Remote,
-    Branch,
+crate::words! {
+    /// The sections that can have a harmless key.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Section {
+        /// The state before the first header. No key is allowed here.
+        Unknown = "",
+        Core = "core",
+        Extensions = "extensions",
+        User = "user",
+        Init = "init",
+        Remote = "remote",
+        Branch = "branch",
+    }
+    fn name
 }
 
 impl Section {
@@ -259,18 +262,6 @@ impl Section {
                     _ => None,
                 }
             }
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Section::Unknown => "",
-            Section::Core => "core",
-            Section::Extensions => "extensions",
-            Section::User => "user",
-            Section::Init => "init",
-            Section::Remote => "remote",
-            Section::Branch => "branch",
         }
     }
 

@@ -118,31 +118,20 @@ pub(crate) struct FileMeta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u64, pub(crate) u64);
 
-/// The type of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    File,
-    Directory,
-    Link,
-    Pipe,
-    Socket,
-    Device,
-    Unknown,
-}
-
-impl FileKind {
-    /// For "it is …".
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::File => "a file, not a directory",
-            Self::Directory => "a directory",
-            Self::Link => "a link",
-            Self::Pipe => "a pipe, not a file",
-            Self::Socket => "a socket, not a file",
-            Self::Device => "a device, not a file",
-            Self::Unknown => "no regular file",
-        }
+sandbox_names::words! {
+    /// The type of an object.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum FileKind {
+        File = "a file, not a directory",
+        Directory = "a directory",
+        Link = "a link",
+        Pipe = "a pipe, not a file",
+        Socket = "a socket, not a file",
+        Device = "a device, not a file",
+        Unknown = "no regular file",
     }
+    /// For "it is …".
+    pub(crate) fn words
 }
 
 /// The error of a backend, as far as callers distinguish errors.

@@ -3,33 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Reading only, or reading and writing. `ReadOnly` is the smaller one.
-///
-/// ```
-/// use file_sandbox::Mode;
-///
-/// assert!(Mode::ReadOnly < Mode::ReadWrite);
-/// assert_eq!("rw".parse(), Ok(Mode::ReadWrite));
-/// assert_eq!(Mode::ReadOnly.to_string(), "ro");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
-    /// `ro`: read, list and stat.
-    ReadOnly,
-    /// `rw`: also write, create and delete.
-    ReadWrite,
+sandbox_names::words! {
+    /// Reading only, or reading and writing. `ReadOnly` is the smaller one.
+    ///
+    /// ```
+    /// use file_sandbox::Mode;
+    ///
+    /// assert!(Mode::ReadOnly < Mode::ReadWrite);
+    /// assert_eq!("rw".parse(), Ok(Mode::ReadWrite));
+    /// assert_eq!(Mode::ReadOnly.to_string(), "ro");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Mode {
+        /// `ro`: read, list and stat.
+        ReadOnly = "ro",
+        /// `rw`: also write, create and delete.
+        ReadWrite = "rw",
+    }
+    /// The words of configuration files: `ro` and `rw`.
+    pub fn as_str
 }
 
 impl Mode {
-    /// The words of configuration files: `ro` and `rw`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "ro",
-            Self::ReadWrite => "rw",
-        }
-    }
-
     /// `true` if writing is allowed.
     #[must_use]
     pub const fn can_write(self) -> bool {

@@ -1,32 +1,27 @@
 //! The values that a provider is configured with, and the reasons to refuse them.
 
-/// The format that a provider speaks.
-///
-/// ```
-/// assert_eq!(forge_runtime::Wire::OpenAiChat.to_string(), "openai-chat");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Wire {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions, which most local servers speak.
-    OpenAiChat,
-    /// OpenAI Responses.
-    OpenAiResponses,
+sandbox_names::words! {
+    /// The format that a provider speaks.
+    ///
+    /// ```
+    /// assert_eq!(forge_runtime::Wire::OpenAiChat.to_string(), "openai-chat");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Wire {
+        /// Anthropic Messages.
+        Anthropic = "anthropic",
+        /// OpenAI Chat Completions, which most local servers speak.
+        OpenAiChat = "openai-chat",
+        /// OpenAI Responses.
+        OpenAiResponses = "openai-responses",
+    }
+    /// Its name in configuration files.
+    pub fn as_str
 }
 
 impl Wire {
     /// All of them.
     pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
-
-    /// Its name in configuration files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Wire::Anthropic => "anthropic",
-            Wire::OpenAiChat => "openai-chat",
-            Wire::OpenAiResponses => "openai-responses",
-        }
-    }
 }
 
 sandbox_names::display!(Wire = as_str());

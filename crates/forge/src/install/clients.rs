@@ -35,41 +35,28 @@ pub(crate) enum McpClient {
     McpJson,
 }
 
-/// The users of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scope {
-    /// Whoever opens this project: a file in it.
-    Project,
-    /// You, in any project: a file in your home.
-    User,
-}
-
-impl Scope {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Scope::Project => "project",
-            Scope::User => "user",
-        }
+sandbox_names::words! {
+    /// The users of an entry.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+    pub(crate) enum Scope {
+        /// Whoever opens this project: a file in it.
+        Project = "project",
+        /// You, in any project: a file in your home.
+        User = "user",
     }
+    pub(crate) fn word
 }
 
-/// How a file is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SettingsFormat {
-    /// JSON; comments and trailing commas are left to the client to judge.
-    Json,
-    Toml,
-    Yaml,
-}
-
-impl SettingsFormat {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            SettingsFormat::Json => "json",
-            SettingsFormat::Toml => "toml",
-            SettingsFormat::Yaml => "yaml",
-        }
+sandbox_names::words! {
+    /// How a file is written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum SettingsFormat {
+        /// JSON; comments and trailing commas are left to the client to judge.
+        Json = "json",
+        Toml = "toml",
+        Yaml = "yaml",
     }
+    pub(crate) fn word
 }
 
 /// The operating systems with customs of their own.

@@ -37,27 +37,20 @@ pub(crate) enum QueueRequest {
     },
 }
 
-/// An answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ApprovalDecision {
-    /// Yes, this call.
-    AllowOnce,
-    /// Yes, and the same call again until the process ends.
-    AllowRun,
-    /// No.
-    Deny,
-}
-
-impl ApprovalDecision {
-    /// The word for programs.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            ApprovalDecision::AllowOnce => "allow_once",
-            ApprovalDecision::AllowRun => "allow_run",
-            ApprovalDecision::Deny => "deny",
-        }
+sandbox_names::words! {
+    /// An answer.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum ApprovalDecision {
+        /// Yes, this call.
+        AllowOnce = "allow_once",
+        /// Yes, and the same call again until the process ends.
+        AllowRun = "allow_run",
+        /// No.
+        Deny = "deny",
     }
+    /// The word for programs.
+    pub(crate) fn as_str
 }
 
 /// A response of a queue.

@@ -7,39 +7,35 @@ use crate::grant::declaration::ZoneDeclaration;
 use crate::grant::escalation::Violation;
 use crate::grant::mount::{Mount, is_below};
 
-/// The other side of the meet with a worker's own declaration of directories (behaviour C3).
-///
-/// ```
-/// # let dir = tempfile::tempdir().unwrap();
-/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "\
-/// # sandbox: { paths: { a: { root: ./a, mode: rw } } }
-/// # delegation: { child_sandbox_policy: own }
-/// # ".replace("\n# ", "\n")).unwrap();
-/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// use sandbox_config::{Declaration, MountSource, Mode, ZoneDeclaration};
-/// let nothing = project.ceiling().child(&Declaration::none()).unwrap();
-/// let own = Declaration::zones([ZoneDeclaration::new("a", Mode::ReadOnly)]);
-/// // The caller holds nothing, and the project lets each worker have the rights that it declares.
-/// let child = nothing.child(&own).unwrap();
-/// assert_eq!(child.drawn_from(), MountSource::Project);
-/// assert_eq!(child.mount_access("a"), Some(Mode::ReadOnly));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MountSource {
-    /// The caller's directories: own declaration ∩ caller.
-    Caller,
-    /// The project's directories: own declaration ∩ project. For the project itself, too.
-    Project,
+sandbox_names::words! {
+    /// The other side of the meet with a worker's own declaration of directories (behaviour C3).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "\
+    /// # sandbox: { paths: { a: { root: ./a, mode: rw } } }
+    /// # delegation: { child_sandbox_policy: own }
+    /// # ".replace("\n# ", "\n")).unwrap();
+    /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// use sandbox_config::{Declaration, MountSource, Mode, ZoneDeclaration};
+    /// let nothing = project.ceiling().child(&Declaration::none()).unwrap();
+    /// let own = Declaration::zones([ZoneDeclaration::new("a", Mode::ReadOnly)]);
+    /// // The caller holds nothing, and the project lets each worker have the rights that it declares.
+    /// let child = nothing.child(&own).unwrap();
+    /// assert_eq!(child.drawn_from(), MountSource::Project);
+    /// assert_eq!(child.mount_access("a"), Some(Mode::ReadOnly));
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum MountSource {
+        /// The caller's directories: own declaration ∩ caller.
+        Caller = "caller",
+        /// The project's directories: own declaration ∩ project. For the project itself, too.
+        Project = "project",
+    }
+    fn word
 }
 
-impl std::fmt::Display for MountSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            MountSource::Caller => "caller",
-            MountSource::Project => "project",
-        })
-    }
-}
+sandbox_names::display!(MountSource = word());
 
 /// In the parent's order; a zone named twice counts once.
 pub(crate) fn meet_zones(

@@ -130,24 +130,28 @@ impl MountApproval {
     }
 }
 
-/// How much harm a kind of tool can do (seed 003's words).
-///
-/// ```
-/// use sandbox_config::Risk;
-/// assert_eq!(Risk::WritesFs.to_string(), "writes_fs");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Risk {
-    /// Changes nothing.
-    ReadOnly,
-    /// Changes files of the workspace.
-    WritesWorkspace,
-    /// Changes files elsewhere within the mounts.
-    WritesFs,
-    /// Talks to the network.
-    Network,
-    /// Runs programs.
-    Exec,
+sandbox_names::words! {
+    /// How much harm a kind of tool can do (seed 003's words).
+    ///
+    /// ```
+    /// use sandbox_config::Risk;
+    /// assert_eq!(Risk::WritesFs.to_string(), "writes_fs");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Risk {
+        /// Changes nothing.
+        ReadOnly = "read_only",
+        /// Changes files of the workspace.
+        WritesWorkspace = "writes_workspace",
+        /// Changes files elsewhere within the mounts.
+        WritesFs = "writes_fs",
+        /// Talks to the network.
+        Network = "network",
+        /// Runs programs.
+        Exec = "exec",
+    }
+    /// The spelling in config files.
+    pub fn word
 }
 
 impl Risk {
@@ -159,18 +163,6 @@ impl Risk {
         Risk::Network,
         Risk::Exec,
     ];
-
-    /// The spelling in config files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Risk::ReadOnly => "read_only",
-            Risk::WritesWorkspace => "writes_workspace",
-            Risk::WritesFs => "writes_fs",
-            Risk::Network => "network",
-            Risk::Exec => "exec",
-        }
-    }
 
     /// Returns the verdict if neither the project nor the tool sets one (decisions 16).
     #[must_use]
@@ -184,24 +176,27 @@ impl Risk {
 
 sandbox_names::display!(Risk = word());
 
-/// `approval.mode`: how rules become answers in the whole project.
-///
-/// ```
-/// use sandbox_config::{ApprovalMode, Risk, Verdict};
-/// assert_eq!(ApprovalMode::Auto.answer(Verdict::Ask, Risk::Exec), Verdict::Allow);
-/// assert_eq!(ApprovalMode::Auto.answer(Verdict::Block, Risk::Exec), Verdict::Block);
-/// assert_eq!(ApprovalMode::Manual.answer(Verdict::Allow, Risk::Exec), Verdict::Ask);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ApprovalMode {
-    /// A question is answered with yes; a blocked call stays blocked.
-    Auto,
-    /// The rules decide.
-    Tool,
-    /// Everything that is not read-only is asked about.
-    Manual,
-    /// A question is answered with no.
-    Deny,
+sandbox_names::words! {
+    /// `approval.mode`: how rules become answers in the whole project.
+    ///
+    /// ```
+    /// use sandbox_config::{ApprovalMode, Risk, Verdict};
+    /// assert_eq!(ApprovalMode::Auto.answer(Verdict::Ask, Risk::Exec), Verdict::Allow);
+    /// assert_eq!(ApprovalMode::Auto.answer(Verdict::Block, Risk::Exec), Verdict::Block);
+    /// assert_eq!(ApprovalMode::Manual.answer(Verdict::Allow, Risk::Exec), Verdict::Ask);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ApprovalMode {
+        /// A question is answered with yes; a blocked call stays blocked.
+        Auto = "auto",
+        /// The rules decide.
+        Tool = "tool",
+        /// Everything that is not read-only is asked about.
+        Manual = "manual",
+        /// A question is answered with no.
+        Deny = "deny",
+    }
+    fn word
 }
 
 impl ApprovalMode {
@@ -222,16 +217,7 @@ impl ApprovalMode {
     }
 }
 
-impl std::fmt::Display for ApprovalMode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            ApprovalMode::Auto => "auto",
-            ApprovalMode::Tool => "tool",
-            ApprovalMode::Manual => "manual",
-            ApprovalMode::Deny => "deny",
-        })
-    }
-}
+sandbox_names::display!(ApprovalMode = word());
 
 /// The tool axis of approval: the mode, and the project's rules for risks and tools.
 ///

@@ -47,19 +47,22 @@ struct ModelProperties {
     context_tokens: Option<u64>,
 }
 
-/// The protocol that a provider speaks.
-///
-/// ```
-/// assert_eq!(sandbox_config::Wire::OpenAiChat.to_string(), "openai-chat");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
-    /// `anthropic`: Anthropic Messages.
-    Anthropic,
-    /// `openai-chat`: Chat Completions, which most local servers speak.
-    OpenAiChat,
-    /// `openai-responses`: Responses.
-    OpenAiResponses,
+sandbox_names::words! {
+    /// The protocol that a provider speaks.
+    ///
+    /// ```
+    /// assert_eq!(sandbox_config::Wire::OpenAiChat.to_string(), "openai-chat");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Wire {
+        /// `anthropic`: Anthropic Messages.
+        Anthropic = "anthropic",
+        /// `openai-chat`: Chat Completions, which most local servers speak.
+        OpenAiChat = "openai-chat",
+        /// `openai-responses`: Responses.
+        OpenAiResponses = "openai-responses",
+    }
+    fn word
 }
 
 impl Wire {
@@ -70,15 +73,7 @@ impl Wire {
     ];
 }
 
-impl std::fmt::Display for Wire {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Wire::Anthropic => "anthropic",
-            Wire::OpenAiChat => "openai-chat",
-            Wire::OpenAiResponses => "openai-responses",
-        })
-    }
-}
+sandbox_names::display!(Wire = word());
 
 /// Where a provider's key comes from; never the key itself.
 ///

@@ -4,39 +4,31 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which of the layers a value comes from, weakest first.
-///
-/// ```
-/// use sandbox_config::Layer;
-/// assert!(Layer::Project < Layer::CommandLine);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Layer {
-    /// Built in.
-    Default,
-    /// The person's own file, outside every project.
-    User,
-    /// The project file or a worker file: it came with the repository.
-    Project,
-    /// A `FORGE__…` variable.
-    Environment,
-    /// `-c KEY=VALUE`.
-    CommandLine,
+sandbox_names::words! {
+    /// Which of the layers a value comes from, weakest first.
+    ///
+    /// ```
+    /// use sandbox_config::Layer;
+    /// assert!(Layer::Project < Layer::CommandLine);
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Layer {
+        /// Built in.
+        Default = "default",
+        /// The person's own file, outside every project.
+        User = "user",
+        /// The project file or a worker file: it came with the repository.
+        Project = "project",
+        /// A `FORGE__…` variable.
+        Environment = "env",
+        /// `-c KEY=VALUE`.
+        CommandLine = "flag",
+    }
+    /// The word that `forge config show --origin` prints.
+    pub fn word
 }
 
 impl Layer {
-    /// The word that `forge config show --origin` prints.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Layer::Default => "default",
-            Layer::User => "user",
-            Layer::Project => "project",
-            Layer::Environment => "env",
-            Layer::CommandLine => "flag",
-        }
-    }
-
     /// Returns `true` if a person said it, rather than a file that came with a repository.
     #[must_use]
     pub fn is_own_voice(self) -> bool {

@@ -58,35 +58,28 @@ pub struct ListEntry {
     pub kind: EntryKind,
 }
 
-/// The type of an object.
-///
-/// ```
-/// assert_eq!(file_sandbox::EntryKind::Directory.as_str(), "directory");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Link,
-    /// A pipe, a socket, a device: neither read nor written here.
-    Other,
+sandbox_names::words! {
+    /// The type of an object.
+    ///
+    /// ```
+    /// assert_eq!(file_sandbox::EntryKind::Directory.as_str(), "directory");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EntryKind {
+        /// A regular file.
+        File = "file",
+        /// A directory.
+        Directory = "directory",
+        /// A symbolic link.
+        Link = "link",
+        /// A pipe, a socket, a device: neither read nor written here.
+        Other = "other",
+    }
+    /// `file`, `directory`, `link` or `other`.
+    pub fn as_str
 }
 
 impl EntryKind {
-    /// `file`, `directory`, `link` or `other`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Directory => "directory",
-            Self::Link => "link",
-            Self::Other => "other",
-        }
-    }
-
     pub(crate) fn of(kind: FileKind) -> Self {
         match kind {
             FileKind::File => Self::File,
@@ -97,38 +90,28 @@ impl EntryKind {
     }
 }
 
-/// The reason why an answer is truncated.
-///
-/// ```
-/// assert_eq!(file_sandbox::TruncationReason::Time.as_str(), "time limit");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TruncationReason {
-    /// The limit of entries or matches.
-    Entries,
-    /// The limit of examined names.
-    Names,
-    /// The limit of bytes read or answered.
-    Bytes,
-    /// The time limit.
-    Time,
-    /// The operation was cancelled.
-    Cancelled,
-}
-
-impl TruncationReason {
-    /// A word or two for a message.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Entries => "entry limit",
-            Self::Names => "limit of names looked at",
-            Self::Bytes => "byte limit",
-            Self::Time => "time limit",
-            Self::Cancelled => "cancelled",
-        }
+sandbox_names::words! {
+    /// The reason why an answer is truncated.
+    ///
+    /// ```
+    /// assert_eq!(file_sandbox::TruncationReason::Time.as_str(), "time limit");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum TruncationReason {
+        /// The limit of entries or matches.
+        Entries = "entry limit",
+        /// The limit of examined names.
+        Names = "limit of names looked at",
+        /// The limit of bytes read or answered.
+        Bytes = "byte limit",
+        /// The time limit.
+        Time = "time limit",
+        /// The operation was cancelled.
+        Cancelled = "cancelled",
     }
+    /// A word or two for a message.
+    pub fn as_str
 }
 
 /// An omitted entry, and the reason.

@@ -12,21 +12,15 @@ use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;
 
-/// The field for the limit on an answer. Many servers refuse the newer name or, worse, ignore it;
-/// some models refuse the older one, with a message that names the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::providers) enum LimitName {
-    MaxTokens,
-    MaxCompletionTokens,
-}
-
-impl LimitName {
-    fn as_str(self) -> &'static str {
-        match self {
-            LimitName::MaxTokens => "max_tokens",
-            LimitName::MaxCompletionTokens => "max_completion_tokens",
-        }
+sandbox_names::words! {
+    /// The field for the limit on an answer. Many servers refuse the newer name or, worse, ignore it;
+    /// some models refuse the older one, with a message that names the other.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(in crate::providers) enum LimitName {
+        MaxTokens = "max_tokens",
+        MaxCompletionTokens = "max_completion_tokens",
     }
+    fn as_str
 }
 
 /// The body of a request for the next turn.

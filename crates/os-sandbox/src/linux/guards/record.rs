@@ -21,20 +21,23 @@ pub(crate) const MAX_HELD: usize = 1000;
 
 const FIRST: &str = "os-sandbox-holds 1";
 
-/// Form of a placeholder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlaceholderKind {
-    /// A socket without a listener and without any permission: `open` fails at once (ENXIO or
-    /// EACCES), git and most tools ignore it.
-    Socket,
-    /// An empty directory, as git expects `hooks` and `info`.
-    Directory,
-    /// An empty file, which git reads as no settings. Git stops at a `config.worktree` that it
-    /// cannot open.
-    Empty,
-    /// A file with the content ".": a `commondir` that names the directory which git uses without
-    /// one.
-    DotFile,
+sandbox_names::words! {
+    /// Form of a placeholder.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum PlaceholderKind {
+        /// A socket without a listener and without any permission: `open` fails at once (ENXIO or
+        /// EACCES), git and most tools ignore it.
+        Socket = "socket",
+        /// An empty directory, as git expects `hooks` and `info`.
+        Directory = "directory",
+        /// An empty file, which git reads as no settings. Git stops at a `config.worktree` that it
+        /// cannot open.
+        Empty = "empty",
+        /// A file with the content ".": a `commondir` that names the directory which git uses without
+        /// one.
+        DotFile = "here",
+    }
+    fn word
 }
 
 /// One placeholder: planned, and, once it is created, its inode.
@@ -80,24 +83,9 @@ impl PlaceholderKind {
         self == PlaceholderKind::Directory
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            PlaceholderKind::Socket => "socket",
-            PlaceholderKind::Directory => "directory",
-            PlaceholderKind::Empty => "empty",
-            PlaceholderKind::DotFile => "here",
-        }
-    }
-
     fn parse(word: &str) -> Option<PlaceholderKind> {
-        [
-            PlaceholderKind::Socket,
-            PlaceholderKind::Directory,
-            PlaceholderKind::Empty,
-            PlaceholderKind::DotFile,
-        ]
-        .into_iter()
-        .find(|form| form.word() == word)
+        let mut all = PlaceholderKind::VARIANTS.iter().copied();
+        all.find(|form| form.word() == word)
     }
 
     /// Returns `true` if the file could be a placeholder of ours.

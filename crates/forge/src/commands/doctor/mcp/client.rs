@@ -21,23 +21,19 @@ const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 /// libraries.
 const PASSED_ON: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-/// The two ways of opening a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProtocolEra {
-    /// `initialize` first.
-    Handshake,
-    /// Version and capabilities with each request.
-    Stateless,
+sandbox_names::words! {
+    /// The two ways of opening a conversation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum ProtocolEra {
+        /// `initialize` first.
+        Handshake = "handshake",
+        /// Version and capabilities with each request.
+        Stateless = "stateless",
+    }
+    pub(super) fn word
 }
 
 impl ProtocolEra {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            ProtocolEra::Handshake => "handshake",
-            ProtocolEra::Stateless => "stateless",
-        }
-    }
-
     pub(super) fn version(self) -> &'static str {
         match self {
             ProtocolEra::Handshake => "2025-11-25",

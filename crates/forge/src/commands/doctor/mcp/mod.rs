@@ -28,25 +28,17 @@ const RUNS: usize = 20;
 /// Lines of each of them.
 const LINES: usize = 20_000;
 
-/// The result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CheckState {
-    Ok,
-    /// A fact without a mistake.
-    Note,
-    Warning,
-    Failed,
-}
-
-impl CheckState {
-    fn word(self) -> &'static str {
-        match self {
-            CheckState::Ok => "ok",
-            CheckState::Note => "note",
-            CheckState::Warning => "warning",
-            CheckState::Failed => "failed",
-        }
+sandbox_names::words! {
+    /// The result of a check.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum CheckState {
+        Ok = "ok",
+        /// A fact without a mistake.
+        Note = "note",
+        Warning = "warning",
+        Failed = "failed",
     }
+    fn word
 }
 
 /// One thing that was looked at.
