@@ -2,8 +2,8 @@
 
 use file_sandbox::SandboxPath;
 use forge_tools::{
-    Artifact, CallFailure, ContextSnapshot, Effect, EventKind, ExecutionInfo, FailureCode,
-    PolicyEvent, Reply, ReviewedState,
+    Artifact, CallFailure, ContextSnapshot, EventKind, ExecutionInfo, FailureCode, PolicyEvent,
+    Reply, ReviewedState,
 };
 use os_sandbox::Exit;
 use serde::{Deserialize, Serialize};
@@ -234,42 +234,14 @@ pub struct Stats {
 pub(crate) struct WireReply {
     text: String,
     structured: Option<Value>,
-    artifacts: Vec<WireArtifact>,
+    artifacts: Vec<Artifact>,
     events: Vec<WireEvent>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct WireArtifact {
-    path: String,
-    #[serde(with = "WireEffect")]
-    effect: Effect,
-    bytes: Option<u64>,
-    sha256: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Effect", rename_all = "snake_case")]
-enum WireEffect {
-    Created,
-    Updated,
-    Deleted,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
 struct WireEvent {
-    #[serde(with = "WireKind")]
     kind: EventKind,
     detail: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "EventKind", rename_all = "snake_case")]
-enum WireKind {
-    Denied,
-    Refused,
-    Exceeded,
-    Quarantined,
-    Untracked,
 }
 
 /// [`CallFailure`], as it goes over the wire.
@@ -303,28 +275,6 @@ impl From<WireEvent> for PolicyEvent {
 
 fn listed<A, B: From<A>>(list: Vec<A>) -> Vec<B> {
     list.into_iter().take(MAX_LISTED).map(B::from).collect()
-}
-
-impl From<Artifact> for WireArtifact {
-    fn from(artifact: Artifact) -> Self {
-        WireArtifact {
-            path: artifact.path,
-            effect: artifact.effect,
-            bytes: artifact.bytes,
-            sha256: artifact.sha256,
-        }
-    }
-}
-
-impl From<WireArtifact> for Artifact {
-    fn from(artifact: WireArtifact) -> Self {
-        Artifact {
-            path: artifact.path,
-            effect: artifact.effect,
-            bytes: artifact.bytes,
-            sha256: artifact.sha256,
-        }
-    }
 }
 
 impl From<Reply> for WireReply {

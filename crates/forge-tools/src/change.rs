@@ -2,7 +2,7 @@
 //! first, the record has the second.
 
 use file_sandbox::ContentHash;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::redact::Redactor;
 
@@ -173,7 +173,7 @@ impl FileChange {
 /// ```
 /// assert_eq!(serde_json::json!(forge_tools::Effect::Created), "created");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// There was none before.
@@ -191,7 +191,7 @@ pub enum Effect {
 /// let artifact = Artifact::deleted("/a.md");
 /// assert_eq!((artifact.path.as_str(), artifact.effect), ("/a.md", Effect::Deleted));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     /// Its sandbox path.
     pub path: String,

@@ -8,14 +8,19 @@ use etcetera::BaseStrategy as _;
 use forge_tools::Redactor;
 use sandbox_config::ReservedPath;
 
-use crate::cli::Colors;
+use crate::cli::{Colors, Global};
 use crate::exit::CliError;
 use crate::output::describe::TextLayout;
 use crate::queue::QueueDirs;
 
+/// A redactor, and the texts that it was made for.
+type CachedRedactor = (Vec<String>, Arc<Redactor>);
+
 /// Our surroundings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ambient {
+    /// The options of every command.
+    pub(crate) global: Global,
     /// The environment, values that are UTF-8.
     pub(crate) env: Vec<(String, String)>,
     /// The person's home.
@@ -40,8 +45,8 @@ pub(crate) struct Ambient {
     pub(crate) any_terminal: bool,
     /// Directories that os-sandbox keeps between runs, each with the variable that names it.
     sandbox_keeps: Vec<(PathBuf, &'static str)>,
-    /// The last one made, and the texts that it was made for.
-    redactor: Mutex<Option<(Vec<String>, Arc<Redactor>)>>,
+    /// The last one made.
+    redactor: Arc<Mutex<Option<CachedRedactor>>>,
 }
 
 /// Returns the variables of the environment that are text.
@@ -60,7 +65,7 @@ fn variables() -> Vec<(String, String)> {
 
 impl Ambient {
     /// Looks around.
-    pub(crate) fn from_env(colors: Option<Colors>) -> Self {
+    pub(crate) fn from_env(global: Global) -> Self {
         let env = variables();
         let dirs = etcetera::choose_base_strategy().ok();
         let named = |name: &str| {
@@ -78,7 +83,7 @@ impl Ambient {
         });
         let dumb = named("TERM").is_some_and(|term| term.as_os_str() == "dumb");
         let supports_cursor = std::io::stderr().is_terminal() && !dumb;
-        let colour = |screen: bool| match colors {
+        let colour = |screen: bool| match global.color {
             Some(Colors::Always) => true,
             Some(Colors::Never) => false,
             Some(Colors::Auto) | None => match (named("NO_COLOR"), named("CLICOLOR_FORCE")) {
@@ -108,8 +113,9 @@ impl Ambient {
                 let below = |(dir, name): (PathBuf, _)| (dir.join("os-sandbox"), name);
                 [cache].into_iter().chain(state).map(below).collect()
             }),
-            redactor: Mutex::default(),
+            redactor: Arc::default(),
             env,
+            global,
         }
     }
 

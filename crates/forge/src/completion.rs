@@ -268,7 +268,7 @@ impl ValueCompleter for CommandWords {
 /// Completes the name of a run of this project, the newest first.
 fn run(typed: &OsStr) -> Vec<CompletionCandidate> {
     let last = [candidate("last", "the newest run of this project")];
-    let runs = typed_globals().and_then(|(global, ambient)| runs(&global, &ambient, typed));
+    let runs = typed_ambient().and_then(|ambient| runs(&ambient, typed));
     starting_with(typed, last.into_iter().chain(runs.unwrap_or_default()))
 }
 
@@ -337,8 +337,8 @@ fn tools(project: &Project) -> Vec<CompletionCandidate> {
     named.map(|tool| candidate(&tool.name, "a tool")).collect()
 }
 
-fn runs(global: &Global, ambient: &Ambient, typed: &OsStr) -> Option<Vec<CompletionCandidate>> {
-    let project = setup::project_dir(global, ambient).ok();
+fn runs(ambient: &Ambient, typed: &OsStr) -> Option<Vec<CompletionCandidate>> {
+    let project = setup::project_dir(ambient).ok();
     let runs = StoredRuns::read(ambient.state.as_deref()?).ok()?;
     let typed = typed.to_string_lossy();
     let named = runs
@@ -359,12 +359,12 @@ fn runs(global: &Global, ambient: &Ambient, typed: &OsStr) -> Option<Vec<Complet
 
 /// Returns the project that the typed words name.
 fn project() -> Option<Project> {
-    let (global, ambient) = typed_globals()?;
-    setup::project_silently(&global, &ambient, WithoutDirectories::DefaultZones).ok()
+    let ambient = typed_ambient()?;
+    setup::project_silently(&ambient, WithoutDirectories::DefaultZones).ok()
 }
 
 /// Returns the options of the typed line that say where the project is.
-fn typed_globals() -> Option<(Global, Ambient)> {
+fn typed_ambient() -> Option<Ambient> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let matches = Cli::whole_command()
         .ignore_errors(true)
@@ -373,9 +373,10 @@ fn typed_globals() -> Option<(Global, Ambient)> {
     let mut global = Global::from_arg_matches(&matches).ok()?;
     // Why: the last one may not be complete.
     global.set.clear();
-    let ambient = Ambient::from_env(None);
+    global.color = None;
+    let ambient = Ambient::from_env(global);
     ambient.check().ok()?;
-    Some((global, ambient))
+    Some(ambient)
 }
 
 fn candidate(value: &str, help: &str) -> CompletionCandidate {

@@ -29,7 +29,7 @@ fn main() -> std::process::ExitCode {
     if let Err(failure) = cli.normalize() {
         return exit_of(&cli, failure).report(cli.wants_json()).into();
     }
-    let ambient = ambient::Ambient::from_env(cli.global.color);
+    let ambient = ambient::Ambient::from_env(cli.global.clone());
     output::stderr::set_colour(ambient.colour);
     if cli.command.keeps_files()
         && let Err(failure) = ambient.check()
@@ -60,43 +60,33 @@ fn exit_of(cli: &cli::Cli, failure: exit::CliError) -> exit::CliError {
 
 fn run(cli: &cli::Cli, ambient: &ambient::Ambient) -> Result<exit::ExitKind, exit::CliError> {
     match &cli.command {
-        cli::ForgeCommand::Allow(args) => commands::project::allow::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Approve(args) => commands::approve::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Check(args) => commands::project::check::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Clean(args) => commands::clean::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Allow(args) => commands::project::allow::run(args, ambient),
+        cli::ForgeCommand::Approve(args) => commands::approve::run(args, ambient),
+        cli::ForgeCommand::Check(args) => commands::project::check::run(args, ambient),
+        cli::ForgeCommand::Clean(args) => commands::clean::run(args, ambient),
         cli::ForgeCommand::Completions(args) => commands::reference::pages::completions(args),
-        cli::ForgeCommand::Config(args) => {
-            commands::project::config::run(&cli.global, args, ambient)
-        }
-        cli::ForgeCommand::Doctor(args) => commands::doctor::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Exec(args) => commands::exec::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Explain(args) => {
-            commands::project::explain::run(&cli.global, args, ambient)
-        }
+        cli::ForgeCommand::Config(args) => commands::project::config::run(args, ambient),
+        cli::ForgeCommand::Doctor(args) => commands::doctor::run(args, ambient),
+        cli::ForgeCommand::Exec(args) => commands::exec::run(args, ambient),
+        cli::ForgeCommand::Explain(args) => commands::project::explain::run(args, ambient),
         cli::ForgeCommand::Help(args) => commands::reference::help::run(&cli.global, args),
-        cli::ForgeCommand::Image(args) => commands::image::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Init(args) => commands::project::init::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Log(args) => commands::log::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Image(args) => commands::image::run(args, ambient),
+        cli::ForgeCommand::Init(args) => commands::project::init::run(args, ambient),
+        cli::ForgeCommand::Log(args) => commands::log::run(args, ambient),
         cli::ForgeCommand::Man(args) => commands::reference::pages::man(&cli.global, args),
         cli::ForgeCommand::Mcp(args) => match &args.action {
-            None => commands::serve::mcp::run(&cli.global, args, ambient),
-            Some(cli::McpAction::Install(args)) => {
-                commands::serve::install::run(&cli.global, args, ambient)
-            }
+            None => commands::serve::mcp::run(args, ambient),
+            Some(cli::McpAction::Install(args)) => commands::serve::install::run(args, ambient),
         },
         cli::ForgeCommand::Node(args) => commands::serve::node::run(args),
-        cli::ForgeCommand::Preset(args) => commands::preset::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Quarantine(args) => {
-            commands::quarantine::run(&cli.global, args, ambient)
-        }
-        cli::ForgeCommand::Review(args) => commands::review::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Run(args) => commands::run::run(&cli.global, args, ambient),
+        cli::ForgeCommand::Preset(args) => commands::preset::run(args, ambient),
+        cli::ForgeCommand::Quarantine(args) => commands::quarantine::run(args, ambient),
+        cli::ForgeCommand::Review(args) => commands::review::run(args, ambient),
+        cli::ForgeCommand::Run(args) => commands::run::run(args, ambient),
         cli::ForgeCommand::Schema(args) => commands::reference::schema::run(args),
-        cli::ForgeCommand::Stage(args) => commands::stage::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Tools(args) => commands::project::tools::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Trust(args) => commands::project::trust::run(&cli.global, args, ambient),
-        cli::ForgeCommand::Worker(args) => {
-            commands::project::worker::run(&cli.global, args, ambient)
-        }
+        cli::ForgeCommand::Stage(args) => commands::stage::run(args, ambient),
+        cli::ForgeCommand::Tools(args) => commands::project::tools::run(args, ambient),
+        cli::ForgeCommand::Trust(args) => commands::project::trust::run(args, ambient),
+        cli::ForgeCommand::Worker(args) => commands::project::worker::run(args, ambient),
     }
 }

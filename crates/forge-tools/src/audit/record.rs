@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use sandbox_names::hex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -101,7 +101,7 @@ impl PolicyEvent {
 /// ```
 /// assert_eq!(serde_json::json!(forge_tools::EventKind::Refused), "refused");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// The call was stopped by a rule, by a person, or because a person could not be asked.

@@ -22,21 +22,17 @@ use crate::setup;
 /// Interval at which new requests are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ApproveArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &ApproveArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     // A project that this terminal would not trust has requests all the same.
-    let project = setup::project_dir(global, ambient)?;
+    let project = setup::project_dir(ambient)?;
     let desk = ApprovalClient {
-        global,
+        global: &ambient.global,
         place: ambient.queue(&project),
         allow_command: setup::allow_command(&project),
         // Without a person at the terminal the requests are only shown.
         asks: ambient.terminal
-            && ambient.reason_not_to_ask(global.no_input).is_none()
-            && !global.json,
+            && ambient.reason_not_to_ask(ambient.global.no_input).is_none()
+            && !ambient.global.json,
         colour: ambient.colour,
         tty: terminal_name(),
     };

@@ -25,23 +25,19 @@ use crate::state::remove_contents::{RemovalReport, open_below, remove_contents};
 /// The root that a project has without a word.
 const DEFAULT_ROOT: &str = ".sandbox";
 
-pub(crate) fn run(
-    global: &Global,
-    args: &CleanArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+pub(crate) fn run(args: &CleanArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let Some(root) = project.ephemeral_root() else {
         print_result(
-            global,
+            &ambient.global,
             &json!({"root": null, "dry_run": args.dry_run, "zones": []}),
             "Nothing is ephemeral here: the mounts of this project are directories of yours.",
         )?;
         return Ok(ExitKind::Done);
     };
-    let Some(dir) = open_root(global, args, &project, root)? else {
+    let Some(dir) = open_root(&ambient.global, args, &project, root)? else {
         print_result(
-            global,
+            &ambient.global,
             &json!({"root": root.to_string_lossy(), "dry_run": args.dry_run, "zones": []}),
             &format!("Nothing to remove: {} does not exist.", escape_path(root)),
         )?;
@@ -54,7 +50,7 @@ pub(crate) fn run(
             zones.push((mount, removed));
         }
     }
-    report(global, args, root, &zones)
+    report(&ambient.global, args, root, &zones)
 }
 
 /// Opens the sandbox root, if it exists and may be emptied.

@@ -44,22 +44,20 @@ use identity::CommitterQuestion;
 use personal_git::PersonalGit;
 use site::{ExecSite, SiteRequest, not_in_container};
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ExecArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     check_trace(args)?;
-    let mut committer = caller_directory(global).map(|here| CommitterQuestion::ask(here, ambient));
+    let mut committer =
+        caller_directory(&ambient.global).map(|here| CommitterQuestion::ask(here, ambient));
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
-    let (project, presets) = presets::load_project(global, args, ambient).map_err(refused)?;
-    ask_hosts::check(args, global, ambient)?;
+    let (project, presets) =
+        presets::load_project(&ambient.global, args, ambient).map_err(refused)?;
+    ask_hosts::check(args, ambient)?;
     let stops = HeldStops::install().map_err(|error| signals(&error))?;
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
     let git = personal_git(args, committer.as_mut().ok(), ambient).map_err(refused)?;
-    let chosen = caller_directory(global).and_then(|here| {
+    let chosen = caller_directory(&ambient.global).and_then(|here| {
         let request = SiteRequest {
             args,
             project: &project,
@@ -101,10 +99,10 @@ pub(crate) fn run(
             };
             let asking = || CommandHostQuestions::new(args, &project, &of.grant, ambient, &kept);
             let questions = args.ask_hosts.then(asking).transpose()?;
-            execution::execute(global, args, start, ambient, kept, questions)
+            execution::execute(args, start, ambient, kept, questions)
         }
         ExecSite::Container(context) => match not_in_container(args, presets.as_ref()) {
-            None => container::execute(global, args, &context, kept),
+            None => container::execute(&ambient.global, args, &context, kept),
             Some(failure) => {
                 kept.refused(&failure).map_err(refused)?;
                 Err(refused(failure))

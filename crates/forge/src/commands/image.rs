@@ -12,7 +12,7 @@ use forge_runtime::containers::image::{
 use os_sandbox_docker::{Engine, ImageName};
 
 use crate::ambient::Ambient;
-use crate::cli::{BuildArgs, Global, ImageAction, ImageArgs};
+use crate::cli::{BuildArgs, ImageAction, ImageArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup::engine;
@@ -24,13 +24,9 @@ const MAX_BASE_BYTES: u64 = 32 << 30;
 /// The file that lists the mappings of this process.
 const MAPS: &str = "/proc/self/maps";
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ImageArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &ImageArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let ImageAction::Build(args) = &args.action;
-    build(global, args, ambient)
+    build(args, ambient)
 }
 
 /// The base image by the user's name for it, and its known properties.
@@ -39,7 +35,7 @@ struct BaseImage {
     image: os_sandbox_docker::Image,
 }
 
-fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+fn build(args: &BuildArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let name = named("--tag", &args.tag)?;
     if name.tagged().is_none() {
         let message =
@@ -49,7 +45,7 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
     let base = args.base.as_deref().map(|base| named("--base", base));
     let base = base.transpose()?;
     let output = args.output_file.as_ref().map(|file| {
-        let from = global.directory.clone().unwrap_or_default();
+        let from = ambient.global.directory.clone().unwrap_or_default();
         from.join(file)
     });
     if let Some(file) = &output {
@@ -69,11 +65,11 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
         .label(VERSION_LABEL, env!("CARGO_PKG_VERSION"))
         .label(NODE_LABEL, &PROTOCOL.to_string());
     if args.dry_run {
-        return report::plan(global, &build, &name, below.as_ref());
+        return report::plan(&ambient.global, &build, &name, below.as_ref());
     }
     let build = match (&engine, &below) {
         (Some(engine), Some(below)) => {
-            if !global.quiet && !global.json {
+            if !ambient.global.quiet && !ambient.global.json {
                 let (name, id) = (&below.name, below.image.id());
                 stderr::print(format_args!("reading {name} ({id})"));
             }
@@ -89,7 +85,7 @@ fn build(global: &Global, args: &BuildArgs, ambient: &Ambient) -> Result<ExitKin
         (None, None) => {}
     }
     let (below, output) = (below.as_ref(), output.as_deref());
-    report::built(global, &build, &planned, &name, below, output)
+    report::built(&ambient.global, &build, &planned, &name, below, output)
 }
 
 /// Returns this program with its libraries.

@@ -18,22 +18,18 @@ use crate::output::escape::{escape, escape_path};
 use crate::output::stdout::print_result;
 use crate::setup::presets;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &PresetArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &PresetArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let library = presets::library(ambient);
     match args.action.as_ref().unwrap_or(&PresetAction::List) {
-        PresetAction::List => list(global, &library, ambient),
-        PresetAction::Show { name, expanded } => show(global, &library, name, *expanded),
-        PresetAction::Check { what } => check(global, &library, what),
-        PresetAction::Copy { name, new } => copy(global, &library, name, new, ambient),
-        PresetAction::Home(args) => home::run(global, args, ambient),
+        PresetAction::List => list(&library, ambient),
+        PresetAction::Show { name, expanded } => show(&ambient.global, &library, name, *expanded),
+        PresetAction::Check { what } => check(&ambient.global, &library, what),
+        PresetAction::Copy { name, new } => copy(&library, name, new, ambient),
+        PresetAction::Home(args) => home::run(args, ambient),
     }
 }
 
-fn list(global: &Global, library: &PresetLibrary, ambient: &Ambient) -> Result<ExitKind, CliError> {
+fn list(library: &PresetLibrary, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let mut rows = vec![["preset", "for", "tried with"].map(str::to_owned).to_vec()];
     let mut objects = Vec::new();
     for name in library.names() {
@@ -66,7 +62,7 @@ fn list(global: &Global, library: &PresetLibrary, ambient: &Ambient) -> Result<E
         }));
     }
     let text = describe::table(&rows, "", ambient.layout());
-    print_result(global, &Value::Array(objects), text.trim_end())
+    print_result(&ambient.global, &Value::Array(objects), text.trim_end())
 }
 
 fn show(
@@ -178,7 +174,6 @@ fn check(global: &Global, library: &PresetLibrary, what: &Path) -> Result<ExitKi
 }
 
 fn copy(
-    global: &Global,
     library: &PresetLibrary,
     name: &str,
     new: &str,
@@ -223,5 +218,9 @@ fn copy(
     out.write_all(format!("{}\n", text.join("\n")).as_bytes())
         .map_err(failed)?;
     let object = json!({ "name": new, "file": file.display().to_string() });
-    print_result(global, &object, &format!("wrote {}", escape_path(&file)))
+    print_result(
+        &ambient.global,
+        &object,
+        &format!("wrote {}", escape_path(&file)),
+    )
 }

@@ -42,12 +42,8 @@ const MAX_ENTRIES: usize = 10_000;
 /// The ignore rules of git in the quarantine.
 const IGNORE: &str = ".gitignore";
 
-pub(crate) fn run(
-    global: &Global,
-    args: &QuarantineArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?;
+pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::WholeDirectory)?;
     let listing = QuarantineListing::of(&project)?;
     if listing.truncated {
         stderr::print(format_args!(
@@ -55,11 +51,11 @@ pub(crate) fn run(
         ));
     }
     match args.action.as_ref().unwrap_or(&QuarantineAction::List) {
-        QuarantineAction::List => list(global, &listing),
-        QuarantineAction::Restore { paths, all } => restore(global, &listing, paths, *all),
+        QuarantineAction::List => list(&ambient.global, &listing),
+        QuarantineAction::Restore { paths, all } => restore(&ambient.global, &listing, paths, *all),
         QuarantineAction::Discard { paths, all, yes } => {
-            let chosen = choose(global, &listing, paths, *all)?;
-            discard(global, &chosen, *yes, ambient)
+            let chosen = choose(&ambient.global, &listing, paths, *all)?;
+            discard(&chosen, *yes, ambient)
         }
     }
 }
@@ -276,23 +272,22 @@ fn choose<'a>(
 
 /// Removes the entries after a yes.
 fn discard(
-    global: &Global,
     chosen: &[&QuarantinedItem],
     yes: bool,
     ambient: &Ambient,
 ) -> Result<ExitKind, CliError> {
     if !(yes || chosen.is_empty()) {
-        confirm_discard(global, chosen, ambient)?;
+        confirm_discard(chosen, ambient)?;
     }
     let mut discarded = Vec::new();
     for entry in chosen {
         remove(entry).map_err(|error| failed(&entry.quarantined(), error))?;
-        if !global.json {
+        if !ambient.global.json {
             print_line(format!("discarded {}", escape_path(&entry.origin())))?;
         }
         discarded.push(entry.origin().to_string_lossy().into_owned());
     }
-    match (global.json, discarded.is_empty()) {
+    match (ambient.global.json, discarded.is_empty()) {
         (true, _) => print_line(json!({ "discarded": discarded }).to_string())?,
         (false, true) => print_line("The quarantine is empty.")?,
         (false, false) => {}
@@ -301,12 +296,8 @@ fn discard(
 }
 
 /// Shows the entries, and asks whether to remove them. The error of an answer other than yes.
-fn confirm_discard(
-    global: &Global,
-    chosen: &[&QuarantinedItem],
-    ambient: &Ambient,
-) -> Result<(), CliError> {
-    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
+fn confirm_discard(chosen: &[&QuarantinedItem], ambient: &Ambient) -> Result<(), CliError> {
+    if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
         let text = format!("nobody can be asked whether to remove this: {reason}");
         return Err(
             CliError::new(ExitKind::Unanswered, "approval.unanswered", text)

@@ -1,14 +1,10 @@
 //! `forge review` where the kernel has no overlayfs.
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, ReviewArgs};
+use crate::cli::ReviewArgs;
 use crate::exit::{CliError, ExitKind};
 
-pub(crate) fn run(
-    _global: &Global,
-    _args: &ReviewArgs,
-    _ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(_args: &ReviewArgs, _ambient: &Ambient) -> Result<ExitKind, CliError> {
     Err(CliError::new(
         ExitKind::Isolation,
         "isolation.unavailable",

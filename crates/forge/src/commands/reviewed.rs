@@ -18,7 +18,7 @@ use sandbox_config::{Grant, RunLimits};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{ApplyArgs, Global, ReviewAction, ReviewArgs, ReviewLayer};
+use crate::cli::{ApplyArgs, ReviewAction, ReviewArgs, ReviewLayer};
 use crate::commands::review;
 use crate::commands::review_subject::{IN_A_COPY, ReviewSubject};
 use crate::exit::CliError;
@@ -501,18 +501,13 @@ pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {
 /// Prints the changes, and asks the person at the terminal. A failure then does not change
 /// the exit code, which is that of the run. `signals` withdraw the question; without them a signal ends
 /// the process.
-pub(crate) fn show(
-    global: &Global,
-    ambient: &Ambient,
-    changes: &ReviewedChanges,
-    signals: Option<&KillOnSignal>,
-) {
-    let asks = ambient.terminal && !ambient.no_questions(global.no_input);
+pub(crate) fn show(ambient: &Ambient, changes: &ReviewedChanges, signals: Option<&KillOnSignal>) {
+    let asks = ambient.terminal && !ambient.no_questions(ambient.global.no_input);
     let rows = asks.then(|| PromptTerminal::Standard.size().1);
     print(changes, rows);
     if asks
         && facts(changes).1 > 0
-        && let Err(failure) = ask(global, ambient, changes, signals)
+        && let Err(failure) = ask(ambient, changes, signals)
     {
         stderr::print(format!("warning: {}", failure.message()));
     }
@@ -640,7 +635,6 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
 
 /// Asks the person at the terminal about the changes. Without an answer they are kept.
 fn ask(
-    global: &Global,
     ambient: &Ambient,
     changes: &ReviewedChanges,
     signals: Option<&KillOnSignal>,
@@ -687,7 +681,7 @@ fn ask(
         let args = ReviewArgs {
             action: Some(action),
         };
-        review::run(global, &args, ambient)?;
+        review::run(&args, ambient)?;
         if is_last {
             return Ok(());
         }

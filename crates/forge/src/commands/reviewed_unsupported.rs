@@ -9,7 +9,7 @@ use sandbox_config::Grant;
 use serde_json::Value;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, ReviewLayer};
+use crate::cli::ReviewLayer;
 use crate::commands::review_subject::ReviewSubject;
 use crate::exit::CliError;
 use crate::signals::KillOnSignal;
@@ -87,11 +87,6 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     match *changes {}
 }
 
-pub(crate) fn show(
-    _global: &Global,
-    _ambient: &Ambient,
-    changes: &ReviewedChanges,
-    _signals: Option<&KillOnSignal>,
-) {
+pub(crate) fn show(_ambient: &Ambient, changes: &ReviewedChanges, _signals: Option<&KillOnSignal>) {
     match *changes {}
 }

@@ -41,15 +41,14 @@ impl Audience {
 impl ServerCommand {
     /// Returns the command line that starts the server with the settings of this directory.
     pub(crate) fn here(
-        global: &Global,
         ambient: &Ambient,
         name: &str,
         worker: Option<&str>,
         approver: Option<ApproverName>,
         audience: Audience,
     ) -> Result<ServerCommand, CliError> {
-        let start = &start(global)?;
-        if global.trust {
+        let start = &start(&ambient.global)?;
+        if ambient.global.trust {
             return Err(CliError::usage(
                 "--trust is for one run, and a client's settings are for many",
             )
@@ -62,7 +61,7 @@ impl ServerCommand {
                 escape(name)
             )));
         }
-        let mut arguments = project_arguments(global, ambient, start, audience)?;
+        let mut arguments = project_arguments(ambient, start, audience)?;
         arguments.push("mcp".to_owned());
         if let Some(worker) = worker {
             arguments.extend(["--worker".to_owned(), worker.to_owned()]);
@@ -89,7 +88,6 @@ impl ServerCommand {
 
 /// Returns the global flags with which a client starts the server in this project.
 fn project_arguments(
-    global: &Global,
     ambient: &Ambient,
     start: &Path,
     audience: Audience,
@@ -102,10 +100,10 @@ fn project_arguments(
     if let Some(directory) = directory {
         arguments.extend(["-C".to_owned(), directory]);
     }
-    let named = global.config.clone();
+    let named = ambient.global.config.clone();
     let named = named.or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
     match named {
-        _ if global.no_config => arguments.push("--no-config".to_owned()),
+        _ if ambient.global.no_config => arguments.push("--no-config".to_owned()),
         Some(file) => {
             let file = start.join(file);
             let shown = match audience {
@@ -116,10 +114,10 @@ fn project_arguments(
         }
         None => {}
     }
-    for pair in &global.set {
+    for pair in &ambient.global.set {
         arguments.extend(["-c".to_owned(), pair.clone()]);
     }
-    if let Some(root) = &global.sandbox_root {
+    if let Some(root) = &ambient.global.sandbox_root {
         arguments.extend(["--sandbox-root".to_owned(), root.clone()]);
     }
     Ok(arguments)

@@ -242,31 +242,25 @@ fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
     if operation != Operation::Read && mount.mode() == Mode::ReadOnly {
         return "-".to_owned();
     }
-    let (name, intent): (_, fn(SandboxPath) -> Intent) = match operation {
-        Operation::Read => ("read_file", Intent::Read),
-        Operation::Write => ("write_file", Intent::Write),
-        Operation::Delete => ("delete_file", Intent::Delete),
-    };
     let tools = forge_tools::tools::file_tools();
-    let mut specs = tools.iter().map(|tool| tool.spec());
-    let spec = specs.find(|spec| spec.name == name);
-    let (Ok(path), Some(spec)) = (SandboxPath::parse(mount.target()), spec) else {
-        return mount.approval().verdict(operation).to_string();
+    let tools: Vec<Spec> = tools.iter().map(|tool| tool.spec().clone()).collect();
+    let path = SandboxPath::parse(mount.target()).ok();
+    let judged =
+        path.and_then(|path| judge_file(&grant.staged_in_overlays(), &tools, operation, &path));
+    let verdict = match judged {
+        Some(judged) => verdict_of(&judged),
+        None => mount.approval().verdict(operation),
     };
-    let judged = GrantGate::new(grant.staged_in_overlays()).judge(&GateRequest {
-        tool: &spec.name,
-        risk: spec.risk,
-        requires_permission: spec.requires_permission,
-        needs_network: spec.needs_network,
-        confined: true,
-        intents: &[intent(path)],
-    });
-    let verdict = match judged.verdict {
+    verdict.to_string()
+}
+
+/// Returns the verdict in the words of configuration files.
+pub(crate) fn verdict_of(judged: &Judgement) -> Verdict {
+    match judged.verdict {
         forge_tools::Verdict::Allow => Verdict::Allow,
         forge_tools::Verdict::Ask => Verdict::Ask,
         forge_tools::Verdict::Block => Verdict::Block,
-    };
-    verdict.to_string()
+    }
 }
 
 fn files_of(mount: &Mount) -> String {
@@ -546,13 +540,21 @@ pub(crate) fn tree(branches: &[DelegationNode], entry: &str, layout: TextLayout)
     table(&rows, "", layout)
 }
 
-/// Returns the tool that stands for an operation on a file, and the intent of its call.
-pub(crate) fn file_call(operation: Operation, path: &SandboxPath) -> (&'static str, Intent) {
-    match operation {
+/// Returns the judgement of the gate about a call of the tool that stands for an operation on a
+/// file. `None` if the tools have none.
+pub(crate) fn judge_file(
+    grant: &Grant,
+    tools: &[Spec],
+    operation: Operation,
+    path: &SandboxPath,
+) -> Option<Judgement> {
+    let (name, intent) = match operation {
         Operation::Read => ("read_file", Intent::Read(path.clone())),
         Operation::Write => ("write_file", Intent::Write(path.clone())),
         Operation::Delete => ("delete_file", Intent::Delete(path.clone())),
-    }
+    };
+    let spec = tools.iter().find(|spec| spec.name == name)?;
+    Some(judge(grant, spec, &[intent], true))
 }
 
 /// Returns the judgement of the gate about a call of a tool.

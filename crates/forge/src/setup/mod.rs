@@ -139,13 +139,11 @@ pub(crate) fn host_note(grant: &Grant, name: &str, port: u16) -> Option<String> 
 
 /// Loads the project that the flags and the working directory name.
 pub(crate) fn project(
-    global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_directories: WithoutDirectories,
 ) -> Result<Project, CliError> {
     project_with_presets(
-        global,
         ambient,
         start,
         without_directories,
@@ -155,18 +153,18 @@ pub(crate) fn project(
 
 /// Loads the project with the rights of presets beside its own.
 pub(crate) fn project_with_presets(
-    global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_directories: WithoutDirectories,
     presets: &PresetRights,
 ) -> Result<Project, CliError> {
-    let load = |start| silently(global, ambient, start, without_directories, presets);
+    let load = |start| silently(ambient, start, without_directories, presets);
     let project = match load(start.clone()) {
         Err(failure)
-            if is_untrusted(&failure) && ambient.reason_not_to_ask(global.no_input).is_none() =>
+            if is_untrusted(&failure)
+                && ambient.reason_not_to_ask(ambient.global.no_input).is_none() =>
         {
-            if !trust::ask_now(global, ambient, start.clone(), without_directories)? {
+            if !trust::ask_now(ambient, start.clone(), without_directories)? {
                 return Err(failure);
             }
             load(start)?
@@ -174,8 +172,8 @@ pub(crate) fn project_with_presets(
         loaded => loaded?,
     };
     trust_empty_directories(&project, ambient)?;
-    if !global.quiet {
-        warn(&project, global, ambient);
+    if !ambient.global.quiet {
+        warn(&project, ambient);
     }
     Ok(project)
 }
@@ -206,40 +204,32 @@ fn trust_empty_directories(project: &Project, ambient: &Ambient) -> Result<(), C
 
 /// Loads the project; the caller prints the warnings.
 pub(crate) fn project_silently(
-    global: &Global,
     ambient: &Ambient,
     without_directories: WithoutDirectories,
 ) -> Result<Project, CliError> {
     let no_presets = PresetRights::default();
-    silently(global, ambient, None, without_directories, &no_presets)
+    silently(ambient, None, without_directories, &no_presets)
 }
 
 /// Loads the project without the restrictions of the user's file; `None` without such a file. For
 /// explanations.
 pub(crate) fn project_alone(
-    global: &Global,
     ambient: &Ambient,
     presets: PresetRights,
 ) -> Result<Option<Project>, CliError> {
     if !ambient.user_file.as_deref().is_some_and(Path::exists) {
         return Ok(None);
     }
-    let trust = trust(global, ambient)?;
-    let mut sources = sources(
-        global,
-        ambient,
-        None,
-        WithoutDirectories::DefaultZones,
-        trust,
-    )?;
+    let trust = trust(ambient)?;
+    let mut sources = sources(ambient, None, WithoutDirectories::DefaultZones, trust)?;
     sources.user_file = None;
     sources.presets = presets;
     Ok(Some(load(&sources)?))
 }
 
 /// Describes the tools of a directory without a project file, for those who expect its files there.
-pub(crate) fn describe_missing_project(global: &Global, ambient: &Ambient) -> Option<String> {
-    let project = project_silently(global, ambient, WithoutDirectories::DefaultZones).ok()?;
+pub(crate) fn describe_missing_project(ambient: &Ambient) -> Option<String> {
+    let project = project_silently(ambient, WithoutDirectories::DefaultZones).ok()?;
     project.file().is_none().then(|| {
         "this directory has no project file: tools see two empty directories below .sandbox, and \
          not its files; `forge init` writes one"
@@ -248,20 +238,14 @@ pub(crate) fn describe_missing_project(global: &Global, ambient: &Ambient) -> Op
 }
 
 /// Returns the directory of the project, even if it cannot be loaded.
-pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, CliError> {
+pub(crate) fn project_dir(ambient: &Ambient) -> Result<PathBuf, CliError> {
     let trust = TrustedSettings::Store(BTreeSet::new());
-    let sources = sources(
-        global,
-        ambient,
-        None,
-        WithoutDirectories::DefaultZones,
-        trust,
-    )?;
+    let sources = sources(ambient, None, WithoutDirectories::DefaultZones, trust)?;
     Ok(sandbox_config::project_dir(&sources)?)
 }
 
-fn trust(global: &Global, ambient: &Ambient) -> Result<TrustedSettings, CliError> {
-    Ok(match (&ambient.state, global.trust) {
+fn trust(ambient: &Ambient) -> Result<TrustedSettings, CliError> {
+    Ok(match (&ambient.state, ambient.global.trust) {
         (_, true) => TrustedSettings::Given,
         (Some(state), false) => TrustedSettings::Store(TrustStore::in_state(state).read()?),
         (None, false) => TrustedSettings::Store(BTreeSet::new()),
@@ -270,54 +254,46 @@ fn trust(global: &Global, ambient: &Ambient) -> Result<TrustedSettings, CliError
 
 /// Loads the project with the rights of presets beside its own, without questions and warnings.
 pub(crate) fn silently(
-    global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_directories: WithoutDirectories,
     presets: &PresetRights,
 ) -> Result<Project, CliError> {
-    let trust = trust(global, ambient)?;
-    let mut sources = sources(global, ambient, start, without_directories, trust)?;
+    let trust = trust(ambient)?;
+    let mut sources = sources(ambient, start, without_directories, trust)?;
     sources.presets = presets.clone();
     load(&sources).map_err(|problems| home_dir::explain(problems, &sources))
 }
 
 /// Loads the project with the given trust, and without warnings.
 pub(crate) fn project_trusting(
-    global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_directories: WithoutDirectories,
     trust: TrustedSettings,
 ) -> Result<Project, CliError> {
-    Ok(load(&sources(
-        global,
-        ambient,
-        start,
-        without_directories,
-        trust,
-    )?)?)
+    Ok(load(&sources(ambient, start, without_directories, trust)?)?)
 }
 
 fn sources(
-    global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_directories: WithoutDirectories,
     trust: TrustedSettings,
 ) -> Result<Sources, CliError> {
     let mut overrides = Vec::new();
-    for pair in &global.set {
+    for pair in &ambient.global.set {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(CliError::usage(format!("-c {pair}: expected KEY=VALUE")));
         };
         overrides.push((key.to_owned(), value.to_owned()));
     }
-    if let Some(root) = &global.sandbox_root {
+    if let Some(root) = &ambient.global.sandbox_root {
         // Always a string: `--sandbox-root 1` is a directory.
         overrides.push(("sandbox.root".to_owned(), json!(root).to_string()));
     }
-    let base = global
+    let base = ambient
+        .global
         .directory
         .clone()
         .unwrap_or_else(|| PathBuf::from("."));
@@ -325,11 +301,12 @@ fn sources(
         Some(start) => base.join(start),
         None => base,
     };
-    let named = global
+    let named = ambient
+        .global
         .config
         .clone()
         .or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
-    let choice = match (global.no_config, named) {
+    let choice = match (ambient.global.no_config, named) {
         (true, _) => ConfigChoice::None,
         (false, Some(file)) => ConfigChoice::File(file),
         (false, None) => ConfigChoice::Discover,
@@ -353,13 +330,14 @@ fn sources(
 }
 
 /// Warns of untrusted settings: in full the first time, then in one line.
-fn warn(project: &Project, global: &Global, ambient: &Ambient) {
+fn warn(project: &Project, ambient: &Ambient) {
     let ignored: Vec<&PrivilegedSetting> = project
         .privileged_settings()
         .iter()
         .filter(|key| !key.is_trusted())
         .collect();
-    let briefly = !ignored.is_empty() && global.verbose == 0 && were_warned_of(&ignored, ambient);
+    let briefly =
+        !ignored.is_empty() && ambient.global.verbose == 0 && were_warned_of(&ignored, ambient);
     for warning in project.warnings() {
         if !(briefly && warning.code() == DiagnosticCode::Untrusted) {
             stderr::print(crate::output::escape::escape_lines(&warning.to_string()));
@@ -427,7 +405,6 @@ pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, C
 /// Returns the approver, and the confinement of commands.
 pub(crate) fn approver(
     approval: &ApprovalFlags,
-    global: &Global,
     ambient: &Ambient,
     project: &Project,
 ) -> Arc<dyn Approver> {
@@ -445,15 +422,20 @@ pub(crate) fn approver(
     let approval_timeout = approval_timeout(project);
     let queue = |absent| {
         let place = ambient.queue(project.dir());
-        Arc::new(Queue::new(place, approval_timeout, absent, global.quiet))
+        Arc::new(Queue::new(
+            place,
+            approval_timeout,
+            absent,
+            ambient.global.quiet,
+        ))
     };
     match approval.approver {
         Some(ApproverName::Host) => return Arc::new(HostApprover),
         Some(ApproverName::Queue) => return queue(WhenUnattended::Wait),
         None => {}
     }
-    match ambient.reason_not_to_ask(global.no_input) {
-        Some(reason) if ambient.no_questions(global.no_input) => {
+    match ambient.reason_not_to_ask(ambient.global.no_input) {
+        Some(reason) if ambient.no_questions(ambient.global.no_input) => {
             Arc::new(NoApprover::because(reason))
         }
         // An approver that watches the queue is there on purpose.
@@ -461,7 +443,7 @@ pub(crate) fn approver(
             "{reason}, and nobody watches with `forge approve --watch`"
         ))),
         None => {
-            let command = (!global.quiet).then(|| allow_command(project.dir()));
+            let command = (!ambient.global.quiet).then(|| allow_command(project.dir()));
             Arc::new(TerminalApprover::new(
                 approval_timeout,
                 ambient.colour,
@@ -516,9 +498,7 @@ pub(crate) fn isolation(
 }
 
 /// The toolbox of `grant`, which is of `project`, alone: no workers to call.
-#[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn toolbox(
-    global: &Global,
     ambient: &Ambient,
     project: &Project,
     grant: &Grant,
@@ -542,7 +522,7 @@ pub(crate) fn toolbox(
         Vec::new(),
     )
     .map_err(not_equipped)?;
-    print_warnings(global, &equipped.warnings);
+    print_warnings(&ambient.global, &equipped.warnings);
     Ok(equipped.toolbox)
 }
 

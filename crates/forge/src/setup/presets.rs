@@ -109,11 +109,10 @@ pub(crate) fn load_project(
         let set = library(ambient).compose(&args.rights.presets)?;
         let active = activate(global, args, ambient, set, PresetsNamedBy::CommandLine)?;
         let rights = active.rights();
-        let project =
-            setup::project_with_presets(global, ambient, None, without_directories, rights)?;
+        let project = setup::project_with_presets(ambient, None, without_directories, rights)?;
         return Ok((project, Some(active)));
     }
-    let project = setup::project(global, ambient, None, without_directories)?;
+    let project = setup::project(ambient, None, without_directories)?;
     let unused = match (args.no_os_sandbox, &args.worker) {
         (true, _) => Some("--no-os-sandbox"),
         (_, Some(_)) => Some("--worker"),
@@ -134,7 +133,7 @@ pub(crate) fn load_project(
     // The set that the person has agreed to, and not the files as they are by now.
     let set = set.clone();
     let active = activate(global, args, ambient, set, PresetsNamedBy::Project)?;
-    let project = setup::silently(global, ambient, None, without_directories, active.rights())?;
+    let project = setup::silently(ambient, None, without_directories, active.rights())?;
     Ok((project, Some(active)))
 }
 
@@ -170,7 +169,7 @@ fn activate(
 ) -> Result<ActivePresets, CliError> {
     let home = ambient.home.as_deref();
     let home = home.ok_or_else(|| refused("missing home directory".to_owned()))?;
-    let project = setup::project_dir(global, ambient)?;
+    let project = setup::project_dir(ambient)?;
     let wishes = ShareRequest::of(&set, home, ambient, args.rights.terminate_tls);
     let shares = match (args.rights.share, args.rights.no_share) {
         (true, _) => true,

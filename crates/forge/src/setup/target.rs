@@ -23,27 +23,23 @@ pub(crate) struct RunTarget {
     pub(crate) alone: Option<PathBuf>,
 }
 
-pub(crate) fn run_target(
-    global: &Global,
-    args: &RunArgs,
-    ambient: &Ambient,
-) -> Result<RunTarget, CliError> {
-    let subject = subject(global, args.worker.as_deref());
+pub(crate) fn run_target(args: &RunArgs, ambient: &Ambient) -> Result<RunTarget, CliError> {
+    let subject = subject(&ambient.global, args.worker.as_deref());
     let start = match &subject {
         TargetSpec::Entry | TargetSpec::Named(_) => None,
         TargetSpec::Project(dir) => Some(dir.clone()),
         TargetSpec::File(file) => file.parent().map(Path::to_path_buf),
     };
-    let project = setup::project(global, ambient, start, WithoutDirectories::DefaultZones)?;
+    let project = setup::project(ambient, start, WithoutDirectories::DefaultZones)?;
     let worker = match &subject {
         TargetSpec::File(file) => {
-            let file = base(global).join(file);
+            let file = base(&ambient.global).join(file);
             if project.file().is_none() {
                 return standalone_target(project, &file);
             }
             of_project(&project, &file)?
         }
-        TargetSpec::Entry | TargetSpec::Project(_) => choose_worker::entry(&project, global, ambient)?,
+        TargetSpec::Entry | TargetSpec::Project(_) => choose_worker::entry(&project, ambient)?,
         TargetSpec::Named(name) => project.worker(name).map_err(|mistakes| {
             // The word was meant as a path.
             if name.ends_with(".worker") {

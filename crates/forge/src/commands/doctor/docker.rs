@@ -8,7 +8,6 @@ use sandbox_config::{Project, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_lines};
 use crate::setup;
@@ -17,10 +16,10 @@ use crate::setup::engine;
 /// The engine that runs containers of the project, or the reason for its failure and a hint.
 type ContainerTrial = Result<NodeContainers, (String, Option<String>)>;
 
-pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?;
+pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::WholeDirectory)?;
     let tried = try_containers(&project, ambient)?;
-    let text = match global.json {
+    let text = match ambient.global.json {
         true => as_json(&project, &tried).to_string(),
         false => as_text(&project, &tried),
     };

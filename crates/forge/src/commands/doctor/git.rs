@@ -12,7 +12,6 @@ use sandbox_config::{CredentialSource, GitCredential, Project, Repository, Witho
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_lines;
 use crate::setup;
@@ -49,14 +48,14 @@ impl GitCheck {
     }
 }
 
-pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let checks = checks(&project, ambient)?;
     let failed = checks
         .iter()
         .any(|check| matches!(check.outcome, GitCheckOutcome::Failed(..)));
     let mut text = String::new();
-    if global.json {
+    if ambient.global.json {
         let rows = checks.iter().map(|check| {
             let (state, detail, hint) = check.parts();
             json!({ "check": check.what, "state": state, "detail": detail, "hint": hint })

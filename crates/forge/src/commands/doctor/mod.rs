@@ -17,7 +17,7 @@ use sandbox_config::WithoutDirectories;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{DoctorArgs, Global};
+use crate::cli::DoctorArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::setup::{self, NamedHostAccess};
@@ -25,22 +25,18 @@ use crate::setup::{self, NamedHostAccess};
 /// Bound on the links, and on the files of git, that are shown for a mount.
 const MAX_SHOWN: usize = 20;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &DoctorArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &DoctorArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     if args.mcp {
-        return mcp::run(global, ambient);
+        return mcp::run(ambient);
     }
     if let Some(named) = &args.model {
-        return model::run(global, ambient, named.as_deref());
+        return model::run(ambient, named.as_deref());
     }
     if args.docker {
-        return docker::run(global, ambient);
+        return docker::run(ambient);
     }
     if args.git {
-        return git::run(global, ambient);
+        return git::run(ambient);
     }
     // Detects the present state, also for the next command.
     let directories = Directories::user();
@@ -49,7 +45,7 @@ pub(crate) fn run(
     let plan = Plan::new(&default_policy()?, &support, Requirement::Enforce);
     let here = match args.prove {
         false => None,
-        true => Some(policy_here(global, ambient)?),
+        true => Some(policy_here(ambient)?),
     };
     let proofs = here.as_ref().map(|policy| prove(policy, &support));
     let surveys = match &here {
@@ -59,10 +55,10 @@ pub(crate) fn run(
     };
     let view = DoctorReport {
         layout: ambient.layout(),
-        verbose: global.verbose > 0,
+        verbose: ambient.global.verbose > 0,
         review: review::row(&support, ambient),
     };
-    let text = if global.json {
+    let text = if ambient.global.json {
         let mut facts = facts(&support, &plan);
         facts["review"] = json!(view.review.works);
         if let Some(proofs) = &proofs {
@@ -97,8 +93,8 @@ fn default_policy() -> Result<Policy, CliError> {
 }
 
 /// The policy that `forge exec` would use here: the project's, or this directory's.
-fn policy_here(global: &Global, ambient: &Ambient) -> Result<Policy, CliError> {
-    setup::project(global, ambient, None, WithoutDirectories::WholeDirectory)?
+fn policy_here(ambient: &Ambient) -> Result<Policy, CliError> {
+    setup::project(ambient, None, WithoutDirectories::WholeDirectory)?
         .ceiling()
         .policy()
         .map_err(|error| CliError::negative("mount.unavailable", error.to_string()))

@@ -13,7 +13,6 @@ use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_lines, shortened};
 use crate::setup;
@@ -49,12 +48,8 @@ enum ProbeOutcome {
     Silent,
 }
 
-pub(super) fn run(
-    global: &Global,
-    ambient: &Ambient,
-    named: Option<&str>,
-) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+pub(super) fn run(ambient: &Ambient, named: Option<&str>) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let own = || {
         let entry = project.worker(project.entry()).ok();
         entry.and_then(|entry| entry.model().map(str::to_owned))
@@ -93,7 +88,7 @@ pub(super) fn run(
         provider,
         probes,
     };
-    let text = match global.json {
+    let text = match ambient.global.json {
         true => answers.facts().to_string(),
         false => answers.table(),
     };

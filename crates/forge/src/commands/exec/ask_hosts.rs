@@ -27,16 +27,16 @@ use crate::terminal;
 const NAME_HOSTS: &str = "name the hosts instead: forge exec --host HOST";
 
 /// Checks that a person can be asked.
-pub(super) fn check(args: &ExecArgs, global: &Global, ambient: &Ambient) -> Result<(), CliError> {
+pub(super) fn check(args: &ExecArgs, ambient: &Ambient) -> Result<(), CliError> {
     if !args.ask_hosts {
         return Ok(());
     }
-    let reason = if ambient.no_questions(global.no_input) {
+    let reason = if ambient.no_questions(ambient.global.no_input) {
         "questions are turned off"
     } else {
         match PromptTerminal::has_foreground() {
             Ok(true) => {
-                warn_of_a_shared_terminal(global);
+                warn_of_a_shared_terminal(&ambient.global);
                 return Ok(());
             }
             Ok(false) => "forge runs in the background",

@@ -20,7 +20,7 @@ use super::receipt::Receipt;
 use super::site::LocalContext;
 use super::{caller_directory, outside_repository, signals};
 use crate::ambient::Ambient;
-use crate::cli::{ExecArgs, Global};
+use crate::cli::ExecArgs;
 use crate::commands::review_subject::IN_A_COPY;
 use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
@@ -43,7 +43,6 @@ pub(super) struct PlannedStart<'a> {
 }
 
 pub(super) fn execute(
-    global: &Global,
     args: &ExecArgs,
     start: PlannedStart<'_>,
     ambient: &Ambient,
@@ -51,7 +50,7 @@ pub(super) fn execute(
     questions: Option<CommandHostQuestions>,
 ) -> Result<ExitKind, CliError> {
     let mut kept = Some(kept);
-    let outcome = run_it(global, args, start, ambient, &mut kept, questions.as_ref());
+    let outcome = run_it(args, start, ambient, &mut kept, questions.as_ref());
     // It did not get so far as to have ended.
     if let (Err(failure), Some(kept)) = (&outcome, kept) {
         kept.not_started(failure)?;
@@ -61,7 +60,6 @@ pub(super) fn execute(
 
 /// Starts the command, waits for it, and tells how it ended. The log is taken when the end is in it.
 fn run_it(
-    global: &Global,
     args: &ExecArgs,
     start: PlannedStart<'_>,
     ambient: &Ambient,
@@ -81,9 +79,9 @@ fn run_it(
     let Some((program, rest)) = args.command.split_first() else {
         return Err(CliError::usage("missing command"));
     };
-    let here = caller_directory(global)?;
+    let here = caller_directory(&ambient.global)?;
     let command = CommandBuilder {
-        global,
+        global: &ambient.global,
         args,
         program,
         arguments: rest,
@@ -106,7 +104,7 @@ fn run_it(
         false => Interrupts::Stop,
     };
     let stops = KillOnSignal::listen(interrupts).map_err(|error| signals(&error))?;
-    let quiet = global.quiet || global.json;
+    let quiet = ambient.global.quiet || ambient.global.json;
     if let Some(presets) = presets.filter(|_| !quiet) {
         presets.print(&plan);
     }
@@ -157,7 +155,11 @@ fn run_it(
     let opener = opener.transpose()?;
     let started = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(plan.policy().limits());
-    let (ended, withheld) = wait(&mut child, global.json.then_some(&mut printed), held)?;
+    let (ended, withheld) = wait(
+        &mut child,
+        ambient.global.json.then_some(&mut printed),
+        held,
+    )?;
     withheld
         .filter(|_| !quiet)
         .into_iter()
@@ -171,7 +173,7 @@ fn run_it(
         receipt.write(text(&child))?;
         receipt.check()?;
     }
-    if !global.json {
+    if !ambient.global.json {
         // The quarantine of a copy is not one of the project.
         print_quarantined(&child, !quiet && review.is_none());
     }
@@ -187,7 +189,7 @@ fn run_it(
     let changes = changes.transpose()?;
     // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
     let stopped = stops.exit_code();
-    if global.json {
+    if ambient.global.json {
         let enforcement = as_json(child.enforcement(), presets, &plan, of_review.as_ref());
         let facts = changes.as_ref().map(reviewed::to_json);
         report(&exit, exceeded, &printed, enforcement, facts)?;
@@ -207,7 +209,7 @@ fn run_it(
             if !exit.success() && !quiet {
                 reviewed::print_foreign(changes);
             }
-            reviewed::show(global, ambient, changes, Some(&stops));
+            reviewed::show(ambient, changes, Some(&stops));
         }
     }
     Ok(match stopped {

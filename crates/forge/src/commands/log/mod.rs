@@ -14,19 +14,15 @@ pub(crate) mod summary;
 mod verify;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, LogAction, LogArgs};
+use crate::cli::{LogAction, LogArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::setup;
 use crate::state::stored_runs::{StoredRun, StoredRuns};
 
-pub(crate) fn run(
-    global: &Global,
-    args: &LogArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &LogArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let state = ambient.state_dir()?;
     let runs = StoredRuns::read(state)?;
-    let project = setup::project_dir(global, ambient);
+    let project = setup::project_dir(ambient);
     match args.action.as_ref().unwrap_or(&LogAction::DEFAULT) {
         LogAction::List {
             worker,
@@ -44,21 +40,26 @@ pub(crate) fn run(
                 project: project.as_deref(),
                 limit: *limit,
             };
-            list::list(global, &runs, &wanted, ambient.layout())
+            list::list(&ambient.global, &runs, &wanted, ambient.layout())
         }
         LogAction::Show {
             run,
             selection,
             follow,
-        } => show::show(global, runs.find(run, &project?)?, selection, *follow),
+        } => show::show(
+            &ambient.global,
+            runs.find(run, &project?)?,
+            selection,
+            *follow,
+        ),
         LogAction::Verify { run } => {
             let chosen: Vec<&StoredRun> = match run {
                 Some(name) => vec![runs.find(name, &project?)?],
                 None => runs.newest_first().collect(),
             };
-            verify::verify(global, &chosen, run.is_none())
+            verify::verify(&ambient.global, &chosen, run.is_none())
         }
-        LogAction::Export { .. } if global.json => Err(CliError::usage(
+        LogAction::Export { .. } if ambient.global.json => Err(CliError::usage(
             "`forge log export` has forms of its own: --format csv, --format otel",
         )
         .hint("`forge log show --json` prints a run as JSON")),

@@ -15,31 +15,29 @@ use crate::output::escape::{escape, escape_path};
 use crate::output::stdout::print_result;
 use crate::state::kept_homes::{HomeListing, KeptHomes, home_name};
 
-pub(super) fn run(
-    global: &Global,
-    args: &PresetHomeArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(super) fn run(args: &PresetHomeArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let state = ambient.state.as_deref();
     let state = state.ok_or_else(|| CliError::negative("state", "missing home directory"))?;
     let homes = KeptHomes::in_state(state);
     let found = homes.list().map_err(|error| failed(&error))?;
     match args.action.as_ref().unwrap_or(&PresetHomeAction::List) {
-        PresetHomeAction::List => list(global, &found, ambient),
+        PresetHomeAction::List => list(&found, ambient),
         PresetHomeAction::Remove { projects, all } => {
             let chosen = match all {
                 true => found.iter().collect(),
                 false => {
-                    let chosen = projects.iter().map(|named| find(global, &found, named));
+                    let chosen = projects
+                        .iter()
+                        .map(|named| find(&ambient.global, &found, named));
                     chosen.collect::<Result<Vec<_>, _>>()?
                 }
             };
-            remove(global, &homes, &chosen)
+            remove(&ambient.global, &homes, &chosen)
         }
     }
 }
 
-fn list(global: &Global, found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> {
+fn list(found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> {
     let sizes = found.iter().map(HomeListing::measure);
     let sizes = sizes.collect::<std::io::Result<Vec<_>>>();
     let sizes = sizes.map_err(|error| failed(&error))?;
@@ -56,7 +54,7 @@ fn list(global: &Global, found: &[HomeListing], ambient: &Ambient) -> Result<Exi
     });
     let object = json!({ "homes": objects.collect::<Vec<Value>>() });
     if found.is_empty() {
-        return print_result(global, &object, "No home directory is kept.");
+        return print_result(&ambient.global, &object, "No home directory is kept.");
     }
     let head = ["project", "size", "last used", "directory"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -73,7 +71,7 @@ fn list(global: &Global, found: &[HomeListing], ambient: &Ambient) -> Result<Exi
         ]
     }));
     print_result(
-        global,
+        &ambient.global,
         &object,
         table(&rows, "", ambient.layout()).trim_end(),
     )

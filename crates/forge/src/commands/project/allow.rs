@@ -21,22 +21,18 @@ use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::rules_file::RulesFile;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &AllowArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let file = RulesFile::of_project(global, ambient)?;
+pub(crate) fn run(args: &AllowArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let file = RulesFile::of_project(ambient)?;
     if args.list {
         let rules = file.read()?;
-        return file.list(global, ambient, &rules);
+        return file.list(ambient, &rules);
     }
     let wanted = match args.last {
         false => {
             let rules = args.rules.iter();
             rules.map(|rule| at_home(rule, ambient)).collect()
         }
-        true => file.choose_refused(global, ambient, args.yes)?,
+        true => file.choose_refused(ambient, args.yes)?,
     };
     if wanted.is_empty() && args.remove.is_none() {
         return Ok(ExitKind::Done);
@@ -52,15 +48,15 @@ pub(crate) fn run(
                 .ok_or_else(|| no_rule(rule))?,
         };
         if new == rules.text() {
-            return file.done(global, "unchanged", None, &[]);
+            return file.done(&ambient.global, "unchanged", None, &[]);
         }
         let notes = match args.remove {
-            None => file.review(global, ambient, rules.text(), &new)?,
+            None => file.review(ambient, rules.text(), &new)?,
             Some(_) => Vec::new(),
         };
         let diff = file.diff(rules.text(), &new);
         if !args.yes
-            && let Err(end) = file.confirm(global, ambient, &diff, &notes)
+            && let Err(end) = file.confirm(ambient, &diff, &notes)
         {
             return end;
         }
@@ -71,34 +67,27 @@ pub(crate) fn run(
         };
         if is_written {
             // The question has shown it.
-            let shows = args.yes || global.json;
+            let shows = args.yes || ambient.global.json;
             let (diff, notes) = match shows {
                 true => (Some(&*diff), &*notes),
                 false => (None, &[][..]),
             };
-            return file.done(global, "written", diff, notes);
+            return file.done(&ambient.global, "written", diff, notes);
         }
     }
 }
 
 impl RulesFile {
-    fn of_project(global: &Global, ambient: &Ambient) -> Result<Self, CliError> {
-        let project = setup::project_dir(global, ambient)?;
+    fn of_project(ambient: &Ambient) -> Result<Self, CliError> {
+        let project = setup::project_dir(ambient)?;
         let dir = ambient.personal_rules().ok_or_else(CliError::no_home)?;
         Ok(RulesFile::new(project, dir))
     }
 
     /// Returns warnings about the new rules: that they run anything, that the project blocks the
     /// same commands, that it has no shell.
-    fn review(
-        &self,
-        global: &Global,
-        ambient: &Ambient,
-        old: &str,
-        new: &str,
-    ) -> Result<Vec<String>, CliError> {
+    fn review(&self, ambient: &Ambient, old: &str, new: &str) -> Result<Vec<String>, CliError> {
         let project = setup::project_trusting(
-            global,
             ambient,
             None,
             WithoutDirectories::DefaultZones,
@@ -107,7 +96,7 @@ impl RulesFile {
         let rules = PersonalRules::parse(&self.path().to_string_lossy(), new)?;
         let is_added = |line: u32| usize::try_from(line).is_ok_and(|n| n > old.lines().count());
         let added = |finding: &Diagnostic| finding.line().is_some_and(is_added);
-        let unusable = rules.unusable_paths(&exec_project(global, ambient)?);
+        let unusable = rules.unusable_paths(&exec_project(ambient)?);
         if let Some(finding) = unusable.iter().find(|finding| added(finding)) {
             return Err(CliError::usage(finding.message()));
         }
@@ -125,27 +114,22 @@ impl RulesFile {
 
     /// Returns the rules for what the last run was refused and the person picks. Without a person,
     /// it lists them; with `all`, it returns all.
-    fn choose_refused(
-        &self,
-        global: &Global,
-        ambient: &Ambient,
-        all: bool,
-    ) -> Result<Vec<String>, CliError> {
+    fn choose_refused(&self, ambient: &Ambient, all: bool) -> Result<Vec<String>, CliError> {
         let state = ambient.state_dir()?;
         let refused = RefusedAttempts::of_last_run(state, &self.project)?;
-        let offers = Offers::new(&refused, &exec_project(global, ambient)?, ambient);
+        let offers = Offers::new(&refused, &exec_project(ambient)?, ambient);
         let rules = offers.rules();
-        if global.json && !all {
+        if ambient.global.json && !all {
             print_line(offers.to_json(&self.project).to_string())?;
             return Ok(Vec::new());
         }
-        if !global.json {
+        if !ambient.global.json {
             offers.print(all)?;
         }
         if all || rules.is_empty() {
             return Ok(rules);
         }
-        if ambient.reason_not_to_ask(global.no_input).is_some() {
+        if ambient.reason_not_to_ask(ambient.global.no_input).is_some() {
             stderr::print("hint: allow one of them: forge allow RULE");
             return Ok(Vec::new());
         }
@@ -164,7 +148,6 @@ impl RulesFile {
     /// Shows the change and asks. An error is how the command ends without it.
     fn confirm(
         &self,
-        global: &Global,
         ambient: &Ambient,
         diff: &str,
         notes: &[String],
@@ -173,7 +156,7 @@ impl RulesFile {
         for note in notes {
             stderr::print(format_args!("warning: {}", escape(note)));
         }
-        if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
+        if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
             return Err(Err(CliError::new(
                 ExitKind::Unanswered,
                 "approval.unanswered",
@@ -191,7 +174,7 @@ impl RulesFile {
         })();
         match asked {
             Ok(true) => Ok(()),
-            Ok(false) => Err(self.done(global, "refused", None, &[])),
+            Ok(false) => Err(self.done(&ambient.global, "refused", None, &[])),
             Err(error) => {
                 let error: std::io::Error = error;
                 Err(Err(CliError::negative("terminal", error.to_string())))
@@ -199,13 +182,8 @@ impl RulesFile {
         }
     }
 
-    fn list(
-        &self,
-        global: &Global,
-        ambient: &Ambient,
-        rules: &PersonalRules,
-    ) -> Result<ExitKind, CliError> {
-        let text = if global.json {
+    fn list(&self, ambient: &Ambient, rules: &PersonalRules) -> Result<ExitKind, CliError> {
+        let text = if ambient.global.json {
             let rules: Vec<Value> = rules
                 .iter()
                 .map(|(rule, origin)| json!({ "rule": rule, "line": origin.line() }))
@@ -287,15 +265,9 @@ fn at_home(rule: &str, ambient: &Ambient) -> String {
 }
 
 /// Loads the project as `forge exec` does.
-fn exec_project(global: &Global, ambient: &Ambient) -> Result<Project, CliError> {
+fn exec_project(ambient: &Ambient) -> Result<Project, CliError> {
     let trust = TrustedSettings::Given;
-    setup::project_trusting(
-        global,
-        ambient,
-        None,
-        WithoutDirectories::WholeDirectory,
-        trust,
-    )
+    setup::project_trusting(ambient, None, WithoutDirectories::WholeDirectory, trust)
 }
 
 /// Returns the rules with these numbers, separated by spaces or commas.

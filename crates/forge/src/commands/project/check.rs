@@ -21,18 +21,14 @@ use crate::output::findings;
 use crate::output::stderr;
 use crate::setup;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &CheckArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let format = format(global, args)?;
-    let loaded = setup::project_silently(global, ambient, WithoutDirectories::DefaultZones);
+pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let format = format(&ambient.global, args)?;
+    let loaded = setup::project_silently(ambient, WithoutDirectories::DefaultZones);
     let project = match loaded {
         Ok(project) => project,
         // A person who decides about trust wants to see the settings.
         Err(failure) if format == CheckFormat::Text && setup::is_untrusted(&failure) => {
-            show_untrusted(global, ambient)?;
+            show_untrusted(ambient)?;
             return Err(failure);
         }
         // A collector of findings wants these as well.
@@ -45,9 +41,9 @@ pub(crate) fn run(
         }
     };
     let review = project.review();
-    let shown = restricted(global, args, &project, &review)?;
+    let shown = restricted(&ambient.global, args, &project, &review)?;
     let text = match format {
-        CheckFormat::Text => as_text(&project, &review, &shown, global, ambient.layout()),
+        CheckFormat::Text => as_text(&project, &review, &shown, &ambient.global, ambient.layout()),
         CheckFormat::Json => as_json(&project, &review, &shown).to_string(),
         CheckFormat::Sarif | CheckFormat::Github => written(format, &shown),
     };
@@ -59,13 +55,13 @@ pub(crate) fn run(
         return Ok(ExitKind::Usage);
     }
     print(&text)?;
-    if matches!(format, CheckFormat::Text) && !global.quiet {
+    if matches!(format, CheckFormat::Text) && !ambient.global.quiet {
         for told in command_warnings(&project) {
             stderr::print_diagnostic(&format!("warning: {told}"));
         }
     }
     let bad = shown.iter().any(Diagnostic::is_error);
-    print_findings(global, format, shown);
+    print_findings(&ambient.global, format, shown);
     Ok(match (review.is_readable(), bad) {
         (false, true) => ExitKind::Usage,
         (true, true) => ExitKind::Negative,
@@ -74,18 +70,19 @@ pub(crate) fn run(
 }
 
 /// Shows the grants of an untrusted project as they would be after an agreement.
-fn show_untrusted(global: &Global, ambient: &Ambient) -> Result<(), CliError> {
+fn show_untrusted(ambient: &Ambient) -> Result<(), CliError> {
     let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
-    let project = setup::project_trusting(
-        global,
-        ambient,
-        start,
-        without_directories,
-        TrustedSettings::Given,
-    )?;
+    let project =
+        setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?;
     let review = project.review();
     let layout = ambient.layout();
-    let text = as_text(&project, &review, review.findings(), global, layout);
+    let text = as_text(
+        &project,
+        &review,
+        review.findings(),
+        &ambient.global,
+        layout,
+    );
     print(&format!("If you agree, this is in force:\n\n{text}"))
 }
 

@@ -15,34 +15,26 @@ use crate::output::describe;
 use crate::output::escape::{escape, escape_path};
 use crate::setup;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ConfigArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let loaded = setup::project(global, ambient, None, WithoutDirectories::DefaultZones);
+pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let loaded = setup::project(ambient, None, WithoutDirectories::DefaultZones);
     let shown = ConfigAction::Show { origin: false };
     let action = args.action.as_ref().unwrap_or(&shown);
     let project = match (loaded, action) {
         // Why: the list of files gives no access, and helps a person decide whether to trust them.
         (Err(failure), ConfigAction::Path) if setup::is_untrusted(&failure) => {
             let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
-            setup::project_trusting(
-                global,
-                ambient,
-                start,
-                without_directories,
-                TrustedSettings::Given,
-            )?
+            setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?
         }
         (loaded, _) => loaded?,
     };
     let settings = project.settings();
     let text = match action {
-        ConfigAction::Show { .. } if global.json => everything(&project, &settings).to_string(),
+        ConfigAction::Show { .. } if ambient.global.json => {
+            everything(&project, &settings).to_string()
+        }
         ConfigAction::Show { origin } => settings.to_yaml(*origin),
-        ConfigAction::Path => paths(global, &project, ambient),
-        ConfigAction::Get { key } => value(global, &settings, key)?,
+        ConfigAction::Path => paths(&project, ambient),
+        ConfigAction::Get { key } => value(&ambient.global, &settings, key)?,
     };
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
@@ -64,9 +56,9 @@ fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<Str
 }
 
 /// The files that are read, the project's first; a person's own file is named if it is absent, too.
-fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
+fn paths(project: &Project, ambient: &Ambient) -> String {
     let user = ambient.user_file.as_deref();
-    if global.json {
+    if ambient.global.json {
         return json!({
             "project": project.file().map(Path::to_string_lossy),
             "user": user.map(Path::to_string_lossy),

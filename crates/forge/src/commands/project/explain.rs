@@ -27,39 +27,35 @@ use crate::output::escape::{escape, shell_word};
 use crate::setup;
 use crate::setup::{presets, repositories};
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ExplainArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &ExplainArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     if let Some(run) = &args.from_run {
-        return explain_run(global, run, ambient);
+        return explain_run(run, ambient);
     }
     let Situation {
         project,
         presets,
         chain,
         last,
-    } = Situation::of(global, args, ambient)?;
+    } = Situation::of(args, ambient)?;
     let is_worker = last.is_some();
-    let subject = subject(global, &project, last, args)?;
+    let subject = subject(&ambient.global, &project, last, args)?;
     let mut explained = Explanation::of(&project, &chain, subject)?;
-    if let Some(alone) = setup::project_alone(global, ambient, presets)? {
+    if let Some(alone) = setup::project_alone(ambient, presets)? {
         explained.under_own_file(&GrantChain::from_project(&alone), &project);
     }
     let typed = match project.file().is_none() && !is_worker && explained.kind == "path" {
-        true => Some(explain_typed(global, args, ambient)?),
+        true => Some(explain_typed(args, ambient)?),
         false => None,
     };
     let mut out = std::io::stdout().lock();
-    let written = if global.json {
+    let written = if ambient.global.json {
         let mut object = explained.as_json();
         if let Some(typed) = &typed {
             object["exec"] = typed.as_json();
         }
         writeln!(out, "{object}")
     } else {
-        let as_text = |one: &Explanation| one.as_text(global.verbose > 0, ambient.layout());
+        let as_text = |one: &Explanation| one.as_text(ambient.global.verbose > 0, ambient.layout());
         let text = match &typed {
             None => as_text(&explained),
             Some(typed) => format!(
@@ -76,30 +72,19 @@ pub(crate) fn run(
 }
 
 /// Explains a path for commands that a person types in a directory without a project file.
-fn explain_typed(
-    global: &Global,
-    args: &ExplainArgs,
-    ambient: &Ambient,
-) -> Result<Explanation, CliError> {
+fn explain_typed(args: &ExplainArgs, ambient: &Ambient) -> Result<Explanation, CliError> {
     let without_directories = WithoutDirectories::WholeDirectory;
-    let project = setup::silently(
-        global,
-        ambient,
-        None,
-        without_directories,
-        &PresetRights::default(),
-    )?;
-    let subject = subject(global, &project, None, args)?;
+    let project = setup::silently(ambient, None, without_directories, &PresetRights::default())?;
+    let subject = subject(&ambient.global, &project, None, args)?;
     Explanation::of(&project, &GrantChain::from_project(&project), subject)
 }
 
 /// Prints the refusals of a recorded run, and the grants that would let them pass.
-fn explain_run(global: &Global, run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
+fn explain_run(run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let state = ambient.state_dir()?;
-    let denials =
-        RefusedAttempts::of_run(state, run, &setup::project_dir(global, ambient)?)?.denials;
+    let denials = RefusedAttempts::of_run(state, run, &setup::project_dir(ambient)?)?.denials;
     let proposals = Proposals::new(&denials, ambient.home.as_deref());
-    let text = if global.json {
+    let text = if ambient.global.json {
         let mut object = proposals.as_json();
         object["denials"] = serde_json::to_value(&denials).unwrap_or_default();
         object.to_string()
@@ -135,9 +120,9 @@ struct Situation {
 }
 
 impl Situation {
-    fn of(global: &Global, args: &ExplainArgs, ambient: &Ambient) -> Result<Situation, CliError> {
+    fn of(args: &ExplainArgs, ambient: &Ambient) -> Result<Situation, CliError> {
         let without_directories = WithoutDirectories::DefaultZones;
-        let project = setup::project(global, ambient, None, without_directories)?;
+        let project = setup::project(ambient, None, without_directories)?;
         let read_only = |chain: GrantChain| match args.rights.read_only {
             true => chain.read_only("--read-only"),
             false => chain,
@@ -155,7 +140,7 @@ impl Situation {
             }
         }
         let presets = presets::rights_to_explain(&project, &args.rights, ambient)?;
-        let project = setup::silently(global, ambient, None, without_directories, &presets)?;
+        let project = setup::silently(ambient, None, without_directories, &presets)?;
         Ok(Situation {
             chain: read_only(GrantChain::from_project(&project)),
             last: None,
@@ -582,10 +567,8 @@ impl Explanation {
         if let Some(guarded) = guarded(project, grant, path, operation) {
             self.stricter(guarded);
         }
-        let (name, intent) = describe::file_call(operation, path);
         let tools = describe::all_tools()?;
-        if let Some(spec) = tools.iter().find(|spec| spec.name == name) {
-            let judged = describe::judge(grant, spec, &[intent], true);
+        if let Some(judged) = describe::judge_file(grant, &tools, operation, path) {
             self.stricter(DecisionSource::from(judged));
         }
         Ok(())
@@ -934,11 +917,7 @@ impl From<AccessAnswer> for DecisionSource {
 
 impl From<Judgement> for DecisionSource {
     fn from(judgement: Judgement) -> DecisionSource {
-        let verdict = match judgement.verdict {
-            forge_tools::Verdict::Allow => Verdict::Allow,
-            forge_tools::Verdict::Ask => Verdict::Ask,
-            forge_tools::Verdict::Block => Verdict::Block,
-        };
+        let verdict = describe::verdict_of(&judgement);
         let decides = judgement.deciding().first().cloned();
         match decides.or_else(|| judgement.reasons.into_iter().next()) {
             Some(reason) => DecisionSource {

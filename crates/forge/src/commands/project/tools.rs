@@ -21,14 +21,10 @@ use crate::setup;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ToolsArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &ToolsArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let listing = ToolsAction::List { worker: None };
     match args.action.as_ref().unwrap_or(&listing) {
-        ToolsAction::List { worker } => list(global, worker.as_deref(), ambient),
+        ToolsAction::List { worker } => list(worker.as_deref(), ambient),
         ToolsAction::Call {
             name,
             arguments,
@@ -36,7 +32,6 @@ pub(crate) fn run(
             model,
             approval,
         } => call(
-            global,
             &ToolRequest {
                 name,
                 arguments,
@@ -49,8 +44,8 @@ pub(crate) fn run(
     }
 }
 
-fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+fn list(worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     // No file is changed there: the worker's mounts are opened only to list its tools.
     let stand_in = tempfile::tempdir().map_err(|error| {
         let why = format!("cannot make a temporary directory: {error}");
@@ -58,9 +53,9 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
     })?;
     let run = RunDir::at(stand_in.path());
     let holder = ToolOwner::find(&project, worker)?;
-    let toolbox = holder.toolbox(global, &no_approval(), ambient, &run, None, None)?;
+    let toolbox = holder.toolbox(&no_approval(), ambient, &run, None, None)?;
     let mut out = std::io::stdout().lock();
-    let written = if global.json {
+    let written = if ambient.global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
         writeln!(out, "{}", json!({ "tools": specs }))
     } else {
@@ -84,27 +79,16 @@ struct ToolRequest<'a> {
     approval: &'a ApprovalFlags,
 }
 
-fn call(
-    global: &Global,
-    request: &ToolRequest<'_>,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+fn call(request: &ToolRequest<'_>, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let arguments = arguments(request)?;
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let holder = ToolOwner::find(&project, request.worker)?;
     let models = holder.models(request, &arguments, ambient)?;
     let absent = absent_dirs(&project);
     let run = RunDir::create(&project, ambient, "tools-call", Some(request.name))?;
     let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
     let recorder = Arc::clone(&audit) as Arc<dyn Recorder>;
-    let toolbox = holder.toolbox(
-        global,
-        request.approval,
-        ambient,
-        &run,
-        Some(recorder),
-        models,
-    )?;
+    let toolbox = holder.toolbox(request.approval, ambient, &run, Some(recorder), models)?;
     let result = setup::until_stopped(toolbox.call(CallRequest::new(request.name, arguments)));
     let ending = match &result {
         Ok(result) => result.code.map_or("done", FailureCode::as_str),
@@ -117,7 +101,7 @@ fn call(
             let _is_kept = std::fs::remove_dir(dir);
         }
     }
-    tell(global, &result?)
+    tell(&ambient.global, &result?)
 }
 
 /// Returns the directories of mounts that do not exist yet, and those around them. They are made
@@ -280,7 +264,6 @@ impl<'a> ToolOwner<'a> {
     /// Returns the worker's toolbox. Without `models` no worker that it calls gets an answer.
     fn toolbox(
         &self,
-        global: &Global,
         approval: &ApprovalFlags,
         ambient: &Ambient,
         run: &RunDir,
@@ -289,11 +272,10 @@ impl<'a> ToolOwner<'a> {
     ) -> Result<Toolbox, CliError> {
         let grant = run.mount_in_run(self.grant.clone())?;
         let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
-        let approver = setup::approver(approval, global, ambient, self.project);
+        let approver = setup::approver(approval, ambient, self.project);
         let Some(worker) = &self.worker else {
             let nobody = Caller::new("");
             return setup::toolbox(
-                global,
                 ambient,
                 self.project,
                 &grant,
@@ -324,7 +306,7 @@ impl<'a> ToolOwner<'a> {
         }
         let equipped = session.build().tools_of(worker, &grant);
         let equipped = equipped.map_err(setup::not_equipped)?;
-        setup::print_warnings(global, &equipped.warnings);
+        setup::print_warnings(&ambient.global, &equipped.warnings);
         Ok(equipped.toolbox)
     }
 }

@@ -16,14 +16,9 @@ use crate::output::escape::escape;
 use crate::setup;
 use crate::state::trust_store::TrustStore;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &TrustArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     // Read as if everything were agreed to, so that all keys can be shown.
     let project = setup::project_trusting(
-        global,
         ambient,
         None,
         WithoutDirectories::DefaultZones,
@@ -37,7 +32,7 @@ pub(crate) fn run(
     let before = |key: &PrivilegedSetting| hashes.contains(key.hash());
     let is_agreed = keys.iter().all(before);
     let asks = !(args.show || args.revoke || args.yes || is_agreed);
-    match global.json {
+    match ambient.global.json {
         false => {
             show(&mut std::io::stdout().lock(), &keys, presets, before).map_err(CliError::stdout)?
         }
@@ -48,7 +43,7 @@ pub(crate) fn run(
         true => {}
     }
     if args.show || keys.is_empty() || (is_agreed && !args.revoke) {
-        return done(global, &keys, presets, before);
+        return done(&ambient.global, &keys, presets, before);
     }
     if args.revoke {
         store.change(|hashes| {
@@ -56,21 +51,26 @@ pub(crate) fn run(
                 hashes.remove(key.hash());
             }
         })?;
-        told(global, "Revoked", &keys, "`forge trust` agrees again")?;
-        return done(global, &keys, presets, |_| false);
+        told(
+            &ambient.global,
+            "Revoked",
+            &keys,
+            "`forge trust` agrees again",
+        )?;
+        return done(&ambient.global, &keys, presets, |_| false);
     }
-    if !args.yes && !agreed(global, ambient)? {
-        done(global, &keys, presets, before)?;
+    if !args.yes && !agreed(ambient)? {
+        done(&ambient.global, &keys, presets, before)?;
         return Ok(ExitKind::Negative);
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
     told(
-        global,
+        &ambient.global,
         "Agreed to",
         &keys,
         "`forge trust --revoke` takes it back",
     )?;
-    done(global, &keys, presets, |_| true)
+    done(&ambient.global, &keys, presets, |_| true)
 }
 
 /// Prints the change that was made, and the command that undoes it.
@@ -91,18 +91,12 @@ fn told(
 /// Asks about the settings without which the project is unusable, and stores a yes. `true` if there
 /// was one.
 pub(crate) fn ask_now(
-    global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_directories: WithoutDirectories,
 ) -> Result<bool, CliError> {
-    let project = setup::project_trusting(
-        global,
-        ambient,
-        start,
-        without_directories,
-        TrustedSettings::Given,
-    )?;
+    let project =
+        setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?;
     let Some(state) = &ambient.state else {
         return Ok(false);
     };
@@ -122,7 +116,7 @@ pub(crate) fn ask_now(
         |_| false,
     )
     .map_err(terminal)?;
-    let yes = !keys.is_empty() && agreed(global, ambient)?;
+    let yes = !keys.is_empty() && agreed(ambient)?;
     if yes {
         store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
     }
@@ -199,8 +193,8 @@ fn show(
     })
 }
 
-fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, CliError> {
-    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
+fn agreed(ambient: &Ambient) -> Result<bool, CliError> {
+    if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
         return Err(CliError::new(
             ExitKind::Unanswered,
             "approval.unanswered",

@@ -15,21 +15,19 @@ use crate::output::escape::{escape, escape_path};
 use crate::setup;
 use crate::state::private_dirs::make_below;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &WorkerArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+pub(crate) fn run(args: &WorkerArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let (object, text) = match args.action.as_ref().unwrap_or(&WorkerAction::List) {
         WorkerAction::List => list(&project, ambient.layout())?,
-        WorkerAction::Show { name, tree } => show(&project, name, *tree, global, ambient.layout())?,
+        WorkerAction::Show { name, tree } => {
+            show(&project, name, *tree, &ambient.global, ambient.layout())?
+        }
         WorkerAction::New { name, description } => {
-            new(global, &project, name, description.as_deref())?
+            new(&ambient.global, &project, name, description.as_deref())?
         }
     };
     let mut out = std::io::stdout().lock();
-    let written = if global.json {
+    let written = if ambient.global.json {
         writeln!(out, "{object}")
     } else {
         writeln!(out, "{}", text.trim_end())

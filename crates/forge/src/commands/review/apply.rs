@@ -25,14 +25,13 @@ use crate::state::act_log::{ActLog, PersonAct};
 
 /// `forge review apply`
 pub(super) fn apply(
-    global: &Global,
     ambient: &Ambient,
     reviews: &ProjectReviews,
     args: &ApplyArgs,
 ) -> Result<ExitKind, CliError> {
     let (found, words) = reviews.choose(&args.words)?;
     let mut review = reviews.open(found)?;
-    let selection = selection(global, review.review(), words, args)?;
+    let selection = selection(&ambient.global, review.review(), words, args)?;
     let mut log = apply_log(ambient, &review, &selection)?;
     log.typed()?;
     let at_ms = forge_tools::now_ms();
@@ -52,7 +51,7 @@ pub(super) fn apply(
     let outcome = format!("applied {}", changes_count(report.record.changes.len()));
     // An error of the log does not undo the apply.
     let logged = log.end(&outcome, None, json!({ "applied": report.record }));
-    let told = print_report(global, review.review(), &report);
+    let told = print_report(&ambient.global, review.review(), &report);
     logged.and(told)?;
     match report.record.changes.is_empty() {
         true => Ok(ExitKind::Negative),
@@ -198,7 +197,6 @@ impl<'a> DiscardChoice<'a> {
 
 /// `forge review discard`
 pub(super) fn discard(
-    global: &Global,
     ambient: &Ambient,
     reviews: &ProjectReviews,
     choice: DiscardChoice<'_>,
@@ -214,7 +212,7 @@ pub(super) fn discard(
             Err(failure) => stderr::print(format_args!("error: {}", escape(failure.message()))),
         }
     }
-    match (global.json, choice, discarded.as_slice()) {
+    match (ambient.global.json, choice, discarded.as_slice()) {
         (true, DiscardChoice::All, all) => print_json(&json!({ "discarded": all }))?,
         (true, _, [one]) => print_json(&json!({ "discarded": one }))?,
         (true, ..) => {}

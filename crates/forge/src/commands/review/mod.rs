@@ -19,7 +19,7 @@ use os_sandbox::mechanism::Pattern;
 use serde_json::Value;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, ReviewAction, ReviewArgs};
+use crate::cli::{ReviewAction, ReviewArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_json, shell_word};
 use crate::output::stderr;
@@ -32,21 +32,17 @@ const REVIEWS: &str = "reviews";
 /// Shortest beginning of a run's name that stands for it.
 const MIN_NAME_CHARS: usize = 8;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &ReviewArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &ReviewArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     // A project that does not load has its reviews all the same.
-    let project = setup::project_dir(global, ambient)?;
+    let project = setup::project_dir(ambient)?;
     let reviews = ProjectReviews::of(&project, ambient)?;
     match args.action.as_ref().unwrap_or(&ReviewAction::List) {
-        ReviewAction::List => listing::list(global, &reviews),
-        ReviewAction::Show { words } => show::show(global, ambient, &reviews, words),
-        ReviewAction::Apply(args) => apply::apply(global, ambient, &reviews, args),
+        ReviewAction::List => listing::list(&ambient.global, &reviews),
+        ReviewAction::Show { words } => show::show(ambient, &reviews, words),
+        ReviewAction::Apply(args) => apply::apply(ambient, &reviews, args),
         ReviewAction::Discard { run, all } => {
             let chosen = apply::DiscardChoice::new(run.as_deref(), *all);
-            apply::discard(global, ambient, &reviews, chosen)
+            apply::discard(ambient, &reviews, chosen)
         }
     }
 }

@@ -11,20 +11,18 @@ use super::listing::{object, shown_path, summary};
 use super::select::paths;
 use super::{ProjectReviews, command_line, failed, print_json, print_text};
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::diff_rows::DiffRow;
 use crate::output::escape::escape;
 
 pub(super) fn show(
-    global: &Global,
     ambient: &Ambient,
     reviews: &ProjectReviews,
     words: &[OsString],
 ) -> Result<ExitKind, CliError> {
     let (found, words) = reviews.choose(words)?;
     let review = reviews.open(found)?;
-    let wanted = paths(global, review.review(), words)?;
+    let wanted = paths(&ambient.global, review.review(), words)?;
     let is_wanted = |mount: usize, change: &ReviewedChange| {
         let mut wanted = wanted.iter();
         words.is_empty() || wanted.any(|(m, path)| *m == mount && change.path.starts_with(path))
@@ -33,7 +31,7 @@ pub(super) fn show(
     let changes: Vec<(usize, &ReviewedChange)> = changes
         .filter(|(mount, change)| is_wanted(*mount, change))
         .collect();
-    if global.json {
+    if ambient.global.json {
         let rows = changes
             .iter()
             .map(|(mount, change)| json_of(&review, *mount, change));

@@ -6,17 +6,12 @@ use std::io::{BufRead as _, Read as _};
 use sandbox_config::{DiagnosticCode, Diagnostics, Project, Worker};
 
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::CliError;
 use crate::output::escape::escape;
 use crate::output::stderr;
 
 /// The entry worker, or the one that is chosen in its place.
-pub(crate) fn entry(
-    project: &Project,
-    global: &Global,
-    ambient: &Ambient,
-) -> Result<Worker, CliError> {
+pub(crate) fn entry(project: &Project, ambient: &Ambient) -> Result<Worker, CliError> {
     let missing = match project.worker(project.entry()) {
         Ok(worker) => return Ok(worker),
         Err(mistakes) => mistakes,
@@ -24,7 +19,7 @@ pub(crate) fn entry(
     let others = project.workers()?;
     if !is_missing(&missing)
         || others.is_empty()
-        || ambient.reason_not_to_ask(global.no_input).is_some()
+        || ambient.reason_not_to_ask(ambient.global.no_input).is_some()
     {
         return Err(missing.into());
     }

@@ -8,33 +8,29 @@ use serde_json::Value;
 
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
-use crate::cli::{Global, RunArgs};
+use crate::cli::RunArgs;
 use crate::exit::CliError;
 use crate::setup::target::run_target;
 
-/// Returns the global flags, extended by the flags of this run.
-pub(super) fn applied(
-    global: &Global,
-    args: &RunArgs,
-    ambient: &Ambient,
-) -> Result<Global, CliError> {
-    let mut global = global.clone();
+/// Returns the surroundings with the global flags extended by the flags of this run.
+pub(super) fn applied(args: &RunArgs, ambient: &Ambient) -> Result<Ambient, CliError> {
+    let mut ambient = ambient.clone();
     let limits = args.limits.given();
-    global
+    ambient
+        .global
         .set
         .extend(limits.map(|(key, _, value)| format!("{key}={value}")));
     if let Some(url) = &args.base_url {
-        let provider = provider(&global, args, ambient)?;
+        let provider = provider(args, &ambient)?;
         let url = serde_json::json!(url);
-        global
-            .set
-            .push(format!("providers.{provider}.base_url={url}"));
+        let setting = format!("providers.{provider}.base_url={url}");
+        ambient.global.set.push(setting);
     }
-    Ok(global)
+    Ok(ambient)
 }
 
 /// Returns the provider whose endpoint `--base-url` is.
-fn provider(global: &Global, args: &RunArgs, ambient: &Ambient) -> Result<String, CliError> {
+fn provider(args: &RunArgs, ambient: &Ambient) -> Result<String, CliError> {
     if args.replay.is_some() {
         return Err(CliError::usage("--base-url: a playbook has no address"));
     }
@@ -42,9 +38,9 @@ fn provider(global: &Global, args: &RunArgs, ambient: &Ambient) -> Result<String
     let model = match typed {
         Some(model) => Some(model.to_owned()),
         None => {
-            let mut silent = global.clone();
-            silent.quiet = true;
-            let chosen = run_target(&silent, args, ambient)?;
+            let mut silent = ambient.clone();
+            silent.global.quiet = true;
+            let chosen = run_target(args, &silent)?;
             let own = chosen.worker.model().map(str::to_owned);
             own.or_else(|| chosen.project.model().map(str::to_owned))
         }

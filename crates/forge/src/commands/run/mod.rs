@@ -42,42 +42,37 @@ use run_record::{RunInput, RunRecord};
 
 use refusal_counts::{RefusalCounter, Refusals, counted};
 
-pub(crate) fn run(
-    global: &Global,
-    args: &RunArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let args = &with_sentence_as_input(global, args);
-    event_output::with_event_output(global, |told| {
+pub(crate) fn run(args: &RunArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let args = &with_sentence_as_input(&ambient.global, args);
+    event_output::with_event_output(&ambient.global, |told| {
         let Some(name) = &args.resume else {
-            return run_worker(global, args, ambient, None, told);
+            return run_worker(args, ambient, None, told);
         };
-        let earlier = match PreviousRun::find(global, ambient, name)? {
+        let earlier = match PreviousRun::find(ambient, name)? {
             ResumeState::Open(earlier) => *earlier,
             ResumeState::Answered(answered) => {
-                return answered.print_answer(global, args, ambient, told);
+                return answered.print_answer(args, ambient, told);
             }
         };
-        let (global, args) = earlier.with_original_flags(global, args);
-        run_worker(&global, &args, ambient, Some(earlier), told)
+        let (args, ambient) = earlier.with_original_flags(args, ambient);
+        run_worker(&args, &ambient, Some(earlier), told)
     })
 }
 
 fn run_worker(
-    global: &Global,
     args: &RunArgs,
     ambient: &Ambient,
     earlier: Option<PreviousRun>,
     told: &mut EventOutput,
 ) -> Result<ExitKind, CliError> {
-    let global = &flags::applied(global, args, ambient)?;
+    let ambient = &flags::applied(args, ambient)?;
     answer_file::check_stdout()?;
-    let target = run_target(global, args, ambient)?;
+    let target = run_target(args, ambient)?;
     if args.dry_run {
-        return plan::show(global, args, ambient, &target);
+        return plan::show(args, ambient, &target);
     }
-    let mut started = StartedRun::start(global, args, ambient, target, earlier)?;
-    let (observer, watching, refusals) = started.observe(global, ambient, told);
+    let mut started = StartedRun::start(args, ambient, target, earlier)?;
+    let (observer, watching, refusals) = started.observe(ambient, told);
     let StartedRun {
         target,
         models,
@@ -86,14 +81,14 @@ fn run_worker(
         recording,
     } = started;
     let attempts = models.attempts.clone();
-    let session = session(global, args, ambient, &target, models)?
+    let session = session(args, ambient, &target, models)?
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
         .observer(kept.observer(observer));
     let session = kept.with_answer_schema(session).build();
     let mut review = kept.review.take();
     if let Some(review) = &mut review {
-        start_review(global, review, &session)?;
+        start_review(&ambient.global, review, &session)?;
     }
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
@@ -120,10 +115,10 @@ fn run_worker(
     recording.finish()?;
     drop(after);
     drop(watching);
-    kept.print_resume_hint(global, report.as_ref());
+    kept.print_resume_hint(&ambient.global, report.as_ref());
     if let Some(report) = &report {
         exit_status::print_result(
-            global,
+            &ambient.global,
             report,
             &attempts,
             told.review.as_ref(),
@@ -132,26 +127,18 @@ fn run_worker(
             ambient.stdout_terminal,
         )?;
     }
-    if let Some(changes) = changes.as_ref().filter(|_| !global.quiet) {
-        reviewed::show(global, ambient, changes, None);
+    if let Some(changes) = changes.as_ref().filter(|_| !ambient.global.quiet) {
+        reviewed::show(ambient, changes, None);
     }
     told.report = report;
     let (Some(report), None) = (&told.report, &stopped) else {
         return stopped.map_or(Ok(ExitKind::Negative), Err);
     };
-    exit_kind(
-        global,
-        args,
-        ambient,
-        report,
-        changes.as_ref(),
-        &counted(&refusals),
-    )
+    exit_kind(args, ambient, report, changes.as_ref(), &counted(&refusals))
 }
 
 /// Returns the exit status of a run that ended by itself.
 fn exit_kind(
-    global: &Global,
     args: &RunArgs,
     ambient: &Ambient,
     report: &RunReport,
@@ -164,7 +151,7 @@ fn exit_kind(
         let failure = CliError::new(ExitKind::Limit, "review.limit", exceeded);
         return Err(failure.hint("apply or discard the changes, or set a larger limit"));
     }
-    let can_ask = ambient.reason_not_to_ask(global.no_input).is_none();
+    let can_ask = ambient.reason_not_to_ask(ambient.global.no_input).is_none();
     let (fail_on, limits) = (&args.answer.fail_on, &args.limits);
     exit_status::exit(report, refusals, fail_on, limits, can_ask)
 }
@@ -206,7 +193,6 @@ struct StartedRun {
 impl StartedRun {
     /// Starts a new run, or resumes an earlier one with the rights of its own directory.
     fn start(
-        global: &Global,
         args: &RunArgs,
         ambient: &Ambient,
         mut target: RunTarget,
@@ -218,7 +204,7 @@ impl StartedRun {
         }
         let (project, worker) = (&target.project, &target.worker);
         let models = model::choose(args, ambient, project, worker, &target.workers)?;
-        for warning in models.warnings.iter().filter(|_| !global.quiet) {
+        for warning in models.warnings.iter().filter(|_| !ambient.global.quiet) {
             stderr::print_diagnostic(&format!("warning: {warning}"));
         }
         let model = models.entry.name();
@@ -246,7 +232,7 @@ impl StartedRun {
                     grant: &target.grant,
                     answer_schema: schema,
                 };
-                let taken = earlier.take(global, args, upon, Arc::clone(&redactor))?;
+                let taken = earlier.take(&ambient.global, args, upon, Arc::clone(&redactor))?;
                 RunRecord { review, ..taken }
             }
         };
@@ -262,14 +248,13 @@ impl StartedRun {
     /// Begins to show the run. Returns its observer, the view, and the refusals that it counts.
     fn observe(
         &mut self,
-        global: &Global,
         ambient: &Ambient,
         told: &mut EventOutput,
     ) -> (Arc<dyn Observer>, ViewGuard, Arc<Mutex<Refusals>>) {
         let (kept, redactor) = (&self.kept, &self.redactor);
         let (worker, model) = (self.target.worker.name(), self.models.entry.name());
         told.begin(worker, &model, &kept.input, kept.dir.path(), redactor);
-        let look = view_options(global, ambient);
+        let look = view_options(ambient);
         let (watcher, watching) = RunWatcher::start(look, redactor, told.stream());
         let (tally, refusals) = RefusalCounter::before(watcher);
         let observer = self
@@ -279,10 +264,10 @@ impl StartedRun {
     }
 }
 
-fn view_options(global: &Global, ambient: &Ambient) -> ViewOptions {
+fn view_options(ambient: &Ambient) -> ViewOptions {
     ViewOptions {
-        quiet: global.quiet || global.streams() && ambient.stdout_terminal,
-        verbose: global.verbose > 0,
+        quiet: ambient.global.quiet || ambient.global.streams() && ambient.stdout_terminal,
+        verbose: ambient.global.verbose > 0,
         colour: ambient.colour,
         supports_cursor: ambient.supports_cursor,
         answer_is_seen: ambient.stdout_terminal,
@@ -335,7 +320,6 @@ fn check_model(worker: &Worker, model: &str) -> Result<(), CliError> {
 
 /// Returns a session of the target's project, without the records of a run.
 fn session(
-    global: &Global,
     args: &RunArgs,
     ambient: &Ambient,
     target: &RunTarget,
@@ -356,7 +340,7 @@ fn session(
         .docker(isolation.docker)
         .parent_proxy(isolation.parent_proxy)
         .repositories(repositories)
-        .approver(setup::approver(approval, global, ambient, project)))
+        .approver(setup::approver(approval, ambient, project)))
 }
 
 /// Returns the summary of the run's log.

@@ -11,7 +11,7 @@ use sandbox_config::{DelegationNode, Mode, Operation, Verdict};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, RunArgs};
+use crate::cli::RunArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::describe_git;
@@ -19,7 +19,6 @@ use crate::output::escape::escape;
 use crate::setup::target::RunTarget;
 
 pub(super) fn show(
-    global: &Global,
     args: &RunArgs,
     ambient: &Ambient,
     chosen: &RunTarget,
@@ -27,7 +26,7 @@ pub(super) fn show(
     let RunTarget {
         project, worker, ..
     } = chosen;
-    if global.streams() {
+    if ambient.global.streams() {
         return Err(CliError::usage(
             "--dry-run has no events to stream; pass --json",
         ));
@@ -62,7 +61,7 @@ pub(super) fn show(
         below(branch, worker.name(), &mut seen, &mut add);
     }
     let mut out = std::io::stdout().lock();
-    let written = if global.json {
+    let written = if ambient.global.json {
         writeln!(out, "{}", json!({"plan": objects, "calls_model": false}))
     } else {
         writeln!(out, "{}\ncalls model: no", blocks.join("\n"))
@@ -152,11 +151,9 @@ fn asked(grant: &sandbox_config::Grant, tools: &[Spec]) -> Vec<String> {
             if reads_only && operation != Operation::Read {
                 continue;
             }
-            let (tool, intent) = describe::file_call(operation, &path);
-            let Some(spec) = tools.iter().find(|spec| spec.name == tool) else {
+            let Some(judged) = describe::judge_file(grant, tools, operation, &path) else {
                 continue;
             };
-            let judged = describe::judge(grant, spec, &[intent], true);
             if judged.verdict == forge_tools::Verdict::Ask {
                 let setting = judged
                     .deciding()

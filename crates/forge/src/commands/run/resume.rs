@@ -55,19 +55,18 @@ impl AnsweredRun {
     /// Shows the answer again. Nothing is done.
     pub(super) fn print_answer(
         self,
-        global: &Global,
         args: &RunArgs,
         ambient: &Ambient,
         told: &mut EventOutput,
     ) -> Result<ExitKind, CliError> {
-        if !global.quiet {
+        if !ambient.global.quiet {
             stderr::print(format_args!(
                 "{} ended with this answer before; nothing was done now",
                 self.run.shown()
             ));
         }
         exit_status::print_result(
-            global,
+            &ambient.global,
             &self.report,
             &AttackAttempts::default(),
             None,
@@ -88,12 +87,8 @@ pub(super) struct PreviousRun {
 
 impl PreviousRun {
     /// Finds the run and reads its files.
-    pub(super) fn find(
-        global: &Global,
-        ambient: &Ambient,
-        name: &str,
-    ) -> Result<ResumeState, CliError> {
-        let run = find(global, ambient, name)?;
+    pub(super) fn find(ambient: &Ambient, name: &str) -> Result<ResumeState, CliError> {
+        let run = find(ambient, name)?;
         if run.is_locked() {
             return Err(held(&run));
         }
@@ -107,17 +102,20 @@ impl PreviousRun {
 
     /// Returns the flags with the project and worker of the run. Flags that changed their rights
     /// have to be given again.
-    pub(super) fn with_original_flags(&self, global: &Global, args: &RunArgs) -> (Global, RunArgs) {
-        let (mut global, mut args) = (global.clone(), args.clone());
+    pub(super) fn with_original_flags(
+        &self,
+        args: &RunArgs,
+        ambient: &Ambient,
+    ) -> (RunArgs, Ambient) {
+        let (mut args, mut ambient) = (args.clone(), ambient.clone());
         let begin = &self.transcript.begin;
-        if global.directory.is_none() {
-            global.directory = Some(PathBuf::from(&begin.project));
-        }
+        let directory = &mut ambient.global.directory;
+        directory.get_or_insert_with(|| PathBuf::from(&begin.project));
         args.worker = Some(begin.file.clone().unwrap_or_else(|| begin.worker.clone()));
         if run_record::model_flag(&args).is_none() {
             args.model = self.transcript.model_flag().map(str::to_owned);
         }
-        (global, args)
+        (args, ambient)
     }
 
     /// Returns the directory of the run, with its own files.
@@ -245,15 +243,15 @@ impl PreviousRun {
 }
 
 /// By name in the state directory or where the project here keeps its runs; or by its directory.
-fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<StoredRun, CliError> {
+fn find(ambient: &Ambient, name: &str) -> Result<StoredRun, CliError> {
     if name.contains('/') {
         let dir = Path::new(name);
         return StoredRun::at(dir).ok_or_else(|| {
             CliError::misuse("log.run", format!("there is no run in {}", escape(name)))
         });
     }
-    let dir = setup::project_dir(global, ambient)?;
-    let project = setup::project_silently(global, ambient, WithoutDirectories::DefaultZones).ok();
+    let dir = setup::project_dir(ambient)?;
+    let project = setup::project_silently(ambient, WithoutDirectories::DefaultZones).ok();
     let own = project.as_ref().and_then(|project| project.runs_dir());
     let state = ambient.state.as_ref().map(|state| state.join("runs"));
     let mut runs = StoredRuns::default();

@@ -17,19 +17,14 @@ use crate::output::stderr;
 use crate::output::stdout::print_result;
 use crate::setup;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &InstallArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let start = start(global)?;
+pub(crate) fn run(args: &InstallArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let start = start(&ambient.global)?;
     let scope = args.scope.unwrap_or(args.client.usual_scope());
     let audience = match args.file {
         Some(_) => Audience::ThisUser,
         None => Audience::of(args.client, scope),
     };
     let server = ServerCommand::here(
-        global,
         ambient,
         &args.name,
         args.worker.as_deref(),
@@ -44,7 +39,7 @@ pub(crate) fn run(
         Audience::Team(client) => team_notes(client, &server, ambient)?,
         Audience::ThisUser => Vec::new(),
     };
-    notes.extend(setup::describe_missing_project(global, ambient));
+    notes.extend(setup::describe_missing_project(ambient));
     let mut facts = json!({
         "client": args.client.word(),
         "name": server.name,
@@ -61,11 +56,11 @@ pub(crate) fn run(
     let text = if args.write {
         write(args, &target, &entry, &mut facts)?
     } else {
-        hints(global, args, scope, &server, &path);
+        hints(&ambient.global, args, scope, &server, &path);
         alone.trim_end().to_owned()
     };
-    print_result(global, &facts, &text)?;
-    Ok(show_notes(global, &notes))
+    print_result(&ambient.global, &facts, &text)?;
+    Ok(show_notes(&ambient.global, &notes))
 }
 
 /// Writes the entry into the client's settings, adds the result to `facts`, and describes it.

@@ -13,7 +13,7 @@ use forge_tools::{Approver, AuditLog, BlockingHandoff, Caller, HostApprover, Rec
 use sandbox_config::{Project, WithoutDirectories};
 
 use crate::ambient::Ambient;
-use crate::cli::{ApproverName, Global, McpArgs};
+use crate::cli::{ApproverName, McpArgs};
 use crate::commands::serve::file_watch::{FileSnapshot, WatchedPaths};
 use crate::commands::serve::stdio_stream::StdioStream;
 use crate::exit::{CliError, ExitKind};
@@ -25,15 +25,11 @@ use crate::state::run_dir::{self, RunDir};
 /// Interval at which the files of the project are compared.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(
-    global: &Global,
-    args: &McpArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &McpArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let wire = take_standard_output().map_err(CliError::stdout)?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
-    let server = McpServer::new(global, args, ambient)?;
+    let server = McpServer::new(args, ambient)?;
     let mut places = server.places();
     let mut seen = FileSnapshot::default();
     let service = match server.toolbox(&mut places, &mut seen) {
@@ -43,7 +39,7 @@ pub(crate) fn run(
         // directory is reported in the same way: it may come, and is looked for again.
         Err(failure) if failure.is_configuration() || failure.is_mount() => {
             server.waits.store(failure.is_mount(), Ordering::Relaxed);
-            failure.report(global.json);
+            failure.report(ambient.global.json);
             Service::Broken {
                 message: failure.for_client(),
             }
@@ -122,7 +118,6 @@ fn failed(error: McpError) -> CliError {
 
 /// The parts that every state of the configuration shares.
 struct McpServer<'a> {
-    global: &'a Global,
     args: &'a McpArgs,
     ambient: &'a Ambient,
     /// From the first configuration on that can be used, since that says where runs and
@@ -141,9 +136,8 @@ struct ServerRun {
 }
 
 impl<'a> McpServer<'a> {
-    fn new(global: &'a Global, args: &'a McpArgs, ambient: &'a Ambient) -> Result<Self, CliError> {
+    fn new(args: &'a McpArgs, ambient: &'a Ambient) -> Result<Self, CliError> {
         Ok(McpServer {
-            global,
             args,
             ambient,
             kept: OnceLock::new(),
@@ -154,9 +148,10 @@ impl<'a> McpServer<'a> {
 
     /// Returns the files that determine the grant, as far as they are known before any is read.
     fn places(&self) -> WatchedPaths {
-        let base = self.global.directory.clone().unwrap_or_default();
+        let base = self.ambient.global.directory.clone().unwrap_or_default();
         let start = std::path::absolute(base.join(".")).ok();
         let named = self
+            .ambient
             .global
             .config
             .clone()
@@ -169,7 +164,7 @@ impl<'a> McpServer<'a> {
             .map(|state| state.join("trusted"));
         let user = self.ambient.user_file.clone();
         WatchedPaths {
-            start: start.filter(|_| named.is_none() && !self.global.no_config),
+            start: start.filter(|_| named.is_none() && !self.ambient.global.no_config),
             files: [named, user, trust].into_iter().flatten().collect(),
             worker_dirs: Vec::new(),
         }
@@ -183,12 +178,7 @@ impl<'a> McpServer<'a> {
         seen: &mut FileSnapshot,
     ) -> Result<Toolbox, CliError> {
         *seen = places.snapshot();
-        let project = setup::project(
-            self.global,
-            self.ambient,
-            None,
-            WithoutDirectories::DefaultZones,
-        )?;
+        let project = setup::project(self.ambient, None, WithoutDirectories::DefaultZones)?;
         places.worker_dirs = project.worker_dirs().to_vec();
         places.snapshot_workers(seen);
         let (worker, grant) = setup::tool_owner(&project, self.args.worker.as_deref())?;
@@ -205,7 +195,6 @@ impl<'a> McpServer<'a> {
             }
         };
         setup::toolbox(
-            self.global,
             self.ambient,
             &project,
             &dir.mount_in_run(grant)?,
@@ -224,7 +213,7 @@ impl<'a> McpServer<'a> {
                 place,
                 approval_timeout,
                 absent,
-                self.global.quiet,
+                self.ambient.global.quiet,
             ))
         };
         let dir = RunDir::create(project, self.ambient, "mcp", None)?;
@@ -264,7 +253,7 @@ impl<'a> McpServer<'a> {
                 // Said before.
                 Err(failure) if waits && failure.is_mount() => {}
                 Err(failure) => {
-                    failure.report(self.global.json);
+                    failure.report(self.ambient.global.json);
                     stderr::print(
                         "forge: the configuration changed and cannot be used, so the one before \
                          stays",

@@ -7,14 +7,12 @@ use serde_json::json;
 
 use super::{StagedSelection, all, failed, find_selection, log, place, print_json};
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::staging::Staging;
 
 pub(super) fn discard(
-    global: &Global,
     ambient: &Ambient,
     project: &Path,
     staging: &Staging,
@@ -37,7 +35,7 @@ pub(super) fn discard(
             return Err(failure);
         }
     }
-    if global.json {
+    if ambient.global.json {
         let ids: Vec<&str> = named.iter().map(|one| one.id().as_str()).collect();
         print_json(&json!({ "discarded": ids }))?;
     } else {

@@ -18,7 +18,7 @@ use sandbox_names::hex;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, StageAction, StageArgs};
+use crate::cli::{StageAction, StageArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_json};
 use crate::output::stdout::print_line;
@@ -26,20 +26,16 @@ use crate::setup;
 use crate::state::act_log::{ActLog, PersonAct};
 use crate::state::staging::Staging;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &StageArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
+pub(crate) fn run(args: &StageArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     // A project that does not load has its staged commits all the same.
-    let project = setup::project_dir(global, ambient)?;
+    let project = setup::project_dir(ambient)?;
     let staging = Staging::of(&project, ambient)?;
     match args.action.as_ref().unwrap_or(&StageAction::Status) {
-        StageAction::Status => status::status(global, &staging),
-        StageAction::Show { id } => show::show(global, ambient, &staging, id.as_deref()),
-        StageAction::Diff { id } => show::diff(global, ambient, &staging, id.as_deref()),
-        StageAction::Push(args) => push::push(global, args, ambient, &staging),
-        StageAction::Discard { ids } => discard::discard(global, ambient, &project, &staging, ids),
+        StageAction::Status => status::status(&ambient.global, &staging),
+        StageAction::Show { id } => show::show(ambient, &staging, id.as_deref()),
+        StageAction::Diff { id } => show::diff(ambient, &staging, id.as_deref()),
+        StageAction::Push(args) => push::push(args, ambient, &staging),
+        StageAction::Discard { ids } => discard::discard(ambient, &project, &staging, ids),
     }
 }
 

@@ -34,7 +34,6 @@ use crate::state::staging::Staging;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn push(
-    global: &Global,
     args: &PushArgs,
     ambient: &Ambient,
     staging: &Staging,
@@ -47,7 +46,7 @@ pub(super) fn push(
     }
     let list = all(staging)?;
     let commit = find_commit(&list, args.id.as_deref())?;
-    let project = setup::project(global, ambient, None, WithoutDirectories::DefaultZones)?;
+    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let unseen = repositories::secrets_of(&project, ambient);
     let mut kept = log(
         project.dir(),
@@ -56,7 +55,7 @@ pub(super) fn push(
         ambient,
         &unseen,
     )?;
-    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
+    if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
         let why = format!("a push is always asked, and nobody can be: {reason}");
         kept.answered("unanswered", reason)?;
         kept.close("unanswered", Some("approval.unanswered"))?;
@@ -87,7 +86,7 @@ pub(super) fn push(
     kept.answered("allowed", approval.by())?;
     let approval = approval.onto(outlook);
     let pushed = setup::until_stopped(push_locked(&git, staging, approval, if_moved));
-    close_push(global, kept, commit, pushed)
+    close_push(&ambient.global, kept, commit, pushed)
 }
 
 /// Records and reports the result of a push.

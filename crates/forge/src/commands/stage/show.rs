@@ -9,7 +9,6 @@ use serde_json::json;
 use super::format::{age, lines, size};
 use super::{all, find_commit, format, print_json};
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::diff_rows::DiffRow;
 use crate::output::escape::{escape, escape_lines};
@@ -18,14 +17,13 @@ use crate::state::staging::Staging;
 
 /// `forge stage show`
 pub(super) fn show(
-    global: &Global,
     ambient: &Ambient,
     staging: &Staging,
     id: Option<&str>,
 ) -> Result<ExitKind, CliError> {
     let list = all(staging)?;
     let commit = find_commit(&list, id)?;
-    if global.json {
+    if ambient.global.json {
         print_json(&format::json(commit, true))?;
         return Ok(ExitKind::Done);
     }
@@ -63,7 +61,6 @@ pub(super) fn show(
 
 /// `forge stage diff`: of one, or of all of them.
 pub(super) fn diff(
-    global: &Global,
     ambient: &Ambient,
     staging: &Staging,
     id: Option<&str>,
@@ -73,7 +70,7 @@ pub(super) fn diff(
         Some(_) => vec![find_commit(&list, id)?],
         None => list.commits.iter().collect(),
     };
-    if global.json {
+    if ambient.global.json {
         let diffs = wanted
             .iter()
             .map(|commit| json!({ "commitId": commit.id().as_str(), "diff": commit.diff() }));

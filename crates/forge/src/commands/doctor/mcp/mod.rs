@@ -12,7 +12,6 @@ use forge_tools::audit::{LineReader, RawLine};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::install::{
     Audience, EditError, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry, SettingsEdit,
@@ -71,8 +70,8 @@ impl McpChecks {
     }
 }
 
-pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let server = ServerCommand::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
+pub(super) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let server = ServerCommand::here(ambient, "forge", None, None, Audience::ThisUser)?;
     let mut findings = McpChecks::default();
     let talks: Vec<ServerSession> = [ProtocolEra::Handshake, ProtocolEra::Stateless]
         .into_iter()
@@ -85,19 +84,19 @@ pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<ExitKind, CliErr
             findings.add("same tools", CheckState::Failed, "the two eras list others");
         }
     }
-    environment(global, ambient, &mut findings);
+    environment(ambient, &mut findings);
     project(&server, &mut findings);
-    if let Some(told) = setup::describe_missing_project(global, ambient) {
+    if let Some(told) = setup::describe_missing_project(ambient) {
         findings.add("project", CheckState::Warning, told);
     }
-    questions(global, ambient, &mut findings);
-    settings(global, ambient, &server, &mut findings)?;
+    questions(ambient, &mut findings);
+    settings(ambient, &server, &mut findings)?;
     let failed = findings
         .0
         .iter()
         .any(|each| each.state == CheckState::Failed);
     let tools = talks.first().map(|talk| names(&talk.tools));
-    let text = if global.json {
+    let text = if ambient.global.json {
         facts(&findings, !failed, tools.unwrap_or_default()).to_string()
     } else {
         table(&findings)
@@ -172,11 +171,11 @@ fn names(tools: &[Value]) -> Vec<&str> {
 
 /// Reports variables that are set here but not in a client: clients pass on little of their
 /// environment.
-fn environment(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
+fn environment(ambient: &Ambient, findings: &mut McpChecks) {
     let is_lost = |name: &&str| {
         name.starts_with("FORGE_")
             && !OUR_PLACES.contains(name)
-            && (*name != "FORGE_CONFIG" || global.no_config)
+            && (*name != "FORGE_CONFIG" || ambient.global.no_config)
     };
     let names = ambient.env.iter().map(|(name, _)| name.as_str());
     let mut lost: Vec<&str> = names.filter(is_lost).collect();
@@ -215,8 +214,8 @@ fn project(server: &ServerCommand, findings: &mut McpChecks) {
 }
 
 /// Reports the approver of the server's questions.
-fn questions(global: &Global, ambient: &Ambient, findings: &mut McpChecks) {
-    let dir = setup::project_dir(global, ambient).ok();
+fn questions(ambient: &Ambient, findings: &mut McpChecks) {
+    let dir = setup::project_dir(ambient).ok();
     let queue = if dir.is_some_and(|dir| ambient.queue(&dir).is_watched()) {
         "a terminal with `forge approve --watch` answers now"
     } else {
@@ -262,12 +261,11 @@ fn count_instant_refusals(state: &std::path::Path) -> usize {
 
 /// Checks the entries for this server in the settings of clients.
 fn settings(
-    global: &Global,
     ambient: &Ambient,
     server: &ServerCommand,
     findings: &mut McpChecks,
 ) -> Result<(), CliError> {
-    let start = start(global)?;
+    let start = start(&ambient.global)?;
     let places = SettingsRoots::here(ambient.home.as_deref(), &ambient.env);
     let mut seen = Vec::new();
     for client in McpClient::value_variants() {
@@ -284,8 +282,7 @@ fn settings(
                 continue;
             };
             let audience = Audience::of(*client, scope);
-            let for_scope =
-                ServerCommand::here(global, ambient, &server.name, None, None, audience)?;
+            let for_scope = ServerCommand::here(ambient, &server.name, None, None, audience)?;
             let shown = format!("{}: {}", client.word(), escape_path(&path));
             seen.push(path);
             add_entry_check(*client, [&for_scope, server], &found.text, &shown, findings);

@@ -12,7 +12,7 @@ use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, fi
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, InitArgs};
+use crate::cli::InitArgs;
 use crate::commands::project::init::detect::DetectedProject;
 use crate::commands::project::init::plan::{InitPlan, InitZone};
 use crate::exit::{CliError, ExitKind};
@@ -23,18 +23,18 @@ use crate::setup::home_dir;
 use crate::setup::program_dirs::PathDirs;
 use crate::state::trust_store::TrustStore;
 
-pub(crate) fn run(
-    global: &Global,
-    args: &InitArgs,
-    ambient: &Ambient,
-) -> Result<ExitKind, CliError> {
-    let base = global.directory.clone().unwrap_or_else(|| ".".into());
+pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let base = ambient
+        .global
+        .directory
+        .clone()
+        .unwrap_or_else(|| ".".into());
     let shown = args.directory.clone().unwrap_or_default();
     let dir = base.join(&shown);
     write::nothing_there(&dir)?;
     let zones = zones(&args.zones)?;
     refuse_home(&dir, ambient)?;
-    tell_of_project_above(global, &dir, ambient);
+    tell_of_project_above(&dir, ambient);
     let programs = match (ambient.var("PATH"), &ambient.home) {
         (Some(path), Some(home)) => PathDirs::of_path(path, home),
         _ => PathDirs::default(),
@@ -47,15 +47,15 @@ pub(crate) fn run(
     } else if args.yes {
         Some(InitPlan::proposed(&found))
     } else {
-        ask(global, ambient, &found)?
+        ask(ambient, &found)?
     };
     let Some(plan) = plan else {
         stderr::print("Nothing was written.");
         return Ok(ExitKind::Negative);
     };
     let written = write::all(&dir, &plan, ambient)?;
-    trust(global, ambient, &shown)?;
-    report(global, ambient, &shown, &written)?;
+    trust(ambient, &shown)?;
+    report(ambient, &shown, &written)?;
     Ok(ExitKind::Done)
 }
 
@@ -86,7 +86,7 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
 }
 
 /// Says that the directory is in a project, which its new project file replaces there.
-fn tell_of_project_above(global: &Global, dir: &Path, ambient: &Ambient) {
+fn tell_of_project_above(dir: &Path, ambient: &Ambient) {
     let existing = dir
         .ancestors()
         .find_map(|dir| match dir.as_os_str().is_empty() {
@@ -94,7 +94,7 @@ fn tell_of_project_above(global: &Global, dir: &Path, ambient: &Ambient) {
             false => dir.canonicalize().ok(),
         });
     let above = existing.and_then(|dir| find_project_file(&dir, ambient.home.as_deref()));
-    if let Some(above) = above.filter(|_| !global.quiet) {
+    if let Some(above) = above.filter(|_| !ambient.global.quiet) {
         stderr::print(format_args!(
             "note: this directory belongs to the project of {}; a project file here takes its \
              place for this directory and those below",
@@ -104,13 +104,12 @@ fn tell_of_project_above(global: &Global, dir: &Path, ambient: &Ambient) {
 }
 
 /// Trusts the project: agreement to a shown file is agreement to its content.
-fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
+fn trust(ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
     let Some(state) = &ambient.state else {
         return Ok(());
     };
     let start = Some(shown.to_path_buf());
     let project = setup::project_trusting(
-        global,
         ambient,
         start,
         WithoutDirectories::DefaultZones,
@@ -149,12 +148,8 @@ fn zones(texts: &[String]) -> Result<Vec<InitZone>, CliError> {
 }
 
 /// Shows the proposal and asks. `None` if nothing is to be written.
-fn ask(
-    global: &Global,
-    ambient: &Ambient,
-    found: &DetectedProject,
-) -> Result<Option<InitPlan>, CliError> {
-    if let Some(reason) = ambient.reason_not_to_ask(global.no_input) {
+fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, CliError> {
+    if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
         return Err(
             CliError::usage(format!("nobody can be asked what to write: {reason}"))
                 .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"),
@@ -184,18 +179,13 @@ fn ask(
     })
 }
 
-fn report(
-    global: &Global,
-    ambient: &Ambient,
-    shown: &Path,
-    written: &[PathBuf],
-) -> Result<(), CliError> {
+fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), CliError> {
     let forge = match shown.as_os_str().is_empty() {
         true => "forge".to_owned(),
         false => format!("forge -C {}", shown.display()),
     };
     let mut out = std::io::stdout().lock();
-    let text = if global.json {
+    let text = if ambient.global.json {
         let files: Vec<String> = written
             .iter()
             .map(|file| file.display().to_string())
@@ -204,7 +194,6 @@ fn report(
     } else {
         let start = Some(shown.to_path_buf());
         let project = setup::silently(
-            global,
             ambient,
             start,
             WithoutDirectories::DefaultZones,
