@@ -143,9 +143,9 @@ impl ClientApprover {
                 || request.changes_nothing() && self.questions.is_agreed(&done)
         };
         if !request.only_a_person && is_agreed() {
-            return Some(ApprovalAnswer::AllowOnce {
-                by: "a person at the client, for a while".to_owned(),
-            });
+            return Some(ApprovalAnswer::allow_once(
+                "a person at the client, for a while",
+            ));
         }
         // A question in the result of a call would start its command a second time.
         let by_result = matches!(self.line, ElicitationRoute::Result { .. });
@@ -174,10 +174,9 @@ impl ClientApprover {
                 let state = self.questions.seal(call, &question.shown())?;
                 *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(question.into_result(state));
-                Some(ApprovalAnswer::Unanswered {
-                    reason: "the client has the question, and calls again with the answer"
-                        .to_owned(),
-                })
+                Some(ApprovalAnswer::unanswered(
+                    "the client has the question, and calls again with the answer",
+                ))
             }
             ElicitationRoute::Request(peer) => {
                 let asked = Instant::now();
@@ -208,9 +207,7 @@ impl ClientApprover {
                 for key in keys {
                     self.questions.agree(key);
                 }
-                ApprovalAnswer::AllowOnce {
-                    by: format!("{by}, for a while"),
-                }
+                ApprovalAnswer::allow_once(format!("{by}, for a while"))
             }
             ElicitedDecision::AllowOnce | ElicitedDecision::AllowRun => {
                 ApprovalAnswer::AllowOnce { by }

@@ -293,6 +293,18 @@ pub enum ApprovalAnswer {
 }
 
 impl ApprovalAnswer {
+    /// Allows the call, in the name of a person or a rule.
+    pub fn allow_once(by: impl Into<String>) -> Self {
+        ApprovalAnswer::AllowOnce { by: by.into() }
+    }
+
+    /// The question could not be asked, for a reason.
+    pub fn unanswered(reason: impl Into<String>) -> Self {
+        ApprovalAnswer::Unanswered {
+            reason: reason.into(),
+        }
+    }
+
     /// Returns `true` if the call goes ahead.
     pub fn allows(&self) -> bool {
         match self {
@@ -429,11 +441,7 @@ impl Approver for NoApprover {
     }
 
     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
-        Box::pin(async move {
-            ApprovalAnswer::Unanswered {
-                reason: self.reason.clone(),
-            }
-        })
+        Box::pin(async move { ApprovalAnswer::unanswered(self.reason.clone()) })
     }
 }
 
@@ -484,19 +492,14 @@ impl Approver for AutoApprove {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             if request.only_a_person && request.confined {
-                ApprovalAnswer::Unanswered {
-                    reason: "--yes does not speak for what only a person can say".to_owned(),
-                }
+                ApprovalAnswer::unanswered("--yes does not speak for what only a person can say")
             } else if request.only_a_person && !self.unconfined {
-                ApprovalAnswer::Unanswered {
-                    reason: "--yes does not speak for commands without an OS sandbox; with \
-                             --no-os-sandbox it does"
-                        .to_owned(),
-                }
+                ApprovalAnswer::unanswered(
+                    "--yes does not speak for commands without an OS sandbox; with \
+                             --no-os-sandbox it does",
+                )
             } else {
-                ApprovalAnswer::AllowOnce {
-                    by: "auto-approved by --yes".to_owned(),
-                }
+                ApprovalAnswer::allow_once("auto-approved by --yes")
             }
         })
     }
@@ -525,13 +528,9 @@ impl Approver for HostApprover {
                     true => "what only a person can say",
                     false => "a command without an OS sandbox",
                 };
-                ApprovalAnswer::Unanswered {
-                    reason: format!("the host program cannot answer for {what}"),
-                }
+                ApprovalAnswer::unanswered(format!("the host program cannot answer for {what}"))
             } else {
-                ApprovalAnswer::AllowOnce {
-                    by: "the host program's own prompt".to_owned(),
-                }
+                ApprovalAnswer::allow_once("the host program's own prompt")
             }
         })
     }

@@ -322,7 +322,7 @@ mod tests {
     fn answers_are_recorded_and_count_for_their_worker() {
         let said = [
             ApprovalAnswer::AllowForRun { by: by() },
-            ApprovalAnswer::AllowOnce { by: by() },
+            ApprovalAnswer::allow_once(by()),
             ApprovalAnswer::Deny {
                 by: by(),
                 reason: None,
@@ -331,7 +331,7 @@ mod tests {
                 reason: "later".to_owned(),
                 hint: String::new(),
             },
-            ApprovalAnswer::AllowOnce { by: by() },
+            ApprovalAnswer::allow_once(by()),
         ];
         let (approver, recorder) = (answers(said), Arc::new(MemoryRecorder::default()));
         let main = questions(approver.clone(), recorder.clone());
@@ -384,7 +384,7 @@ mod tests {
     fn secrets_are_not_recorded() {
         let redactor = Redactor::new([("token", "sesame-sesame-sesame")]);
         let recorder = Arc::new(MemoryRecorder::default());
-        let approver = answers([ApprovalAnswer::AllowOnce { by: by() }]);
+        let approver = answers([ApprovalAnswer::allow_once(by())]);
         let questions = HostQuestions::new(
             "exec",
             "curl -H sesame-sesame-sesame",

@@ -35,6 +35,15 @@ impl<'de> Deserialize<'de> for TokenCount {
     }
 }
 
+/// Defines visits of values that count as missing.
+macro_rules! missing {
+    ($($visit:ident($($kind:ty)?)),+) => {$(
+        fn $visit<E: Error>(self $(, _: $kind)?) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    )+};
+}
+
 struct TokenCountVisitor;
 
 impl<'de> Visitor<'de> for TokenCountVisitor {
@@ -65,13 +74,7 @@ impl<'de> Visitor<'de> for TokenCountVisitor {
         })
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<TokenCount, E> {
-        Ok(TokenCount::default())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<TokenCount, E> {
-        Ok(TokenCount::default())
-    }
+    missing! { visit_bool(bool), visit_unit() }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<TokenCount, A::Error> {
         while from.next_element::<IgnoredAny>()?.is_some() {}
@@ -119,28 +122,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionalCountsVisitor<T> {
             .map(|_| OptionalCounts(None))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<OptionalCounts<T>, E> {
-        Ok(OptionalCounts(None))
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<OptionalCounts<T>, E> {
-        Ok(OptionalCounts(None))
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<OptionalCounts<T>, E> {
-        Ok(OptionalCounts(None))
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<OptionalCounts<T>, E> {
-        Ok(OptionalCounts(None))
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<OptionalCounts<T>, E> {
-        Ok(OptionalCounts(None))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<OptionalCounts<T>, E> {
-        Ok(OptionalCounts(None))
+    missing! {
+        visit_u64(u64), visit_i64(i64), visit_f64(f64), visit_str(&str), visit_bool(bool), visit_unit()
     }
 }
 

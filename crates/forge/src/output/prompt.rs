@@ -265,9 +265,7 @@ impl Approver for TerminalApprover {
             }
             let mut to_all = self.turn.lock().await;
             if *to_all && !request.only_a_person {
-                return ApprovalAnswer::AllowOnce {
-                    by: TO_ALL.to_owned(),
-                };
+                return ApprovalAnswer::allow_once(TO_ALL.to_owned());
             }
             let asked = self.show(request).await;
             let allows = matches!(asked, Ok(PromptAnswer::Once | PromptAnswer::Run));
@@ -290,10 +288,8 @@ impl TerminalApprover {
     fn answer(&self, asked: std::io::Result<PromptAnswer>) -> ApprovalAnswer {
         let by = || "a person at the terminal".to_owned();
         match asked {
-            Ok(PromptAnswer::All) => ApprovalAnswer::AllowOnce {
-                by: TO_ALL.to_owned(),
-            },
-            Ok(PromptAnswer::Once) => ApprovalAnswer::AllowOnce { by: by() },
+            Ok(PromptAnswer::All) => ApprovalAnswer::allow_once(TO_ALL.to_owned()),
+            Ok(PromptAnswer::Once) => ApprovalAnswer::allow_once(by()),
             Ok(PromptAnswer::Run) => ApprovalAnswer::AllowForRun { by: by() },
             Ok(PromptAnswer::Always) => ApprovalAnswer::AllowForRun {
                 by: format!("{}, by a rule for this project", by()),
@@ -305,19 +301,13 @@ impl TerminalApprover {
             },
             Ok(PromptAnswer::Nothing) => {
                 stderr::print("no answer: it counts as no");
-                ApprovalAnswer::Unanswered {
-                    reason: format!(
-                        "nobody answered within {} seconds",
-                        self.approval_timeout.as_secs()
-                    ),
-                }
+                ApprovalAnswer::unanswered(format!(
+                    "nobody answered within {} seconds",
+                    self.approval_timeout.as_secs()
+                ))
             }
-            Ok(PromptAnswer::Withdrawn) => ApprovalAnswer::Unanswered {
-                reason: "the question was withdrawn".to_owned(),
-            },
-            Err(_) => ApprovalAnswer::Unanswered {
-                reason: "the terminal could not be read".to_owned(),
-            },
+            Ok(PromptAnswer::Withdrawn) => ApprovalAnswer::unanswered("the question was withdrawn"),
+            Err(_) => ApprovalAnswer::unanswered("the terminal could not be read"),
         }
     }
 }

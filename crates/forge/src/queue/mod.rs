@@ -90,21 +90,17 @@ impl Queue {
         let watched = self.place.is_watched();
         match &self.absent {
             WhenUnattended::Refuse(reason) if !watched => {
-                return ApprovalAnswer::Unanswered {
-                    reason: reason.clone(),
-                };
+                return ApprovalAnswer::unanswered(reason.clone());
             }
             WhenUnattended::Keep if !watched && !keeps => {
-                return ApprovalAnswer::Unanswered {
-                    reason: "nobody watches with `forge approve --watch`".to_owned(),
-                };
+                return ApprovalAnswer::unanswered("nobody watches with `forge approve --watch`");
             }
             WhenUnattended::Refuse(_) | WhenUnattended::Keep | WhenUnattended::Wait => {}
         }
         if let Err(error) = self.listen() {
-            return ApprovalAnswer::Unanswered {
-                reason: format!("the queue of requests cannot be used ({error})"),
-            };
+            return ApprovalAnswer::unanswered(format!(
+                "the queue of requests cannot be used ({error})"
+            ));
         }
         match (&self.absent, watched) {
             (WhenUnattended::Keep, false) => {
@@ -143,12 +139,10 @@ impl Queue {
                 match (receiver.try_recv(), &self.absent) {
                     (Ok(answer), _) => answer,
                     (Err(_), WhenUnattended::Keep) if keeps => later(&waiting.id),
-                    (Err(_), _) => ApprovalAnswer::Unanswered {
-                        reason: format!(
-                            "nobody answered within {} seconds",
-                            self.approval_timeout.as_secs()
-                        ),
-                    },
+                    (Err(_), _) => ApprovalAnswer::unanswered(format!(
+                        "nobody answered within {} seconds",
+                        self.approval_timeout.as_secs()
+                    )),
                 }
             }
         }
@@ -247,9 +241,7 @@ fn later(id: &str) -> ApprovalAnswer {
 }
 
 fn too_many() -> ApprovalAnswer {
-    ApprovalAnswer::Unanswered {
-        reason: "too many requests are waiting for approval already".to_owned(),
-    }
+    ApprovalAnswer::unanswered("too many requests are waiting for approval already")
 }
 
 /// `true` if `id` names this `text`.

@@ -257,15 +257,11 @@ impl Approver for PushPrompt {
                     | PromptAnswer::HungUp
                     | PromptAnswer::Withdrawn,
                 )) => ApprovalAnswer::Deny { by, reason: None },
-                Ok(Ok(PromptAnswer::Nothing)) => ApprovalAnswer::Unanswered {
-                    reason: format!(
-                        "nobody answered within {} minutes",
-                        ANSWER_TIMEOUT.as_secs() / 60
-                    ),
-                },
-                Ok(Err(_)) | Err(_) => ApprovalAnswer::Unanswered {
-                    reason: "the terminal could not be read".to_owned(),
-                },
+                Ok(Ok(PromptAnswer::Nothing)) => ApprovalAnswer::unanswered(format!(
+                    "nobody answered within {} minutes",
+                    ANSWER_TIMEOUT.as_secs() / 60
+                )),
+                Ok(Err(_)) | Err(_) => ApprovalAnswer::unanswered("the terminal could not be read"),
             };
             let answered = self.answered.lock();
             *answered.unwrap_or_else(PoisonError::into_inner) = Some(answer.clone());
