@@ -45,6 +45,11 @@ pub struct SandboxPath {
 }
 
 impl SandboxPath {
+    /// Returns the error of an operation on this path, as it was requested.
+    pub(crate) fn error(&self, reason: ErrorReason) -> Error {
+        Error::new(self.asked(), reason)
+    }
+
     /// Parses `/data/a`, `data/a` or `./data/a`, which are equal.
     ///
     /// # Errors

@@ -126,7 +126,7 @@ impl Mount {
     /// # Errors
     /// `INVALID_PATH` for a mount of the host, and where something is in the way.
     pub fn with_link(self, at: &SandboxPath, text: impl AsRef<OsStr>) -> Result<Self, Error> {
-        let failed = |why, source| Error::new(at.asked(), ErrorReason::Mount { why, source });
+        let failed = |why, source| at.error(ErrorReason::Mount { why, source });
         let names = names_below(at, &SandboxPath::root()).unwrap_or_default();
         let Some((name, way)) = names.split_last() else {
             return Err(failed("a link needs a name", None));
@@ -204,10 +204,7 @@ impl Mount {
         let real = host.canonicalize().map_err(failed)?;
         if is_pseudo_filesystem(&real) {
             let why = "the directory gives access to the system itself";
-            return Err(Error::new(
-                target.asked(),
-                ErrorReason::Mount { why, source: None },
-            ));
+            return Err(target.error(ErrorReason::Mount { why, source: None }));
         }
         let dir = Dir::open_ambient_dir(&real, authority).map_err(failed)?;
         let mut hosts = vec![real];
@@ -259,7 +256,7 @@ impl Mount {
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                     let why = "its directory leads elsewhere";
                     let reason = ErrorReason::Mount { why, source: None };
-                    return Err(Error::new(target.asked(), reason));
+                    return Err(target.error(reason));
                 }
             }
         }
@@ -550,7 +547,7 @@ impl Mount {
             .map_err(|fault| {
                 let why = "its directory cannot be looked at";
                 let source = Some(fault.into_io());
-                Error::new(self.target.asked(), ErrorReason::Mount { why, source })
+                self.target.error(ErrorReason::Mount { why, source })
             })
     }
 
@@ -607,7 +604,7 @@ fn not_opened(target: &SandboxPath, source: io::Error) -> Error {
         _ => "its directory cannot be opened",
     };
     let source = Some(source);
-    Error::new(target.asked(), ErrorReason::Mount { why, source })
+    target.error(ErrorReason::Mount { why, source })
 }
 
 fn add<I, S>(rules: &mut NameRules, patterns: I) -> Result<(), Error>

@@ -27,13 +27,10 @@ impl Mount {
     /// `INVALID_PATH` for a mount of the host, and where something is in the way.
     pub fn with_file(self, at: &SandboxPath, bytes: &[u8]) -> Result<Self, Error> {
         if let AnyDir::Host(_) = &*self.dir {
-            return Err(Error::new(
-                at.asked(),
-                ErrorReason::Mount {
-                    why: "files are planted in memory only",
-                    source: None,
-                },
-            ));
+            return Err(at.error(ErrorReason::Mount {
+                why: "files are planted in memory only",
+                source: None,
+            }));
         }
         let open = self.without_rules();
         let files = FileSandbox::new(vec![open])?;

@@ -149,7 +149,7 @@ impl FileSandbox {
             && parent.is_mount_point(name).await
         {
             let what = "a mount point";
-            return Err(Error::new(path.asked(), ErrorReason::Holds { verb, what }));
+            return Err(path.error(ErrorReason::Holds { verb, what }));
         }
         let dir = self.open_found_dir(path, location, verb).await?;
         let mut check = SubtreeCheck::new(self, path, verb, location, &location.real);
@@ -182,7 +182,7 @@ impl FileSandbox {
         location: &'s MountLocation<'_>,
         verb: Verb,
     ) -> Result<(&'s AnyDir, FileMeta), Error> {
-        let is_root = || Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
+        let is_root = || Err(path.error(ErrorReason::IsRoot { verb }));
         let (parent, meta) = match &location.found {
             Lookup::Root => return is_root(),
             Lookup::Missing { .. } => return Err(self.missing_error(path, location).await),
@@ -218,7 +218,7 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         let verb = Verb::Delete;
         let Some(name) = location.real.last() else {
-            return Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
+            return Err(path.error(ErrorReason::IsRoot { verb }));
         };
         let removed = if meta.kind == FileKind::Directory {
             parent.remove_dir(name).await
@@ -234,7 +234,7 @@ impl FileSandbox {
             BackendError::NotEmpty | BackendError::Exists => {
                 let found = "a directory that is not empty";
                 let hint = Some("Delete what is in it first.");
-                Error::new(path.asked(), ErrorReason::WrongType { verb, found, hint })
+                path.error(ErrorReason::WrongType { verb, found, hint })
             }
             BackendError::Missing => not_found(path, Vec::new()),
             fault => self.backend_error(path, verb, fault),

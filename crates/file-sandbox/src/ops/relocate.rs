@@ -121,7 +121,7 @@ impl FileSandbox {
         let old = self.check_file_target(to, &location, Verb::Write)?;
         if let Some(old) = old {
             if !options.overwrite {
-                return Err(Error::new(to.asked(), ErrorReason::Exists));
+                return Err(to.error(ErrorReason::Exists));
             }
             if old.id == opened.meta.id {
                 let (path, replaced) = (location.path(), true);
@@ -182,7 +182,7 @@ impl FileSandbox {
             return Ok(());
         }
         let now = CurrentContent::Has(hash);
-        Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }))
+        Err(path.error(ErrorReason::Stale { verb, now }))
     }
 
     async fn rename_at(
@@ -257,10 +257,7 @@ impl FileSandbox {
             return Ok(());
         };
         let (verb, name) = (Verb::Write, rule.text.to_owned());
-        Err(Error::new(
-            to.asked(),
-            ErrorReason::Protected { verb, name },
-        ))
+        Err(to.error(ErrorReason::Protected { verb, name }))
     }
 
     /// Moves an object within its mount. `false` for a file whose target is on another volume.
@@ -273,7 +270,7 @@ impl FileSandbox {
         let from = source.path;
         if source.meta.kind == FileKind::Directory {
             if target.real.starts_with(&source.location.real) {
-                return Err(Error::new(from.asked(), ErrorReason::IntoItself));
+                return Err(from.error(ErrorReason::IntoItself));
             }
             self.check_below(from, source.location, &target.real)
                 .await?;
@@ -285,10 +282,8 @@ impl FileSandbox {
         match moved {
             Ok(()) => Ok(true),
             Err(BackendError::OtherVolume) if source.meta.kind == FileKind::File => Ok(false),
-            Err(BackendError::OtherVolume) => {
-                Err(Error::new(from.asked(), ErrorReason::OtherVolume))
-            }
-            Err(BackendError::Invalid) => Err(Error::new(from.asked(), ErrorReason::IntoItself)),
+            Err(BackendError::OtherVolume) => Err(from.error(ErrorReason::OtherVolume)),
+            Err(BackendError::Invalid) => Err(from.error(ErrorReason::IntoItself)),
             Err(fault @ BackendError::Exists) => Err(self.backend_error(to, Verb::Write, fault)),
             Err(fault) => Err(self.backend_error(from, Verb::Move, fault)),
         }
@@ -310,10 +305,7 @@ impl FileSandbox {
         } = source;
         let opened = self.open_file(from).await?;
         if opened.meta.id != source.meta.id {
-            return Err(Error::new(
-                from.asked(),
-                ErrorReason::Changed { verb: Verb::Move },
-            ));
+            return Err(from.error(ErrorReason::Changed { verb: Verb::Move }));
         }
         let before = opened.meta;
         self.copy_file_over((from, opened), (to, target), held, options)
@@ -394,7 +386,7 @@ impl FileSandbox {
             self.check_file_place(to, target, Verb::Write)?;
         }
         match &target.found {
-            Lookup::Root => Err(Error::new(to.asked(), ErrorReason::Exists)),
+            Lookup::Root => Err(to.error(ErrorReason::Exists)),
             Lookup::Missing { .. } => Ok(None),
             // Source and target are one object: by one name, or by two that a folding file system
             // treats as equal. Two hard links are two names, and rename(2) would leave both.
@@ -402,13 +394,13 @@ impl FileSandbox {
                 if meta.kind == FileKind::Directory || old.links <= 1 {
                     return Ok(None);
                 }
-                Err(Error::new(to.asked(), ErrorReason::Exists))
+                Err(to.error(ErrorReason::Exists))
             }
             Lookup::Entry { meta: old, .. } => {
                 let replaceable = matches!(old.kind, FileKind::File | FileKind::Link)
                     && meta.kind != FileKind::Directory;
                 if !(options.overwrite && replaceable) {
-                    return Err(Error::new(to.asked(), ErrorReason::Exists));
+                    return Err(to.error(ErrorReason::Exists));
                 }
                 if old.kind == FileKind::File {
                     self.check_links_for_write(to, target, old)?;
@@ -473,7 +465,7 @@ impl FileSandbox {
     ) -> Result<AnyDir, Error> {
         let (Lookup::Entry { parent, .. }, Some(name)) = (&location.found, location.real.last())
         else {
-            return Err(Error::new(path.asked(), ErrorReason::IsRoot { verb }));
+            return Err(path.error(ErrorReason::IsRoot { verb }));
         };
         let dir = parent.open_dir(name).await;
         dir.map_err(|fault| self.backend_error(path, verb, fault))
@@ -484,7 +476,7 @@ impl FileSandbox {
 fn check_copyable(from: &SandboxPath, kind: FileKind) -> Result<(), Error> {
     match kind {
         FileKind::File => Ok(()),
-        FileKind::Directory => Err(Error::new(from.asked(), ErrorReason::OtherVolume)),
+        FileKind::Directory => Err(from.error(ErrorReason::OtherVolume)),
         other => Err(wrong_type(from, Verb::Move, other)),
     }
 }
@@ -553,7 +545,7 @@ impl<'a> SubtreeCheck<'a> {
 
     fn refuse(&self, what: &'static str) -> Error {
         let verb = self.verb;
-        Error::new(self.path.asked(), ErrorReason::Holds { verb, what })
+        self.path.error(ErrorReason::Holds { verb, what })
     }
 }
 
@@ -596,10 +588,7 @@ impl TreeVisitor for SubtreeCheck<'_> {
         self.seen += 1;
         if self.seen > MAX_BELOW {
             let (verb, limit) = (self.verb, MAX_BELOW);
-            return Err(Error::new(
-                self.path.asked(),
-                ErrorReason::TooMany { verb, limit },
-            ));
+            return Err(self.path.error(ErrorReason::TooMany { verb, limit }));
         }
         if self.files.table.ids.contains(&meta.id) {
             return Err(holds_root(self.path, self.verb));

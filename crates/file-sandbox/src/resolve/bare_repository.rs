@@ -60,7 +60,7 @@ impl FileSandbox {
 
 fn protected(path: &SandboxPath, verb: Verb, name: &str) -> Error {
     let name = name.to_owned();
-    Error::new(path.asked(), ErrorReason::Protected { verb, name })
+    path.error(ErrorReason::Protected { verb, name })
 }
 
 /// In one spelling, since the file system may fold case.

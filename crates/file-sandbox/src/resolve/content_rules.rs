@@ -249,9 +249,6 @@ impl FileSandbox {
             return Err(not_found(path, Vec::new()));
         }
         let name = guard.rule.text.to_owned();
-        Err(Error::new(
-            path.asked(),
-            ErrorReason::Protected { verb, name },
-        ))
+        Err(path.error(ErrorReason::Protected { verb, name }))
     }
 }

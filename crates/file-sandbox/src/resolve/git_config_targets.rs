@@ -43,7 +43,7 @@ impl FileSandbox {
             if let Some(git) = repository(location.mount, here, above).await
                 && let Some(name) = leads_to(top, &git, above, location, verb).await
             {
-                return Err(Error::new(path.asked(), ErrorReason::Obeyed { verb, name }));
+                return Err(path.error(ErrorReason::Obeyed { verb, name }));
             }
             match here.open_dir(name).await {
                 Ok(next) => own = Some(next),

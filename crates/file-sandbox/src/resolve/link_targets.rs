@@ -35,7 +35,7 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         let refuse = |name| {
             let reason = ErrorReason::LinkTarget { verb, name };
-            Err(Error::new(path.asked(), reason))
+            Err(path.error(reason))
         };
         let place = folded(&location.real);
         let takes_all = matches!(verb, Verb::Move | Verb::Delete);

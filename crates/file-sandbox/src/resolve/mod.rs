@@ -67,10 +67,7 @@ impl FileSandbox {
         {
             let found = meta.kind.words();
             let hint = Some("Leave out the slash at its end.");
-            return Err(Error::new(
-                path.asked(),
-                ErrorReason::WrongType { verb, found, hint },
-            ));
+            return Err(path.error(ErrorReason::WrongType { verb, found, hint }));
         }
         if self.is_only_shown(&location) {
             return Ok(Resolution::Virtual(location.path()));
@@ -102,7 +99,7 @@ impl FileSandbox {
     ) -> Result<MountLocation<'_>, Error> {
         let Some((index, names)) = self.enter(path) else {
             return Err(if self.table.is_virtual(path) {
-                Error::new(path.asked(), ErrorReason::IsRoot { verb })
+                path.error(ErrorReason::IsRoot { verb })
             } else {
                 self.outside_error(path)
             });
@@ -226,7 +223,7 @@ impl FileSandbox {
         match mount.closed && verb.reads() {
             true => {
                 let root = self.table.show(mount.target());
-                Err(Error::new(path.asked(), ErrorReason::Closed { verb, root }))
+                Err(path.error(ErrorReason::Closed { verb, root }))
             }
             false => Ok(()),
         }
@@ -306,7 +303,7 @@ impl FileSandbox {
                 }
                 Err(WalkError::Enters { mount, rest }) => (index, names) = (mount, rest),
                 Err(WalkError::Escape) => return Err(self.escape_error(path)),
-                Err(WalkError::Loop) => return Err(Error::new(path.asked(), ErrorReason::Loop)),
+                Err(WalkError::Loop) => return Err(path.error(ErrorReason::Loop)),
                 Err(WalkError::Broken) => return Err(not_found(path, Vec::new())),
                 Err(WalkError::NotADirectory) => {
                     let found = "below a file, not a directory";
@@ -315,7 +312,7 @@ impl FileSandbox {
                         found,
                         hint: None,
                     };
-                    return Err(Error::new(path.asked(), reason));
+                    return Err(path.error(reason));
                 }
                 Err(WalkError::System(fault)) => return Err(self.backend_error(path, verb, fault)),
             }
@@ -333,16 +330,10 @@ impl FileSandbox {
         let mount = &self.table.mounts[index];
         if !mount.mode().can_write() {
             let writable = self.writable_roots();
-            return Err(Error::new(
-                path.asked(),
-                ErrorReason::ReadOnly { verb, writable },
-            ));
+            return Err(path.error(ErrorReason::ReadOnly { verb, writable }));
         }
         if is_temp(names) {
-            return Err(Error::new(
-                path.asked(),
-                ErrorReason::Invalid(InvalidPath::Reserved),
-            ));
+            return Err(path.error(ErrorReason::Invalid(InvalidPath::Reserved)));
         }
         let hidden = mount.falls_under(&mount.hidden, names);
         if let Some(rule) = hidden.filter(|rule| verb.sees() && !rule.is_for_keys()) {
@@ -360,10 +351,7 @@ impl FileSandbox {
             })),
             Some(rule) => {
                 let name = rule.text.to_owned();
-                Err(Error::new(
-                    path.asked(),
-                    ErrorReason::Protected { verb, name },
-                ))
+                Err(path.error(ErrorReason::Protected { verb, name }))
             }
             None => Ok(None),
         }
@@ -388,10 +376,7 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         if location.mount.is_repository(&location.real) {
             let name = ".git".to_owned();
-            return Err(Error::new(
-                path.asked(),
-                ErrorReason::Protected { verb, name },
-            ));
+            return Err(path.error(ErrorReason::Protected { verb, name }));
         }
         self.check_suffix(path, location)
     }
@@ -445,12 +430,12 @@ impl FileSandbox {
 
     pub(crate) fn outside_error(&self, path: &SandboxPath) -> Error {
         let readable = Some(self.readable_roots());
-        Error::new(path.asked(), ErrorReason::Outside { readable })
+        path.error(ErrorReason::Outside { readable })
     }
 
     fn escape_error(&self, path: &SandboxPath) -> Error {
         let readable = self.readable_roots();
-        Error::new(path.asked(), ErrorReason::Escape { readable })
+        path.error(ErrorReason::Escape { readable })
     }
 
     pub(crate) fn backend_error(
@@ -480,7 +465,7 @@ impl FileSandbox {
                 source: fault.into_io(),
             },
         };
-        Error::new(path.asked(), reason)
+        path.error(reason)
     }
 }
 
@@ -538,7 +523,7 @@ fn check_suffix(path: &SandboxPath, mount: &Mount, real: Option<&str>) -> Result
         return Ok(());
     }
     let allowed = allowed.to_vec();
-    Err(Error::new(path.asked(), ErrorReason::Suffix { allowed }))
+    Err(path.error(ErrorReason::Suffix { allowed }))
 }
 
 #[inline]
@@ -560,15 +545,12 @@ pub(crate) fn check_size(
     let of_write = mount.limits().write_limit().filter(|_| verb != Verb::Read);
     let limits = [of_file, of_write].into_iter().flatten();
     match limits.min_by_key(|(limit, _)| *limit) {
-        Some((limit, setting)) if bytes > limit => Err(Error::new(
-            path.asked(),
-            ErrorReason::TooLarge {
-                verb,
-                bytes,
-                limit,
-                setting,
-            },
-        )),
+        Some((limit, setting)) if bytes > limit => Err(path.error(ErrorReason::TooLarge {
+            verb,
+            bytes,
+            limit,
+            setting,
+        })),
         _ => Ok(()),
     }
 }
@@ -578,10 +560,7 @@ fn check_links(path: &SandboxPath, verb: Verb, meta: &FileMeta) -> Result<(), Er
         return Ok(());
     }
     let links = meta.links;
-    Err(Error::new(
-        path.asked(),
-        ErrorReason::HardLinks { verb, links },
-    ))
+    Err(path.error(ErrorReason::HardLinks { verb, links }))
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use crate::error::{Error, ErrorReason, Verb};
 use crate::path::SandboxPath;
 
 pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
-    Error::new(path.asked(), ErrorReason::NotFound { nearest })
+    path.error(ErrorReason::NotFound { nearest })
 }
 
 /// Returns the refusal to change a directory above a mount point.
 pub(crate) fn holds_root(path: &SandboxPath, verb: Verb) -> Error {
     let what = "a root of the sandbox";
-    Error::new(path.asked(), ErrorReason::Holds { verb, what })
+    path.error(ErrorReason::Holds { verb, what })
 }
 
 pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: FileKind) -> Error {
@@ -21,5 +21,5 @@ pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: FileKind) -> Err
         _ => None,
     };
     let found = found.words();
-    Error::new(path.asked(), ErrorReason::WrongType { verb, found, hint })
+    path.error(ErrorReason::WrongType { verb, found, hint })
 }

@@ -169,10 +169,7 @@ impl FileSandbox {
         match mode {
             Some(Mode::ReadWrite) if kept.iter().any(|mount| !mount.mode().can_write()) => {
                 let place_name = name_of(place);
-                Err(Error::new(
-                    place.asked(),
-                    ErrorReason::ChildMode { place: place_name },
-                ))
+                Err(place.error(ErrorReason::ChildMode { place: place_name }))
             }
             Some(Mode::ReadOnly) => Ok(kept.into_iter().map(Mount::read_only).collect()),
             Some(Mode::ReadWrite) | None => Ok(kept),
@@ -206,7 +203,7 @@ impl FileSandbox {
     ) -> Result<AnyDir, Error> {
         let link = || {
             let place_name = name_of(place);
-            Error::new(place.asked(), ErrorReason::ChildLink { place: place_name })
+            place.error(ErrorReason::ChildLink { place: place_name })
         };
         let tree = WalkRoot {
             root: &self.table.mounts[index].dir,

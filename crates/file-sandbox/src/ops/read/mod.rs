@@ -309,7 +309,7 @@ impl FileSandbox {
         opened: &OpenedFile<'_>,
         options: &ReadOptions,
     ) -> Result<TextSlice, Error> {
-        let refuse = || Error::new(path.asked(), ErrorReason::NotText);
+        let refuse = || path.error(ErrorReason::NotText);
         let mut source = FileReader::new(self, path, opened);
         let mut buffer = source.buffer();
         let mut start = Vec::new();
@@ -381,15 +381,12 @@ impl FileSandbox {
     ) -> Result<Vec<u8>, Error> {
         let refuse = |bytes| {
             let limit = max_bytes;
-            Err(Error::new(
-                path.asked(),
-                ErrorReason::TooLarge {
-                    verb,
-                    bytes,
-                    limit,
-                    setting: "",
-                },
-            ))
+            Err(path.error(ErrorReason::TooLarge {
+                verb,
+                bytes,
+                limit,
+                setting: "",
+            }))
         };
         if opened.meta.size > max_bytes {
             return refuse(opened.meta.size);

@@ -22,7 +22,7 @@ impl FileSandbox {
         lines: usize,
         options: &ReadOptions,
     ) -> Result<TextSlice, Error> {
-        let refuse = || Error::new(path.asked(), ErrorReason::NotText);
+        let refuse = || path.error(ErrorReason::NotText);
         let failed = |fault| self.backend_error(path, Verb::Read, fault);
         let mask = self.mask.as_ref();
         let size = opened.meta.size;

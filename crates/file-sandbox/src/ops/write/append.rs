@@ -230,7 +230,7 @@ impl FileSandbox {
                 let file = parent.open_file(&name).await;
                 let file = file.map_err(|fault| self.backend_error(path, verb, fault))?;
                 if location.by_content.is_some() && is_key(&file).await {
-                    return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
+                    return Err(path.error(ErrorReason::Changed { verb }));
                 }
                 self.fit(path, &file, old.size, text).await
             }
@@ -255,9 +255,9 @@ impl FileSandbox {
                 encoding,
                 lost,
             };
-            Error::new(path.asked(), reason)
+            path.error(reason)
         };
-        let not_text = || Error::new(path.asked(), ErrorReason::NotText);
+        let not_text = || path.error(ErrorReason::NotText);
         if size > WHOLE_BYTES {
             return self.fit_large(path, file, size, text).await;
         }
@@ -305,7 +305,7 @@ impl FileSandbox {
                 limit: WHOLE_BYTES,
                 setting: "",
             };
-            Error::new(path.asked(), reason)
+            path.error(reason)
         };
         let head = read_range(file, 0, END_BYTES, &self.cancel).await;
         let head = head.map_err(failed)?;
@@ -316,7 +316,7 @@ impl FileSandbox {
         let tail = read_range(file, size - END_BYTES, size, &self.cancel).await;
         let tail = tail.map_err(failed)?;
         if head.contains(&0) || tail.contains(&0) {
-            return Err(Error::new(path.asked(), ErrorReason::NotText));
+            return Err(path.error(ErrorReason::NotText));
         }
         if !text.is_ascii() && !is_utf8(file, size, &self.cancel).await.map_err(failed)? {
             return Err(too_large());

@@ -37,7 +37,7 @@ impl FileSandbox {
         let name = match &location.found {
             Lookup::Root => return Ok(false),
             Lookup::Entry { meta, .. } if meta.kind == FileKind::Directory => return Ok(false),
-            Lookup::Entry { .. } => return Err(Error::new(path.asked(), ErrorReason::Exists)),
+            Lookup::Entry { .. } => return Err(path.error(ErrorReason::Exists)),
             Lookup::Missing { .. } => last_name(path, &location)?,
         };
         let durable = location.is_durable(false);
@@ -47,7 +47,7 @@ impl FileSandbox {
         let dirs = NewParentDirs::make(parent, &rest).await;
         let dirs = dirs.map_err(|failure| match failure {
             AtomicWriteError::System(fault) => self.backend_error(path, verb, fault),
-            AtomicWriteError::Ownership => Error::new(path.asked(), ErrorReason::Ownership),
+            AtomicWriteError::Ownership => path.error(ErrorReason::Ownership),
         })?;
         match dirs.innermost().create_dir(&name).await {
             Ok(()) if durable => match dirs.sync().await {

@@ -182,7 +182,7 @@ impl FileSandbox {
         let hash = ContentHash::of(&bytes);
         if options.if_match.is_some_and(|expected| expected != hash) {
             let now = CurrentContent::Has(hash);
-            return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
+            return Err(path.error(ErrorReason::Stale { verb, now }));
         }
         let look = || self.check_cancelled(path, verb);
         let common = MatchOptions::common(options.fuzzy, self.mask.as_ref());
@@ -229,7 +229,7 @@ impl FileSandbox {
         let meta = file.meta().await;
         let meta = meta.map_err(|fault| self.backend_error(path, verb, fault))?;
         if meta.id != old.id || location.by_content.is_some() && is_key(&file).await {
-            return Err(Error::new(path.asked(), ErrorReason::Changed { verb }));
+            return Err(path.error(ErrorReason::Changed { verb }));
         }
         let mount = location.mount;
         Ok(OpenedFile { file, meta, mount })
@@ -261,10 +261,10 @@ impl<'p> PendingEdit<'p> {
                 "to replace is one of more than 1000"
             };
             let which = None;
-            return Err(Error::new(path.asked(), ErrorReason::Edits { which, why }));
+            return Err(path.error(ErrorReason::Edits { which, why }));
         }
         let decoded = Decoded::of(bytes);
-        let decoded = decoded.ok_or_else(|| Error::new(path.asked(), ErrorReason::NotText))?;
+        let decoded = decoded.ok_or_else(|| path.error(ErrorReason::NotText))?;
         let guessed = decoded.encoding.is_guessed();
         let first = find_replacements(path, &decoded.text, hash, replacements, common, look);
         // UTF-8 with an invalid byte is guessed to be another encoding; then its letters are found
@@ -298,7 +298,7 @@ impl<'p> PendingEdit<'p> {
         let text = replace::apply(&self.decoded.text, &self.changes).ok_or_else(|| {
             let which = None;
             let why = "to replace overlaps another one";
-            Error::new(self.path.asked(), ErrorReason::Edits { which, why })
+            self.path.error(ErrorReason::Edits { which, why })
         })?;
         let refuse = |lost| {
             let (verb, encoding) = (Verb::Edit, encoding.name());
@@ -307,7 +307,7 @@ impl<'p> PendingEdit<'p> {
                 encoding,
                 lost,
             };
-            Error::new(self.path.asked(), reason)
+            self.path.error(reason)
         };
         if self.has_invalid_bytes {
             let bad = |c: &char| text::is_invalid_byte(*c);
@@ -360,7 +360,7 @@ fn find_replacements(
         let which = (replacements.len() > 1).then_some(i + 1);
         if replacement.old.is_empty() {
             let why = "to replace is empty";
-            return Err(Error::new(path.asked(), ErrorReason::Edits { which, why }));
+            return Err(path.error(ErrorReason::Edits { which, why }));
         }
         let how = MatchOptions {
             all: replacement.all,
@@ -386,7 +386,7 @@ fn find_replacements(
                     fuzzy,
                 },
             };
-            Error::new(path.asked(), reason)
+            path.error(reason)
         })?);
     }
     Ok(changes)

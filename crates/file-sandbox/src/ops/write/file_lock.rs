@@ -113,7 +113,7 @@ impl FileSandbox {
                 LockError::Cancelled => ErrorReason::Cancelled { verb },
                 LockError::Changed => ErrorReason::Changed { verb },
             };
-            Error::new(path.asked(), reason)
+            path.error(reason)
         })
     }
 
@@ -123,7 +123,7 @@ impl FileSandbox {
     /// `CANCELLED`.
     pub(crate) fn check_cancelled(&self, path: &SandboxPath, verb: Verb) -> Result<(), Error> {
         match self.cancel.is_cancelled() {
-            true => Err(Error::new(path.asked(), ErrorReason::Cancelled { verb })),
+            true => Err(path.error(ErrorReason::Cancelled { verb })),
             false => Ok(()),
         }
     }

@@ -204,7 +204,7 @@ impl FileSandbox {
             .await?;
         let old = self.check_file_target(path, &location, verb)?;
         if old.is_some() && create_new {
-            return Err(Error::new(path.asked(), ErrorReason::Exists));
+            return Err(path.error(ErrorReason::Exists));
         }
         Ok((location, old))
     }
@@ -283,7 +283,7 @@ impl FileSandbox {
         };
         let (Lookup::Entry { parent, .. }, Some(old)) = (&location.found, old) else {
             let now = CurrentContent::Gone;
-            return Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }));
+            return Err(path.error(ErrorReason::Stale { verb, now }));
         };
         let name = last_name(path, location)?;
         let hash = async {
@@ -300,7 +300,7 @@ impl FileSandbox {
             true => CurrentContent::Untold,
             false => CurrentContent::Has(hash),
         };
-        Err(Error::new(path.asked(), ErrorReason::Stale { verb, now }))
+        Err(path.error(ErrorReason::Stale { verb, now }))
     }
 
     /// Writes a whole file at a checked path, and creates missing parent directories.
@@ -316,7 +316,7 @@ impl FileSandbox {
         let name = last_name(path, &location)?;
         let failed = |failure| match failure {
             AtomicWriteError::System(fault) => self.backend_error(path, verb, fault),
-            AtomicWriteError::Ownership => Error::new(path.asked(), ErrorReason::Ownership),
+            AtomicWriteError::Ownership => path.error(ErrorReason::Ownership),
         };
         let (parent, rest) = match location.found {
             Lookup::Entry { parent, .. } => (parent, Vec::new()),

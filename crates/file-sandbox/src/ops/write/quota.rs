@@ -65,7 +65,7 @@ impl FileSandbox {
                 limit,
                 setting,
             };
-            Err(Error::new(path.asked(), reason))
+            Err(path.error(reason))
         };
         if let Some((limit, setting)) = max_bytes.filter(|_| adds_bytes) {
             let needed = used.bytes.saturating_sub(old.unwrap_or(0));
