@@ -69,6 +69,13 @@ pub enum GitErrorKind {
     Failed,
 }
 
+impl GitErrorKind {
+    /// Returns an error of this kind.
+    pub(crate) fn error(self, message: impl Into<String>) -> GitError {
+        GitError::new(self, message)
+    }
+}
+
 /// A failure, with advice.
 ///
 /// ```

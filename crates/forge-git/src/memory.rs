@@ -151,10 +151,7 @@ impl GitRepositories for MemoryRepositories {
     async fn head(&self, repo: &Repo, branch: &BranchName) -> Result<Option<ObjectId>, GitError> {
         let inner = self.inner();
         if !inner.existing.contains(repo) {
-            return Err(GitError::new(
-                GitErrorKind::NotFound,
-                format!("There is no repository at {repo}."),
-            ));
+            return Err(GitErrorKind::NotFound.error(format!("There is no repository at {repo}.")));
         }
         Ok(inner.heads.get(&(repo.clone(), branch.clone())).cloned())
     }
@@ -175,14 +172,12 @@ impl GitRepositories for MemoryRepositories {
         let mut left = max_bytes;
         let mut contents = Vec::with_capacity(ids.len());
         for id in ids {
-            let content = inner.contents.get(id).ok_or_else(|| {
-                GitError::new(GitErrorKind::NotFound, format!("There is no object {id}."))
-            })?;
+            let content = inner
+                .contents
+                .get(id)
+                .ok_or_else(|| GitErrorKind::NotFound.error(format!("There is no object {id}.")))?;
             left = left.checked_sub(content.len() as u64).ok_or_else(|| {
-                GitError::new(
-                    GitErrorKind::TooLarge,
-                    format!("The files have more than {max_bytes} bytes."),
-                )
+                GitErrorKind::TooLarge.error(format!("The files have more than {max_bytes} bytes."))
             })?;
             contents.push(content.clone());
         }
@@ -207,26 +202,22 @@ impl GitRepositories for MemoryRepositories {
             }
         }
         let id = inner.keep(commit.parent.as_ref(), &commit.message, files);
-        id.ok_or_else(|| GitError::new(GitErrorKind::Failed, "A hash was no hash."))
+        id.ok_or_else(|| GitErrorKind::Failed.error("A hash was no hash."))
     }
 
     async fn push(&self, repo: &Repo, head: NewHead) -> Result<(), GitError> {
         let mut inner = self.inner();
         let at = (repo.clone(), head.branch.clone());
         if inner.protected.contains(&at) {
-            return Err(GitError::new(
-                GitErrorKind::Rejected,
-                format!(
-                    "{repo} did not take it: branch '{}' is protected.",
-                    head.branch
-                ),
-            ));
+            return Err(GitErrorKind::Rejected.error(format!(
+                "{repo} did not take it: branch '{}' is protected.",
+                head.branch
+            )));
         }
         if inner.heads.get(&at) != head.parent.as_ref() {
-            return Err(GitError::new(
-                GitErrorKind::Moved,
-                format!("Branch '{}' moved meanwhile.", head.branch),
-            ));
+            return Err(
+                GitErrorKind::Moved.error(format!("Branch '{}' moved meanwhile.", head.branch))
+            );
         }
         inner.heads.insert(at, head.id);
         Ok(())

@@ -13,10 +13,7 @@ const MAX_BRANCH_BYTES: usize = 255;
 pub(super) fn invalid(what: &str, text: &str, why: &str) -> GitError {
     let shown: String = text.chars().take(200).collect();
     let shown = escape_controls(&shown);
-    GitError::new(
-        GitErrorKind::Invalid,
-        format!("Not the {what}: '{shown}' ({why})."),
-    )
+    GitErrorKind::Invalid.error(format!("Not the {what}: '{shown}' ({why})."))
 }
 
 /// The name of a branch, as git accepts it.

@@ -46,14 +46,14 @@ impl<R: GitRepositories> GitService<R> {
         request: PullRequest,
     ) -> Result<PullReport, GitError> {
         if request.paths.is_empty() {
-            return Err(GitError::new(GitErrorKind::Invalid, "No path is named."));
+            return Err(GitErrorKind::Invalid.error("No path is named."));
         }
         let (head, tree) = self.branch(&request.repo, &request.branch).await?;
         let Some(commit) = head else {
-            return Err(GitError::new(
-                GitErrorKind::NotFound,
-                format!("{} has no branch '{}'.", request.repo, request.branch),
-            ));
+            return Err(GitErrorKind::NotFound.error(format!(
+                "{} has no branch '{}'.",
+                request.repo, request.branch
+            )));
         };
         let (asked, there, rules) = (request.clone(), files.clone(), self.rules.clone());
         let (wanted, targets) = spawn_blocking(move || {
@@ -74,13 +74,10 @@ impl<R: GitRepositories> GitService<R> {
             for (target, theirs) in targets.iter().zip(&contents) {
                 let bytes = theirs.len() as u64;
                 if bytes > limits.file_bytes {
-                    return Err(GitError::new(
-                        GitErrorKind::TooLarge,
-                        format!(
-                            "'{}' has more than {} bytes.",
-                            target.from, limits.file_bytes
-                        ),
-                    ));
+                    return Err(GitErrorKind::TooLarge.error(format!(
+                        "'{}' has more than {} bytes.",
+                        target.from, limits.file_bytes
+                    )));
                 }
                 files.check_file_size(&target.to, bytes)?;
             }
@@ -137,11 +134,9 @@ fn wanted(
             }
         }
         if files.len() > limits.files {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("That is more than {} files.", limits.files),
-            )
-            .hint("Name the directories or files that you need."));
+            return Err(GitErrorKind::TooLarge
+                .error(format!("That is more than {} files.", limits.files))
+                .hint("Name the directories or files that you need."));
         }
     }
     let missing = paths.iter().filter(|path| !found.contains(path.as_str()));
@@ -169,7 +164,8 @@ fn check_missing(
         .collect();
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(GitError::new(GitErrorKind::NotFound, missing.join("\n"))
+        false => Err(GitErrorKind::NotFound
+            .error(missing.join("\n"))
             .hint("Paths begin at the top of the repository.")),
     }
 }
@@ -196,11 +192,9 @@ fn targets(
             Some(stat) if stat.kind == EntryKind::File => Some(files.hash(&to)?),
             Some(stat) => {
                 let (path, kind) = (escape_controls(to.as_str()), stat.kind.as_str());
-                return Err(GitError::new(
-                    GitErrorKind::Refused,
-                    format!("'{path}' is a {kind}, and a file in the branch."),
-                )
-                .hint("Move it away, or pull to another directory."));
+                return Err(GitErrorKind::Refused
+                    .error(format!("'{path}' is a {kind}, and a file in the branch."))
+                    .hint("Move it away, or pull to another directory."));
             }
         };
         targets.push(PullTarget {

@@ -62,11 +62,12 @@ impl PushApproval {
     /// The commit was not shown, it cannot be shown whole, or the answer was no. It stays staged.
     pub async fn ask(commit: &StagedCommit, approver: &dyn Approver) -> Result<Self, GitError> {
         let refused = |why: String| {
-            Err(GitError::new(
-                GitErrorKind::NotAgreed,
-                format!("{} is not pushed: {why}. It stays staged.", commit.id()),
-            )
-            .during(GitOperation::Push))
+            Err(GitErrorKind::NotAgreed
+                .error(format!(
+                    "{} is not pushed: {why}. It stays staged.",
+                    commit.id()
+                ))
+                .during(GitOperation::Push))
         };
         if !approver.shows() {
             return refused("nobody has looked at it".to_owned());
@@ -106,10 +107,8 @@ impl PushApproval {
     fn check_commit(&self, commit: &StagedCommit) -> Result<(), GitError> {
         match commit.digest() == self.digest {
             true => Ok(()),
-            false => Err(GitError::new(
-                GitErrorKind::NotAgreed,
-                format!("{} is no longer what was agreed to.", commit.id()),
-            )),
+            false => Err(GitErrorKind::NotAgreed
+                .error(format!("{} is no longer what was agreed to.", commit.id()))),
         }
     }
 
@@ -118,14 +117,12 @@ impl PushApproval {
         if as_shown || matches!(now, PushPreview::There(_)) {
             return Ok(());
         }
-        Err(GitError::new(
-            GitErrorKind::Moved,
-            format!(
+        Err(GitErrorKind::Moved
+            .error(format!(
                 "Branch '{}' has moved since {} was shown; nothing was pushed.",
                 commit.branch, commit.id
-            ),
-        )
-        .hint("Push again: it is shown with what is there now."))
+            ))
+            .hint("Push again: it is shown with what is there now."))
     }
 
     sandbox_names::getters! {
@@ -417,7 +414,7 @@ impl<R: GitRepositories> GitService<R> {
                 "\nAn earlier push of it ended before it was known whether {made} was taken."
             ));
         }
-        let error = GitError::new(GitErrorKind::Moved, text);
+        let error = GitErrorKind::Moved.error(text);
         match (since.overlap.is_empty(), since.there.is_empty(), collision) {
             (false, ..) => {
                 error.hint("Pull these files, bring both together, and stage them again.")
@@ -500,14 +497,12 @@ fn compared(commit: &StagedCommit, tree: &[TreeEntry]) -> Vec<BranchFileState> {
 }
 
 fn gone(commit: &StagedCommit) -> GitError {
-    GitError::new(
-        GitErrorKind::Moved,
-        format!(
+    GitErrorKind::Moved
+        .error(format!(
             "Branch '{}' is there no longer: it was when {} was staged.",
             commit.branch, commit.id
-        ),
-    )
-    .hint("Stage the files again to make the branch anew.")
+        ))
+        .hint("Stage the files again to make the branch anew.")
 }
 
 fn by_path(tree: &[TreeEntry]) -> HashMap<&str, &TreeEntry> {

@@ -40,10 +40,8 @@ impl RepoPath {
             Some(why) => {
                 let shown: String = text.chars().take(200).collect();
                 let shown = escape_controls(&shown);
-                Err(GitError::new(
-                    GitErrorKind::Refused,
-                    format!("Not a path in a repository: '{shown}' ({why})."),
-                ))
+                Err(GitErrorKind::Refused
+                    .error(format!("Not a path in a repository: '{shown}' ({why}).")))
             }
         }
     }

@@ -224,10 +224,7 @@ pub(super) async fn spawn_blocking<T: Send + 'static>(
 ) -> Result<T, GitError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| {
-        Err(GitError::new(
-            GitErrorKind::Failed,
-            "It stopped unexpectedly; nothing else was affected.",
-        ))
+        Err(GitErrorKind::Failed.error("It stopped unexpectedly; nothing else was affected."))
     })
 }
 
@@ -268,10 +265,9 @@ impl<R: GitRepositories> GitService<R> {
                 .split_once(": ")
                 .is_some_and(|(word, text)| is_word(word) && !text.is_empty());
         if !fits {
-            return Err(GitError::new(
-                GitErrorKind::Invalid,
-                "A trailer is one line of the form 'Word: text'.",
-            ));
+            return Err(
+                GitErrorKind::Invalid.error("A trailer is one line of the form 'Word: text'.")
+            );
         }
         self.rules.trailer = Some(line.to_owned());
         Ok(self)
@@ -319,10 +315,7 @@ impl<R: GitRepositories> GitService<R> {
 pub(super) fn below(path: &SandboxPath, top: &SandboxPath) -> Result<RepoPath, GitError> {
     let outside = || {
         let shown = forge_tools::escape_controls(path.asked());
-        GitError::new(
-            GitErrorKind::Invalid,
-            format!("'{shown}' is not below '{}'.", top.as_str()),
-        )
+        GitErrorKind::Invalid.error(format!("'{shown}' is not below '{}'.", top.as_str()))
     };
     if !path.starts_with(top) {
         return Err(outside());

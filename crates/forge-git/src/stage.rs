@@ -62,7 +62,7 @@ impl LoadedFile {
         };
         if stat.kind != EntryKind::File {
             let (name, kind) = (escape_controls(asked.asked()), stat.kind.as_str());
-            let error = GitError::new(GitErrorKind::Invalid, format!("'{name}' is a {kind}."));
+            let error = GitErrorKind::Invalid.error(format!("'{name}' is a {kind}."));
             return Err(error.hint("Name the files themselves."));
         }
         Ok(LoadedFile {
@@ -110,11 +110,12 @@ impl<R: GitRepositories> GitService<R> {
         spawn_blocking(move || {
             let (staged, contents) = compare_all(read, entries, before, &rules.redactor)?;
             if staged.is_empty() {
-                return Err(GitError::new(
-                    GitErrorKind::Invalid,
-                    format!("The files are as in branch '{}' already.", request.branch),
-                )
-                .hint("Nothing is staged; there is nothing to do."));
+                return Err(GitErrorKind::Invalid
+                    .error(format!(
+                        "The files are as in branch '{}' already.",
+                        request.branch
+                    ))
+                    .hint("Nothing is staged; there is nothing to do."));
             }
             let store = &rules.store;
             let (id, created_at_ns) = store.next_id()?;
@@ -142,7 +143,7 @@ fn check_can_be_shown(commit: &StagedCommit) -> Result<(), GitError> {
         return Ok(());
     };
     let why = format!("Nothing is staged, since nobody could push it: {why}.");
-    let error = GitError::new(GitErrorKind::TooLarge, why);
+    let error = GitErrorKind::TooLarge.error(why);
     Err(error.hint("Stage fewer files at once, each a commit of its own."))
 }
 
@@ -170,8 +171,7 @@ impl StagingRules {
         let text = text.trim();
         let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
         if text.is_empty() || text.len() > MAX_MESSAGE_BYTES || text.contains(bad) {
-            return Err(GitError::new(
-                GitErrorKind::Invalid,
+            return Err(GitErrorKind::Invalid.error(
                 "A message has 1 to 65536 bytes, and no control characters but ends of lines.",
             ));
         }
@@ -188,10 +188,10 @@ impl StagingRules {
         request: &'a StageRequest,
     ) -> Result<Vec<(&'a SandboxPath, RepoPath)>, GitError> {
         if request.files.is_empty() || request.files.len() > self.limits.files {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("One commit takes 1 to {} files.", self.limits.files),
-            ));
+            return Err(GitErrorKind::TooLarge.error(format!(
+                "One commit takes 1 to {} files.",
+                self.limits.files
+            )));
         }
         let mut paths = Vec::with_capacity(request.files.len());
         let mut complaints = Vec::new();
@@ -227,14 +227,12 @@ impl StagingRules {
             let file = LoadedFile::read(files, asked, path, self.limits.file_bytes)?;
             total += file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
             if total > self.limits.total_bytes {
-                return Err(GitError::new(
-                    GitErrorKind::TooLarge,
-                    format!(
+                return Err(GitErrorKind::TooLarge
+                    .error(format!(
                         "The files have more than {} bytes.",
                         self.limits.total_bytes
-                    ),
-                )
-                .hint("Stage them as several commits."));
+                    ))
+                    .hint("Stage them as several commits."));
             }
             read.push(file);
         }
@@ -261,10 +259,9 @@ fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitErr
     match entry.map(|entry| entry.kind) {
         None | Some(TreeKind::File) => Ok(false),
         Some(TreeKind::Executable) => Ok(true),
-        Some(TreeKind::Link | TreeKind::Submodule) => Err(GitError::new(
-            GitErrorKind::Refused,
-            format!("'{path}' is a link or another repository in the branch."),
-        )),
+        Some(TreeKind::Link | TreeKind::Submodule) => Err(GitErrorKind::Refused.error(format!(
+            "'{path}' is a link or another repository in the branch."
+        ))),
     }
 }
 
@@ -300,10 +297,9 @@ fn compare(
     let executable = file.content.is_some() && (was_executable || file.executable);
     let operation = match (&old, &file.content) {
         (None, None) => {
-            return Err(
-                GitError::new(GitErrorKind::NotFound, format!("File not found: {path}"))
-                    .hint("It is neither among your files nor in the branch."),
-            );
+            return Err(GitErrorKind::NotFound
+                .error(format!("File not found: {path}"))
+                .hint("It is neither among your files nor in the branch."));
         }
         (None, Some(_)) => FileOperation::Create,
         (Some(_), None) => FileOperation::Delete,
@@ -320,11 +316,11 @@ fn compare(
     let (before, after) = (old.as_deref(), file.content.as_deref());
     let diff = difference(&path, before, after, redactor, until);
     let diff = diff.ok_or_else(|| {
-        GitError::new(
-            GitErrorKind::TooLarge,
-            format!("'{path}' has more lines than a person is shown before a push."),
-        )
-        .hint("Nothing is staged, since nobody could agree to it.")
+        GitErrorKind::TooLarge
+            .error(format!(
+                "'{path}' has more lines than a person is shown before a push."
+            ))
+            .hint("Nothing is staged, since nobody could agree to it.")
     })?;
     let diff = format!("{mode}{diff}");
     let content = file.content.as_deref().map(ContentHash::of);

@@ -266,11 +266,9 @@ impl StoredCommit {
     /// Parses a stored commit, if every part of it is valid.
     pub(crate) fn read(text: &[u8], id: &StagedId) -> Result<StagedCommit, GitError> {
         let broken = |why: &str| {
-            GitError::new(
-                GitErrorKind::Damaged,
-                format!("The staged commit {id} cannot be read ({why})."),
-            )
-            .hint("Discard it, and stage the files again.")
+            GitErrorKind::Damaged
+                .error(format!("The staged commit {id} cannot be read ({why})."))
+                .hint("Discard it, and stage the files again.")
         };
         let kept: StoredCommit = serde_json::from_slice(text).map_err(|error| {
             // The error may quote the file.

@@ -58,10 +58,9 @@ impl StagedStore {
     /// The mount is not at `/`, or cannot be written.
     pub fn new(mount: Mount) -> Result<Self, GitError> {
         if !mount.target().is_root() || mount.mode() != Mode::ReadWrite {
-            return Err(GitError::new(
-                GitErrorKind::Invalid,
-                "What is staged is kept in a writable mount at '/'.",
-            ));
+            return Err(
+                GitErrorKind::Invalid.error("What is staged is kept in a writable mount at '/'.")
+            );
         }
         let files = FileSandbox::new(vec![mount])?;
         let token = sandbox_names::hex(random()?).into();
@@ -95,7 +94,9 @@ impl StagedStore {
     pub(crate) fn put(&self, commit: &StagedCommit, contents: &[Vec<u8>]) -> Result<(), GitError> {
         self.sweep();
         let full = |what: String| {
-            GitError::new(GitErrorKind::TooLarge, what).hint("Push or discard some of them.")
+            GitErrorKind::TooLarge
+                .error(what)
+                .hint("Push or discard some of them.")
         };
         let kept = self.all()?;
         if kept.commits.len() + kept.damaged.len() >= MAX_COMMITS {
@@ -113,11 +114,9 @@ impl StagedStore {
         }
         let text = commit.to_stored().text();
         if text.len() as u64 > MAX_KEPT_BYTES {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                "What describes the commit is too long.",
-            )
-            .hint("Stage fewer files at once."));
+            return Err(GitErrorKind::TooLarge
+                .error("What describes the commit is too long.")
+                .hint("Stage fewer files at once."));
         }
         let written = self.write(&commit.id, &text, contents);
         if written.is_err() {
@@ -197,11 +196,9 @@ impl StagedStore {
         let content = unless(content, &[ErrorKind::TooLarge, ErrorKind::NotFound])?;
         let unchanged = content.filter(|content| ContentHash::of(content) == hash);
         unchanged.ok_or_else(|| {
-            GitError::new(
-                GitErrorKind::Damaged,
-                format!("What was staged in {id} is no longer what it was."),
-            )
-            .hint("Discard it, and stage the files again.")
+            GitErrorKind::Damaged
+                .error(format!("What was staged in {id} is no longer what it was."))
+                .hint("Discard it, and stage the files again.")
         })
     }
 
@@ -281,19 +278,14 @@ impl StagedStore {
 fn random() -> Result<[u8; 8], GitError> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| {
-        GitError::new(
-            GitErrorKind::Failed,
-            format!("Cannot read random bytes: {error}."),
-        )
+        GitErrorKind::Failed.error(format!("Cannot read random bytes: {error}."))
     })?;
     Ok(random)
 }
 
 /// The error for every missing commit.
 pub(super) fn nothing_staged(id: &StagedId) -> GitError {
-    GitError::new(
-        GitErrorKind::NotFound,
-        format!("Nothing is staged as {id}."),
-    )
-    .hint("List what is staged: it may have been pushed or discarded.")
+    GitErrorKind::NotFound
+        .error(format!("Nothing is staged as {id}."))
+        .hint("List what is staged: it may have been pushed or discarded.")
 }

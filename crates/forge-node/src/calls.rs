@@ -52,7 +52,8 @@ fn failed(id: u32, failure: CallFailure) -> Vec<NodeFrame> {
 }
 
 fn too_long() -> CallFailure {
-    CallFailure::new(FailureCode::Limit, "The answer is too long to be sent.")
+    FailureCode::Limit
+        .failure("The answer is too long to be sent.")
         .hint("Ask for less at once.")
 }
 

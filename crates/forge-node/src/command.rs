@@ -285,10 +285,9 @@ impl NodeCommand {
     /// It is another signal.
     pub fn signal(&self, signal: i32) -> Result<(), CallFailure> {
         if signal != SIGKILL {
-            return Err(CallFailure::new(
-                FailureCode::Limit,
-                format!("Signal {signal} cannot be sent to a command in this place, only 9."),
-            ));
+            return Err(FailureCode::Limit.failure(format!(
+                "Signal {signal} cannot be sent to a command in this place, only 9."
+            )));
         }
         let body = serde_json::to_vec(&Signal { signal }).unwrap_or_default();
         self.send(FrameKind::Signal, body);

@@ -441,8 +441,5 @@ pub(crate) async fn write(
 }
 
 fn unsendable() -> CallFailure {
-    CallFailure::new(
-        FailureCode::Limit,
-        "The call is too long for the place that it would run in.",
-    )
+    FailureCode::Limit.failure("The call is too long for the place that it would run in.")
 }

@@ -66,10 +66,8 @@ impl From<NodeError> for CallFailure {
             | NodeError::Garbage { .. }
             | NodeError::Refused(_)
             | NodeError::Unsupported(_)
-            | NodeError::Late { .. } => CallFailure::new(
-                FailureCode::IsolationUnavailable,
-                "The isolation that this call needs is not available; nothing was done.",
-            ),
+            | NodeError::Late { .. } => FailureCode::IsolationUnavailable
+                .failure("The isolation that this call needs is not available; nothing was done."),
         }
     }
 }
@@ -86,14 +84,12 @@ impl NodeError {
 
 /// A failure of the protocol, which nothing that a model does can cause.
 pub(crate) fn internal(message: impl Into<String>) -> CallFailure {
-    CallFailure::new(FailureCode::Internal, message)
+    FailureCode::Internal.failure(message)
 }
 
 /// The node ended in the middle of a call.
 pub(crate) fn ended() -> CallFailure {
-    CallFailure::new(
-        FailureCode::IsolationEnded,
-        "The isolation that this call ran in ended before the call did.",
-    )
-    .hint("Look at what it has done before you try again: some of it may still be under way.")
+    FailureCode::IsolationEnded
+        .failure("The isolation that this call ran in ended before the call did.")
+        .hint("Look at what it has done before you try again: some of it may still be under way.")
 }

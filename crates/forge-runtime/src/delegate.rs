@@ -124,11 +124,12 @@ impl DelegationCall {
     fn check_input(&self, worker: &Worker) -> Result<(), CallFailure> {
         let shaped = worker.input_schema().is_some();
         if !shaped && self.input.trim().is_empty() && !worker.allows_empty_input() {
-            return Err(CallFailure::new(
-                FailureCode::InvalidArguments,
-                format!("Cannot call worker '{}': `input` is empty.", worker.name()),
-            )
-            .hint("Say in `input` what the worker is to do."));
+            return Err(FailureCode::InvalidArguments
+                .failure(format!(
+                    "Cannot call worker '{}': `input` is empty.",
+                    worker.name()
+                ))
+                .hint("Say in `input` what the worker is to do."));
         }
         Ok(())
     }
@@ -142,15 +143,13 @@ impl DelegationCall {
         let fits = AnswerSchema::new(schema).map_err(|problem| vec![problem]);
         let fits = fits.and_then(|shape| shape.check_now(&self.input));
         fits.map_err(|problems| {
-            CallFailure::new(
-                FailureCode::InvalidArguments,
-                format!(
+            FailureCode::InvalidArguments
+                .failure(format!(
                     "Cannot call worker '{}': `input` does not fit its input schema: {}.",
                     worker.name(),
                     problems.join("; ")
-                ),
-            )
-            .structured(json!({ "input_schema": schema }))
+                ))
+                .structured(json!({ "input_schema": schema }))
         })
     }
 
@@ -194,10 +193,7 @@ impl DelegationCall {
             Ok(attached)
         });
         reading.await.unwrap_or_else(|_| {
-            Err(CallFailure::new(
-                FailureCode::Internal,
-                "The attachments could not be read.",
-            ))
+            Err(FailureCode::Internal.failure("The attachments could not be read."))
         })
     }
 }
@@ -222,23 +218,17 @@ impl Delegation {
             .grant
             .child(worker.declaration())
             .map_err(|escalation| {
-                CallFailure::new(
-                    FailureCode::Escalation,
-                    format!("Cannot call worker '{shown}': {}", escalation.for_model()),
-                )
+                FailureCode::Escalation.failure(format!("Cannot call worker '{shown}': {}", escalation.for_model()))
                 .hint(
                     "The worker was not started. Do the work with what you hold, or leave it out.",
                 )
             })?;
         let limited = grant.limits().max_cost_nano_usd().is_some() || self.budget.limits_cost();
         if limited && model.prices().is_none() {
-            return Err(CallFailure::new(
-                FailureCode::WorkerFailed,
-                format!(
-                    "Cannot call worker '{shown}': the cost is limited, and no prices are known \
+            return Err(FailureCode::WorkerFailed.failure(format!(
+                "Cannot call worker '{shown}': the cost is limited, and no prices are known \
                      for the model `{named}`."
-                ),
-            ));
+            )));
         }
         Ok((worker.clone(), grant))
     }
@@ -246,13 +236,10 @@ impl Delegation {
     /// Returns the worker of this name, if it may be called from here.
     fn callee(&self, name: &str, shown: &str) -> Result<&Worker, CallFailure> {
         if self.caller.chain().iter().any(|above| above == name) {
-            return Err(CallFailure::new(
-                FailureCode::Blocked,
-                format!(
-                    "Cannot call worker '{shown}': it is already at work above you ({}).",
-                    self.caller
-                ),
-            ));
+            return Err(FailureCode::Blocked.failure(format!(
+                "Cannot call worker '{shown}': it is already at work above you ({}).",
+                self.caller
+            )));
         }
         let Some(worker) = self
             .session
@@ -265,24 +252,21 @@ impl Delegation {
                 .map(Worker::name)
                 .filter(|other| *other != self.from.name() && self.from.delegates().allows(other))
                 .collect();
-            return Err(CallFailure::new(
-                FailureCode::Blocked,
-                format!("Cannot call worker '{shown}': it is not among yours."),
-            )
-            .hint(format!("Workers you may call: {}", names.join(", "))));
+            return Err(FailureCode::Blocked
+                .failure(format!(
+                    "Cannot call worker '{shown}': it is not among yours."
+                ))
+                .hint(format!("Workers you may call: {}", names.join(", "))));
         };
         // The entry worker is at depth 0, so the chain's length is the child's depth.
         let depth = u64::try_from(self.caller.chain().len()).unwrap_or(u64::MAX);
         if depth >= self.session.max_depth() {
-            return Err(CallFailure::new(
-                FailureCode::Limit,
-                format!(
-                    "Cannot call worker '{shown}': that would be deeper than this project's \
+            return Err(FailureCode::Limit.failure(format!(
+                "Cannot call worker '{shown}': that would be deeper than this project's \
                      limit of {} ({}).",
-                    self.session.max_depth(),
-                    self.caller.child(name)
-                ),
-            ));
+                self.session.max_depth(),
+                self.caller.child(name)
+            )));
         }
         Ok(worker)
     }
@@ -290,29 +274,22 @@ impl Delegation {
     /// Returns the model of `worker`, if the worker runs on it.
     fn callee_model(&self, worker: &Worker, shown: &str) -> Result<Arc<dyn Model>, CallFailure> {
         let model = self.session.model_of(worker).map_err(|error| {
-            CallFailure::new(
-                FailureCode::WorkerFailed,
-                format!("Cannot call worker '{shown}': {error}"),
-            )
+            FailureCode::WorkerFailed.failure(format!("Cannot call worker '{shown}': {error}"))
         })?;
         let named = model.name();
         if !worker.runs_on(&named) {
-            return Err(CallFailure::new(
-                FailureCode::WorkerFailed,
-                format!("Cannot call worker '{shown}': it does not run on the model `{named}`."),
-            ));
+            return Err(FailureCode::WorkerFailed.failure(format!(
+                "Cannot call worker '{shown}': it does not run on the model `{named}`."
+            )));
         }
         Ok(model)
     }
 
     fn too_many(&self, shown: &str) -> CallFailure {
-        CallFailure::new(
-            FailureCode::Limit,
-            format!(
-                "Cannot call worker '{shown}': you have called {} workers, this project's limit.",
-                self.session.max_children()
-            ),
-        )
+        FailureCode::Limit.failure(format!(
+            "Cannot call worker '{shown}': you have called {} workers, this project's limit.",
+            self.session.max_children()
+        ))
     }
 }
 
@@ -373,14 +350,12 @@ impl Invocation for DelegationCall {
                 }
                 // The whole run was cancelled: the result equals that of every other call that this
                 // ends, whether the worker or its caller learns of it first.
-                RunOutcome::Cancelled => Err(CallFailure::new(FailureCode::Cancelled, CANCELLED)),
+                RunOutcome::Cancelled => Err(FailureCode::Cancelled.failure(CANCELLED)),
                 end => {
                     let end = for_caller(end);
-                    Err(CallFailure::new(
-                        FailureCode::WorkerFailed,
-                        format!("Worker '{name}' did not finish: {end}"),
-                    )
-                    .structured(json!({ "success": false, "worker": name, "error": end })))
+                    Err(FailureCode::WorkerFailed
+                        .failure(format!("Worker '{name}' did not finish: {end}"))
+                        .structured(json!({ "success": false, "worker": name, "error": end })))
                 }
             }
         })
@@ -410,11 +385,9 @@ async fn spawn_child(work: BoxFuture<'static, RunOutcome>) -> RunOutcome {
 fn not_attached(name: &str, why: &str) -> CallFailure {
     let name = forge_tools::escape_controls(name);
     let why = forge_tools::escape_controls(why);
-    CallFailure::new(
-        FailureCode::InvalidArguments,
-        format!("Cannot call worker '{name}': {why}."),
-    )
-    .hint("The worker was not started. Attach less, or say in `input` what it needs to know.")
+    FailureCode::InvalidArguments
+        .failure(format!("Cannot call worker '{name}': {why}."))
+        .hint("The worker was not started. Attach less, or say in `input` what it needs to know.")
 }
 
 /// The end of a worker as the model that called it may know it: why a worker could not

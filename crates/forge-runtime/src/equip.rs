@@ -382,10 +382,8 @@ struct NoRunner;
 
 impl NoRunner {
     fn refused() -> CallFailure {
-        CallFailure::new(
-            FailureCode::IsolationUnavailable,
-            "The isolation that this call needs is not available; nothing was done.",
-        )
+        FailureCode::IsolationUnavailable
+            .failure("The isolation that this call needs is not available; nothing was done.")
     }
 }
 

@@ -135,6 +135,11 @@ pub enum FailureCode {
 }
 
 impl FailureCode {
+    /// Returns a failure with this code.
+    pub fn failure(self, message: impl Into<String>) -> CallFailure {
+        CallFailure::new(self, message)
+    }
+
     /// The code as it appears in results and records.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -248,7 +253,7 @@ impl FailureCode {
 ///
 /// ```
 /// use forge_tools::{FailureCode, CallFailure};
-/// let failure = CallFailure::new(FailureCode::Blocked, "Not allowed here.").hint("Use delete_file.");
+/// let failure = FailureCode::Blocked.failure("Not allowed here.").hint("Use delete_file.");
 /// assert_eq!(failure.to_string(), "Not allowed here.\nUse delete_file.");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,7 +287,7 @@ impl CallFailure {
 
     /// The failure of a call whose caller no longer waits.
     pub fn cancelled() -> Self {
-        CallFailure::new(FailureCode::Cancelled, "The call was cancelled.")
+        FailureCode::Cancelled.failure("The call was cancelled.")
     }
 
     sandbox_names::setters! {
@@ -338,7 +343,7 @@ impl From<file_sandbox::Error> for CallFailure {
 /// ```
 /// use forge_tools::{FailureCode, CallFailure, ExecutionInfo};
 /// let ran = ExecutionInfo { runner: "os", enforcement: None, events: Vec::new(), artifacts: Vec::new() };
-/// let failure = CallFailure::new(FailureCode::TimeLimit, "It was ended.").ran(ran);
+/// let failure = FailureCode::TimeLimit.failure("It was ended.").ran(ran);
 /// assert_eq!(failure.ran.unwrap().runner, "os");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

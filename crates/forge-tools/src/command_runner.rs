@@ -381,41 +381,31 @@ impl StatusListener {
 }
 
 fn unheard() -> CallFailure {
-    CallFailure::new(
-        FailureCode::Internal,
-        "Cannot run the command: there is nowhere for its end to be told.",
-    )
+    FailureCode::Internal
+        .failure("Cannot run the command: there is nowhere for its end to be told.")
 }
 
 pub(crate) fn refused(program: &str, error: &os_sandbox::Error) -> CallFailure {
     let program = crate::escape_controls(program);
     match error.kind() {
-        ErrorKind::NotFound => CallFailure::new(
-            FailureCode::CommandNotFound,
-            format!("Cannot run `{program}`: there is no such program."),
-        ),
-        ErrorKind::NotExecutable => CallFailure::new(
-            FailureCode::CommandNotExecutable,
-            format!("Cannot run `{program}`: it is not executable here."),
-        ),
-        ErrorKind::Unsupported => CallFailure::new(
-            FailureCode::IsolationUnavailable,
-            format!("Cannot run `{program}`: the isolation that is asked for is not available."),
-        ),
+        ErrorKind::NotFound => FailureCode::CommandNotFound
+            .failure(format!("Cannot run `{program}`: there is no such program.")),
+        ErrorKind::NotExecutable => FailureCode::CommandNotExecutable.failure(format!(
+            "Cannot run `{program}`: it is not executable here."
+        )),
+        ErrorKind::Unsupported => FailureCode::IsolationUnavailable.failure(format!(
+            "Cannot run `{program}`: the isolation that is asked for is not available."
+        )),
         // It names paths as the command sees them.
-        ErrorKind::Unguarded => CallFailure::new(
-            FailureCode::IsolationUnavailable,
-            crate::escape_controls(&format!("Cannot vouch for `{program}`: {error}.")),
-        ),
+        ErrorKind::Unguarded => FailureCode::IsolationUnavailable.failure(crate::escape_controls(
+            &format!("Cannot vouch for `{program}`: {error}."),
+        )),
         // It names a port and no path.
-        ErrorKind::PortInUse => CallFailure::new(
-            FailureCode::IsolationUnavailable,
-            format!("Cannot run `{program}`: {error}."),
-        ),
+        ErrorKind::PortInUse => {
+            FailureCode::IsolationUnavailable.failure(format!("Cannot run `{program}`: {error}."))
+        }
         // The error's own text may name host paths.
-        _ => CallFailure::new(
-            FailureCode::Internal,
-            format!("Cannot run `{program}`: it could not be started."),
-        ),
+        _ => FailureCode::Internal
+            .failure(format!("Cannot run `{program}`: it could not be started.")),
     }
 }

@@ -431,10 +431,7 @@ impl Arguments {
     /// ```
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, CallFailure> {
         T::deserialize(&self.0).map_err(|error| {
-            CallFailure::new(
-                FailureCode::Internal,
-                format!("The tool does not read its arguments: {error}."),
-            )
+            FailureCode::Internal.failure(format!("The tool does not read its arguments: {error}."))
         })
     }
 

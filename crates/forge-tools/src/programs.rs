@@ -159,8 +159,7 @@ impl ProgramList {
         let Some(reason) = ProgramList::refusal(lists, line, policy) else {
             return Ok(());
         };
-        let failure =
-            CallFailure::new(FailureCode::Blocked, format!("Cannot run {}.", reason.text));
+        let failure = FailureCode::Blocked.failure(format!("Cannot run {}.", reason.text));
         Err(failure.hint(reason.why.unwrap_or_default()))
     }
 }

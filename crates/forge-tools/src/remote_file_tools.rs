@@ -52,7 +52,7 @@ impl RemoteFileTools {
         snapshot: ContextSnapshot,
         cancel: CancellationToken,
     ) -> Result<Reply, CallFailure> {
-        let internal = |why| CallFailure::new(FailureCode::Internal, why);
+        let internal = |why| FailureCode::Internal.failure(why);
         let mut tools = self.tools.iter();
         let tool = tools.find(|own| own.spec().name == tool);
         let tool = tool.ok_or_else(|| internal("This place has no such tool."))?;

@@ -140,10 +140,8 @@ where
 {
     Box::pin(async move {
         let stopped = || {
-            CallFailure::new(
-                FailureCode::Internal,
-                "The tool stopped unexpectedly; nothing else was affected.",
-            )
+            FailureCode::Internal
+                .failure("The tool stopped unexpectedly; nothing else was affected.")
         };
         if MAY_WAIT.get() {
             return catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(stopped()));

@@ -646,10 +646,8 @@ impl ToolContext {
     /// The worker holds none.
     pub fn files(&self) -> Result<&FileSandbox, CallFailure> {
         self.files.as_ref().ok_or_else(|| {
-            CallFailure::new(
-                FailureCode::NoFiles,
-                "This worker has no file access. Work from the text you were given.",
-            )
+            FailureCode::NoFiles
+                .failure("This worker has no file access. Work from the text you were given.")
         })
     }
 
@@ -743,9 +741,9 @@ impl ToolContext {
     /// The worker holds none.
     #[cfg(feature = "process")]
     pub fn processes(&self) -> Result<&Processes, CallFailure> {
-        self.processes.as_ref().ok_or_else(|| {
-            CallFailure::new(FailureCode::NoCommands, "This worker cannot run commands.")
-        })
+        self.processes
+            .as_ref()
+            .ok_or_else(|| FailureCode::NoCommands.failure("This worker cannot run commands."))
     }
 
     sandbox_names::getters! {

@@ -55,10 +55,8 @@ impl ToolboxInner {
     ) -> Result<T, CallFailure> {
         match within(self.timeout, tokio::task::spawn_blocking(work)).await {
             Ok(found) => joined(found),
-            Err(Elapsed) => Err(CallFailure::new(
-                FailureCode::TimeLimit,
-                "The files did not answer in time; nothing was done.",
-            )),
+            Err(Elapsed) => Err(FailureCode::TimeLimit
+                .failure("The files did not answer in time; nothing was done.")),
         }
     }
 

@@ -33,11 +33,11 @@ impl TurnLimits {
         let mut calls = self.calls();
         calls.made = calls.made.saturating_add(1);
         match calls.max {
-            Some(most) if calls.made > most => Err(CallFailure::new(
-                FailureCode::Limit,
-                format!("This call was not made: one turn may have at most {most} calls."),
-            )
-            .hint("Go on with it in the next turn.")),
+            Some(most) if calls.made > most => Err(FailureCode::Limit
+                .failure(format!(
+                    "This call was not made: one turn may have at most {most} calls."
+                ))
+                .hint("Go on with it in the next turn.")),
             Some(_) | None => Ok(()),
         }
     }

@@ -534,11 +534,11 @@ fn joined<T>(outcome: Result<Result<T, Error>, tokio::task::JoinError>) -> Resul
         Ok(outcome) => outcome,
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Error::new(ErrorKind::Io, "the runtime is shutting down")),
+            Err(_) => Err(ErrorKind::Io.error("the runtime is shutting down")),
         },
     }
 }
 
 fn lost() -> Error {
-    Error::new(ErrorKind::Io, "the command's end was told before, or lost")
+    ErrorKind::Io.error("the command's end was told before, or lost")
 }

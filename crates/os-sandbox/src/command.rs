@@ -193,13 +193,10 @@ impl Command {
                 return Err(Error::invalid("an argument with a NUL byte"));
             }
             if bytes.len() >= MAX_ARGUMENT_BYTES {
-                return Err(Error::new(
-                    ErrorKind::Limit,
-                    format!(
-                        "an argument of {} bytes, at most {MAX_ARGUMENT_BYTES}",
-                        bytes.len()
-                    ),
-                ));
+                return Err(ErrorKind::Limit.error(format!(
+                    "an argument of {} bytes, at most {MAX_ARGUMENT_BYTES}",
+                    bytes.len()
+                )));
             }
             total += bytes.len() + 9;
         }
@@ -208,10 +205,9 @@ impl Command {
             total += name.len() + value.len() + 10;
         }
         if total > MAX_TOTAL_BYTES {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("arguments of {total} bytes together, at most {MAX_TOTAL_BYTES}"),
-            ));
+            return Err(ErrorKind::Limit.error(format!(
+                "arguments of {total} bytes together, at most {MAX_TOTAL_BYTES}"
+            )));
         }
         if let Some(cwd) = &self.cwd
             && (cwd.contains('\0') || cwd.split('/').any(|name| name == ".."))
@@ -229,7 +225,8 @@ impl Command {
         }
         if !self.plan().makes_terminals() {
             let message = format!("no terminals are made under {}", self.plan().backend());
-            return Err(Error::new(ErrorKind::Unsupported, message)
+            return Err(ErrorKind::Unsupported
+                .error(message)
                 .with_hint("let the command inherit the terminal: Session::Inherit"));
         }
         Ok(())

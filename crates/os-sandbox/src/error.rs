@@ -37,6 +37,13 @@ pub enum ErrorKind {
     Io,
 }
 
+impl ErrorKind {
+    /// Returns an error of this kind.
+    pub(crate) fn error(self, message: impl Into<String>) -> Error {
+        Error::new(self, message)
+    }
+}
+
 /// The reason why a policy could not be built, or a command not be started or awaited. `Debug` is
 /// the sentence too, with the causes that it does not name.
 ///

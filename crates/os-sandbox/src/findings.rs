@@ -67,7 +67,7 @@ impl Findings {
         let text = format!(
             "the command ended, and protected names that it made could not be looked for: {reason}"
         );
-        Some(Error::new(ErrorKind::Unguarded, text).with_hint(
+        Some(ErrorKind::Unguarded.error(text).with_hint(
             "inspect the writable directories before anything uses them; what the command changed is \
              still there",
         ))

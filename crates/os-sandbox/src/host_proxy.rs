@@ -96,7 +96,7 @@ pub fn listen_on_loopback(port: u16) -> Result<Vec<TcpListener>, Error> {
                     "cannot publish port {port} of the command: another program of this machine \
                      uses {address}"
                 );
-                return Err(Error::new(ErrorKind::PortInUse, text).with_hint(format!(
+                return Err(ErrorKind::PortInUse.error(text).with_hint(format!(
                     "end that program (`ss -ltnp 'sport = :{port}'` shows it), or publish another port"
                 )));
             }

@@ -322,7 +322,8 @@ impl Plan {
             false => format!("{promise} cannot be kept as required: {reason}"),
         };
         Some(
-            Error::new(ErrorKind::Unguarded, text)
+            ErrorKind::Unguarded
+                .error(text)
                 .with_hint("without `require: guards` this is listed and does not refuse"),
         )
     }
@@ -624,7 +625,7 @@ impl PlanError {
 
 impl From<PlanError> for Error {
     fn from(refused: PlanError) -> Error {
-        let error = Error::new(ErrorKind::Unsupported, refused.to_string());
+        let error = ErrorKind::Unsupported.error(refused.to_string());
         let error = match refused.hint() {
             hint if hint.is_empty() => error,
             hint => error.with_hint(hint),

@@ -168,7 +168,7 @@ impl Mechanism for SystemMechanisms {
         match command.plan().backend() {
             Backend::Docker => {
                 let what = "the plan's containers are only described";
-                Err(Error::new(ErrorKind::Unsupported, what))
+                Err(ErrorKind::Unsupported.error(what))
             }
             _ => platform::start(command),
         }

@@ -40,7 +40,7 @@ pub(crate) fn detect() -> Support {
 /// Refuses the self-test, because this system has no confinement to prove.
 pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
     let what = format!("nothing can be proved on {}", std::env::consts::OS);
-    Err(Error::new(ErrorKind::Unsupported, what))
+    Err(ErrorKind::Unsupported.error(what))
 }
 
 /// The directories that a plan stores for its commands: none here.
@@ -70,19 +70,17 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
         let program = command.program.display();
         match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("{program}: no such program"))
+                ErrorKind::NotFound.error(format!("{program}: no such program"))
             }
-            std::io::ErrorKind::PermissionDenied => Error::new(
-                ErrorKind::NotExecutable,
-                format!("{program}: cannot be started"),
-            )
-            .with_source(error),
+            std::io::ErrorKind::PermissionDenied => ErrorKind::NotExecutable
+                .error(format!("{program}: cannot be started"))
+                .with_source(error),
             _ => Error::io(format!("{program}: cannot be started"), error),
         }
     })?;
     let pid = i32::try_from(child.id())
         .map(Pid::from_raw)
-        .map_err(|_| Error::new(ErrorKind::Io, "a process without a number"))?;
+        .map_err(|_| ErrorKind::Io.error("a process without a number"))?;
     let running = Running::new(pid, group, command.wall(), ());
     Ok(running.started(pipes))
 }

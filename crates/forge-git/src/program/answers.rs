@@ -15,10 +15,8 @@ pub(super) fn tree(repo: &Repo, answer: &[u8]) -> Result<Vec<TreeEntry>, GitErro
     let mut entries = Vec::new();
     for row in rows.filter(|row| !row.is_empty()) {
         if entries.len() >= MAX_TREE_ENTRIES {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("{repo} has more than {MAX_TREE_ENTRIES} files."),
-            ));
+            return Err(GitErrorKind::TooLarge
+                .error(format!("{repo} has more than {MAX_TREE_ENTRIES} files.")));
         }
         entries.push(entry(&text_of(row)).ok_or_else(|| unreadable(repo))?);
     }

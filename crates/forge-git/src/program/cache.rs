@@ -46,10 +46,7 @@ impl RepoCache {
         let name = sandbox_names::hex(Sha256::digest(repo.to_string()));
         let place = all.join(name.get(..32).unwrap_or_default());
         let failed = |error: io::Error| {
-            GitError::new(
-                GitErrorKind::Failed,
-                format!("The cache of {repo} cannot be used: {error}."),
-            )
+            GitErrorKind::Failed.error(format!("The cache of {repo} cannot be used: {error}."))
         };
         fs::create_dir_all(&place).map_err(failed)?;
         let turn = turn(&place).map_err(failed)?;

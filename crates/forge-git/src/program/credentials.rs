@@ -310,5 +310,5 @@ impl fmt::Debug for Credentials {
 }
 
 fn cannot(why: &str) -> GitError {
-    GitError::new(GitErrorKind::Invalid, format!("Not a credential: {why}."))
+    GitErrorKind::Invalid.error(format!("Not a credential: {why}."))
 }

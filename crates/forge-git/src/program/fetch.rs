@@ -109,11 +109,11 @@ impl ProgramSettings {
         }
         let total = total.ok_or_else(|| unreadable(repo))?;
         if total > max_bytes {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("The files have {total} bytes; at most {max_bytes} are taken."),
-            )
-            .hint("Name fewer files."));
+            return Err(GitErrorKind::TooLarge
+                .error(format!(
+                    "The files have {total} bytes; at most {max_bytes} are taken."
+                ))
+                .hint("Name fewer files."));
         }
         let mut job = GitCommand::new(["cat-file", "--batch=%(objectsize)"]);
         job.stdin = asked.into_bytes();
@@ -169,7 +169,7 @@ impl ProgramSettings {
         if !refusals::wants_no_single(&done) {
             return Err(refusals::failure(repo, &there.shown, &done));
         }
-        let failed = |why: String| GitError::new(GitErrorKind::Failed, why);
+        let failed = |why: String| GitErrorKind::Failed.error(why);
         cache.whole_from_now_on().map_err(|error| {
             failed(format!("The cache of {repo} cannot be made anew: {error}."))
         })?;

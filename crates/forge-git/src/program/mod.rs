@@ -128,12 +128,7 @@ impl GitProgram {
     ) -> Result<T, GitError> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || work(&inner)).await;
-        done.unwrap_or_else(|_| {
-            Err(GitError::new(
-                GitErrorKind::Failed,
-                "git stopped unexpectedly.",
-            ))
-        })
+        done.unwrap_or_else(|_| Err(GitErrorKind::Failed.error("git stopped unexpectedly.")))
     }
 }
 
@@ -171,7 +166,7 @@ impl ProgramSettings {
     fn anew(&self, cache: RepoCache, repo: &Repo) -> Result<RepoCache, GitError> {
         cache.forget().map_err(|error| {
             let text = format!("The cache of {repo} cannot be made anew: {error}.");
-            GitError::new(GitErrorKind::Failed, text)
+            GitErrorKind::Failed.error(text)
         })?;
         self.cache(repo)
     }

@@ -63,11 +63,9 @@ fn check_local(repo: &Repo, reach: &Remote, branch: &BranchName) -> Result<(), G
         return Ok(());
     };
     if let Some(why) = local::would_be_asked(path) {
-        return Err(GitError::new(
-            GitErrorKind::Rejected,
-            format!("{repo} did not take it: {why}."),
-        )
-        .hint("Reach it over https or ssh, where it runs them itself."));
+        return Err(GitErrorKind::Rejected
+            .error(format!("{repo} did not take it: {why}."))
+            .hint("Reach it over https or ssh, where it runs them itself."));
     }
     match local::is_checked_out(path, branch.as_str()) {
         true => Err(checked_out(repo, branch)),

@@ -8,11 +8,11 @@ use crate::names::BranchName;
 
 /// A push would leave the working files of that directory behind.
 pub(super) fn checked_out(repo: &Repo, branch: &BranchName) -> GitError {
-    GitError::new(
-        GitErrorKind::Rejected,
-        format!("{repo} did not take it: branch '{branch}' is checked out there."),
-    )
-    .hint("Push to a bare repository, or to another branch.")
+    GitErrorKind::Rejected
+        .error(format!(
+            "{repo} did not take it: branch '{branch}' is checked out there."
+        ))
+        .hint("Push to a bare repository, or to another branch.")
 }
 
 /// Most lines of git's or a server's output in an error.
@@ -49,11 +49,11 @@ pub(super) fn refused(
             .iter()
             .any(|words| done.complaint.contains(words));
     if lost_the_race || row_has(&["stale info", "fetch first", "non-fast-forward"]) {
-        return GitError::new(
-            GitErrorKind::Moved,
-            format!("Branch '{branch}' of {repo} moved meanwhile; nothing was pushed."),
-        )
-        .hint("Push again: it is compared with what is there now.");
+        return GitErrorKind::Moved
+            .error(format!(
+                "Branch '{branch}' of {repo} moved meanwhile; nothing was pushed."
+            ))
+            .hint("Push again: it is compared with what is there now.");
     }
     if row_has(&["branch is currently checked out"]) {
         return checked_out(repo, branch);
@@ -64,10 +64,7 @@ pub(super) fn refused(
     // The verdict first: the output of a hook may be long.
     let rows: Vec<&str> = rows.iter().map(|row| verdict(row)).collect();
     let said = told(&format!("{}\n{}", rows.join("\n"), done.complaint));
-    let error = GitError::new(
-        GitErrorKind::Rejected,
-        format!("{repo} did not take it:\n{said}"),
-    );
+    let error = GitErrorKind::Rejected.error(format!("{repo} did not take it:\n{said}"));
     match row_has(&["protected", "hook declined", "pre-receive"]) {
         true => error.hint(
             "Its own rules say no to this branch. Stage it for another branch, or ask whoever \
@@ -103,32 +100,29 @@ pub(super) fn failure(repo: &Repo, shown: &CredentialUsed, done: &GitOutput) -> 
         return error;
     }
     if has(&["certificate", "SSL", "gnutls_handshake", "TLS"]) {
-        return GitError::new(
-            GitErrorKind::Failed,
-            format!(
+        return GitErrorKind::Failed
+            .error(format!(
                 "The server of {repo} does not prove that it is the one:\n{}",
                 told(said)
-            ),
-        )
-        .hint(
-            "If its certificate is by an authority of your own, name that authority's file \
+            ))
+            .hint(
+                "If its certificate is by an authority of your own, name that authority's file \
              (SSL_CERT_FILE).",
-        );
+            );
     }
     if !matches!(shown, CredentialUsed::NoServer) && has(NOBODY_ANSWERS) {
-        return GitError::new(
-            GitErrorKind::Unreachable,
-            format!("{repo} cannot be reached:\n{}", told(said)),
-        )
-        .hint("Try again when its server answers. Proxies are not used.");
+        return GitErrorKind::Unreachable
+            .error(format!("{repo} cannot be reached:\n{}", told(said)))
+            .hint("Try again when its server answers. Proxies are not used.");
     }
     if missing {
         return not_found(repo);
     }
-    GitError::new(
-        GitErrorKind::Failed,
-        format!("git failed with {repo} ({}):\n{}", done.exit, told(said)),
-    )
+    GitErrorKind::Failed.error(format!(
+        "git failed with {repo} ({}):\n{}",
+        done.exit,
+        told(said)
+    ))
 }
 
 /// The error for a server that refused the credentials, or wants some.
@@ -158,7 +152,11 @@ fn rejected_credentials(
             return None;
         }
     };
-    Some(GitError::new(GitErrorKind::Authentication, text).hint(two_ways(origin)))
+    Some(
+        GitErrorKind::Authentication
+            .error(text)
+            .hint(two_ways(origin)),
+    )
 }
 
 fn over_ssh(repo: &Repo, origin: &ServerOrigin, said: &str) -> Option<GitError> {
@@ -172,7 +170,7 @@ fn over_ssh(repo: &Repo, origin: &ServerOrigin, said: &str) -> Option<GitError> 
     };
     let scan = port.map(|port| format!("-p {port} ")).unwrap_or_default();
     let listed = port.map_or(name.to_owned(), |port| format!("[{name}]:{port}"));
-    let error = |text: String| GitError::new(GitErrorKind::Authentication, text);
+    let error = |text: String| GitErrorKind::Authentication.error(text);
     if said.contains("HOST IDENTIFICATION HAS CHANGED") || said.contains("REVOKED HOST KEY") {
         return Some(
             error(format!(
@@ -211,25 +209,23 @@ fn over_ssh(repo: &Repo, origin: &ServerOrigin, said: &str) -> Option<GitError> 
 
 /// The file of certificate authorities is missing.
 pub(super) fn no_authorities(repo: &Repo) -> GitError {
-    GitError::new(
-        GitErrorKind::Unavailable,
-        format!("{repo} is not reached: the file with the authorities for servers is not there."),
-    )
-    .hint("SSL_CERT_FILE names it; without that, the system's list is taken.")
+    GitErrorKind::Unavailable
+        .error(format!(
+            "{repo} is not reached: the file with the authorities for servers is not there."
+        ))
+        .hint("SSL_CERT_FILE names it; without that, the system's list is taken.")
 }
 
 /// The agent for an ssh server is missing.
 pub(super) fn no_agent(repo: &Repo, origin: &ServerOrigin, why: Option<&str>) -> GitError {
     let why = why.unwrap_or("no ssh agent is named for it");
-    GitError::new(
-        GitErrorKind::Authentication,
-        format!("{repo} is not reached: {why}."),
-    )
-    .hint(format!(
-        "Name the agent in the configuration, or use the https address with a token or a \
+    GitErrorKind::Authentication
+        .error(format!("{repo} is not reached: {why}."))
+        .hint(format!(
+            "Name the agent in the configuration, or use the https address with a token or a \
          credential helper:\ngit:\n  credentials:\n    \"{origin}\": {{ agent: true, known_hosts: \
          ~/.ssh/known_hosts }}"
-    ))
+        ))
 }
 
 /// The possible entries of the configuration, for that server.
@@ -300,15 +296,11 @@ fn told(said: &str) -> String {
 }
 
 pub(super) fn not_found(repo: &Repo) -> GitError {
-    GitError::new(
-        GitErrorKind::NotFound,
-        format!("There is no repository at {repo}."),
-    )
+    GitErrorKind::NotFound.error(format!("There is no repository at {repo}."))
 }
 
 pub(super) fn unreadable(repo: &Repo) -> GitError {
-    GitError::new(
-        GitErrorKind::Failed,
-        format!("What git said of {repo} is not what was asked for."),
-    )
+    GitErrorKind::Failed.error(format!(
+        "What git said of {repo} is not what was asked for."
+    ))
 }

@@ -37,11 +37,9 @@ impl ProgramSettings {
                 // The owner of a link's directory decides its target, later than the author of the
                 // repository's name; from here on links are not followed.
                 if there != *path {
-                    return Err(GitError::new(
-                        GitErrorKind::Refused,
-                        format!("{repo} is not used: there is a link in its path."),
-                    )
-                    .hint("Name the directory itself."));
+                    return Err(GitErrorKind::Refused
+                        .error(format!("{repo} is not used: there is a link in its path."))
+                        .hint("Name the directory itself."));
                 }
                 Ok(RemoteAccess {
                     reach: Remote::Local(there, access),
@@ -99,11 +97,11 @@ impl ProgramSettings {
             }
         }
         let program = ssh().ok_or_else(|| {
-            GitError::new(
-                GitErrorKind::Unavailable,
-                format!("{repo} is not reached: there is no ssh on this machine."),
-            )
-            .hint("Install OpenSSH's client, or use its https address.")
+            GitErrorKind::Unavailable
+                .error(format!(
+                    "{repo} is not reached: there is no ssh on this machine."
+                ))
+                .hint("Install OpenSSH's client, or use its https address.")
         })?;
         Ok(RemoteAccess {
             reach: Remote::Ssh {

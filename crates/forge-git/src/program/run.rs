@@ -179,16 +179,13 @@ pub(super) fn run(
             Stream::Stdout => answer.extend_from_slice(bytes),
         })
     });
-    let exit = exit
-        .map_err(|error| GitError::new(GitErrorKind::Failed, format!("git was lost: {error}.")))?;
+    let exit =
+        exit.map_err(|error| GitErrorKind::Failed.error(format!("git was lost: {error}.")))?;
     if too_long {
-        return Err(GitError::new(
-            GitErrorKind::TooLarge,
-            format!(
-                "git answered with more than {} bytes.",
-                job.max_answer_bytes
-            ),
-        ));
+        return Err(GitErrorKind::TooLarge.error(format!(
+            "git answered with more than {} bytes.",
+            job.max_answer_bytes
+        )));
     }
     if let Some(limit) = child.exceeded() {
         return Err(ended(&limit));
@@ -201,11 +198,9 @@ pub(super) fn run(
 }
 
 fn unavailable(why: impl fmt::Display) -> GitError {
-    GitError::new(
-        GitErrorKind::Unavailable,
-        format!("git cannot be run confined: {why}."),
-    )
-    .hint("forge doctor says what this machine lacks.")
+    GitErrorKind::Unavailable
+        .error(format!("git cannot be run confined: {why}."))
+        .hint("forge doctor says what this machine lacks.")
 }
 
 /// The error for a run that a limit ended.

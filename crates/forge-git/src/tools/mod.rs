@@ -157,10 +157,8 @@ async fn spawn_blocking<T: Send + 'static>(
 ) -> Result<T, CallFailure> {
     let done = tokio::task::spawn_blocking(look).await;
     done.unwrap_or_else(|_| {
-        Err(CallFailure::new(
-            FailureCode::Internal,
-            "The tool stopped unexpectedly; nothing else was affected.",
-        ))
+        Err(FailureCode::Internal
+            .failure("The tool stopped unexpectedly; nothing else was affected."))
     })
 }
 

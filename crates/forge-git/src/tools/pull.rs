@@ -189,10 +189,8 @@ fn only_root(mounts: &[(SandboxPath, Mode)]) -> Result<SandboxPath, CallFailure>
     let takes_none = || mounts.first().filter(|_| writable().count() == 0);
     match named.or_else(only).or_else(takes_none) {
         Some((target, _)) => Ok(target.clone()),
-        None => Err(CallFailure::new(
-            FailureCode::InvalidArguments,
-            "It is not clear which directory the files go to.",
-        )
-        .hint("Say with 'into' which directory stands for the top of the repository.")),
+        None => Err(FailureCode::InvalidArguments
+            .failure("It is not clear which directory the files go to.")
+            .hint("Say with 'into' which directory stands for the top of the repository.")),
     }
 }

@@ -137,16 +137,14 @@ impl RepoGrants {
         let shown = escape_controls(&shown);
         match row {
             Some(row) if row.access >= for_what => Ok(row.repo.clone()),
-            Some(_) => Err(CallFailure::new(
-                FailureCode::Git,
-                format!("Repository '{shown}' is read-only: files can be pulled, not staged."),
-            )
-            .hint(self.hint(for_what))),
-            None => Err(CallFailure::new(
-                FailureCode::Git,
-                format!("Repository '{shown}' is not one that you may use."),
-            )
-            .hint(self.hint(for_what))),
+            Some(_) => Err(FailureCode::Git
+                .failure(format!(
+                    "Repository '{shown}' is read-only: files can be pulled, not staged."
+                ))
+                .hint(self.hint(for_what))),
+            None => Err(FailureCode::Git
+                .failure(format!("Repository '{shown}' is not one that you may use."))
+                .hint(self.hint(for_what))),
         }
     }
 

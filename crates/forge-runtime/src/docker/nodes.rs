@@ -203,16 +203,14 @@ impl ContainerNodeSource {
             // The model gets no details about this machine; the record is for people.
             let why = format!("cannot start a container: {}", why.with_remediation());
             let event = PolicyEvent::new(EventKind::Refused, why);
-            CallFailure::new(
-                FailureCode::IsolationUnavailable,
-                "The isolation that this call needs is not available; nothing was done.",
-            )
-            .ran(ExecutionInfo {
-                runner: "none",
-                enforcement: None,
-                events: vec![event],
-                artifacts: Vec::new(),
-            })
+            FailureCode::IsolationUnavailable
+                .failure("The isolation that this call needs is not available; nothing was done.")
+                .ran(ExecutionInfo {
+                    runner: "none",
+                    enforcement: None,
+                    events: vec![event],
+                    artifacts: Vec::new(),
+                })
         })
     }
 }
@@ -254,18 +252,18 @@ impl NodeSource for ContainerNodeSource {
                 Reuse::Call => self.containers.over(node).await.map_err(|why| {
                     let why = format!("the end of its container is not known: {why}");
                     let event = PolicyEvent::new(EventKind::Refused, why);
-                    CallFailure::new(
-                        FailureCode::IsolationEnded,
-                        "The call was made, and the isolation that it ran in did not end as it \
+                    FailureCode::IsolationEnded
+                        .failure(
+                            "The call was made, and the isolation that it ran in did not end as it \
                          should: what it changed may not be there.",
-                    )
-                    .hint("Look at what it has done before you try again.")
-                    .ran(ExecutionInfo {
-                        runner: PLACE,
-                        enforcement: None,
-                        events: vec![event],
-                        artifacts: Vec::new(),
-                    })
+                        )
+                        .hint("Look at what it has done before you try again.")
+                        .ran(ExecutionInfo {
+                            runner: PLACE,
+                            enforcement: None,
+                            events: vec![event],
+                            artifacts: Vec::new(),
+                        })
                 }),
             }
         })

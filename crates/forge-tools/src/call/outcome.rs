@@ -93,8 +93,7 @@ impl CallRecordBuilder {
             }
             Err(_) => {
                 self.not_made = true;
-                Err(CallFailure::new(
-                    FailureCode::Internal,
+                Err(FailureCode::Internal.failure(
                     "The call could not be recorded in the audit log, so it was not made.",
                 ))
             }
@@ -318,10 +317,8 @@ fn finish(
 /// Reports a call that could not be recorded as failed, even if it succeeded: the log is the proof,
 /// and work without proof must not look like work with it.
 fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
-    let mut failure = CallFailure::new(
-        FailureCode::Internal,
-        "The call could not be recorded in the audit log, so its result is withheld.",
-    );
+    let mut failure = FailureCode::Internal
+        .failure("The call could not be recorded in the audit log, so its result is withheld.");
     if result.ok && may_have_changed {
         failure = failure.hint("It has taken effect: do not repeat it.");
     }
@@ -334,10 +331,10 @@ fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
 /// The caller stopped waiting.
 pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> CallFailure {
     let seconds = limit.unwrap_or_default().as_secs();
-    let failure = CallFailure::new(
-        FailureCode::TimeLimit,
-        format!("{} was given up after {seconds} seconds.", spec.name),
-    );
+    let failure = FailureCode::TimeLimit.failure(format!(
+        "{} was given up after {seconds} seconds.",
+        spec.name
+    ));
     if spec.annotations.read_only {
         failure.hint("Ask for less at once.")
     } else {
@@ -346,10 +343,7 @@ pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> CallFailure {
 }
 
 pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> CallFailure {
-    CallFailure::new(
-        FailureCode::InvalidArguments,
-        format!("Cannot call {}: {unknown}.", spec.name),
-    )
+    FailureCode::InvalidArguments.failure(format!("Cannot call {}: {unknown}.", spec.name))
     .hint(
         "It stands for a secret that is not shown. Take it as a result of this run shows it: read \
          the file again.",
@@ -357,15 +351,13 @@ pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> 
 }
 
 pub(crate) fn placeholder_in_command(spec: &Spec, placeholder: &str) -> CallFailure {
-    CallFailure::new(
-        FailureCode::InvalidArguments,
-        format!(
+    FailureCode::InvalidArguments
+        .failure(format!(
             "Cannot call {}: `{placeholder}` stands for a secret that is not shown, and would not \
              be put in its place here.",
             spec.name
-        ),
-    )
-    .hint("Let the command read it from its file, or write it with write_file or edit_file.")
+        ))
+        .hint("Let the command read it from its file, or write it with write_file or edit_file.")
 }
 
 pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> CallFailure {
@@ -375,7 +367,7 @@ pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> CallFailure {
         spec.name,
         reason.map_or("by a rule", |reason| reason.text.as_str())
     );
-    let failure = CallFailure::new(FailureCode::Blocked, message);
+    let failure = FailureCode::Blocked.failure(message);
     match reason.and_then(|reason| reason.why.clone()) {
         Some(why) => failure.hint(format!("{why} Asking again does not change it.")),
         None => failure.hint("No approval changes this; do it another way."),
@@ -393,7 +385,7 @@ pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> CallFailu
         ),
         None => format!("This call of {tool} was denied by {by}."),
     };
-    CallFailure::new(FailureCode::Denied, message).hint(
+    FailureCode::Denied.failure(message).hint(
         "Asking again for the same is of no use. Other calls are open to you: ask what is wanted \
          instead, or go on without it.",
     )
@@ -401,40 +393,33 @@ pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> CallFailu
 
 pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> CallFailure {
     let asked = asked_because(judgement);
-    CallFailure::new(
-        FailureCode::ApprovalRequired,
-        format!(
+    FailureCode::ApprovalRequired
+        .failure(format!(
             "{} needs a person's approval ({asked}), and nobody could be asked: {why_nobody}.",
             spec.name
-        ),
-    )
-    .hint("Repeating the call does not help in this run; go on without it.")
+        ))
+        .hint("Repeating the call does not help in this run; go on without it.")
 }
 
 /// The person agreed several times, each time to a state that had changed by then.
 pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> CallFailure {
     let asked = asked_because(judgement);
-    CallFailure::new(
-        FailureCode::ApprovalRequired,
-        format!(
+    FailureCode::ApprovalRequired
+        .failure(format!(
             "{} needs a person's approval ({asked}), and what it would change keeps changing while \
              a person looks at it. Nothing was done.",
             spec.name
-        ),
-    )
-    .hint("Repeat the call once nothing else changes the file.")
+        ))
+        .hint("Repeat the call once nothing else changes the file.")
 }
 
 /// The question stays open; the approver that gave that answer knows how it is closed.
 pub(crate) fn not_yet(spec: &Spec, judgement: &Judgement, why_not: &str) -> CallFailure {
     let asked = asked_because(judgement);
-    CallFailure::new(
-        FailureCode::ApprovalRequired,
-        format!(
-            "{} needs a person's approval ({asked}): {why_not}.",
-            spec.name
-        ),
-    )
+    FailureCode::ApprovalRequired.failure(format!(
+        "{} needs a person's approval ({asked}): {why_not}.",
+        spec.name
+    ))
 }
 
 fn asked_because(judgement: &Judgement) -> &str {

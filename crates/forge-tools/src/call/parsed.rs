@@ -48,11 +48,9 @@ impl ParsedCall {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
             let list = list.join("; ");
             let stop = if list.ends_with('?') { "" } else { "." };
-            CallFailure::new(
-                FailureCode::InvalidArguments,
-                format!("Cannot call {}: {list}{stop}", spec.name),
-            )
-            .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
+            FailureCode::InvalidArguments
+                .failure(format!("Cannot call {}: {list}{stop}", spec.name))
+                .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
         })?;
         open.lock().details.arguments = asked.to_json();
         let asked = Arc::new(asked);
@@ -123,10 +121,7 @@ fn find(
     let names = inner.offered_tools().map(|tool| tool.spec().name.as_str());
     let names: Vec<&str> = names.collect();
     let shown = crate::escape_controls(name);
-    let failure = CallFailure::new(
-        FailureCode::UnknownTool,
-        format!("There is no tool named `{shown}`."),
-    );
+    let failure = FailureCode::UnknownTool.failure(format!("There is no tool named `{shown}`."));
     Err(match nearest(name, names.iter().copied()) {
         Some(near) => failure.hint(format!("Did you mean `{near}`?")),
         None if names.is_empty() => failure.hint("This worker has no tools."),

@@ -111,10 +111,7 @@ impl PendingCall {
         let failure = if call.is_decided() {
             late
         } else {
-            CallFailure::new(
-                FailureCode::TimeLimit,
-                "The files did not answer in time; nothing was done.",
-            )
+            FailureCode::TimeLimit.failure("The files did not answer in time; nothing was done.")
         };
         Some(call.close(Err(failure)))
     }

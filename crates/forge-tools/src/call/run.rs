@@ -31,14 +31,12 @@ static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
 async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, CallFailure> {
     match within(Some(QUEUE), COMMANDS.acquire()).await {
         Ok(Ok(slot)) => Ok(slot),
-        Ok(Err(_)) | Err(Elapsed) => Err(CallFailure::new(
-            FailureCode::Limit,
-            format!(
+        Ok(Err(_)) | Err(Elapsed) => Err(FailureCode::Limit
+            .failure(format!(
                 "{} was not called: {MAX_COMMANDS} commands run already.",
                 spec.name
-            ),
-        )
-        .hint("Repeat it when some of them have ended.")),
+            ))
+            .hint("Repeat it when some of them have ended.")),
     }
 }
 

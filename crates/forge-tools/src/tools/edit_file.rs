@@ -101,16 +101,12 @@ impl Invocation for EditFile {
     fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
         // Asked for by both, one of them would be ignored.
         if self.replace_all && self.near_line.is_some() {
-            return Err(CallFailure::new(
-                FailureCode::InvalidArguments,
+            return Err(FailureCode::InvalidArguments.failure(
                 "Cannot call edit_file: `replace_all` and `near_line` exclude each other.",
             ));
         }
         if self.old_text.is_empty() {
-            return Err(CallFailure::new(
-                FailureCode::InvalidArguments,
-                "Cannot call edit_file: `old_text` is empty, so there is no place for the new text.",
-            )
+            return Err(FailureCode::InvalidArguments.failure("Cannot call edit_file: `old_text` is empty, so there is no place for the new text.")
             .hint("Take a text beside the place into both, or add to the end with append_file."));
         }
         let path = view.path(&self.path)?;

@@ -130,10 +130,8 @@ impl ListFiles {
             Some("file") => Ok(Some(ListKinds::Files)),
             Some("directory") => Ok(Some(ListKinds::Directories)),
             Some("any") => Ok(Some(ListKinds::Any)),
-            Some(_) => Err(CallFailure::new(
-                FailureCode::InvalidArguments,
-                "Cannot call list_files: `type` must be `file`, `directory` or `any`.",
-            )),
+            Some(_) => Err(FailureCode::InvalidArguments
+                .failure("Cannot call list_files: `type` must be `file`, `directory` or `any`.")),
         }
     }
 }

@@ -149,10 +149,8 @@ fn if_match(text: Option<&str>) -> Result<Option<ContentHash>, CallFailure> {
     };
     match text.parse() {
         Ok(hash) => Ok(Some(hash)),
-        Err(_) => Err(CallFailure::new(
-            FailureCode::InvalidArguments,
-            "`if_match` must be a SHA-256: 64 hexadecimal digits.",
-        )
-        .hint("hash_file gives it.")),
+        Err(_) => Err(FailureCode::InvalidArguments
+            .failure("`if_match` must be a SHA-256: 64 hexadecimal digits.")
+            .hint("hash_file gives it.")),
     }
 }

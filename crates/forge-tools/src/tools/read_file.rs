@@ -83,8 +83,7 @@ impl ReadFile {
             self.tail.is_some(),
         ];
         if ways.iter().filter(|way| **way).count() > 1 {
-            return Err(CallFailure::new(
-                FailureCode::InvalidArguments,
+            return Err(FailureCode::InvalidArguments.failure(
                 "Cannot call read_file: `offset`, `line` and `tail` exclude each other.",
             ));
         }

@@ -67,10 +67,7 @@ impl ReadOutput {
         let id = self.output_id.as_str();
         let Some(text) = context.outputs.get(id) else {
             let shown = crate::escape_controls(&id.chars().take(64).collect::<String>());
-            return Err(CallFailure::new(
-                FailureCode::UnknownOutput,
-                format!("There is no kept result `{shown}`, or no longer."),
-            )
+            return Err(FailureCode::UnknownOutput.failure(format!("There is no kept result `{shown}`, or no longer."))
             .hint(
                 "A result is kept for an hour, and for the worker that got it. Make the call again, \
                  or ask for less at once.",

@@ -108,10 +108,7 @@ pub(crate) fn tool(max_seconds: u64, in_session: bool) -> Box<dyn Tool> {
 impl Shell {
     fn line(&self) -> Result<CommandLine, CallFailure> {
         CommandLine::parse(&self.command).map_err(|error| {
-            CallFailure::new(
-                FailureCode::CommandSyntax,
-                format!("Cannot run the command: {error}."),
-            )
+            FailureCode::CommandSyntax.failure(format!("Cannot run the command: {error}."))
         })
     }
 }
@@ -289,10 +286,8 @@ fn start(
     let deadline = CommandDeadline::start(&questions.clock, timeout, running.killer()?);
     match deadline {
         Ok(deadline) => Ok((running, Some(deadline))),
-        Err(_) => Err(CallFailure::new(
-            FailureCode::Internal,
-            "Cannot run the command: its time limit cannot be watched.",
-        )),
+        Err(_) => Err(FailureCode::Internal
+            .failure("Cannot run the command: its time limit cannot be watched.")),
     }
 }
 
@@ -401,19 +396,20 @@ fn update_session(processes: &Processes, line: &CommandLine, said: &[u8]) -> Opt
 /// The failure of a command that was ended at its time limit.
 fn timed_out(finished: &CommandResult, timeout: Duration, longest: Duration) -> CallFailure {
     let (seconds, printed) = (timeout.as_secs(), finished.text());
-    CallFailure::new(
-        FailureCode::TimeLimit,
-        format!("The command was ended after {seconds} seconds. Until then it printed:\n{printed}"),
-    )
-    .hint(if timeout < longest {
-        format!(
-            "Pass a larger timeout_s (at most {}), or do less in one command.",
-            longest.as_secs()
-        )
-    } else {
-        "No call may take longer here (limits.timeout_s_max): do less in one command.".to_owned()
-    })
-    .structured(finished.facts())
+    FailureCode::TimeLimit
+        .failure(format!(
+            "The command was ended after {seconds} seconds. Until then it printed:\n{printed}"
+        ))
+        .hint(if timeout < longest {
+            format!(
+                "Pass a larger timeout_s (at most {}), or do less in one command.",
+                longest.as_secs()
+            )
+        } else {
+            "No call may take longer here (limits.timeout_s_max): do less in one command."
+                .to_owned()
+        })
+        .structured(finished.facts())
 }
 
 /// Limits of the two streams with which their output fits into one result: it is truncated once,

@@ -114,10 +114,7 @@ fn setup(shown: VisiblePaths, host_network: bool) -> Result<BirdcageSetup, Error
     }
     let job = job.bytes();
     if job.len() as u64 > MAX_BYTES {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            "too many mounts and protected names for birdcage",
-        ));
+        return Err(ErrorKind::Limit.error("too many mounts and protected names for birdcage"));
     }
     Ok(BirdcageSetup { job, pins })
 }

@@ -319,10 +319,9 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
     let opened =
         std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(failed)?;
     if opened != host {
-        return Err(Error::new(
-            ErrorKind::Enforcement,
-            format!("{path} ({shown_at}) was replaced while it was opened"),
-        ));
+        return Err(ErrorKind::Enforcement.error(format!(
+            "{path} ({shown_at}) was replaced while it was opened"
+        )));
     }
     let meta = handle.metadata().map_err(failed)?;
     if mount.overlay().is_some() && !meta.is_dir() {
@@ -360,15 +359,12 @@ fn open_overlay(overlay: &OverlayDirs) -> Result<OpenOverlay, Error> {
     let (work, _) = known(&overlay.work, "the work directory")?;
     overlay_system(&directory, &overlay.upper)?;
     if upper.0 != work.0 {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "an overlay needs its upper and its work directory on one file system; {} and {} \
+        return Err(ErrorKind::Unsupported.error(format!(
+            "an overlay needs its upper and its work directory on one file system; {} and {} \
                  are on two",
-                overlay.upper.display(),
-                overlay.work.display()
-            ),
-        ));
+            overlay.upper.display(),
+            overlay.work.display()
+        )));
     }
     let place = |path: &Path, identity| KnownDir {
         path: path.to_owned(),
@@ -398,15 +394,15 @@ fn overlay_system(directory: &File, path: &Path) -> Result<(), Error> {
     let magic = found.f_type as i64 & 0xffff_ffff;
     match UNUSABLE.iter().find(|(unusable, _)| *unusable == magic) {
         None => Ok(()),
-        Some((_, name)) => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
+        Some((_, name)) => Err(ErrorKind::Unsupported
+            .error(format!(
                 "the file system of {} is {name}, on which the kernel makes no upper directory of \
                  an overlay",
                 path.display()
-            ),
-        )
-        .with_hint("use a directory on a local disk, such as one of ext4, XFS, Btrfs or tmpfs")),
+            ))
+            .with_hint(
+                "use a directory on a local disk, such as one of ext4, XFS, Btrfs or tmpfs",
+            )),
     }
 }
 
@@ -415,15 +411,13 @@ fn through_no_link(mount: &Mount, failed: &dyn Fn(std::io::Error) -> Error) -> R
     below::place(mount.host())
         .map(File::from)
         .map_err(|errno| match errno {
-            Errno::ELOOP => Error::new(
-                ErrorKind::Enforcement,
-                format!(
+            Errno::ELOOP => ErrorKind::Enforcement
+                .error(format!(
                     "{} ({}) runs through a link now",
                     mount.host().display(),
                     mount.shown_at()
-                ),
-            )
-            .with_hint("another program has replaced a directory of the path; put it back"),
+                ))
+                .with_hint("another program has replaced a directory of the path; put it back"),
             errno => failed(errno.into()),
         })
 }

@@ -63,10 +63,7 @@ pub(crate) fn detect() -> Support {
 
 /// Refuses the self-test. Its probe is a part of the launcher, which macOS does not have.
 pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        "there is no self-test on macOS yet",
-    ))
+    Err(ErrorKind::Unsupported.error("there is no self-test on macOS yet"))
 }
 
 /// Returns `true` if `sandbox-exec` starts the commands of a plan.
@@ -74,13 +71,12 @@ fn is_confined(backend: Backend) -> Result<bool, Error> {
     match backend {
         Backend::Seatbelt => Ok(true),
         Backend::None => Ok(false),
-        Backend::Docker => Err(Error::new(
-            ErrorKind::Unsupported,
-            "containers are not started by sandbox-exec",
-        )),
+        Backend::Docker => {
+            Err(ErrorKind::Unsupported.error("containers are not started by sandbox-exec"))
+        }
         Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
             let what = format!("{backend} is a part of Linux");
-            Err(Error::new(ErrorKind::Unsupported, what))
+            Err(ErrorKind::Unsupported.error(what))
         }
     }
 }
@@ -193,11 +189,9 @@ fn real(mount: &Mount) -> Result<PathBuf, Error> {
     })?;
     check_not_kernel(&real)?;
     match mount.links() {
-        LinkPolicy::Refused if real != mount.host() => Err(Error::new(
-            ErrorKind::Enforcement,
-            format!("{} runs through a link now", named()),
-        )
-        .with_hint("another program has replaced a directory of the path; put it back")),
+        LinkPolicy::Refused if real != mount.host() => Err(ErrorKind::Enforcement
+            .error(format!("{} runs through a link now", named()))
+            .with_hint("another program has replaced a directory of the path; put it back")),
         LinkPolicy::Refused | LinkPolicy::Followed => Ok(real),
     }
 }
@@ -228,14 +222,8 @@ fn program(named: &OsStr, candidates: Vec<PathBuf>) -> Result<PathBuf, Error> {
     }
     let shown = named.display();
     Err(match found {
-        Some(_) => Error::new(
-            ErrorKind::NotExecutable,
-            format!("{shown}: cannot be started"),
-        ),
-        None => Error::new(
-            ErrorKind::NotFound,
-            format!("{shown}: no such program in the sandbox"),
-        ),
+        Some(_) => ErrorKind::NotExecutable.error(format!("{shown}: cannot be started")),
+        None => ErrorKind::NotFound.error(format!("{shown}: no such program in the sandbox")),
     }
     .with_hint("it must lie in the system's directories or in a mount that allows execution"))
 }

@@ -42,7 +42,7 @@ impl Network {
     pub(super) fn check(&self, published: &BTreeSet<u16>) -> Result<(), Error> {
         if published.len() > MAX_PUBLISHED_PORTS {
             let text = format!("more than {MAX_PUBLISHED_PORTS} published ports");
-            return Err(Error::new(ErrorKind::Limit, text));
+            return Err(ErrorKind::Limit.error(text));
         }
         let unprivileged = |port: u16| match port < FIRST_UNPRIVILEGED_PORT {
             false => Ok(()),
@@ -312,10 +312,9 @@ impl NamedHosts {
             (self.services.len(), Self::MAX_SERVICES, "services"),
         ];
         match bounds.into_iter().find(|(count, most, _)| count > most) {
-            Some((_, most, of)) => Err(Error::new(
-                ErrorKind::Limit,
-                format!("named hosts with more than {most} {of}"),
-            )),
+            Some((_, most, of)) => {
+                Err(ErrorKind::Limit.error(format!("named hosts with more than {most} {of}")))
+            }
             None => Ok(()),
         }
     }

@@ -69,10 +69,10 @@ pub(crate) fn resolve(general: UnixSockets, named: Vec<PathBuf>) -> Result<UnixS
     paths.sort();
     paths.dedup();
     if paths.len() > MAX_SOCKETS {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            format!("{} named sockets, at most {MAX_SOCKETS}", paths.len()),
-        ));
+        return Err(ErrorKind::Limit.error(format!(
+            "{} named sockets, at most {MAX_SOCKETS}",
+            paths.len()
+        )));
     }
     // An empty list does not name any socket.
     if paths.is_empty() {
@@ -97,10 +97,9 @@ fn check(path: &Path) -> Result<PathBuf, Error> {
     let clean: PathBuf = path.components().collect();
     let length = clean.as_os_str().len();
     if length > MAX_PATH_BYTES {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            format!("a socket's path of {length} bytes, at most {MAX_PATH_BYTES}: {shown}"),
-        ));
+        return Err(ErrorKind::Limit.error(format!(
+            "a socket's path of {length} bytes, at most {MAX_PATH_BYTES}: {shown}"
+        )));
     }
     if clean.file_name().is_none() || check_not_kernel(&clean).is_err() {
         return Err(Error::invalid(format!("not a socket: {shown}")));

@@ -111,11 +111,11 @@ impl SeatbeltProfile {
                 .map(|(name, value)| name.len() + value.len() + 12)
                 .sum::<usize>();
         if bytes > MAX_BYTES {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("a Seatbelt profile of {bytes} bytes, at most {MAX_BYTES}"),
-            )
-            .with_hint("use fewer mounts, or fewer protected and hidden patterns"));
+            return Err(ErrorKind::Limit
+                .error(format!(
+                    "a Seatbelt profile of {bytes} bytes, at most {MAX_BYTES}"
+                ))
+                .with_hint("use fewer mounts, or fewer protected and hidden patterns"));
         }
         Ok(profile)
     }

@@ -288,7 +288,7 @@ impl Violation {
     }
 
     fn diagnostic(&self, sentence: String) -> Diagnostic {
-        let mut diagnostic = Diagnostic::error(DiagnosticCode::ExceedsParent, sentence);
+        let mut diagnostic = DiagnosticCode::ExceedsParent.error(sentence);
         if let Some(span) = self.at() {
             diagnostic = diagnostic.at(span);
         }

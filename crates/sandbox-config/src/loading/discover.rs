@@ -56,16 +56,14 @@ pub(crate) fn discover(
             [file] => return Ok(Some(file.clone())),
             [first, second, ..] => {
                 return Err(Box::new(
-                    Diagnostic::error(
-                        DiagnosticCode::TwoFiles,
-                        format!(
+                    DiagnosticCode::TwoFiles
+                        .error(format!(
                             "two project files in one directory: {} and {}",
                             show(first),
                             show(second)
-                        ),
-                    )
-                    .in_file(&show(first))
-                    .help("keep one, or name it with --config"),
+                        ))
+                        .in_file(&show(first))
+                        .help("keep one, or name it with --config"),
                 ));
             }
         }

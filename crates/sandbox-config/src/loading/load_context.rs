@@ -133,9 +133,9 @@ impl<'s> LoadContext<'s> {
                 rule.why()
             );
             let diagnostic = match rule.untrusted() {
-                Untrusted::Refused => Diagnostic::error(DiagnosticCode::Untrusted, text),
+                Untrusted::Refused => DiagnosticCode::Untrusted.error(text),
                 Untrusted::Ignored(instead) => {
-                    Diagnostic::warning(DiagnosticCode::Untrusted, format!("{text}: {instead}"))
+                    DiagnosticCode::Untrusted.warning(format!("{text}: {instead}"))
                 }
             };
             let help = "if you trust this project: `forge trust`, or `--trust` for one run";

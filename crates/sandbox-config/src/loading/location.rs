@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::loading::discover::discover;
 use crate::loading::sources::{ConfigChoice, Sources};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+use crate::syntax::diagnostic::{DiagnosticCode, Diagnostics};
 
 /// Where the project is.
 pub(crate) struct ProjectLocation {
@@ -61,11 +61,9 @@ pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> 
     let unreadable = |path: &Path, error: std::io::Error| {
         let shown = path.display().to_string();
         Diagnostics::from(
-            Diagnostic::error(
-                DiagnosticCode::Unreadable,
-                format!("cannot read {shown}: {error}"),
-            )
-            .in_file(&shown),
+            DiagnosticCode::Unreadable
+                .error(format!("cannot read {shown}: {error}"))
+                .in_file(&shown),
         )
     };
     let start = sources
@@ -75,11 +73,9 @@ pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> 
     if !start.is_dir() {
         let shown = sources.start.display().to_string();
         return Err(Diagnostics::from(
-            Diagnostic::error(
-                DiagnosticCode::Unreadable,
-                format!("{shown} is not a directory"),
-            )
-            .in_file(&shown),
+            DiagnosticCode::Unreadable
+                .error(format!("{shown} is not a directory"))
+                .in_file(&shown),
         ));
     }
     let home = sources

@@ -141,8 +141,9 @@ fn refusal(
         mount.name,
         what(first)
     );
-    let mut problem =
-        Diagnostic::error(DiagnosticCode::OwnDirectory, message).at_origin(&mount.origin);
+    let mut problem = DiagnosticCode::OwnDirectory
+        .error(message)
+        .at_origin(&mount.origin);
     let mut elsewhere = vec![first.moved_by.as_str()];
     for (own, verb) in rest {
         problem = problem.note(format!("it also {verb} {}", what(own)));

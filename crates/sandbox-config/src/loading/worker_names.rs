@@ -54,7 +54,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 pub(crate) fn bad_name(name: &str) -> Diagnostic {
-    Diagnostic::error(DiagnosticCode::BadValue, format!("`{name}` cannot be a worker's name")).help(
+    DiagnosticCode::BadValue.error(format!("`{name}` cannot be a worker's name")).help(
         "lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name",
     )
 }

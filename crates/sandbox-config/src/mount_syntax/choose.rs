@@ -91,7 +91,8 @@ fn refuse_credentials(context: &mut LoadContext<'_>) {
             visible(&context.dir.to_string_lossy())
         );
         context.report(
-            Diagnostic::error(DiagnosticCode::HostPath, message)
+            DiagnosticCode::HostPath
+                .error(message)
                 .help("start in a directory of your own, or use -C DIR"),
         );
     }

@@ -90,7 +90,8 @@ fn nested_problem(outer: &MountEntry, row: &MountEntry, noun: &str) -> Option<Di
             outer.shown, row.shown, row.mount.target
         );
         return Some(
-            Diagnostic::error(DiagnosticCode::MountName, message)
+            DiagnosticCode::MountName
+                .error(message)
                 .related(&outer.named_at, "the other one")
                 .help("a place shows one directory: give one of them another name"),
         );
@@ -105,12 +106,10 @@ fn top_problem(target: &str) -> Option<Diagnostic> {
     }
     if name.contains('/') {
         let message = format!("{target} lies below no other mount");
-        return Some(
-            Diagnostic::error(DiagnosticCode::MountName, message).help(format!(
-                "a name has one component, such as /{}; deeper ones lie below a mount",
-                last_name(target)
-            )),
-        );
+        return Some(DiagnosticCode::MountName.error(message).help(format!(
+            "a name has one component, such as /{}; deeper ones lie below a mount",
+            last_name(target)
+        )));
     }
     name_problem(name, "mount")
 }
@@ -135,20 +134,18 @@ pub(crate) fn name_problem(name: &str, noun: &str) -> Option<Diagnostic> {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !plain || !starts_well || name.len() > 64 {
         let message = format!("`{name}` cannot be a {noun}'s name");
-        return Some(Diagnostic::error(DiagnosticCode::MountName, message).help(
+        return Some(DiagnosticCode::MountName.error(message).help(
             "letters, digits, `_`, `-` and `.`, a letter or digit first, at most 64 of them",
         ));
     }
     let reserved = RESERVED.contains(&name.to_lowercase().as_str());
     reserved.then(|| {
-        Diagnostic::error(
-            DiagnosticCode::MountName,
-            format!("`{name}` is a reserved name"),
-        )
-        .help(format!(
-            "commands need the system's /{name}; reserved are: {}",
-            RESERVED.join(", ")
-        ))
+        DiagnosticCode::MountName
+            .error(format!("`{name}` is a reserved name"))
+            .help(format!(
+                "commands need the system's /{name}; reserved are: {}",
+                RESERVED.join(", ")
+            ))
     })
 }
 

@@ -75,7 +75,7 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
 /// `/data/` is `/data`; `..` and the like have no place in a target.
 fn normal_target(text: &str) -> Result<String, Box<Diagnostic>> {
     let bad = |message: String, help: &str| {
-        let problem = Diagnostic::error(DiagnosticCode::MountName, message).help(help);
+        let problem = DiagnosticCode::MountName.error(message).help(help);
         Err(Box::new(problem))
     };
     let Some(rest) = text.strip_prefix('/') else {

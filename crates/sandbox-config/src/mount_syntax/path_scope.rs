@@ -107,7 +107,7 @@ pub(crate) fn resolve_host_path(
     reach: PathScope<'_>,
     noun: &str,
 ) -> Result<HostPath, Box<Diagnostic>> {
-    let refuse = |message: String| Box::new(Diagnostic::error(DiagnosticCode::HostPath, message));
+    let refuse = |message: String| Box::new(DiagnosticCode::HostPath.error(message));
     let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
     if expanded.is_empty() || expanded.contains('\0') {

@@ -8,7 +8,7 @@ use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::path_scope::{
     BaseDir, HostPath, PathScope, ScopeMessages, is_outside, resolve_host_path,
 };
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::ConfigOrigin;
 
@@ -35,7 +35,8 @@ pub(crate) fn read(
             return whole_directory(&mut context.reports, context.dir, mode);
         }
         let message = "`sandbox.readonly` stands beside `root`, and there is none";
-        let missing = Diagnostic::error(DiagnosticCode::FrontEnd, message)
+        let missing = DiagnosticCode::FrontEnd
+            .error(message)
             .help("name the directory: `root: .` is the whole project");
         context.report(match section.get("readonly") {
             Some(entry) => missing.at(&entry.key_span),
@@ -71,7 +72,8 @@ pub(crate) fn whole_directory(reports: &mut Reports, dir: &Path, mode: Mode) -> 
     if dir.parent().is_none() {
         let message = "the root of the file system cannot be a project";
         reports.add(
-            Diagnostic::error(DiagnosticCode::HostPath, message)
+            DiagnosticCode::HostPath
+                .error(message)
                 .help("start in a directory of your own, or use -C DIR"),
         );
         return None;

@@ -12,7 +12,7 @@ use crate::mount_syntax::named::{self, NamedMountSyntax};
 use crate::mount_syntax::path_scope::{
     BaseDir, OWN_ROOT, PathScope, ScopeMessages, climbs, is_outside, resolve_host_path,
 };
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::MappingFields;
 use crate::syntax::text::{ConfigOrigin, Span};
 use crate::syntax::yaml::YamlNode;
@@ -107,7 +107,9 @@ impl Placing {
         if placement == Some(Placement::Direct) {
             let message = "`sandbox.root` has no effect in direct mode";
             context.report(
-                Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&entry.node.span),
+                DiagnosticCode::NoEffect
+                    .warning(message)
+                    .at(&entry.node.span),
             );
         }
         Placing {
@@ -153,7 +155,7 @@ pub(crate) fn default_zones(context: &mut LoadContext<'_>, placing: &Placing) ->
         match resolve_host_path(context, name, placing.reach(), FORM.noun) {
             Err(problem) => {
                 let message = format!("the default zone `{name}`: {}", problem.message());
-                context.report(Diagnostic::error(DiagnosticCode::HostPath, message));
+                context.report(DiagnosticCode::HostPath.error(message));
             }
             Ok(host) => {
                 if let Some(at) = placing.said_by() {

@@ -10,7 +10,7 @@ use sandbox_names::pattern::fits;
 
 use crate::grant::Grant;
 use crate::grant::mount::{DEFAULT_PROTECT, Mode, Mount};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::Reports;
 
 /// The patterns that count in one mount, or in the part of it that a worker has.
@@ -126,7 +126,8 @@ pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
         let name = mount.name();
         let what = format!("{noun} `{name}` lies in a name that is {verb} in every project");
         reports.add(
-            Diagnostic::error(DiagnosticCode::HostPath, what)
+            DiagnosticCode::HostPath
+                .error(what)
                 .at_origin(mount.origin())
                 .help(help),
         );

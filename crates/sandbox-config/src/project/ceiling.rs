@@ -24,7 +24,7 @@ use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
 use crate::settings::git::{self, GitSettings};
 use crate::settings::{confinement, execution, git_leads, network, presets, sections};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
+use crate::syntax::diagnostic::{DiagnosticCode, nearest};
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
@@ -295,10 +295,7 @@ fn sandbox(
         return PresetSet::default();
     };
     if let (Some(top), Some(inner)) = (top.get("network"), section.get("network")) {
-        let twice = Diagnostic::error(
-            DiagnosticCode::DuplicateKey,
-            "`network` stands at two places",
-        );
+        let twice = DiagnosticCode::DuplicateKey.error("`network` stands at two places");
         context.report(
             twice
                 .at(&inner.key_span)
@@ -380,7 +377,7 @@ fn taken_back(
                 Some(one) => format!("did you mean `{one}`?"),
                 None => format!("these are: {}", known.join(" ")),
             };
-            let wrong = Diagnostic::error(DiagnosticCode::BadValue, message);
+            let wrong = DiagnosticCode::BadValue.error(message);
             context.report(wrong.at(&item.span).help(help));
             continue;
         }

@@ -88,7 +88,7 @@ fn variable_parts(path: &str) -> Vec<KeyPart> {
 
 fn open_quote(problem: &str, text: &Arc<SourceText>) -> Box<Diagnostic> {
     let help = "write `-c 'sandbox.zones.\"a.b\".mode=ro'`";
-    let problem = Diagnostic::error(DiagnosticCode::BadValue, problem);
+    let problem = DiagnosticCode::BadValue.error(problem);
     Box::new(problem.at(&Span::start(text)).help(help))
 }
 
@@ -139,8 +139,7 @@ fn overlay(text: &Arc<SourceText>, parts: Vec<KeyPart>) -> Result<Overlay, Box<D
         .iter()
         .any(|part| part.name.contains(char::is_control))
     {
-        let problem =
-            Diagnostic::error(DiagnosticCode::BadValue, "the key holds control characters");
+        let problem = DiagnosticCode::BadValue.error("the key holds control characters");
         return Err(Box::new(problem.at(&Span::start(text))));
     }
     if let Some(empty) = parts.iter().find(|part| part.name.is_empty()) {

@@ -53,7 +53,8 @@ impl WorkerCatalog {
             if bytes > MAX_BYTES_OF_ALL {
                 let message = format!("the worker files hold more than {MAX_BYTES_OF_ALL} bytes");
                 let shown = show(&self.show_from, &file);
-                return Err(Diagnostic::error(DiagnosticCode::TooComplex, message)
+                return Err(DiagnosticCode::TooComplex
+                    .error(message)
                     .in_file(&shown)
                     .into());
             }
@@ -121,10 +122,7 @@ impl WorkerCatalog {
             .iter()
             .map(|dir| show(&self.show_from, dir))
             .collect();
-        let unknown = Diagnostic::error(
-            DiagnosticCode::UnknownWorker,
-            format!("unknown worker `{name}`"),
-        );
+        let unknown = DiagnosticCode::UnknownWorker.error(format!("unknown worker `{name}`"));
         if let Some(near) = nearest(name, stems.iter().copied()) {
             return unknown.help(format!("did you mean `{near}`?"));
         }
@@ -145,7 +143,7 @@ impl WorkerCatalog {
             let unreadable = |error: &std::io::Error| {
                 let shown = show(&self.show_from, dir);
                 let message = format!("cannot read {shown}: {error}");
-                Box::new(Diagnostic::error(DiagnosticCode::Unreadable, message).in_file(&shown))
+                Box::new(DiagnosticCode::Unreadable.error(message).in_file(&shown))
             };
             let entries = match std::fs::read_dir(dir) {
                 Ok(entries) => entries,
@@ -165,7 +163,7 @@ impl WorkerCatalog {
                     let shown = show(&self.show_from, dir);
                     let message = format!("more than {MAX_WORKERS} worker files");
                     return Err(Box::new(
-                        Diagnostic::error(DiagnosticCode::TooComplex, message).in_file(&shown),
+                        DiagnosticCode::TooComplex.error(message).in_file(&shown),
                     ));
                 }
             }
@@ -203,25 +201,22 @@ impl WorkerCatalog {
         match worker {
             Some(worker) => Ok(worker.with_reports(warnings, widening)),
             // A walk without a worker has noted why; this text is for the case that it did not.
-            None => Err(
-                Diagnostic::error(DiagnosticCode::FrontMatter, "not a worker file")
-                    .in_file(&shown)
-                    .into(),
-            ),
+            None => Err(DiagnosticCode::FrontMatter
+                .error("not a worker file")
+                .in_file(&shown)
+                .into()),
         }
     }
 }
 
 fn two_workers(first: &Worker, second: &Worker) -> Diagnostic {
-    Diagnostic::error(
-        DiagnosticCode::TwoWorkers,
-        format!(
+    DiagnosticCode::TwoWorkers
+        .error(format!(
             "two workers are named `{}`: {} and {}",
             first.name(),
             first.shown(),
             second.shown()
-        ),
-    )
-    .in_file(second.shown())
-    .help("rename one of them")
+        ))
+        .in_file(second.shown())
+        .help("rename one of them")
 }

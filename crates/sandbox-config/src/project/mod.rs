@@ -203,7 +203,9 @@ fn read_root(
     let root = yaml::parse(&text).map_err(|problem| Diagnostics::from(*problem))?;
     if root.is_none() {
         let message = "the project file holds no keys: all defaults apply";
-        let mistake = Diagnostic::warning(DiagnosticCode::Empty, message).at(&Span::start(&text));
+        let mistake = DiagnosticCode::Empty
+            .warning(message)
+            .at(&Span::start(&text));
         context.report(mistake.help("a zone project by default has cache and workspace, both rw"));
     }
     Ok(root)

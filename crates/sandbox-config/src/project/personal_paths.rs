@@ -148,7 +148,7 @@ impl PersonalPathLimits {
     ) -> impl Iterator<Item = Diagnostic> {
         lines.into_iter().filter_map(|line| {
             let message = format!("`{}` has no effect: {}", line.text(), self.problem(line)?);
-            let warning = Diagnostic::warning(DiagnosticCode::NoEffect, message);
+            let warning = DiagnosticCode::NoEffect.warning(message);
             Some(warning.at_origin(&line.origin))
         })
     }

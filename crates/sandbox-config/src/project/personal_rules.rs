@@ -114,7 +114,7 @@ impl PersonalRules {
             // A program that can write there answers for this person.
             Ok(meta) if meta.is_file() && meta.mode() & 0o022 != 0 => {
                 let message = format!("cannot use {shown}: other users can write it");
-                let mistake = Diagnostic::error(DiagnosticCode::Unreadable, message).in_file(shown);
+                let mistake = DiagnosticCode::Unreadable.error(message).in_file(shown);
                 return Err(mistake
                     .help("look at what is there, then run `chmod go-w` on it")
                     .into());

@@ -8,7 +8,7 @@ use crate::grant::declaration::{Declaration, MountRequest};
 use crate::grant::network::NetworkAccess;
 use crate::grant::published_ports::PublishedPorts;
 use crate::project::Project;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
+use crate::syntax::diagnostic::{DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
 use crate::syntax::text::Layer;
 use crate::syntax::yaml;
@@ -57,7 +57,8 @@ impl Project {
             Ok(grant) => Ok((worker, grant)),
             Err(escalation) => {
                 let message = escalation.for_person();
-                Err(Diagnostic::error(DiagnosticCode::ExceedsParent, message)
+                Err(DiagnosticCode::ExceedsParent
+                    .error(message)
                     .in_file(worker.shown())
                     .into())
             }

@@ -19,7 +19,7 @@ use crate::project::layers::{Overlay, is_blocked, merge_entries, overlay_value};
 use crate::provider::read::project_part;
 use crate::settings::git;
 use crate::settings::sections::{APPROVAL_MODES, approval_verdict};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::key_table::{MeetRule, UserKeyRole};
 use crate::syntax::read::read;
@@ -162,8 +162,9 @@ impl UserValue<'_> {
         };
         if gives_nothing {
             let message = format!("`{}` has no effect in the user file", self.dotted());
-            let mistake =
-                Diagnostic::warning(DiagnosticCode::NoEffect, message).at(&self.node.span);
+            let mistake = DiagnosticCode::NoEffect
+                .warning(message)
+                .at(&self.node.span);
             reports
                 .add(mistake.help(
                     "your own file says what holds at most; a project or a flag asks for it",
@@ -248,7 +249,8 @@ fn replace_provider(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue
         let key = leaf.dotted();
         let message = format!("`{key}` is named in your own file, too: your own file holds");
         reports.add(
-            Diagnostic::warning(DiagnosticCode::AboveUserFile, message)
+            DiagnosticCode::AboveUserFile
+                .warning(message)
                 .at(asked)
                 .related(&leaf.node.span, "your own file"),
         );
@@ -693,13 +695,10 @@ fn pattern(item: &YamlNode) -> Option<HostPattern> {
 fn report(reports: &mut Reports, leaf: &UserValue<'_>, own: &Span, asked: &Span) {
     let key = leaf.dotted();
     let diagnostic = match asked.layer() {
-        Layer::Environment | Layer::CommandLine => Diagnostic::error(
-            DiagnosticCode::AboveUserFile,
-            format!("`{key}` asks for more than your own file allows"),
-        )
-        .help("ask for less, or change that line of your own file"),
-        Layer::Default | Layer::User | Layer::Project => Diagnostic::warning(
-            DiagnosticCode::AboveUserFile,
+        Layer::Environment | Layer::CommandLine => DiagnosticCode::AboveUserFile
+            .error(format!("`{key}` asks for more than your own file allows"))
+            .help("ask for less, or change that line of your own file"),
+        Layer::Default | Layer::User | Layer::Project => DiagnosticCode::AboveUserFile.warning(
             format!("`{key}` asks for more than your own file allows: your own file holds"),
         ),
     };

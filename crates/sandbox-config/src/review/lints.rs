@@ -35,7 +35,8 @@ pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>)
     let execution = ceiling.execution();
     if let Some(why) = execution.network_in_containers(ceiling.network()) {
         findings.push(
-            Diagnostic::warning(DiagnosticCode::ContainerNetwork, why)
+            DiagnosticCode::ContainerNetwork
+                .warning(why)
                 .at_origin(&execution.network_origin)
                 .help(
                     "a container has a network only with `network: true` and \
@@ -71,7 +72,9 @@ impl PersonalRules {
             };
             let message = format!("`host:{}` has no effect: {without}", line.pattern);
             findings.push(
-                Diagnostic::warning(DiagnosticCode::NoEffect, message).at_origin(&line.origin),
+                DiagnosticCode::NoEffect
+                    .warning(message)
+                    .at_origin(&line.origin),
             );
         }
         findings
@@ -145,8 +148,9 @@ fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
                     "the first match counts: put the narrower one first"
                 }
             };
-            let finding =
-                Diagnostic::warning(DiagnosticCode::Shadowed, message).at_origin(&rule.origin);
+            let finding = DiagnosticCode::Shadowed
+                .warning(message)
+                .at_origin(&rule.origin);
             let finding = match over.origin.span() {
                 Some(span) => finding.related(span, "this rule"),
                 None => finding,
@@ -158,7 +162,7 @@ fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
         {
             let message = format!("`{}` runs unasked, and {program} {how}", rule.pattern);
             findings.push(
-                Diagnostic::warning(DiagnosticCode::RunsAnything, message)
+                DiagnosticCode::RunsAnything.warning(message)
                     .at_origin(&rule.origin)
                     .help(
                         "name what it may do, as in `git (log|status) *`, block the options that do \
@@ -209,7 +213,8 @@ pub(crate) fn workers(
         if inherits && project.ceiling().mounts().next().is_some() {
             let message = format!("'{name}' declares no sandbox and inherits all of it");
             findings.push(
-                Diagnostic::warning(DiagnosticCode::ImplicitInherit, message)
+                DiagnosticCode::ImplicitInherit
+                    .warning(message)
                     .at_origin(worker.origin())
                     .help("write `sandbox: inherit` to say so, or `sandbox: none`."),
             );
@@ -217,7 +222,8 @@ pub(crate) fn workers(
         if has_entry && !reached.contains(name) {
             let message = format!("no worker calls '{name}'");
             findings.push(
-                Diagnostic::warning(DiagnosticCode::Unreachable, message)
+                DiagnosticCode::Unreachable
+                    .warning(message)
                     .at_origin(worker.origin())
                     .help(format!(
                         "it runs only by `forge run {name}`: name it in the `workers` of its caller"
@@ -248,7 +254,8 @@ pub(crate) fn entry(project: &Project, workers: &[Worker], findings: &mut Vec<Di
         };
         let message = format!("`entry` names the unknown worker `{name}`");
         findings.push(
-            Diagnostic::error(DiagnosticCode::UnknownWorker, message)
+            DiagnosticCode::UnknownWorker
+                .error(message)
                 .at_origin(origin)
                 .help(help),
         );
@@ -284,7 +291,8 @@ pub(crate) fn unused_mounts(
         if mount.origin().span().is_some() {
             let message = format!("no worker uses `{}`", mount.name());
             findings.push(
-                Diagnostic::warning(DiagnosticCode::UnusedMount, message)
+                DiagnosticCode::UnusedMount
+                    .warning(message)
                     .at_origin(mount.origin())
                     .help("remove it, or declare it in the worker that needs it"),
             );

@@ -46,12 +46,10 @@ fn known(project: &Project, model: &str, at: &ConfigOrigin, findings: &mut Vec<D
         && !unknown.is_untrusted()
     {
         findings.push(
-            Diagnostic::warning(
-                DiagnosticCode::BadValue,
-                format!("`model: {model}`: {unknown}"),
-            )
-            .at_origin(at)
-            .help(unknown.help()),
+            DiagnosticCode::BadValue
+                .warning(format!("`model: {model}`: {unknown}"))
+                .at_origin(at)
+                .help(unknown.help()),
         );
     }
 }
@@ -68,7 +66,8 @@ fn priced(project: &Project, model: &str, at: &ConfigOrigin, findings: &mut Vec<
             "name them in your own file: `providers: {{ {provider}: {{ prices: {{ input: …, output: … }} }} }}`, in US dollars for a million tokens"
         );
         findings.push(
-            Diagnostic::error(DiagnosticCode::MissingKey, message)
+            DiagnosticCode::MissingKey
+                .error(message)
                 .at_origin(at)
                 .help(help),
         );

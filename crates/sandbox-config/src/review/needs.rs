@@ -62,7 +62,8 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
     if is_tool {
         let message = format!("a worker cannot be called `{name}`: that is a tool's name");
         findings.push(
-            Diagnostic::error(DiagnosticCode::BadValue, message)
+            DiagnosticCode::BadValue
+                .error(message)
                 .at_origin(worker.origin())
                 .help("workers are called by their names, as tools are: take another one"),
         );
@@ -85,7 +86,8 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
         if let Some(need) = need.filter(|need| (need.missing)(&grant)) {
             let message = format!("'{name}' asks for `{tool}`, and {}", need.why);
             findings.push(
-                Diagnostic::error(DiagnosticCode::NoEffect, message)
+                DiagnosticCode::NoEffect
+                    .error(message)
                     .at_origin(worker.origin())
                     .help(need.help),
             );
@@ -100,7 +102,8 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
              files and stage files",
             wish.name
         );
-        let finding = Diagnostic::error(DiagnosticCode::NoEffect, message)
+        let finding = DiagnosticCode::NoEffect
+            .error(message)
             .help("declare what it needs in `sandbox`, or remove `git`");
         findings.push(match &wish.at {
             Some(at) => finding.at(at),
@@ -122,7 +125,7 @@ fn leads_nowhere(ceiling: &Grant, wish: &Restrict) -> Option<Diagnostic> {
         Err(_) => "does not exist, and no worker may create it",
     };
     let message = format!("`restrict: {}` {what}", wish.place);
-    let finding = Diagnostic::error(DiagnosticCode::BadValue, message);
+    let finding = DiagnosticCode::BadValue.error(message);
     Some(match &wish.place_span {
         Some(at) => finding.at(at),
         None => finding,

@@ -124,7 +124,7 @@ pub(crate) fn build_tree<'p>(
         let message = format!("more than {MAX_BRANCHES} calls; the rest was not looked at");
         grower
             .findings
-            .push(Diagnostic::warning(DiagnosticCode::TooComplex, message));
+            .push(DiagnosticCode::TooComplex.warning(message));
     }
     Forest { tree, reached }
 }
@@ -232,7 +232,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
     ) -> DelegationNode {
         let Some(worker) = self.workers.get(name).copied() else {
             let unknown = format!("'{}' may call the unknown worker '{name}'", from.name());
-            let finding = Diagnostic::error(DiagnosticCode::UnknownWorker, unknown);
+            let finding = DiagnosticCode::UnknownWorker.error(unknown);
             let finding = match nearest(name, self.workers.keys().copied()) {
                 Some(near) => finding.help(format!("did you mean `{near}`?")),
                 None => finding
@@ -248,7 +248,8 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
                 "'{}' calls '{name}', which is at work above it",
                 from.name()
             );
-            let finding = Diagnostic::error(DiagnosticCode::Cycle, message)
+            let finding = DiagnosticCode::Cycle
+                .error(message)
                 .note(circle)
                 .help("the call is refused when it is made: take the name out of the list");
             self.find(from, name, finding);
@@ -260,7 +261,8 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
                 "'{}' calls '{name}' deeper than this project's limit of {deepest}",
                 from.name()
             );
-            let finding = Diagnostic::error(DiagnosticCode::TooDeep, message)
+            let finding = DiagnosticCode::TooDeep
+                .error(message)
                 .note(format!("{} > {name}", above.join(" > ")))
                 .help("raise `delegation.max_depth`, or shorten the chain");
             self.find(from, name, finding);
@@ -311,7 +313,8 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
                 names.join(", ")
             );
             self.findings.push(
-                Diagnostic::warning(DiagnosticCode::ExceedsParent, message)
+                DiagnosticCode::ExceedsParent
+                    .warning(message)
                     .at_origin(from.origin())
                     .help("such a call is refused when it is made: list the workers that it calls"),
             );

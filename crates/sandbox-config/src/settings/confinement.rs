@@ -160,7 +160,7 @@ fn program_directory(
 ) -> Result<PathBuf, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` cannot be shown for its programs: {why}");
-        Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
+        Box::new(DiagnosticCode::HostPath.error(message))
     };
     let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .map_err(|problem| refuse(&problem))?;
@@ -199,10 +199,7 @@ fn program_directory(
             own.noun()
         );
         let message = format!("`{text}` cannot be shown for its programs: {why}");
-        return Err(Box::new(Diagnostic::error(
-            DiagnosticCode::OwnDirectory,
-            message,
-        )));
+        return Err(Box::new(DiagnosticCode::OwnDirectory.error(message)));
     }
     Ok(path)
 }
@@ -248,7 +245,7 @@ fn socket(
 ) -> Result<PathBuf, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` cannot be a socket: {why}");
-        Box::new(Diagnostic::error(DiagnosticCode::HostPath, message))
+        Box::new(DiagnosticCode::HostPath.error(message))
     };
     let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
         .map_err(|problem| refuse(&problem))?;
@@ -268,10 +265,7 @@ fn socket(
     if let Some(own) = reserved_paths::lies_in(&path, &context.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{text}` cannot be a socket: {why}");
-        return Err(Box::new(Diagnostic::error(
-            DiagnosticCode::OwnDirectory,
-            message,
-        )));
+        return Err(Box::new(DiagnosticCode::OwnDirectory.error(message)));
     }
     Ok(path)
 }

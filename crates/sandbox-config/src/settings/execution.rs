@@ -5,7 +5,7 @@ use crate::grant::execution::{ExecutionMode, ExecutionSettings};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
@@ -27,7 +27,7 @@ pub(crate) fn execution(
             "execution.mode"
         } else {
             let message = "`execution_mode` is read as `execution: { mode: … }`";
-            context.report(Diagnostic::warning(DiagnosticCode::Alias, message).at(&entry.key_span));
+            context.report(DiagnosticCode::Alias.warning(message).at(&entry.key_span));
             "execution_mode"
         };
         execution.origin = entry.node.span.origin();

@@ -291,7 +291,7 @@ fn place_is_odd(
     if let Some(own) = reserved_paths::lies_in(&host.path, &context.sources.out_of_reach) {
         let why = format!("it lies in {}, which no worker may reach", own.noun());
         let message = format!("`{}` cannot be a repository: {why}", item.text);
-        let problem = Diagnostic::error(DiagnosticCode::OwnDirectory, message);
+        let problem = DiagnosticCode::OwnDirectory.error(message);
         context.report(problem.at(item.span));
         return;
     }
@@ -303,7 +303,8 @@ fn place_is_odd(
             item.text, mount.name
         );
         context.report(
-            Diagnostic::warning(DiagnosticCode::Overlap, message)
+            DiagnosticCode::Overlap
+                .warning(message)
                 .at(item.span)
                 .related_to(&mount.origin, "the directory")
                 .help("keep repositories in a directory that no worker writes"),
@@ -326,7 +327,8 @@ pub(crate) fn keep_from_commands(
                 "`shell.env.pass` hands `{name}` to commands, and `git.credentials` says that it is a key"
             );
             context.report(
-                Diagnostic::error(DiagnosticCode::BadValue, message)
+                DiagnosticCode::BadValue
+                    .error(message)
                     .at_origin(&one.origin)
                     .help("take it out of one of them, or keep the key in a variable of its own"),
             );
@@ -432,7 +434,7 @@ pub(crate) fn locate(
 ) -> Result<RepositoryAddress, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not the address of a repository: {why}");
-        Box::new(Diagnostic::error(DiagnosticCode::BadValue, message).help(SHAPES))
+        Box::new(DiagnosticCode::BadValue.error(message).help(SHAPES))
     };
     let expanded = expand(text, &context.sources.env, context.sources.home.as_deref());
     if [text, expanded.as_deref().unwrap_or(text)]
@@ -440,7 +442,7 @@ pub(crate) fn locate(
         .any(|text| holds_password(text))
     {
         let message = "not the address of a repository: it holds credentials";
-        let bad = Diagnostic::error(DiagnosticCode::BadValue, message).hiding();
+        let bad = DiagnosticCode::BadValue.error(message).hiding();
         let help = "write the address without it, and name the variable of a token under `git.credentials`";
         return Err(Box::new(bad.help(help)));
     }
@@ -712,7 +714,7 @@ fn table(node: &YamlNode) -> &'static KeyTable {
 fn server(context: &LoadContext<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
     let refuse = |why: &str| {
         let message = format!("`{text}` is not an origin: {why}");
-        let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
+        let bad = DiagnosticCode::BadValue.error(message);
         Box::new(bad.help("write `\"https://github.com\"` or `\"ssh://git@example.com\"`"))
     };
     let parts = text.split_once("://");

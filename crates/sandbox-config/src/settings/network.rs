@@ -178,7 +178,9 @@ fn published_ports<'n>(
             Err(mistake) => *mistake,
             Ok(port) if ports.iter().any(|(other, _)| *other == port) => {
                 let message = format!("`{KEY}` names {port} twice");
-                Diagnostic::error(DiagnosticCode::BadValue, message).help("remove one of them")
+                DiagnosticCode::BadValue
+                    .error(message)
+                    .help("remove one of them")
             }
             Ok(port) => {
                 ports.push((port, span));
@@ -210,7 +212,7 @@ fn port(node: &YamlNode) -> Result<u16, Box<Diagnostic>> {
             Some(_) => "let the server inside listen on another port, such as 8080",
             None => "write the port on which the server inside listens",
         };
-        Box::new(Diagnostic::error(DiagnosticCode::BadValue, message).help(help))
+        Box::new(DiagnosticCode::BadValue.error(message).help(help))
     })
 }
 
@@ -316,7 +318,7 @@ fn note_lost_ports(reports: &mut Reports, lines: &[Line<'_>]) {
             "`{pattern}` adds nothing to `{over}`, which programs that use no proxy reach on 22, 80 \
              and 443 only"
         );
-        let warning = Diagnostic::warning(DiagnosticCode::NoEffect, message).at(span);
+        let warning = DiagnosticCode::NoEffect.warning(message).at(span);
         reports.add(warning.help(format!(
             "name each port of it instead: `{over}:443`, `{over}:{port}`"
         )));
@@ -334,7 +336,7 @@ fn note_no_hosts(reports: &mut Reports, lines: &[Line<'_>], node: &YamlNode) {
         ),
         _ => ("`network` allows no host", &node.span),
     };
-    let warning = Diagnostic::warning(DiagnosticCode::NoEffect, message).at(at);
+    let warning = DiagnosticCode::NoEffect.warning(message).at(at);
     reports.add(warning.help("`network: false` says so"));
 }
 

@@ -98,8 +98,7 @@ fn approval_mode(
             && *word != mode.to_string()
         {
             let message = format!("`{word}` is read as `{mode}`");
-            context
-                .report(Diagnostic::warning(DiagnosticCode::Alias, message).at(&entry.node.span));
+            context.report(DiagnosticCode::Alias.warning(message).at(&entry.node.span));
         }
         let agreed = match mode {
             ApprovalMode::Auto => context.agreed(
@@ -263,7 +262,7 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
     if known.iter().any(|tool| tool == name) {
         return None;
     }
-    let unknown = Diagnostic::error(DiagnosticCode::BadValue, format!("unknown tool `{name}`"));
+    let unknown = DiagnosticCode::BadValue.error(format!("unknown tool `{name}`"));
     Some(match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => unknown.help(format!("did you mean `{near}`?")),
         None => unknown.help(format!("tools are: {}", known.join(", "))),

@@ -94,6 +94,14 @@ codes! {
 }
 
 impl DiagnosticCode {
+    pub(crate) fn error(self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(self, message)
+    }
+
+    pub(crate) fn warning(self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::warning(self, message)
+    }
+
     /// A mistake at a place of a text.
     pub(crate) fn at(self, span: &Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic::error(self, message).at(span)

@@ -87,11 +87,11 @@ impl Reports {
         list.sort_by_cached_key(|one| (one.file().map(str::to_owned), one.line(), one.column()));
         if errors.left_out > 0 {
             let text = format!("{} more mistakes are not shown", errors.left_out);
-            list.push(Diagnostic::error(DiagnosticCode::TooComplex, text));
+            list.push(DiagnosticCode::TooComplex.error(text));
         }
         if warnings.left_out > 0 {
             let text = format!("{} more warnings are not shown", warnings.left_out);
-            list.push(Diagnostic::warning(DiagnosticCode::TooComplex, text));
+            list.push(DiagnosticCode::TooComplex.warning(text));
         }
         if list.iter().any(Diagnostic::is_error) {
             Diagnostics::from_list(list).map_or(Ok(Vec::new()), Err)
@@ -169,16 +169,12 @@ impl<'n> MappingFields<'n> {
         let here = keys.foreign.iter().find(|(foreign, _)| *foreign == key);
         if let Some(help) = here.map(|(_, help)| *help).or_else(|| our_words(key)) {
             reports.add(
-                placed(Diagnostic::error(
-                    DiagnosticCode::ForeignKey,
-                    format!("unknown key `{key}`"),
-                ))
-                .help(help),
+                placed(DiagnosticCode::ForeignKey.error(format!("unknown key `{key}`"))).help(help),
             );
             return;
         }
         if reports.is_full() {
-            reports.add(Diagnostic::error(DiagnosticCode::UnknownKey, ""));
+            reports.add(DiagnosticCode::UnknownKey.error(""));
             return;
         }
         let accepted: Vec<&str> = keys
@@ -192,7 +188,7 @@ impl<'n> MappingFields<'n> {
         } else {
             " have:"
         };
-        let unknown = Diagnostic::error(DiagnosticCode::UnknownKey, format!("unknown key `{key}`"));
+        let unknown = DiagnosticCode::UnknownKey.error(format!("unknown key `{key}`"));
         let unknown = placed(unknown).label(if accepted.is_empty() {
             keys.plural.to_owned()
         } else {

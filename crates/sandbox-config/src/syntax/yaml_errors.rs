@@ -51,7 +51,7 @@ fn in_our_words(error: &Error) -> Option<Diagnostic> {
         Error::UnsupportedTag { tag, .. } => {
             let message = format!("the tag `{tag}` is not read");
             let help = "write the value itself: nothing is included or computed";
-            return Some(Diagnostic::error(DiagnosticCode::Syntax, message).help(help));
+            return Some(DiagnosticCode::Syntax.error(message).help(help));
         }
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
             ("an anchor holds an alias of itself", "write the value out")
@@ -71,23 +71,23 @@ fn in_our_words(error: &Error) -> Option<Diagnostic> {
         }
         _ => return None,
     };
-    Some(Diagnostic::error(DiagnosticCode::Syntax, message).help(help))
+    Some(DiagnosticCode::Syntax.error(message).help(help))
 }
 
 fn too_deep() -> Diagnostic {
     let message = format!("nested more than {MAX_DEPTH} levels deep");
-    Diagnostic::error(DiagnosticCode::TooComplex, message).help("no key of ours is deeper than 6")
+    DiagnosticCode::TooComplex
+        .error(message)
+        .help("no key of ours is deeper than 6")
 }
 
 fn too_much() -> Diagnostic {
-    Diagnostic::error(
-        DiagnosticCode::TooComplex,
-        "more values than a config file holds",
-    )
-    .help(format!(
-        "at most {MAX_NODES} values, {MAX_REPLAYED} of them behind aliases, each alias counted \
+    DiagnosticCode::TooComplex
+        .error("more values than a config file holds")
+        .help(format!(
+            "at most {MAX_NODES} values, {MAX_REPLAYED} of them behind aliases, each alias counted \
          with all that its anchor holds, and 1 000 aliases of one anchor"
-    ))
+        ))
 }
 
 fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
@@ -98,10 +98,8 @@ fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
         .rsplit_once(" at line ")
         .map_or(first_line, |(message, _)| message);
     let diagnostic = match message {
-        "expected string scalar" => {
-            Diagnostic::error(DiagnosticCode::Syntax, "a key must be a string")
-        }
-        _ => Diagnostic::error(DiagnosticCode::Syntax, message),
+        "expected string scalar" => DiagnosticCode::Syntax.error("a key must be a string"),
+        _ => DiagnosticCode::Syntax.error(message),
     };
     let line = span.text.line(span.line);
     let mut indentation = line.chars().take_while(|c| c.is_whitespace());

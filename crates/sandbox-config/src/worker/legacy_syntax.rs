@@ -220,25 +220,19 @@ fn as_program(entry: &YamlEntry, written: &[LegacyDirectory]) -> Diagnostic {
             one.shown(&[("root", &one.root)])
         );
     }
-    Diagnostic::warning(
-        DiagnosticCode::Alias,
-        format!(
+    DiagnosticCode::Alias.warning(format!(
             "`sandbox.{}` in a worker is an old form: the program has no sandbox, so this one is read as the program's",
             entry.key
-        ),
-    )
+        ))
     .at(&entry.key_span)
     .help(help.trim_end().to_owned())
 }
 
 fn as_narrowing(entry: &YamlEntry, places: &[NarrowedDirectory], dropped: &[String]) -> Diagnostic {
-    let mut warning = Diagnostic::warning(
-        DiagnosticCode::Alias,
-        format!(
+    let mut warning = DiagnosticCode::Alias.warning(format!(
             "`sandbox.{}` in a worker is an old form: the program's sandbox holds, and this only narrows it",
             entry.key
-        ),
-    )
+        ))
     .at(&entry.key_span);
     if !dropped.is_empty() {
         warning = warning.note(format!(

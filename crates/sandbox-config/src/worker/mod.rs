@@ -321,7 +321,7 @@ fn name(reports: &mut Reports, top: &MappingFields<'_>, stem: &str) -> String {
         reports.add(bad_name(name).at(at));
     } else if name != stem {
         let message = format!("`{name}` stands in a file named `{stem}.worker`");
-        let mistake = Diagnostic::warning(DiagnosticCode::FileName, message).at(at);
+        let mistake = DiagnosticCode::FileName.warning(message).at(at);
         reports.add(mistake.help(format!("rename the file to `{name}.worker`, or the worker")));
     }
     name.to_owned()

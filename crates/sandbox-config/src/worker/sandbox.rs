@@ -145,7 +145,7 @@ fn restrict(reports: &mut Reports, section: &MappingFields<'_>) -> Restrict {
         match Restrict::to(place) {
             Ok(restrict) => wish = restrict,
             Err(problem) => {
-                let bad = Diagnostic::error(DiagnosticCode::BadValue, problem.to_string());
+                let bad = DiagnosticCode::BadValue.error(problem.to_string());
                 let bad = match &at {
                     Some(at) => bad.at(at),
                     None => bad,
@@ -380,7 +380,7 @@ fn zone_approval(
 
 fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {
     if reports.is_full() {
-        reports.add(Diagnostic::error(DiagnosticCode::UnknownZone, ""));
+        reports.add(DiagnosticCode::UnknownZone.error(""));
         return;
     }
     let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();

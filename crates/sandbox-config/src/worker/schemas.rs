@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use crate::loading::load_context::LoadContext;
 use crate::loading::sources::{SchemaCheck, SchemaMistake};
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, SourceText, Span};
@@ -142,7 +142,7 @@ fn schema(context: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option
             "" => format!("`{key}` is not a JSON Schema: {problem}"),
             at => format!("`{key}` is not a JSON Schema at {at}: {problem}"),
         };
-        let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
+        let bad = DiagnosticCode::BadValue.error(message);
         context.report(match &place {
             SchemaSource::Inline(node) => bad.at(find(node, &at)),
             SchemaSource::File(text) => {

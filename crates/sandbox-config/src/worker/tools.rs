@@ -4,7 +4,7 @@ use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::worker_names::{CALL, Delegates, bad_name, is_name};
 use crate::settings::sections::unknown_tool;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::YamlEntry;
@@ -64,7 +64,7 @@ fn tools(
         let name = alias.map_or(written, |(_, name)| name);
         if alias.is_some() {
             let message = format!("`{written}` is read as `{name}`");
-            context.report(Diagnostic::warning(DiagnosticCode::Alias, message).at(&node.span));
+            context.report(DiagnosticCode::Alias.warning(message).at(&node.span));
         }
         let is_worker = name == CALL || delegates.allows(name);
         if let Some(known) = context
@@ -178,7 +178,7 @@ fn toolsets(
         Delegates::All => "\nworkers: [\"*\"]".to_owned(),
     };
     let message = "`toolsets` is read as `tools` and `workers`";
-    let mistake = Diagnostic::warning(DiagnosticCode::Alias, message).at(&entry.key_span);
+    let mistake = DiagnosticCode::Alias.warning(message).at(&entry.key_span);
     context.report(mistake.help(format!("write:\ntools: [{}]{lines}", tools.join(", "))));
     wanted.tools = Some(tools);
 }

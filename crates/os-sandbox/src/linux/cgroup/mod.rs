@@ -92,7 +92,8 @@ impl Groups {
         match self.0.take() {
             Some(kept) if kept.wanted == wanted => Ok(kept),
             _ => CommandCgroup::make(wanted).map_err(|error| {
-                Error::new(ErrorKind::Enforcement, "could not make a control group")
+                ErrorKind::Enforcement
+                    .error("could not make a control group")
                     .with_source(error)
             }),
         }
@@ -135,7 +136,8 @@ impl CommandCgroup {
             .map(|directory| directory.open(directory.door()).map(OwnedFd::from))
             .collect::<io::Result<_>>()
             .map_err(|error| {
-                Error::new(ErrorKind::Enforcement, "could not open a control group")
+                ErrorKind::Enforcement
+                    .error("could not open a control group")
                     .with_source(error)
             })
     }

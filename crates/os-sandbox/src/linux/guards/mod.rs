@@ -199,18 +199,18 @@ fn everywhere(policy: &Policy, mounts: &[HostMount], held: Held) -> Result<Vec<S
         )));
     }
     if names.iter().any(|names| names.unsettled) {
-        return Err(Error::new(
-            ErrorKind::Unguarded,
-            "directories in a mount are moved about, so that protected names could be missed",
-        )
-        .with_hint("try again when what moves them is done"));
+        return Err(ErrorKind::Unguarded
+            .error(
+                "directories in a mount are moved about, so that protected names could be missed",
+            )
+            .with_hint("try again when what moves them is done"));
     }
     Ok(names)
 }
 
 /// Returns the error of an incomplete walk, before a start or after an end.
 pub(super) fn unguarded(text: String) -> Error {
-    Error::new(ErrorKind::Unguarded, text).with_hint(
+    ErrorKind::Unguarded.error(text).with_hint(
         "mount a smaller directory, or one that you may list; `protect` and `hide` say which names \
          are looked for, and without any of them there is no need to look",
     )

@@ -75,7 +75,7 @@ impl LandlockRuleset {
         }
         let gone = "this kernel has no Landlock any more";
         let fd = Option::<OwnedFd>::from(ruleset.created)
-            .ok_or_else(|| Error::new(ErrorKind::Enforcement, gone))?;
+            .ok_or_else(|| ErrorKind::Enforcement.error(gone))?;
         Ok(LandlockRuleset { fd, from })
     }
 
@@ -347,10 +347,7 @@ impl Building {
         let abi = abi(wanted.abi);
         let handled = handled(wanted.policy, abi);
         let refused = |error: RulesetError| {
-            Error::new(
-                ErrorKind::Enforcement,
-                format!("Landlock refused the rules: {error}"),
-            )
+            ErrorKind::Enforcement.error(format!("Landlock refused the rules: {error}"))
         };
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
@@ -427,10 +424,10 @@ impl Building {
             .set_compatibility(CompatLevel::HardRequirement)
             .add_rule(PathBeneath::new(place, rights))
             .map_err(|error| {
-                Error::new(
-                    ErrorKind::Enforcement,
-                    format!("Landlock refused the rule for {}: {error}", path.display()),
-                )
+                ErrorKind::Enforcement.error(format!(
+                    "Landlock refused the rule for {}: {error}",
+                    path.display()
+                ))
             })?;
         Ok(())
     }

@@ -49,7 +49,7 @@ pub(crate) fn arguments(
         .iter()
         .any(|step| matches!(step, RootStep::Overlay(_)))
     {
-        return Err(Error::new(ErrorKind::Unsupported, NO_OVERLAY));
+        return Err(ErrorKind::Unsupported.error(NO_OVERLAY));
     }
     let mut args = Args(Vec::new());
     args.all(BEFORE_ROOT);
@@ -83,10 +83,7 @@ pub(crate) fn arguments(
         args.all(["--cap-add", "CAP_SETFCAP"]);
     }
     if args.0.len() > MAX_ARGS {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            "too many mounts and protected names for bubblewrap",
-        ));
+        return Err(ErrorKind::Limit.error("too many mounts and protected names for bubblewrap"));
     }
     let mut bytes = Vec::new();
     for arg in args.0 {

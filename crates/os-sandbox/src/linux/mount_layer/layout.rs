@@ -38,11 +38,11 @@ impl MountSources {
         let changed = self.0.iter().find(|(path, was)| still(path, was).is_none());
         changed.map_or(Ok(()), |(path, _)| {
             let path = path.display();
-            Err(Error::new(
-                ErrorKind::Enforcement,
-                format!("{path} was replaced while the container was started, so it was ended"),
-            )
-            .with_hint("another program moves it; try again when that is done"))
+            Err(ErrorKind::Enforcement
+                .error(format!(
+                    "{path} was replaced while the container was started, so it was ended"
+                ))
+                .with_hint("another program moves it; try again when that is done"))
         })
     }
 }

@@ -65,10 +65,7 @@ pub(crate) fn prove(
 ) -> Result<(Vec<ProofCheck>, Notes), Error> {
     let plan = sandbox.plan();
     if !plan.support().launcher() {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "nothing can be proved without the launcher",
-        ));
+        return Err(ErrorKind::Unsupported.error("nothing can be proved without the launcher"));
     }
     let decoys = Decoys::lay_out(plan, whose)?;
     let command = Command::new(sandbox, "probe")
@@ -432,11 +429,9 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<ScratchDir, Error> {
         }
     }
     Err(last.unwrap_or_else(|| {
-        Error::new(
-            ErrorKind::Invalid,
-            "there is no temporary directory outside the mounts to lay decoys in",
-        )
-        .with_hint("set TMPDIR to a directory that no mount shows")
+        ErrorKind::Invalid
+            .error("there is no temporary directory outside the mounts to lay decoys in")
+            .with_hint("set TMPDIR to a directory that no mount shows")
     }))
 }
 

@@ -53,12 +53,12 @@ fn overlay_failure(step: &OverlayStep, source: std::io::Error) -> Error {
             ),
         ),
     };
-    Error::new(
-        ErrorKind::Enforcement,
-        format!("no overlay of {lower} with the upper directory {upper} could be mounted: {why}"),
-    )
-    .with_source(source)
-    .with_hint(hint)
+    ErrorKind::Enforcement
+        .error(format!(
+            "no overlay of {lower} with the upper directory {upper} could be mounted: {why}"
+        ))
+        .with_source(source)
+        .with_hint(hint)
 }
 
 /// Returns the mount points in a directory, from the mount table. Empty if it cannot be read.
@@ -102,27 +102,25 @@ pub(super) fn failure(command: &Command, root: &[RootStep], record: Record) -> E
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
     );
     let of_ours = |what: &str| {
-        Error::new(ErrorKind::Enforcement, what)
+        ErrorKind::Enforcement
+            .error(what)
             .with_source(std::io::Error::from_raw_os_error(record.b))
     };
     match record.a {
         wire::STAGE_EXEC if not_found => {
-            Error::new(ErrorKind::NotFound, format!("{program}: no such program in the sandbox"))
+            ErrorKind::NotFound.error(format!("{program}: no such program in the sandbox"))
                 .with_hint("it must lie in the system's directories or in a mount that allows execution")
         }
         wire::STAGE_EXEC if record.b == ENOEXEC => {
-            Error::new(ErrorKind::NotExecutable, format!("{program}: not a program"))
+            ErrorKind::NotExecutable.error(format!("{program}: not a program"))
                 .with_hint("a script needs a first line such as #!/bin/sh")
         }
         wire::STAGE_EXEC => {
-            Error::new(ErrorKind::NotExecutable, format!("{program}: cannot be started"))
+            ErrorKind::NotExecutable.error(format!("{program}: cannot be started"))
                 .with_source(source)
                 .with_hint("it must be executable, in the system's directories or in a mount that allows execution")
         }
-        wire::STAGE_DIRECTORY => Error::new(
-            ErrorKind::Invalid,
-            format!("no such working directory: {}", command.cwd.as_deref().unwrap_or("/work")),
-        )
+        wire::STAGE_DIRECTORY => ErrorKind::Invalid.error(format!("no such working directory: {}", command.cwd.as_deref().unwrap_or("/work")))
         .with_source(source),
         wire::STAGE_PROTOCOL => of_ours("the launcher did not understand the job"),
         wire::STAGE_OUTER => of_ours("the supervisor could not confine itself"),

@@ -277,7 +277,9 @@ fn check_sockets(sockets: &ProxySockets) -> Result<(), Error> {
 
 fn not_made(errno: i32) -> Error {
     let text = "the sockets for named hosts or ports could not be made in the command's network";
-    Error::new(ErrorKind::Enforcement, text).with_source(std::io::Error::from_raw_os_error(errno))
+    ErrorKind::Enforcement
+        .error(text)
+        .with_source(std::io::Error::from_raw_os_error(errno))
 }
 
 impl Drop for NamespaceSockets {
@@ -287,10 +289,7 @@ impl Drop for NamespaceSockets {
 }
 
 fn unexpected() -> Error {
-    Error::new(
-        ErrorKind::Enforcement,
-        "the launcher did not send the sockets for named hosts or ports",
-    )
+    ErrorKind::Enforcement.error("the launcher did not send the sockets for named hosts or ports")
 }
 
 impl PlannedStep {

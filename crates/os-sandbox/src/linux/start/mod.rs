@@ -322,16 +322,12 @@ impl Prepared {
         match backend {
             Backend::None => run.flags |= wire::FLAG_UNCONFINED,
             Backend::Docker => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "containers are not started by the launcher",
-                ));
+                return Err(
+                    ErrorKind::Unsupported.error("containers are not started by the launcher")
+                );
             }
             Backend::Seatbelt => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "Seatbelt is a part of macOS",
-                ));
+                return Err(ErrorKind::Unsupported.error("Seatbelt is a part of macOS"));
             }
             Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
                 if plan.support().seccomp() {
@@ -623,7 +619,7 @@ const FD_IMAGE: i32 = 4;
 const FD_OWN_FILES: i32 = 5;
 
 fn gone(what: &str) -> Error {
-    Error::new(ErrorKind::Enforcement, format!("the plan's {what} is gone"))
+    ErrorKind::Enforcement.error(format!("the plan's {what} is gone"))
 }
 
 fn private_dir(
@@ -692,7 +688,7 @@ fn rules(
 fn filter(command: &Command) -> Result<Vec<u8>, Error> {
     let plan = command.plan();
     let policy = plan.policy();
-    let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
+    let none = || ErrorKind::Enforcement.error("no filter for this machine");
     let wanted = seccomp::FilterSpec {
         arch: Arch::native().ok_or_else(none)?,
         internet: internet_rule(plan),

@@ -167,10 +167,7 @@ impl Running {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.launched.end();
-                return Err(Error::new(
-                    ErrorKind::Enforcement,
-                    "the launcher did not answer in time",
-                ));
+                return Err(ErrorKind::Enforcement.error("the launcher did not answer in time"));
             }
             self.poll(&[], Some(left))?;
         }
@@ -187,7 +184,7 @@ impl Running {
                 if !complaint.is_empty() {
                     text = format!("{text}: {complaint}");
                 }
-                Err(Error::new(ErrorKind::Enforcement, text))
+                Err(ErrorKind::Enforcement.error(text))
             }
         }
     }
@@ -278,25 +275,21 @@ impl Running {
     fn outcome(&mut self, sandbox: Option<&Sandbox>) -> Result<Exit, Error> {
         let find = |kind: u32| self.records.iter().find(|record| record.kind == kind);
         if find(wire::RECORD_LEFT).is_some() {
-            return Err(Error::new(
-                ErrorKind::Enforcement,
-                "processes of the command could not be ended",
-            ));
+            return Err(ErrorKind::Enforcement.error("processes of the command could not be ended"));
         }
         if find(wire::RECORD_NO_CONNECTOR).is_some() {
-            return Err(Error::new(
-                ErrorKind::Enforcement,
+            return Err(ErrorKind::Enforcement.error(
                 "the process that answers for the command's system call filter was lost, so the \
                  command was ended",
             ));
         }
         if find(wire::RECORD_PART_LOST).is_some() {
-            return Err(Error::new(
-                ErrorKind::Enforcement,
-                "a part of a mount with its own access was replaced by another program, so the \
+            return Err(ErrorKind::Enforcement
+                .error(
+                    "a part of a mount with its own access was replaced by another program, so the \
                  command was ended",
-            )
-            .with_hint("write it in place, or while no command runs"));
+                )
+                .with_hint("write it in place, or while no command runs"));
         }
         if find(wire::RECORD_TIMED_OUT).is_some() {
             return Ok(Exit::TimedOut);
@@ -312,8 +305,7 @@ impl Running {
             .is_some_and(|give_up| give_up <= Instant::now())
         {
             // The process that ends the tree was itself killed.
-            return Err(Error::new(
-                ErrorKind::Enforcement,
+            return Err(ErrorKind::Enforcement.error(
                 "the supervisor of the command did not end it in time; processes may be left",
             ));
         }
@@ -322,14 +314,11 @@ impl Running {
         }
         let complaint = self.complaint();
         let text = "the supervisor of the command was lost";
-        Err(Error::new(
-            ErrorKind::Enforcement,
-            if complaint.is_empty() {
-                text.to_owned()
-            } else {
-                format!("{text}: {complaint}")
-            },
-        ))
+        Err(ErrorKind::Enforcement.error(if complaint.is_empty() {
+            text.to_owned()
+        } else {
+            format!("{text}: {complaint}")
+        }))
     }
 }
 
