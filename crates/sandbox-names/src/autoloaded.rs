@@ -42,116 +42,75 @@ impl AutoloadedFile {
     }
 }
 
-const fn file(name: &'static str, by: &'static str, when: LoadTrigger) -> AutoloadedFile {
-    AutoloadedFile { name, by, when }
+macro_rules! files {
+    ($($when:ident $by:literal: $($name:literal)+;)+) => {
+        &[$($(AutoloadedFile { name: $name, by: $by, when: LoadTrigger::$when },)+)+]
+    };
 }
 
-use LoadTrigger::{Built, Forge, Opened};
-
 /// All known files, the first match wins.
-pub const AUTOLOADED_FILES: &[AutoloadedFile] = &[
-    file(".github/workflows/", "GitHub Actions", Built),
-    file(".github/actions/", "GitHub Actions", Built),
-    file(".gitea/workflows/", "Gitea Actions", Built),
-    file(".forgejo/workflows/", "Forgejo Actions", Built),
-    file(".circleci/", "CircleCI", Built),
-    file(".woodpecker/", "Woodpecker", Built),
-    file(".buildkite/", "Buildkite", Built),
-    file(".gitlab/", "GitLab CI", Built),
-    file(".gitlab-ci.yml", "GitLab CI", Built),
-    file(".gitlab-ci.yaml", "GitLab CI", Built),
-    file(".appveyor.yml", "AppVeyor", Built),
-    file("appveyor.yml", "AppVeyor", Built),
-    file(".cirrus.yml", "Cirrus CI", Built),
-    file(".travis.yml", "Travis CI", Built),
-    file(".drone.yml", "Drone", Built),
-    file(".woodpecker.yml", "Woodpecker", Built),
-    file(".woodpecker.yaml", "Woodpecker", Built),
-    file("jenkinsfile", "Jenkins", Built),
-    file("azure-pipelines.yml", "Azure Pipelines", Built),
-    file("bitbucket-pipelines.yml", "Bitbucket Pipelines", Built),
-    file(".readthedocs.yaml", "Read the Docs", Built),
-    file(".readthedocs.yml", "Read the Docs", Built),
-    file(".husky/", "git, by husky,", Opened),
-    file(".githooks/", "git, by core.hooksPath,", Opened),
-    file(".pre-commit-config.yaml", "git, by pre-commit,", Opened),
-    file(".pre-commit-config.yml", "git, by pre-commit,", Opened),
-    file("lefthook.yml", "git, by lefthook,", Opened),
-    file("lefthook.yaml", "git, by lefthook,", Opened),
-    file(".lefthook.yml", "git, by lefthook,", Opened),
-    file(".lefthook.yaml", "git, by lefthook,", Opened),
-    file(".gitattributes", "git", Opened),
-    file(".gitmodules", "git", Opened),
-    file(".gitconfig", "git", Opened),
-    file(".vscode/", "Visual Studio Code", Opened),
-    file("*.code-workspace", "Visual Studio Code", Opened),
-    file(".idea/", "an editor of JetBrains", Opened),
-    file(".zed/", "Zed", Opened),
-    file(".cursor/", "Cursor", Opened),
-    file(".windsurf/", "Windsurf", Opened),
-    file(".claude/", "Claude Code", Opened),
-    file(".codex/", "Codex", Opened),
-    file(".gemini/", "Gemini CLI", Opened),
-    file(".mcp.json", "a client of MCP servers", Opened),
-    file(
-        ".devcontainer/",
-        "a program that opens development containers",
-        Opened,
-    ),
-    file(
-        ".devcontainer.json",
-        "a program that opens development containers",
-        Opened,
-    ),
-    file(".direnv/", "direnv", Opened),
-    file(".envrc", "direnv", Opened),
-    file(".mise.toml", "mise", Opened),
-    file("mise.toml", "mise", Opened),
-    file(".mise/", "mise", Opened),
-    file(".tool-versions", "asdf", Opened),
-    file(".bashrc", "bash", Opened),
-    file(".bash_profile", "bash", Opened),
-    file(".bash_login", "bash", Opened),
-    file(".bash_logout", "bash", Opened),
-    file(".profile", "a login shell", Opened),
-    file(".zshrc", "zsh", Opened),
-    file(".zshenv", "zsh", Opened),
-    file(".zprofile", "zsh", Opened),
-    file(".zlogin", "zsh", Opened),
-    file(".kshrc", "ksh", Opened),
-    file(".config/fish/", "fish", Opened),
-    file(".exrc", "vi", Opened),
-    file(".vimrc", "vim", Opened),
-    file(".nvimrc", "Neovim", Opened),
-    file(".nvim.lua", "Neovim", Opened),
-    file(".dir-locals.el", "Emacs", Opened),
-    file(".emacs", "Emacs", Opened),
-    file(".gdbinit", "gdb", Opened),
-    file(".lldbinit", "lldb", Opened),
-    file(".cargo/", "cargo", Opened),
-    file("rust-toolchain.toml", "rustup", Opened),
-    file("rust-toolchain", "rustup", Opened),
-    file(".npmrc", "npm", Opened),
-    file(".yarnrc", "yarn", Opened),
-    file(".yarnrc.yml", "yarn", Opened),
-    file(".yarn/", "yarn", Opened),
-    file(".pnpmfile.cjs", "pnpm", Opened),
-    file(".bundle/", "bundler", Opened),
-    file(".irbrc", "irb", Opened),
-    file(".pythonrc", "python", Opened),
-    file("pip.conf", "pip", Opened),
-    file(".pypirc", "twine", Opened),
-    file(".mvn/", "Maven", Opened),
-    file(".bazelrc", "Bazel", Opened),
-    file(".ssh/", "ssh", Opened),
-    file("forge.yaml", "forge", Forge),
-    file("forge.yml", "forge", Forge),
-    file("golem-forge.config.yaml", "forge", Forge),
-    file("golem-forge.config.yml", "forge", Forge),
-    file("program.yaml", "forge", Forge),
-    file("program.yml", "forge", Forge),
-    file("*.worker", "forge", Forge),
-];
+pub const AUTOLOADED_FILES: &[AutoloadedFile] = files! {
+    Built "GitHub Actions": ".github/workflows/" ".github/actions/";
+    Built "Gitea Actions": ".gitea/workflows/";
+    Built "Forgejo Actions": ".forgejo/workflows/";
+    Built "CircleCI": ".circleci/";
+    Built "Woodpecker": ".woodpecker/";
+    Built "Buildkite": ".buildkite/";
+    Built "GitLab CI": ".gitlab/" ".gitlab-ci.yml" ".gitlab-ci.yaml";
+    Built "AppVeyor": ".appveyor.yml" "appveyor.yml";
+    Built "Cirrus CI": ".cirrus.yml";
+    Built "Travis CI": ".travis.yml";
+    Built "Drone": ".drone.yml";
+    Built "Woodpecker": ".woodpecker.yml" ".woodpecker.yaml";
+    Built "Jenkins": "jenkinsfile";
+    Built "Azure Pipelines": "azure-pipelines.yml";
+    Built "Bitbucket Pipelines": "bitbucket-pipelines.yml";
+    Built "Read the Docs": ".readthedocs.yaml" ".readthedocs.yml";
+    Opened "git, by husky,": ".husky/";
+    Opened "git, by core.hooksPath,": ".githooks/";
+    Opened "git, by pre-commit,": ".pre-commit-config.yaml" ".pre-commit-config.yml";
+    Opened "git, by lefthook,": "lefthook.yml" "lefthook.yaml" ".lefthook.yml" ".lefthook.yaml";
+    Opened "git": ".gitattributes" ".gitmodules" ".gitconfig";
+    Opened "Visual Studio Code": ".vscode/" "*.code-workspace";
+    Opened "an editor of JetBrains": ".idea/";
+    Opened "Zed": ".zed/";
+    Opened "Cursor": ".cursor/";
+    Opened "Windsurf": ".windsurf/";
+    Opened "Claude Code": ".claude/";
+    Opened "Codex": ".codex/";
+    Opened "Gemini CLI": ".gemini/";
+    Opened "a client of MCP servers": ".mcp.json";
+    Opened "a program that opens development containers": ".devcontainer/" ".devcontainer.json";
+    Opened "direnv": ".direnv/" ".envrc";
+    Opened "mise": ".mise.toml" "mise.toml" ".mise/";
+    Opened "asdf": ".tool-versions";
+    Opened "bash": ".bashrc" ".bash_profile" ".bash_login" ".bash_logout";
+    Opened "a login shell": ".profile";
+    Opened "zsh": ".zshrc" ".zshenv" ".zprofile" ".zlogin";
+    Opened "ksh": ".kshrc";
+    Opened "fish": ".config/fish/";
+    Opened "vi": ".exrc";
+    Opened "vim": ".vimrc";
+    Opened "Neovim": ".nvimrc" ".nvim.lua";
+    Opened "Emacs": ".dir-locals.el" ".emacs";
+    Opened "gdb": ".gdbinit";
+    Opened "lldb": ".lldbinit";
+    Opened "cargo": ".cargo/";
+    Opened "rustup": "rust-toolchain.toml" "rust-toolchain";
+    Opened "npm": ".npmrc";
+    Opened "yarn": ".yarnrc" ".yarnrc.yml" ".yarn/";
+    Opened "pnpm": ".pnpmfile.cjs";
+    Opened "bundler": ".bundle/";
+    Opened "irb": ".irbrc";
+    Opened "python": ".pythonrc";
+    Opened "pip": "pip.conf";
+    Opened "twine": ".pypirc";
+    Opened "Maven": ".mvn/";
+    Opened "Bazel": ".bazelrc";
+    Opened "ssh": ".ssh/";
+    Forge "forge":
+        "forge.yaml" "forge.yml" "golem-forge.config.yaml" "golem-forge.config.yml" "program.yaml" "program.yml" "*.worker";
+};
 
 /// Returns the first entry that matches a path. The names of the path are in lower case, as the
 /// most lenient file system compares them.

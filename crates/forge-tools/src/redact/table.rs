@@ -48,115 +48,76 @@ pub(super) struct KeyFormat {
 /// No key of any vendor is longer.
 pub(super) const MANY: usize = 1024;
 
-const fn shape(
-    kind: &'static str,
-    prefix: &'static str,
-    alphabet: Alphabet,
-    min: usize,
-    max: usize,
-) -> KeyFormat {
-    KeyFormat {
-        kind,
-        prefix,
-        alphabet,
-        min,
-        max,
-        digits: false,
-    }
+macro_rules! shapes {
+    ($($kind:literal, $alphabet:ident, $min:literal..=$max:tt $letters:ident: $($prefix:literal)+;)+) => {
+        &[$($(KeyFormat {
+            kind: $kind,
+            prefix: $prefix,
+            alphabet: Alphabet::$alphabet,
+            min: $min,
+            max: $max,
+            digits: shapes!(@ $letters),
+        },)+)+]
+    };
+    (@ any) => { false };
+    (@ digits) => { true };
 }
-
-const fn with_digits(shape: KeyFormat) -> KeyFormat {
-    KeyFormat {
-        digits: true,
-        ..shape
-    }
-}
-
-use Alphabet::{Alnum, Base64, Dashed, Dotted, Hex, Path, Upper, Word};
 
 /// The longer prefix first where one begins another.
-pub(super) const SHAPES: &[KeyFormat] = &[
+pub(super) const SHAPES: &[KeyFormat] = shapes! {
     // Models.
-    shape("anthropic-key", "sk-ant-", Dashed, 16, MANY),
-    with_digits(shape("api-key", "sk-", Dashed, 20, MANY)),
-    shape("hugging-face-token", "hf_", Alnum, 30, 64),
-    shape("hugging-face-token", "api_org_", Alnum, 30, 64),
-    shape("groq-key", "gsk_", Alnum, 40, 128),
-    shape("xai-key", "xai-", Alnum, 60, 128),
-    with_digits(shape("perplexity-key", "pplx-", Alnum, 40, 128)),
-    shape("replicate-token", "r8_", Alnum, 36, 48),
+    "anthropic-key", Dashed, 16..=MANY any: "sk-ant-";
+    "api-key", Dashed, 20..=MANY digits: "sk-";
+    "hugging-face-token", Alnum, 30..=64 any: "hf_" "api_org_";
+    "groq-key", Alnum, 40..=128 any: "gsk_";
+    "xai-key", Alnum, 60..=128 any: "xai-";
+    "perplexity-key", Alnum, 40..=128 digits: "pplx-";
+    "replicate-token", Alnum, 36..=48 any: "r8_";
     // Code.
-    shape("github-token", "github_pat_", Word, 22, MANY),
-    shape("github-token", "ghp_", Alnum, 30, 255),
-    shape("github-token", "gho_", Alnum, 30, 255),
-    shape("github-token", "ghu_", Alnum, 30, 255),
-    shape("github-token", "ghs_", Alnum, 30, 255),
-    shape("github-token", "ghr_", Alnum, 30, 255),
-    shape("gitlab-token", "glpat-", Dotted, 20, 300),
-    shape("gitlab-token", "gldt-", Dashed, 20, 255),
-    shape("gitlab-token", "glrt-", Dotted, 20, 300),
-    shape("gitlab-token", "glptt-", Dashed, 20, 255),
-    shape("gitlab-token", "glft-", Dashed, 20, 255),
-    shape("gitlab-token", "glimt-", Dashed, 20, 255),
-    shape("gitlab-token", "glagent-", Dashed, 20, 255),
-    shape("gitlab-token", "gloas-", Dashed, 20, 255),
-    shape("gitlab-token", "glcbt-", Dashed, 20, 255),
-    shape("gitlab-token", "glsoat-", Dashed, 20, 255),
-    with_digits(shape("atlassian-token", "ATATT3", Dashed, 50, 300)),
-    shape("npm-token", "npm_", Alnum, 36, 64),
-    shape("pypi-token", "pypi-AgE", Dashed, 50, MANY),
-    shape("rubygems-key", "rubygems_", Hex, 48, 48),
-    shape("docker-token", "dckr_pat_", Dashed, 20, 64),
+    "github-token", Word, 22..=MANY any: "github_pat_";
+    "github-token", Alnum, 30..=255 any: "ghp_" "gho_" "ghu_" "ghs_" "ghr_";
+    "gitlab-token", Dotted, 20..=300 any: "glpat-";
+    "gitlab-token", Dashed, 20..=255 any: "gldt-";
+    "gitlab-token", Dotted, 20..=300 any: "glrt-";
+    "gitlab-token", Dashed, 20..=255 any:
+        "glptt-" "glft-" "glimt-" "glagent-" "gloas-" "glcbt-" "glsoat-";
+    "atlassian-token", Dashed, 50..=300 digits: "ATATT3";
+    "npm-token", Alnum, 36..=64 any: "npm_";
+    "pypi-token", Dashed, 50..=MANY any: "pypi-AgE";
+    "rubygems-key", Hex, 48..=48 any: "rubygems_";
+    "docker-token", Dashed, 20..=64 any: "dckr_pat_";
     // Clouds.
-    shape("aws-key", "AKIA", Upper, 16, 16),
-    shape("aws-key", "ASIA", Upper, 16, 16),
-    shape("aws-key", "ABIA", Upper, 16, 16),
-    shape("aws-key", "ACCA", Upper, 16, 16),
-    shape("google-key", "AIza", Dashed, 35, 35),
-    shape("google-secret", "GOCSPX-", Dashed, 28, 28),
-    with_digits(shape("google-token", "ya29.", Dotted, 40, MANY)),
-    shape("azure-key", "AccountKey=", Base64, 40, 128),
-    shape("azure-key", "SharedAccessKey=", Base64, 40, 128),
-    shape("digitalocean-token", "dop_v1_", Hex, 64, 64),
-    shape("digitalocean-token", "doo_v1_", Hex, 64, 64),
-    shape("digitalocean-token", "dor_v1_", Hex, 64, 64),
-    shape("databricks-token", "dapi", Hex, 32, 34),
-    shape("vault-token", "hvs.", Dashed, 24, 300),
-    shape("vault-token", "hvb.", Dashed, 24, 300),
-    shape("supabase-token", "sbp_", Hex, 40, 40),
-    shape("planetscale-token", "pscale_tkn_", Dotted, 32, 64),
+    "aws-key", Upper, 16..=16 any: "AKIA" "ASIA" "ABIA" "ACCA";
+    "google-key", Dashed, 35..=35 any: "AIza";
+    "google-secret", Dashed, 28..=28 any: "GOCSPX-";
+    "google-token", Dotted, 40..=MANY digits: "ya29.";
+    "azure-key", Base64, 40..=128 any: "AccountKey=" "SharedAccessKey=";
+    "digitalocean-token", Hex, 64..=64 any: "dop_v1_" "doo_v1_" "dor_v1_";
+    "databricks-token", Hex, 32..=34 any: "dapi";
+    "vault-token", Dashed, 24..=300 any: "hvs." "hvb.";
+    "supabase-token", Hex, 40..=40 any: "sbp_";
+    "planetscale-token", Dotted, 32..=64 any: "pscale_tkn_";
     // Money.
-    shape("stripe-key", "sk_live_", Alnum, 16, 255),
-    shape("stripe-key", "rk_live_", Alnum, 16, 255),
-    shape("stripe-key", "sk_test_", Alnum, 16, 255),
-    shape("stripe-key", "rk_test_", Alnum, 16, 255),
-    shape("stripe-key", "whsec_", Alnum, 32, 64),
-    shape("square-token", "sq0atp-", Dashed, 22, 64),
-    shape("square-secret", "sq0csp-", Dashed, 40, 64),
-    shape("shopify-token", "shpat_", Hex, 32, 32),
-    shape("shopify-token", "shpss_", Hex, 32, 32),
-    shape("shopify-token", "shpca_", Hex, 32, 32),
-    shape("shopify-token", "shppa_", Hex, 32, 32),
+    "stripe-key", Alnum, 16..=255 any: "sk_live_" "rk_live_" "sk_test_" "rk_test_";
+    "stripe-key", Alnum, 32..=64 any: "whsec_";
+    "square-token", Dashed, 22..=64 any: "sq0atp-";
+    "square-secret", Dashed, 40..=64 any: "sq0csp-";
+    "shopify-token", Hex, 32..=32 any: "shpat_" "shpss_" "shpca_" "shppa_";
     // Messages and services.
-    shape("slack-token", "xoxb-", Dashed, 10, MANY),
-    shape("slack-token", "xoxp-", Dashed, 10, MANY),
-    shape("slack-token", "xoxa-", Dashed, 10, MANY),
-    shape("slack-token", "xoxr-", Dashed, 10, MANY),
-    shape("slack-token", "xoxs-", Dashed, 10, MANY),
-    shape("slack-token", "xoxe-", Dashed, 10, MANY),
-    shape("slack-token", "xapp-", Dashed, 30, MANY),
-    shape("slack-webhook", "hooks.slack.com/services/", Path, 30, 128),
-    shape("sendgrid-key", "SG.", Dotted, 60, 80),
-    shape("linear-key", "lin_api_", Alnum, 40, 64),
-    shape("notion-token", "ntn_", Alnum, 40, 64),
-    shape("grafana-token", "glsa_", Word, 40, 64),
-    shape("grafana-token", "glc_", Base64, 32, 400),
-    shape("new-relic-key", "NRAK-", Upper, 27, 27),
-    shape("postman-key", "PMAK-", Dashed, 50, 64),
-    shape("figma-token", "figd_", Dashed, 40, 64),
-    shape("age-key", "AGE-SECRET-KEY-1", Upper, 58, 58),
-    shape("sentry-token", "sntrys_", Base64, 60, 400),
-];
+    "slack-token", Dashed, 10..=MANY any: "xoxb-" "xoxp-" "xoxa-" "xoxr-" "xoxs-" "xoxe-";
+    "slack-token", Dashed, 30..=MANY any: "xapp-";
+    "slack-webhook", Path, 30..=128 any: "hooks.slack.com/services/";
+    "sendgrid-key", Dotted, 60..=80 any: "SG.";
+    "linear-key", Alnum, 40..=64 any: "lin_api_";
+    "notion-token", Alnum, 40..=64 any: "ntn_";
+    "grafana-token", Word, 40..=64 any: "glsa_";
+    "grafana-token", Base64, 32..=400 any: "glc_";
+    "new-relic-key", Upper, 27..=27 any: "NRAK-";
+    "postman-key", Dashed, 50..=64 any: "PMAK-";
+    "figma-token", Dashed, 40..=64 any: "figd_";
+    "age-key", Upper, 58..=58 any: "AGE-SECRET-KEY-1";
+    "sentry-token", Base64, 60..=400 any: "sntrys_";
+};
 
 /// No key of any shape is shorter, and nothing that is assigned to a name with the name before it.
 pub(super) const SHORTEST: usize = 12;
@@ -170,37 +131,21 @@ pub(super) enum NameMeaning {
     Secret,
 }
 
+macro_rules! names {
+    ($($meaning:ident: $($name:literal)+;)+) => { &[$($(($name, NameMeaning::$meaning),)+)+] };
+}
+
 /// How the names end to which secrets are assigned, in small letters; they are looked for in any
 /// case.
-pub(super) const NAMES: &[(&str, NameMeaning)] = &[
-    ("password", NameMeaning::Password),
-    ("passwd", NameMeaning::Password),
-    ("passphrase", NameMeaning::Password),
-    ("_pass", NameMeaning::Password),
-    ("pwd", NameMeaning::Password),
-    ("secret", NameMeaning::Secret),
-    ("token", NameMeaning::Secret),
-    ("api_key", NameMeaning::Secret),
-    ("api-key", NameMeaning::Secret),
-    ("apikey", NameMeaning::Secret),
-    ("access_key", NameMeaning::Secret),
-    ("access-key", NameMeaning::Secret),
-    ("accesskey", NameMeaning::Secret),
-    ("secret_key", NameMeaning::Secret),
-    ("secret-key", NameMeaning::Secret),
-    ("secretkey", NameMeaning::Secret),
-    ("private_key", NameMeaning::Secret),
-    ("private-key", NameMeaning::Secret),
-    ("privatekey", NameMeaning::Secret),
-    ("account_key", NameMeaning::Secret),
-    ("accountkey", NameMeaning::Secret),
-    ("auth_key", NameMeaning::Secret),
-    ("authkey", NameMeaning::Secret),
-    ("signing_key", NameMeaning::Secret),
-    ("encryption_key", NameMeaning::Secret),
-    ("master_key", NameMeaning::Secret),
-    ("credentials", NameMeaning::Secret),
-];
+pub(super) const NAMES: &[(&str, NameMeaning)] = names! {
+    Password:
+        "password" "passwd" "passphrase" "_pass" "pwd";
+    Secret:
+        "secret" "token" "api_key" "api-key" "apikey" "access_key" "access-key" "accesskey"
+        "secret_key" "secret-key" "secretkey" "private_key" "private-key" "privatekey"
+        "account_key" "accountkey" "auth_key" "authkey" "signing_key" "encryption_key"
+        "master_key" "credentials";
+};
 
 /// Words before `token` that make it a place in a list instead of a secret.
 pub(super) const PLACES: &[&str] = &[
