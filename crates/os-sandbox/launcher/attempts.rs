@@ -1,23 +1,19 @@
 //! System calls that only the probe makes: most of them must fail, and arguments are chosen so
 //! that one that passes changes nothing. A part of `sys.rs`, by its rules.
 
-use super::{AT_FDCWD, CStr, Result, fd, nr, raw};
+use super::{AT_FDCWD, CStr, Result, done, fd, nr, raw, raw_i32};
 
 pub fn chmod(path: CStr<'_>, mode: u32) -> Result<()> {
-    raw(
-        nr::FCHMODAT,
-        [fd(AT_FDCWD), path.pointer(), mode as usize, 0, 0, 0],
-    )
-    .map(drop)
+    done(nr::FCHMODAT, [fd(AT_FDCWD), path.pointer(), mode as usize])
 }
 
 /// To nothing.
 pub fn truncate(path: CStr<'_>) -> Result<()> {
-    raw(nr::TRUNCATE, [path.pointer(), 0, 0, 0, 0, 0]).map(drop)
+    done(nr::TRUNCATE, [path.pointer()])
 }
 
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> Result<i32> {
-    raw(nr::SOCKET, [fd(domain), fd(kind), fd(protocol), 0, 0, 0]).map(|number| number as i32)
+    raw_i32(nr::SOCKET, [fd(domain), fd(kind), fd(protocol)])
 }
 
 /// A pair of local sockets.
@@ -26,7 +22,7 @@ pub fn socket_pair(kind: i32) -> Result<[i32; 2]> {
     let mut ends = [0i32; 2];
     raw(
         nr::SOCKETPAIR,
-        [AF_UNIX, fd(kind), 0, &raw mut ends as usize, 0, 0],
+        [AF_UNIX, fd(kind), 0, &raw mut ends as usize],
     )?;
     Ok(ends)
 }
@@ -46,7 +42,7 @@ pub fn read_memory(pid: i32) -> Result<()> {
     let mut buffer = [0u8; 8];
     let here = [buffer.as_mut_ptr() as usize, buffer.len()];
     let there = [0usize, buffer.len()];
-    raw(
+    done(
         nr::PROCESS_VM_READV,
         [
             fd(pid),
@@ -54,37 +50,31 @@ pub fn read_memory(pid: i32) -> Result<()> {
             1,
             there.as_ptr() as usize,
             1,
-            0,
         ],
     )
-    .map(drop)
 }
 
 /// Pushes a byte into the terminal that the descriptor is, if it is one.
 pub fn push_input(number: i32) -> Result<()> {
     const TIOCSTI: usize = 0x5412;
     let byte = [0u8; 1];
-    raw(
-        nr::IOCTL,
-        [fd(number), TIOCSTI, byte.as_ptr() as usize, 0, 0, 0],
-    )
-    .map(drop)
+    done(nr::IOCTL, [fd(number), TIOCSTI, byte.as_ptr() as usize])
 }
 
 /// Without parameters, so that nothing is made: EFAULT means that it would have been.
 pub fn io_uring() -> Result<()> {
-    raw(nr::IO_URING_SETUP, [1, 0, 0, 0, 0, 0]).map(drop)
+    done(nr::IO_URING_SETUP, [1])
 }
 
 pub fn unshare_user() -> Result<()> {
     const CLONE_NEWUSER: usize = 0x1000_0000;
-    raw(nr::UNSHARE, [CLONE_NEWUSER, 0, 0, 0, 0, 0]).map(drop)
+    done(nr::UNSHARE, [CLONE_NEWUSER])
 }
 
 /// A file system that no kernel has: ENODEV means that another one could be mounted.
 pub fn mount() -> Result<()> {
     let name = c"os-sandbox-no-such".as_ptr() as usize;
-    raw(nr::MOUNT, [name, c"/".as_ptr() as usize, name, 0, 0, 0]).map(drop)
+    done(nr::MOUNT, [name, c"/".as_ptr() as usize, name])
 }
 
 /// A program in the kernel, a counter of events, this process's keyring: what each answers to
@@ -93,12 +83,8 @@ pub fn kernel_programs() -> [Result<()>; 3] {
     const KEYCTL_GET_KEYRING_ID: usize = 0;
     const PROCESS_KEYRING: i32 = -2;
     [
-        raw(nr::BPF, [0, 0, 0, 0, 0, 0]).map(drop),
-        raw(nr::PERF_EVENT_OPEN, [0, 0, fd(-1), fd(-1), 0, 0]).map(drop),
-        raw(
-            nr::KEYCTL,
-            [KEYCTL_GET_KEYRING_ID, fd(PROCESS_KEYRING), 0, 0, 0, 0],
-        )
-        .map(drop),
+        done(nr::BPF, []),
+        done(nr::PERF_EVENT_OPEN, [0, 0, fd(-1), fd(-1)]),
+        done(nr::KEYCTL, [KEYCTL_GET_KEYRING_ID, fd(PROCESS_KEYRING)]),
     ]
 }

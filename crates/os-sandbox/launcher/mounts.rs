@@ -3,7 +3,8 @@
 //! All are there from Linux 5.12.
 
 use super::{
-    AT_EMPTY_PATH, AT_FDCWD, CStr, O_CLOEXEC, O_NOFOLLOW, O_PATH, Result, SIGCHLD, fd, nr, raw,
+    AT_EMPTY_PATH, AT_FDCWD, CStr, O_CLOEXEC, O_NOFOLLOW, O_PATH, Result, SIGCHLD, done, fd, nr,
+    raw, raw_i32,
 };
 
 pub const READ_ONLY: u64 = 1;
@@ -25,7 +26,7 @@ const NEWNET: usize = 0x4000_0000;
 /// A user namespace of our own, in which we have every capability, and a mount namespace that
 /// belongs to it. The process must have one thread.
 pub fn new_namespaces() -> Result<()> {
-    raw(nr::UNSHARE, [NEWUSER | NEWNS, 0, 0, 0, 0, 0]).map(drop)
+    done(nr::UNSHARE, [NEWUSER | NEWNS])
 }
 
 /// `fork`, into new namespaces of every kind but time, which belong to a new user namespace; the
@@ -33,7 +34,7 @@ pub fn new_namespaces() -> Result<()> {
 pub fn fork_into_namespaces(network: bool) -> Result<i32> {
     let network = if network { NEWNET } else { 0 };
     let namespaces = NEWUSER | NEWNS | NEWPID | NEWIPC | NEWUTS | network;
-    let fork = |flags| raw(nr::CLONE, [flags | SIGCHLD as usize, 0, 0, 0, 0, 0]);
+    let fork = |flags| raw(nr::CLONE, [flags | SIGCHLD as usize]);
     match fork(namespaces | NEWCGROUP) {
         // A kernel without control groups.
         Err(super::EINVAL) => fork(namespaces),
@@ -45,7 +46,7 @@ pub fn fork_into_namespaces(network: bool) -> Result<i32> {
 /// Effective user and group.
 pub fn ids() -> (u32, u32) {
     // Neither call can fail.
-    let id = |number| raw(number, [0; 6]).unwrap_or(usize::MAX) as u32;
+    let id = |number| raw(number, []).unwrap_or(usize::MAX) as u32;
     (id(nr::GETEUID), id(nr::GETEGID))
 }
 
@@ -65,18 +66,15 @@ pub fn open_in(directory: i32, path: CStr<'_>) -> Result<i32> {
         0,
         NO_MAGICLINKS | NO_SYMLINKS | BENEATH,
     ];
-    raw(
+    raw_i32(
         nr::OPENAT2,
         [
             fd(directory),
             path.pointer(),
             how.as_ptr() as usize,
             core::mem::size_of_val(&how),
-            0,
-            0,
         ],
     )
-    .map(|number| number as i32)
 }
 
 /// A copy of the mounts at and below this place, attached nowhere.
@@ -92,7 +90,7 @@ pub fn copy_tree_at(path: CStr<'_>) -> Result<i32> {
 fn open_tree(directory: i32, path: usize, flags: usize) -> Result<i32> {
     const CLONE: usize = 1;
     let flags = flags | CLONE | AT_RECURSIVE | O_CLOEXEC as usize;
-    raw(nr::OPEN_TREE, [fd(directory), path, flags, 0, 0, 0]).map(|number| number as i32)
+    raw_i32(nr::OPEN_TREE, [fd(directory), path, flags])
 }
 
 /// Read-only, without set-id bits and devices, all of the mounts at and below this one.
@@ -119,7 +117,7 @@ pub fn make_private(mount: i32) -> Result<()> {
 fn attributes(mount: i32, flags: usize, set: u64, propagation: u64) -> Result<()> {
     // struct mount_attr: set, clear, propagation, user namespace.
     let attributes = [set, 0, propagation, 0];
-    raw(
+    done(
         nr::MOUNT_SETATTR,
         [
             fd(mount),
@@ -127,21 +125,18 @@ fn attributes(mount: i32, flags: usize, set: u64, propagation: u64) -> Result<()
             AT_EMPTY_PATH | flags,
             attributes.as_ptr() as usize,
             core::mem::size_of_val(&attributes),
-            0,
         ],
     )
-    .map(drop)
 }
 
 /// Attaches a copied or new mount on top of a place; both by descriptor.
 pub fn attach(mount: i32, place: i32) -> Result<()> {
     const BOTH_EMPTY_PATHS: usize = 0x04 | 0x40;
     let empty = c"".as_ptr() as usize;
-    raw(
+    done(
         nr::MOVE_MOUNT,
-        [fd(mount), empty, fd(place), empty, BOTH_EMPTY_PATHS, 0],
+        [fd(mount), empty, fd(place), empty, BOTH_EMPTY_PATHS],
     )
-    .map(drop)
 }
 
 /// An empty directory that nobody can change, attached nowhere. With mode `0` nobody can list it.
@@ -173,22 +168,22 @@ pub fn new_file_system(
     const SET_STRING: usize = 1;
     const CREATE: usize = 6;
     const CLOEXEC: usize = 1;
-    let context = raw(nr::FSOPEN, [kind.as_ptr() as usize, CLOEXEC, 0, 0, 0, 0])? as i32;
+    let context = raw(nr::FSOPEN, [kind.as_ptr() as usize, CLOEXEC])? as i32;
     let set = |(name, value): &(&core::ffi::CStr, &core::ffi::CStr)| {
         let (how, value) = match value.is_empty() {
             true => (SET_FLAG, 0),
             false => (SET_STRING, value.as_ptr() as usize),
         };
         let name = name.as_ptr() as usize;
-        raw(nr::FSCONFIG, [fd(context), how, name, value, 0, 0]).map(drop)
+        done(nr::FSCONFIG, [fd(context), how, name, value])
     };
     // Programs such as df(1) print the source of a mount.
     let made = set(&(c"source", kind))
         .and_then(|()| options.iter().try_for_each(set))
-        .and_then(|()| raw(nr::FSCONFIG, [fd(context), CREATE, 0, 0, 0, 0]))
+        .and_then(|()| raw(nr::FSCONFIG, [fd(context), CREATE]))
         .and_then(|_| {
             let how = attributes as usize;
-            raw(nr::FSMOUNT, [fd(context), CLOEXEC, how, 0, 0, 0])
+            raw(nr::FSMOUNT, [fd(context), CLOEXEC, how])
         });
     super::close(context);
     made.map(|number| number as i32)
@@ -235,11 +230,11 @@ fn path_of(number: i32, buffer: &mut [u8; 32]) -> Result<&core::ffi::CStr> {
 pub fn change_root(root: i32) -> Result<()> {
     const DETACH: usize = 2;
     let here = c".".as_ptr() as usize;
-    raw(nr::FCHDIR, [fd(root), 0, 0, 0, 0, 0])?;
+    raw(nr::FCHDIR, [fd(root)])?;
     // The old root is then mounted over the new one (pivot_root(2), `pivot_root(".", ".")`).
-    raw(nr::PIVOT_ROOT, [here, here, 0, 0, 0, 0])?;
-    raw(nr::UMOUNT2, [here, DETACH, 0, 0, 0, 0])?;
-    raw(nr::CHDIR, [c"/".as_ptr() as usize, 0, 0, 0, 0, 0]).map(drop)
+    raw(nr::PIVOT_ROOT, [here, here])?;
+    raw(nr::UMOUNT2, [here, DETACH])?;
+    done(nr::CHDIR, [c"/".as_ptr() as usize])
 }
 
 /// Opens or makes a file in a directory.
@@ -253,26 +248,26 @@ pub fn create_in(directory: i32, name: CStr<'_>, flags: i32, mode: u32) -> Resul
         0,
         0,
     ];
-    raw(nr::OPENAT, arguments).map(|number| number as i32)
+    raw_i32(nr::OPENAT, arguments)
 }
 
 pub fn make_directory_in(directory: i32, name: CStr<'_>, mode: u32) -> Result<()> {
     let arguments = [fd(directory), name.pointer(), mode as usize, 0, 0, 0];
-    raw(nr::MKDIRAT, arguments).map(drop)
+    done(nr::MKDIRAT, arguments)
 }
 
 pub fn link_in(target: CStr<'_>, directory: i32, name: CStr<'_>) -> Result<()> {
     let arguments = [target.pointer(), fd(directory), name.pointer(), 0, 0, 0];
-    raw(nr::SYMLINKAT, arguments).map(drop)
+    done(nr::SYMLINKAT, arguments)
 }
 
 /// Sets the file mode creation mask, and returns the previous one.
 pub fn set_mask(mask: usize) -> usize {
     // It cannot fail.
-    raw(nr::UMASK, [mask, 0, 0, 0, 0, 0]).unwrap_or(mask)
+    raw(nr::UMASK, [mask]).unwrap_or(mask)
 }
 
 pub fn set_host_name(name: &[u8]) -> Result<()> {
     let name = [name.as_ptr() as usize, name.len(), 0, 0, 0, 0];
-    raw(nr::SETHOSTNAME, name).map(drop)
+    done(nr::SETHOSTNAME, name)
 }

@@ -190,7 +190,7 @@ impl MsgHdr {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
+fn system_call(number: usize, a: [usize; 6]) -> Result<usize> {
     let out: isize;
     // SAFETY: the `syscall` instruction clobbers rcx and r11 and returns in rax; the kernel reads
     // and writes only memory that the arguments point to, which each wrapper below owns or
@@ -209,7 +209,7 @@ fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
 }
 
 #[cfg(target_arch = "aarch64")]
-fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
+fn system_call(number: usize, a: [usize; 6]) -> Result<usize> {
     let out: isize;
     // SAFETY: `svc 0` takes the number in x8 and arguments in x0..x5, returns in x0 and preserves
     // every other register; memory as argued for x86_64.
@@ -223,6 +223,25 @@ fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
         );
     }
     result(out)
+}
+
+/// Makes a system call with its arguments; those that are not given are zero.
+fn raw<const N: usize>(number: usize, arguments: [usize; N]) -> Result<usize> {
+    let mut all = [0; 6];
+    all.iter_mut()
+        .zip(arguments)
+        .for_each(|(slot, argument)| *slot = argument);
+    system_call(number, all)
+}
+
+/// As [`raw`], for a call whose result says no more than that it succeeded.
+fn done<const N: usize>(number: usize, arguments: [usize; N]) -> Result<()> {
+    raw(number, arguments).map(drop)
+}
+
+/// As [`raw`], for a call that returns a descriptor or a process.
+fn raw_i32<const N: usize>(number: usize, arguments: [usize; N]) -> Result<i32> {
+    raw(number, arguments).map(|value| value as i32)
 }
 
 fn result(out: isize) -> Result<usize> {
@@ -262,29 +281,29 @@ impl StartStack {
 
 pub fn exit(code: i32) -> ! {
     loop {
-        let _ = raw(nr::EXIT_GROUP, [fd(code), 0, 0, 0, 0, 0]);
+        let _ = raw(nr::EXIT_GROUP, [fd(code)]);
     }
 }
 
 pub fn getpid() -> i32 {
-    raw(nr::GETPID, [0; 6]).unwrap_or(0) as i32
+    raw(nr::GETPID, []).unwrap_or(0) as i32
 }
 
 pub fn getppid() -> i32 {
-    raw(nr::GETPPID, [0; 6]).unwrap_or(0) as i32
+    raw(nr::GETPPID, []).unwrap_or(0) as i32
 }
 
 pub fn setsid() -> Result<()> {
-    raw(nr::SETSID, [0; 6]).map(drop)
+    done(nr::SETSID, [])
 }
 
 pub fn kill(pid: i32, signal: i32) -> Result<()> {
-    raw(nr::KILL, [fd(pid), fd(signal), 0, 0, 0, 0]).map(drop)
+    done(nr::KILL, [fd(pid), fd(signal)])
 }
 
 /// `fork`, by clone: the launcher has one thread and no state that a copy could confuse.
 pub fn fork() -> Result<i32> {
-    raw(nr::CLONE, [SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
+    raw_i32(nr::CLONE, [SIGCHLD as usize])
 }
 
 /// Waits for a child that ended; `None` if none has (with `block` false). A child that asked its
@@ -311,10 +330,7 @@ pub fn stop_signal(status: i32) -> Option<i32> {
 fn wait(options: usize) -> Result<Option<(i32, i32)>> {
     loop {
         let mut status: i32 = 0;
-        let pid = raw(
-            nr::WAIT4,
-            [fd(-1), &raw mut status as usize, options, 0, 0, 0],
-        )? as i32;
+        let pid = raw(nr::WAIT4, [fd(-1), &raw mut status as usize, options])? as i32;
         if pid <= 0 {
             return Ok(None);
         }
@@ -332,44 +348,37 @@ fn let_go(pid: i32, signal: i32) -> bool {
     const SIGTRAP: i32 = 5;
     // The kernel sends it after an exec, to those that are traced only.
     let signal = if signal == SIGTRAP { 0 } else { signal };
-    raw(nr::PTRACE, [PTRACE_DETACH, fd(pid), 0, fd(signal), 0, 0]).is_ok()
+    raw(nr::PTRACE, [PTRACE_DETACH, fd(pid), 0, fd(signal)]).is_ok()
 }
 
 pub fn close(number: i32) {
-    let _ = raw(nr::CLOSE, [fd(number), 0, 0, 0, 0, 0]);
+    let _ = raw(nr::CLOSE, [fd(number)]);
 }
 
 /// Closes every descriptor from `first` on, if the kernel can; see listing.rs.
 pub fn close_range_from(first: u32) -> Result<()> {
-    raw(
-        nr::CLOSE_RANGE,
-        [first as usize, u32::MAX as usize, 0, 0, 0, 0],
-    )
-    .map(drop)
+    done(nr::CLOSE_RANGE, [first as usize, u32::MAX as usize])
 }
 
 pub fn dup_to(from: i32, to: i32, cloexec: bool) -> Result<()> {
     let flags = if cloexec { O_CLOEXEC } else { 0 };
-    raw(nr::DUP3, [fd(from), fd(to), fd(flags), 0, 0, 0]).map(drop)
+    done(nr::DUP3, [fd(from), fd(to), fd(flags)])
 }
 
 /// A close-on-exec copy with a number of at least `lowest`.
 pub fn dup_above(from: i32, lowest: i32) -> Result<i32> {
     const F_DUPFD_CLOEXEC: usize = 1030;
-    raw(nr::FCNTL, [fd(from), F_DUPFD_CLOEXEC, fd(lowest), 0, 0, 0]).map(|number| number as i32)
+    raw_i32(nr::FCNTL, [fd(from), F_DUPFD_CLOEXEC, fd(lowest)])
 }
 
 pub fn is_open(number: i32) -> bool {
     const F_GETFD: usize = 1;
-    raw(nr::FCNTL, [fd(number), F_GETFD, 0, 0, 0, 0]).is_ok()
+    raw(nr::FCNTL, [fd(number), F_GETFD]).is_ok()
 }
 
 pub fn pipe() -> Result<[i32; 2]> {
     let mut ends = [0i32; 2];
-    raw(
-        nr::PIPE2,
-        [&raw mut ends as usize, fd(O_CLOEXEC), 0, 0, 0, 0],
-    )?;
+    raw(nr::PIPE2, [&raw mut ends as usize, fd(O_CLOEXEC)])?;
     Ok(ends)
 }
 
@@ -377,14 +386,7 @@ pub fn read(number: i32, buffer: &mut [u8]) -> Result<usize> {
     loop {
         let got = raw(
             nr::READ,
-            [
-                fd(number),
-                buffer.as_mut_ptr() as usize,
-                buffer.len(),
-                0,
-                0,
-                0,
-            ],
+            [fd(number), buffer.as_mut_ptr() as usize, buffer.len()],
         );
         if got != Err(EINTR) {
             return got;
@@ -396,7 +398,7 @@ pub fn write(number: i32, buffer: &[u8]) -> Result<usize> {
     loop {
         let got = raw(
             nr::WRITE,
-            [fd(number), buffer.as_ptr() as usize, buffer.len(), 0, 0, 0],
+            [fd(number), buffer.as_ptr() as usize, buffer.len()],
         );
         if got != Err(EINTR) {
             return got;
@@ -405,20 +407,18 @@ pub fn write(number: i32, buffer: &[u8]) -> Result<usize> {
 }
 
 pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
-    raw(
+    raw_i32(
         nr::OPENAT,
-        [fd(AT_FDCWD), path.pointer(), fd(flags), mode as usize, 0, 0],
+        [fd(AT_FDCWD), path.pointer(), fd(flags), mode as usize],
     )
-    .map(|number| number as i32)
 }
 
 /// Makes a link at `path`.
 pub fn link_to(target: CStr<'_>, path: CStr<'_>) -> Result<()> {
-    raw(
+    done(
         nr::SYMLINKAT,
-        [target.pointer(), fd(AT_FDCWD), path.pointer(), 0, 0, 0],
+        [target.pointer(), fd(AT_FDCWD), path.pointer()],
     )
-    .map(drop)
 }
 
 /// The next entries of an open directory, as many as fit: `struct linux_dirent64` one after the
@@ -426,14 +426,7 @@ pub fn link_to(target: CStr<'_>, path: CStr<'_>) -> Result<()> {
 pub fn entries(directory: i32, buffer: &mut [u8]) -> Result<usize> {
     raw(
         nr::GETDENTS64,
-        [
-            fd(directory),
-            buffer.as_mut_ptr() as usize,
-            buffer.len(),
-            0,
-            0,
-            0,
-        ],
+        [fd(directory), buffer.as_mut_ptr() as usize, buffer.len()],
     )
 }
 
@@ -446,7 +439,7 @@ pub fn memory_used(path: CStr<'_>) -> Result<Option<u64>> {
     // free files, and more; 120 bytes.
     let mut about = [0u64; 15];
     let to = about.as_mut_ptr() as usize;
-    raw(nr::STATFS, [path.pointer(), to, 0, 0, 0, 0])?;
+    raw(nr::STATFS, [path.pointer(), to])?;
     let [
         kind,
         block_bytes,
@@ -470,39 +463,33 @@ pub fn is_read_only(number: i32) -> Result<bool> {
     // struct statfs, whose eleventh word has the flags.
     let mut about = [0u64; 15];
     let to = about.as_mut_ptr() as usize;
-    raw(nr::FSTATFS, [fd(number), to, 0, 0, 0, 0])?;
+    raw(nr::FSTATFS, [fd(number), to])?;
     Ok(about[10] & ST_RDONLY != 0)
 }
 
 pub fn unlink(path: CStr<'_>) -> Result<()> {
-    raw(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer(), 0, 0, 0, 0]).map(drop)
+    done(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer()])
 }
 
 pub fn rename(from: CStr<'_>, to: CStr<'_>) -> Result<()> {
     let at = fd(AT_FDCWD);
-    raw(nr::RENAMEAT2, [at, from.pointer(), at, to.pointer(), 0, 0]).map(drop)
+    done(nr::RENAMEAT2, [at, from.pointer(), at, to.pointer()])
 }
 
 pub fn chdir(path: CStr<'_>) -> Result<()> {
-    raw(nr::CHDIR, [path.pointer(), 0, 0, 0, 0, 0]).map(drop)
+    done(nr::CHDIR, [path.pointer()])
 }
 
 pub fn poll(fds: &mut [PollFd], timeout_ms: Option<u64>) -> Result<usize> {
     let time = timeout_ms.map(|ms| [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64]);
     let pointer = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
-    raw(
-        nr::PPOLL,
-        [fds.as_mut_ptr() as usize, fds.len(), pointer, 0, 0, 0],
-    )
+    raw(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), pointer])
 }
 
 pub fn monotonic_ms() -> u64 {
     const CLOCK_MONOTONIC: usize = 1;
     let mut time = [0i64; 2];
-    match raw(
-        nr::CLOCK_GETTIME,
-        [CLOCK_MONOTONIC, &raw mut time as usize, 0, 0, 0, 0],
-    ) {
+    match raw(nr::CLOCK_GETTIME, [CLOCK_MONOTONIC, &raw mut time as usize]) {
         Ok(_) => time[0] as u64 * 1000 + time[1] as u64 / 1_000_000,
         Err(_) => 0,
     }
@@ -522,10 +509,7 @@ pub fn receive(socket: i32, buffer: &mut [u8], fds: &mut [i32]) -> Result<usize>
     };
     let mut message = MsgHdr::new(&mut iov, &mut control);
     let got = loop {
-        match raw(
-            nr::RECVMSG,
-            [fd(socket), &raw mut message as usize, 0, 0, 0, 0],
-        ) {
+        match raw(nr::RECVMSG, [fd(socket), &raw mut message as usize]) {
             Err(EINTR) => {}
             other => break other?,
         }
@@ -585,10 +569,7 @@ pub fn memory(bytes: usize) -> Result<&'static mut [u8]> {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS: usize = 0x22;
     let bytes = bytes.max(1);
-    let base = raw(
-        nr::MMAP,
-        [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, fd(-1), 0],
-    )?;
+    let base = raw(nr::MMAP, [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, fd(-1)])?;
     // SAFETY: the kernel just mapped `bytes` zeroed bytes at `base` for us alone, readable and
     // writable, and nothing ever unmaps them.
     Ok(unsafe { core::slice::from_raw_parts_mut(base as *mut u8, bytes) })
@@ -612,9 +593,6 @@ pub fn exec(path: CStr<'_>, argv: &[usize], envp: &[usize]) -> Errno {
             path.pointer(),
             argv.as_ptr() as usize,
             envp.as_ptr() as usize,
-            0,
-            0,
-            0,
         ],
     ) {
         Ok(_) => EINVAL,
@@ -623,62 +601,48 @@ pub fn exec(path: CStr<'_>, argv: &[usize], envp: &[usize]) -> Errno {
 }
 
 pub fn prctl(option: usize, a: usize, b: usize) -> Result<usize> {
-    raw(nr::PRCTL, [option, a, b, 0, 0, 0])
+    raw(nr::PRCTL, [option, a, b])
 }
 
 /// All signals blocked, or none.
 pub fn block_signals(all: bool) -> Result<()> {
     const SIG_SETMASK: usize = 2;
     let mask: u64 = if all { u64::MAX } else { 0 };
-    raw(
+    done(
         nr::RT_SIGPROCMASK,
-        [SIG_SETMASK, &raw const mask as usize, 0, 8, 0, 0],
+        [SIG_SETMASK, &raw const mask as usize, 0, 8],
     )
-    .map(drop)
 }
 
 /// Gives a signal its default action again, whatever the caller had inherited to us.
 pub fn default_action(signal: i32) -> Result<()> {
     // struct sigaction of the kernel: handler (SIG_DFL = 0), flags, restorer, mask.
     let action = [0u64; 4];
-    raw(
+    done(
         nr::RT_SIGACTION,
-        [fd(signal), action.as_ptr() as usize, 0, 8, 0, 0],
+        [fd(signal), action.as_ptr() as usize, 0, 8],
     )
-    .map(drop)
 }
 
 /// A descriptor that is readable while a child waits to be reaped.
 pub fn child_signals() -> Result<i32> {
     let mask: u64 = 1 << (SIGCHLD - 1);
-    raw(
+    raw_i32(
         nr::SIGNALFD4,
-        [
-            fd(-1),
-            &raw const mask as usize,
-            8,
-            fd(O_CLOEXEC | 0o4000),
-            0,
-            0,
-        ],
+        [fd(-1), &raw const mask as usize, 8, fd(O_CLOEXEC | 0o4000)],
     )
-    .map(|number| number as i32)
 }
 
 pub fn set_limit(resource: u64, soft: u64, hard: u64) -> Result<()> {
     let new = [soft, hard];
-    raw(
-        nr::PRLIMIT64,
-        [0, resource as usize, new.as_ptr() as usize, 0, 0, 0],
-    )
-    .map(drop)
+    done(nr::PRLIMIT64, [0, resource as usize, new.as_ptr() as usize])
 }
 
 pub fn get_limit(resource: u64) -> Result<(u64, u64)> {
     let mut old = [0u64; 2];
     raw(
         nr::PRLIMIT64,
-        [0, resource as usize, 0, &raw mut old as usize, 0, 0],
+        [0, resource as usize, 0, &raw mut old as usize],
     )?;
     Ok((old[0], old[1]))
 }
@@ -698,18 +662,10 @@ pub fn drop_capabilities() -> Result<()> {
         pid: 0,
     };
     let data = [0u32; 6];
-    raw(
+    done(
         nr::CAPSET,
-        [
-            &raw const header as usize,
-            data.as_ptr() as usize,
-            0,
-            0,
-            0,
-            0,
-        ],
+        [&raw const header as usize, data.as_ptr() as usize],
     )
-    .map(drop)
 }
 
 pub fn has_capabilities() -> bool {
@@ -720,14 +676,7 @@ pub fn has_capabilities() -> bool {
     let mut data = [0u32; 6];
     raw(
         nr::CAPGET,
-        [
-            &raw const header as usize,
-            data.as_mut_ptr() as usize,
-            0,
-            0,
-            0,
-            0,
-        ],
+        [&raw const header as usize, data.as_mut_ptr() as usize],
     )
     .is_err()
         || data != [0; 6]
@@ -755,14 +704,7 @@ pub fn install_filter(program: &[u8], listener: bool) -> Result<Option<i32>> {
     let install = |flags: usize| {
         raw(
             nr::SECCOMP,
-            [
-                SECCOMP_SET_MODE_FILTER,
-                flags,
-                &raw const program as usize,
-                0,
-                0,
-                0,
-            ],
+            [SECCOMP_SET_MODE_FILTER, flags, &raw const program as usize],
         )
     };
     if !listener {
@@ -781,14 +723,7 @@ pub fn filters_work() -> bool {
     let action: u32 = 0x0005_0000;
     raw(
         nr::SECCOMP,
-        [
-            SECCOMP_GET_ACTION_AVAIL,
-            0,
-            &raw const action as usize,
-            0,
-            0,
-            0,
-        ],
+        [SECCOMP_GET_ACTION_AVAIL, 0, &raw const action as usize],
     )
     .is_ok()
 }
@@ -796,7 +731,7 @@ pub fn filters_work() -> bool {
 /// The version (`what` 1) or the fixed errata (`what` 2); why the kernel has none, as an errno below
 /// zero.
 pub fn landlock_query(what: usize) -> i32 {
-    match raw(nr::LANDLOCK_CREATE_RULESET, [0, 0, what, 0, 0, 0]) {
+    match raw(nr::LANDLOCK_CREATE_RULESET, [0, 0, what]) {
         Ok(value) => value as i32,
         Err(errno) => -errno,
     }
@@ -810,15 +745,14 @@ pub const LANDLOCK_REFER: u64 = 1 << 13;
 pub fn landlock_scope() -> Result<i32> {
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
     let attributes = [LANDLOCK_REFER, 0, ABSTRACT_SOCKETS_AND_SIGNALS];
-    raw(
+    raw_i32(
         nr::LANDLOCK_CREATE_RULESET,
-        [attributes.as_ptr() as usize, 24, 0, 0, 0, 0],
+        [attributes.as_ptr() as usize, 24],
     )
-    .map(|number| number as i32)
 }
 
 pub fn landlock_restrict(ruleset: i32) -> Result<()> {
-    raw(nr::LANDLOCK_RESTRICT_SELF, [fd(ruleset), 0, 0, 0, 0, 0]).map(drop)
+    done(nr::LANDLOCK_RESTRICT_SELF, [fd(ruleset)])
 }
 
 pub fn landlock_allow(ruleset: i32, parent: i32, rights: u64) -> Result<()> {
@@ -829,11 +763,10 @@ pub fn landlock_allow(ruleset: i32, parent: i32, rights: u64) -> Result<()> {
     }
     const PATH_BENEATH: usize = 1;
     let rule = Beneath { rights, parent };
-    raw(
+    done(
         nr::LANDLOCK_ADD_RULE,
-        [fd(ruleset), PATH_BENEATH, &raw const rule as usize, 0, 0, 0],
+        [fd(ruleset), PATH_BENEATH, &raw const rule as usize],
     )
-    .map(drop)
 }
 
 /// The attribute of a file at which a mount begins.
@@ -890,7 +823,6 @@ fn statx(number: i32) -> Result<[u64; 32]> {
             AT_EMPTY_PATH,
             BASIC,
             data.as_mut_ptr() as usize,
-            0,
         ],
     )?;
     Ok(data)

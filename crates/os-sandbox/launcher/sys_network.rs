@@ -1,7 +1,9 @@
 //! The system calls that enter a network namespace and make addresses and sockets in it, a part of
 //! `sys.rs`: setns(2), ioctl_nsfs(2), rtnetlink(7), bind(2).
 
-use super::{EPROTO, Errno, IoVec, MsgHdr, O_CLOEXEC, Result, attempts, close, fd, nr, raw, read};
+use super::{
+    EPROTO, Errno, IoVec, MsgHdr, O_CLOEXEC, Result, attempts, close, done, fd, nr, raw, read,
+};
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
@@ -39,10 +41,10 @@ pub fn enter_network(namespace: i32) -> Result<()> {
     const NS_GET_USERNS: usize = 0xb701;
     const NEWUSER: usize = 0x1000_0000;
     const NEWNET: usize = 0x4000_0000;
-    let owner = raw(nr::IOCTL, [fd(namespace), NS_GET_USERNS, 0, 0, 0, 0])? as i32;
-    raw(nr::SETNS, [fd(owner), NEWUSER, 0, 0, 0, 0])?;
+    let owner = raw(nr::IOCTL, [fd(namespace), NS_GET_USERNS])? as i32;
+    raw(nr::SETNS, [fd(owner), NEWUSER])?;
     close(owner);
-    raw(nr::SETNS, [fd(namespace), NEWNET, 0, 0, 0, 0]).map(drop)
+    done(nr::SETNS, [fd(namespace), NEWNET])
 }
 
 /// Gives the loopback device an address. For IPv4, all addresses of the prefix become local.
@@ -105,9 +107,9 @@ pub fn bound(address: &SocketIp, port: u16, is_stream: bool) -> Result<i32> {
         let (start, bytes) = if address.is_v6 { (8, 28) } else { (4, 16) };
         name[start..start + address.octets().len()].copy_from_slice(address.octets());
         let at = name.as_ptr() as usize;
-        raw(nr::BIND, [fd(socket), at, bytes, 0, 0, 0])?;
+        raw(nr::BIND, [fd(socket), at, bytes])?;
         match is_stream {
-            true => raw(nr::LISTEN, [fd(socket), fd(BACKLOG), 0, 0, 0, 0]).map(drop),
+            true => done(nr::LISTEN, [fd(socket), fd(BACKLOG)]),
             false => Ok(()),
         }
     })();
@@ -130,7 +132,7 @@ pub fn unbound(is_v6: bool) -> Result<i32> {
 fn enable(socket: i32, level: i32, name: i32) -> Result<()> {
     let on: i32 = 1;
     let at = &raw const on as usize;
-    raw(nr::SETSOCKOPT, [fd(socket), fd(level), fd(name), at, 4, 0]).map(drop)
+    done(nr::SETSOCKOPT, [fd(socket), fd(level), fd(name), at, 4])
 }
 
 /// Connects a new socket to the local socket at a path.
@@ -157,7 +159,7 @@ pub fn connect_local(path: super::CStr<'_>) -> Result<i32> {
 /// Ends the stream of a socket in the direction away from this process.
 pub fn end_sending(socket: i32) -> Result<()> {
     const SHUT_WR: usize = 1;
-    raw(nr::SHUTDOWN, [fd(socket), SHUT_WR, 0, 0, 0, 0]).map(drop)
+    done(nr::SHUTDOWN, [fd(socket), SHUT_WR])
 }
 
 /// Brings up the loopback device of this process's network namespace. The kernel then gives it
@@ -172,7 +174,7 @@ pub fn enable_loopback() -> Result<()> {
     request[16] = IFF_UP;
     let socket = attempts::socket(AF_INET.into(), SOCK_DGRAM | O_CLOEXEC, 0)?;
     let at = request.as_ptr() as usize;
-    let set = raw(nr::IOCTL, [fd(socket), SIOCSIFFLAGS, at, 0, 0, 0]);
+    let set = raw(nr::IOCTL, [fd(socket), SIOCSIFFLAGS, at]);
     close(socket);
     set.map(drop)
 }
@@ -217,7 +219,7 @@ fn send_message(socket: i32, bytes: &[u8], control: &mut [u64]) -> Result<()> {
     let message = MsgHdr::new(&mut iov, control);
     let at = &raw const message as usize;
     loop {
-        match raw(nr::SENDMSG, [fd(socket), at, fd(MSG_NOSIGNAL), 0, 0, 0]) {
+        match raw(nr::SENDMSG, [fd(socket), at, fd(MSG_NOSIGNAL)]) {
             Err(super::EINTR) => {}
             Ok(sent) if sent == bytes.len() => return Ok(()),
             // The descriptor went with the first byte.

@@ -4,7 +4,8 @@
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
 use super::{
-    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, O_CLOEXEC, Result, close, fd, nr, open, raw, read,
+    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, O_CLOEXEC, Result, close, done, fd, nr, open,
+    raw, read,
 };
 
 /// An open descriptor, closed when it goes out of scope.
@@ -39,7 +40,7 @@ pub fn receive(listener: i32) -> Result<Request> {
     let mut words = [0u64; 10];
     raw(
         nr::IOCTL,
-        [fd(listener), RECEIVE, words.as_mut_ptr() as usize, 0, 0, 0],
+        [fd(listener), RECEIVE, words.as_mut_ptr() as usize],
     )?;
     let mut args = [0u64; 6];
     args.copy_from_slice(&words[4..10]);
@@ -69,10 +70,7 @@ fn respond(listener: i32, id: u64, last: u64) -> Result<()> {
     const SEND: usize = 0xc018_2101;
     let response = [id, 0, last];
     loop {
-        let sent = raw(
-            nr::IOCTL,
-            [fd(listener), SEND, response.as_ptr() as usize, 0, 0, 0],
-        );
+        let sent = raw(nr::IOCTL, [fd(listener), SEND, response.as_ptr() as usize]);
         if sent != Err(EINTR) {
             return sent.map(drop);
         }
@@ -83,11 +81,7 @@ fn respond(listener: i32, id: u64, last: u64) -> Result<()> {
 /// thread.
 pub fn waits(listener: i32, id: u64) -> bool {
     const ID_VALID: usize = 0x4008_2102;
-    raw(
-        nr::IOCTL,
-        [fd(listener), ID_VALID, &raw const id as usize, 0, 0, 0],
-    )
-    .is_ok()
+    raw(nr::IOCTL, [fd(listener), ID_VALID, &raw const id as usize]).is_ok()
 }
 
 /// Has the kernel hand the processor over directly, there and back (Linux 6.6): a quarter of the
@@ -95,14 +89,14 @@ pub fn waits(listener: i32, id: u64) -> bool {
 pub fn wake_in_step(listener: i32) {
     const SET_FLAGS: usize = 0x4008_2104;
     const SYNC_WAKE_UP: usize = 1;
-    let _ = raw(nr::IOCTL, [fd(listener), SET_FLAGS, SYNC_WAKE_UP, 0, 0, 0]);
+    let _ = raw(nr::IOCTL, [fd(listener), SET_FLAGS, SYNC_WAKE_UP]);
 }
 
 /// A descriptor for a thread. Before Linux 6.9 there are only those for whole processes.
 pub fn thread(id: i32) -> Result<OwnedDescriptor> {
     const PIDFD_THREAD: usize = 0o200;
-    let opened = match raw(nr::PIDFD_OPEN, [fd(id), PIDFD_THREAD, 0, 0, 0, 0]) {
-        Err(EINVAL) => raw(nr::PIDFD_OPEN, [fd(process_of(id)?), 0, 0, 0, 0, 0]),
+    let opened = match raw(nr::PIDFD_OPEN, [fd(id), PIDFD_THREAD]) {
+        Err(EINVAL) => raw(nr::PIDFD_OPEN, [fd(process_of(id)?)]),
         other => other,
     };
     opened.map(|number| OwnedDescriptor(number as i32))
@@ -110,8 +104,7 @@ pub fn thread(id: i32) -> Result<OwnedDescriptor> {
 
 /// Another process's open file, under a number of ours.
 pub fn take_descriptor(of: &OwnedDescriptor, number: i32) -> Result<OwnedDescriptor> {
-    raw(nr::PIDFD_GETFD, [fd(of.0), fd(number), 0, 0, 0, 0])
-        .map(|number| OwnedDescriptor(number as i32))
+    raw(nr::PIDFD_GETFD, [fd(of.0), fd(number)]).map(|number| OwnedDescriptor(number as i32))
 }
 
 /// Copies all of `buffer.len()` bytes out of a thread's memory.
@@ -135,7 +128,6 @@ pub fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> Result<()> {
             1,
             &raw const theirs as usize,
             1,
-            0,
         ],
     )?;
     if got == buffer.len() {
@@ -175,7 +167,6 @@ pub fn option(socket: i32, name: i32) -> Result<u64> {
             fd(name),
             &raw mut value as usize,
             &raw mut bytes as usize,
-            0,
         ],
     )?;
     Ok(value)
@@ -200,12 +191,11 @@ pub fn connect_without_waiting(socket: i32, address: &[u8]) -> Result<()> {
             at[2],
             before.as_mut_ptr() as usize,
             &raw mut bytes as usize,
-            0,
         ],
     )?;
     let set = |time: &[u64; 2]| {
         let time = time.as_ptr() as usize;
-        raw(nr::SETSOCKOPT, [at[0], at[1], at[2], time, 16, 0]).map(drop)
+        done(nr::SETSOCKOPT, [at[0], at[1], at[2], time, 16])
     };
     set(&SHORTEST)?;
     let connected = connect(socket, address);
@@ -220,18 +210,10 @@ pub fn never_blocks(number: i32) -> Result<bool> {
 }
 
 pub fn connect(socket: i32, address: &[u8]) -> Result<()> {
-    raw(
+    done(
         nr::CONNECT,
-        [
-            fd(socket),
-            address.as_ptr() as usize,
-            address.len(),
-            0,
-            0,
-            0,
-        ],
+        [fd(socket), address.as_ptr() as usize, address.len()],
     )
-    .map(drop)
 }
 
 pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
@@ -262,8 +244,6 @@ pub fn open_place(
             path.pointer(),
             how.as_ptr() as usize,
             core::mem::size_of_val(&how),
-            0,
-            0,
         ],
     )
     .map(|number| OwnedDescriptor(number as i32))
@@ -302,8 +282,6 @@ fn read_link_at<'a>(start: i32, path: CStr<'_>, buffer: &'a mut [u8]) -> Result<
             path.pointer(),
             buffer.as_mut_ptr() as usize,
             room,
-            0,
-            0,
         ],
     )?;
     if bytes >= room {
@@ -319,7 +297,7 @@ pub fn is_path_only(number: i32) -> Result<bool> {
 
 fn flags_of(number: i32) -> Result<usize> {
     const F_GETFL: usize = 3;
-    raw(nr::FCNTL, [fd(number), F_GETFL, 0, 0, 0, 0])
+    raw(nr::FCNTL, [fd(number), F_GETFL])
 }
 
 /// Returns `true` if a signal waits for a thread that does not block it. Not known is no.

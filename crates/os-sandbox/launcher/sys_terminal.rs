@@ -1,7 +1,7 @@
 //! The system calls of terminals, a part of `sys.rs`: ioctl_tty(2), termios(3), setpgid(2). The
 //! numbers are those of asm-generic/ioctls.h, which x86-64 and AArch64 share.
 
-use super::{O_CLOEXEC, O_NOCTTY, O_RDWR, Result, fd, nr, raw};
+use super::{O_CLOEXEC, O_NOCTTY, O_RDWR, Result, done, fd, nr, raw};
 
 const TCGETS: usize = 0x5401;
 const TCSETS: usize = 0x5402;
@@ -18,7 +18,7 @@ pub type TerminalModes = [u32; 9];
 const LOCAL: usize = 3;
 
 fn request(number: i32, what: usize, argument: usize) -> Result<usize> {
-    raw(nr::IOCTL, [fd(number), what, argument, 0, 0, 0])
+    raw(nr::IOCTL, [fd(number), what, argument])
 }
 
 /// Fails for everything that is not a terminal.
@@ -77,7 +77,7 @@ pub fn control(number: i32) -> Result<()> {
 
 /// Makes this process the leader of a process group.
 pub fn lead_group() -> Result<()> {
-    raw(nr::SETPGID, [0; 6]).map(drop)
+    done(nr::SETPGID, [])
 }
 
 pub fn set_foreground(number: i32, group: i32) -> Result<()> {
