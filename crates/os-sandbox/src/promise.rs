@@ -68,17 +68,20 @@ sandbox_names::words! {
     pub fn name
 }
 
-/// The consequence for a plan if a promise cannot be kept.
-///
-/// ```
-/// assert_eq!(os_sandbox::Rank::Boundary.to_string(), "boundary");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rank {
-    /// The plan is refused.
-    Boundary,
-    /// The plan lists the promise as absent. A caller can require guards too.
-    Guard,
+sandbox_names::words! {
+    /// The consequence for a plan if a promise cannot be kept.
+    ///
+    /// ```
+    /// assert_eq!(os_sandbox::Rank::Boundary.to_string(), "boundary");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Rank {
+        /// The plan is refused.
+        Boundary = "boundary",
+        /// The plan lists the promise as absent. A caller can require guards too.
+        Guard = "guard",
+    }
+    fn word
 }
 
 impl Promise {
@@ -113,58 +116,64 @@ impl Promise {
     }
 }
 
-/// The mechanism that enforces a promise.
-///
-/// ```
-/// assert_eq!(os_sandbox::Enforcer::Seccomp.to_string(), "seccomp");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Enforcer {
-    /// Namespaces and a private mount table, set up by the launcher.
-    Namespaces,
-    /// Namespaces and a private mount table, set up by `bwrap`.
-    Bubblewrap,
-    /// Namespaces and mounts by the crate birdcage, at the host's own paths.
-    Birdcage,
-    /// A container of a Docker engine: namespaces, mounts, capabilities, a control group.
-    Docker,
-    /// The kernel's Landlock: file access, signals, tracing.
-    Landlock,
-    /// A system call filter.
-    Seccomp,
-    /// The sandbox of macOS, by a profile.
-    Seatbelt,
-    /// The start of a command, on Linux by the first process of this crate: descriptors,
-    /// environment, the end of the tree.
-    Launcher,
-    /// Limits of one process (`setrlimit`).
-    Rlimits,
-    /// A control group of the command's own.
-    Cgroup,
+sandbox_names::words! {
+    /// The mechanism that enforces a promise.
+    ///
+    /// ```
+    /// assert_eq!(os_sandbox::Enforcer::Seccomp.to_string(), "seccomp");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Enforcer {
+        /// Namespaces and a private mount table, set up by the launcher.
+        Namespaces = "namespaces",
+        /// Namespaces and a private mount table, set up by `bwrap`.
+        Bubblewrap = "bubblewrap",
+        /// Namespaces and mounts by the crate birdcage, at the host's own paths.
+        Birdcage = "birdcage",
+        /// A container of a Docker engine: namespaces, mounts, capabilities, a control group.
+        Docker = "docker",
+        /// The kernel's Landlock: file access, signals, tracing.
+        Landlock = "landlock",
+        /// A system call filter.
+        Seccomp = "seccomp",
+        /// The sandbox of macOS, by a profile.
+        Seatbelt = "seatbelt",
+        /// The start of a command, on Linux by the first process of this crate: descriptors,
+        /// environment, the end of the tree.
+        Launcher = "launcher",
+        /// Limits of one process (`setrlimit`).
+        Rlimits = "rlimits",
+        /// A control group of the command's own.
+        Cgroup = "cgroup",
+    }
+    fn word
 }
 
-/// The state of one promise.
-///
-/// ```
-/// assert_eq!(os_sandbox::PromiseState::Absent.to_string(), "absent");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "lowercase")
-)]
-pub enum PromiseState {
-    /// The promise is kept.
-    Enforced,
-    /// Violations cannot be prevented, but are found and undone: those of guards before the caller
-    /// gets the result, and those of [`Promise::Survivors`] at the next start after a caller was
-    /// killed. The reason names the violation.
-    Detected,
-    /// The promise is kept in part. The reason names the part.
-    Degraded,
-    /// The promise is not kept.
-    Absent,
+sandbox_names::words! {
+    /// The state of one promise.
+    ///
+    /// ```
+    /// assert_eq!(os_sandbox::PromiseState::Absent.to_string(), "absent");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize),
+        serde(rename_all = "lowercase")
+    )]
+    pub enum PromiseState {
+        /// The promise is kept.
+        Enforced = "enforced",
+        /// Violations cannot be prevented, but are found and undone: those of guards before the caller
+        /// gets the result, and those of [`Promise::Survivors`] at the next start after a caller was
+        /// killed. The reason names the violation.
+        Detected = "detected",
+        /// The promise is kept in part. The reason names the part.
+        Degraded = "degraded",
+        /// The promise is not kept.
+        Absent = "absent",
+    }
+    fn word
 }
 
 /// One line of a plan or receipt.
@@ -229,42 +238,11 @@ impl fmt::Display for Promise {
     }
 }
 
-impl fmt::Display for Rank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Rank::Boundary => "boundary",
-            Rank::Guard => "guard",
-        })
-    }
-}
+sandbox_names::display!(Rank = pad word());
 
-impl fmt::Display for Enforcer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Enforcer::Namespaces => "namespaces",
-            Enforcer::Bubblewrap => "bubblewrap",
-            Enforcer::Birdcage => "birdcage",
-            Enforcer::Docker => "docker",
-            Enforcer::Landlock => "landlock",
-            Enforcer::Seccomp => "seccomp",
-            Enforcer::Seatbelt => "seatbelt",
-            Enforcer::Launcher => "launcher",
-            Enforcer::Rlimits => "rlimits",
-            Enforcer::Cgroup => "cgroup",
-        })
-    }
-}
+sandbox_names::display!(Enforcer = pad word());
 
-impl fmt::Display for PromiseState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            PromiseState::Enforced => "enforced",
-            PromiseState::Detected => "detected",
-            PromiseState::Degraded => "degraded",
-            PromiseState::Absent => "absent",
-        })
-    }
-}
+sandbox_names::display!(PromiseState = pad word());
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Promise {

@@ -59,44 +59,50 @@ pub struct ProofCheck {
     pub ok: bool,
 }
 
-/// The expected outcome of a check.
-///
-/// ```
-/// assert_eq!(os_sandbox::Expected::Listed.to_string(), "listed");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "lowercase")
-)]
-pub enum Expected {
-    /// The plan promises that the operation fails.
-    Refused,
-    /// The policy allows the operation.
-    Allowed,
-    /// The plan lists the promise as kept in part or not at all. Both outcomes agree with that.
-    Listed,
+sandbox_names::words! {
+    /// The expected outcome of a check.
+    ///
+    /// ```
+    /// assert_eq!(os_sandbox::Expected::Listed.to_string(), "listed");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize),
+        serde(rename_all = "lowercase")
+    )]
+    pub enum Expected {
+        /// The plan promises that the operation fails.
+        Refused = "refused",
+        /// The policy allows the operation.
+        Allowed = "allowed",
+        /// The plan lists the promise as kept in part or not at all. Both outcomes agree with that.
+        Listed = "listed",
+    }
+    fn word
 }
 
-/// The observed outcome of a check.
-///
-/// ```
-/// assert_eq!(os_sandbox::Observation::Refused.to_string(), "refused");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "lowercase")
-)]
-pub enum Observation {
-    /// The operation failed.
-    Refused,
-    /// The operation succeeded.
-    Worked,
-    /// The operation failed for an unrelated reason, such as too little memory.
-    Unclear,
+sandbox_names::words! {
+    /// The observed outcome of a check.
+    ///
+    /// ```
+    /// assert_eq!(os_sandbox::Observation::Refused.to_string(), "refused");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[cfg_attr(
+        feature = "serde",
+        derive(serde::Serialize),
+        serde(rename_all = "lowercase")
+    )]
+    pub enum Observation {
+        /// The operation failed.
+        Refused = "refused",
+        /// The operation succeeded.
+        Worked = "worked",
+        /// The operation failed for an unrelated reason, such as too little memory.
+        Unclear = "unclear",
+    }
+    fn word
 }
 
 impl Sandbox {
@@ -214,25 +220,9 @@ impl fmt::Display for ProofCheck {
     }
 }
 
-impl fmt::Display for Expected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Expected::Refused => "refused",
-            Expected::Allowed => "allowed",
-            Expected::Listed => "listed",
-        })
-    }
-}
+sandbox_names::display!(Expected = pad word());
 
-impl fmt::Display for Observation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Observation::Refused => "refused",
-            Observation::Worked => "worked",
-            Observation::Unclear => "unclear",
-        })
-    }
-}
+sandbox_names::display!(Observation = pad word());
 
 #[cfg(test)]
 mod tests {

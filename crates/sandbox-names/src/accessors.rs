@@ -43,10 +43,17 @@ macro_rules! getters {
 }
 
 /// Defines `Display` by a text: `display!(Mode = as_str());` calls a method, `display!(Name = &0);`
-/// lends a field.
+/// lends a field, and `display!(Mode = pad as_str());` heeds a width.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! display {
+    ($type:ty = pad $($text:tt)+) => {
+        impl ::core::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.pad(self.$($text)+)
+            }
+        }
+    };
     ($type:ty = &$($text:tt)+) => {
         impl ::core::fmt::Display for $type {
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
