@@ -32,11 +32,11 @@ macro_rules! getters {
         }
         $crate::getters! { $($more)* }
     };
-    ($(#[$meta:meta])* $vis:vis $name:ident: $type:ty = $field:tt $(.$part:ident $(($($none:tt)*))?)*; $($more:tt)*) => {
+    ($(#[$meta:meta])* $vis:vis $name:ident: $type:ty = $field:tt $(($($own:tt)*))? $(.$part:ident $(($($none:tt)*))?)*; $($more:tt)*) => {
         $(#[$meta])*
         #[must_use]
         $vis fn $name(&self) -> $type {
-            self.$field $(.$part $(($($none)*))?)*
+            self.$field $(($($own)*))? $(.$part $(($($none)*))?)*
         }
         $crate::getters! { $($more)* }
     };

@@ -152,39 +152,21 @@ struct ClientCustoms {
 }
 
 impl McpClient {
-    /// The name on our command line.
-    pub(crate) fn word(self) -> &'static str {
-        self.customs().word
-    }
-
-    /// Returns the scope of an entry if the user names none.
-    pub(crate) fn usual_scope(self) -> Scope {
-        self.customs().usual_scope
-    }
-
-    pub(crate) fn format(self) -> SettingsFormat {
-        self.customs().format
-    }
-
-    /// The key under which servers stand.
-    pub(crate) fn section(self) -> &'static str {
-        self.customs().section
-    }
-
-    /// The key of a server's variables.
-    pub(crate) fn variables_key(self) -> &'static str {
-        self.customs().variables_key
-    }
-
-    /// Returns the client's placeholder for the directory of a project. `None` if the client starts
-    /// servers there anyway.
-    pub(crate) fn project_variable(self) -> Option<&'static str> {
-        self.customs().project_variable
-    }
-
-    /// Returns how a person confirms servers of a project's file. `None` if the client does not ask.
-    pub(crate) fn trust(self) -> Option<&'static str> {
-        self.customs().trust
+    sandbox_names::getters! {
+        /// The name on our command line.
+        pub(crate) word: &'static str = customs().word;
+        /// Returns the scope of an entry if the user names none.
+        pub(crate) usual_scope: Scope = customs().usual_scope;
+        pub(crate) format: SettingsFormat = customs().format;
+        /// The key under which servers stand.
+        pub(crate) section: &'static str = customs().section;
+        /// The key of a server's variables.
+        pub(crate) variables_key: &'static str = customs().variables_key;
+        /// Returns the client's placeholder for the directory of a project. `None` if the client starts
+        /// servers there anyway.
+        pub(crate) project_variable: Option<&'static str> = customs().project_variable;
+        /// Returns how a person confirms servers of a project's file. `None` if the client does not ask.
+        pub(crate) trust: Option<&'static str> = customs().trust;
     }
 
     fn customs(self) -> ClientCustoms {

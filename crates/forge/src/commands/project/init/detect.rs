@@ -25,151 +25,71 @@ pub(super) struct ShellRule {
     pub(super) blocked: Option<&'static str>,
 }
 
-const fn asks(pattern: &'static str, matches: &'static str, differs: &'static str) -> ShellRule {
-    ShellRule {
-        pattern,
-        matches,
-        differs,
-        blocked: None,
-    }
+macro_rules! toolchains {
+    ($($name:literal in $($marker:literal)+ {
+        $($pattern:literal: $matches:literal, not $differs:literal $(, blocked $why:expr)?;)+
+    })+) => {
+        [$(Toolchain {
+            name: $name,
+            markers: &[$($marker),+],
+            rules: &[$(ShellRule {
+                pattern: $pattern,
+                matches: $matches,
+                differs: $differs,
+                blocked: toolchains!(@ $($why)?),
+            }),+],
+        }),+]
+    };
+    (@) => { None };
+    (@ $why:expr) => { Some($why) };
 }
 
-const fn blocked(
-    pattern: &'static str,
-    matches: &'static str,
-    differs: &'static str,
-    why: &'static str,
-) -> ShellRule {
-    ShellRule {
-        pattern,
-        matches,
-        differs,
-        blocked: Some(why),
+pub(super) static GIT: [Toolchain; 1] = toolchains! {
+    "git" in ".git" {
+        "git (status|diff|log|show|blame) *": "git log -1", not "git -C /elsewhere log";
+        "git push *": "git push origin main", not "git status",
+            blocked "what leaves this machine is a person's decision";
     }
-}
-
-pub(super) static GIT: Toolchain = Toolchain {
-    name: "git",
-    markers: &[".git"],
-    rules: &[
-        asks(
-            "git (status|diff|log|show|blame) *",
-            "git log -1",
-            "git -C /elsewhere log",
-        ),
-        blocked(
-            "git push *",
-            "git push origin main",
-            "git status",
-            "what leaves this machine is a person's decision",
-        ),
-    ],
 };
 
 const PUBLISHES: &str = "what is published is a person's decision";
 
-pub(super) static LANGUAGES: [Toolchain; 9] = [
-    Toolchain {
-        name: "Rust",
-        markers: &["Cargo.toml"],
-        rules: &[
-            asks(
-                "cargo (build|check|clippy|doc|fmt|test|tree) *",
-                "cargo test --lib",
-                "cargo install ripgrep",
-            ),
-            blocked(
-                "cargo (login|owner|publish|yank) *",
-                "cargo publish",
-                "cargo build",
-                PUBLISHES,
-            ),
-        ],
-    },
-    Toolchain {
-        name: "pnpm",
-        markers: &["pnpm-lock.yaml"],
-        rules: &[
-            asks("pnpm (install|run|test) *", "pnpm test", "pnpm dlx cowsay"),
-            blocked("pnpm publish *", "pnpm publish", "pnpm test", PUBLISHES),
-        ],
-    },
-    Toolchain {
-        name: "yarn",
-        markers: &["yarn.lock"],
-        rules: &[
-            asks("yarn (install|run|test) *", "yarn test", "yarn dlx cowsay"),
-            blocked(
-                "yarn (publish|npm) *",
-                "yarn publish",
-                "yarn test",
-                PUBLISHES,
-            ),
-        ],
-    },
-    Toolchain {
-        name: "npm",
-        markers: &["package.json"],
-        rules: &[
-            asks("npm (run|test) *", "npm run build", "npx cowsay"),
-            blocked(
-                "npm (login|publish) *",
-                "npm publish",
-                "npm test",
-                PUBLISHES,
-            ),
-        ],
-    },
-    Toolchain {
-        name: "Python",
-        markers: &["pyproject.toml", "setup.py", "requirements.txt"],
-        rules: &[
-            asks("(pytest|ruff|mypy) *", "pytest -q", "python -c pass"),
-            asks(
-                "(python|python3) -m (pytest|unittest) *",
-                "python -m pytest",
-                "python -m pip",
-            ),
-            blocked("twine *", "twine upload dist/a", "pytest", PUBLISHES),
-        ],
-    },
-    Toolchain {
-        name: "Go",
-        markers: &["go.mod"],
-        rules: &[asks(
-            "go (build|fmt|list|test|vet) *",
-            "go test ./...",
-            "go install x",
-        )],
-    },
-    Toolchain {
-        name: "Maven",
-        markers: &["pom.xml"],
-        rules: &[
-            asks("mvn (compile|test|verify) *", "mvn test", "mvn deploy"),
-            blocked(
-                "mvn (deploy|release:perform) *",
-                "mvn deploy",
-                "mvn test",
-                PUBLISHES,
-            ),
-        ],
-    },
-    Toolchain {
-        name: "Gradle",
-        markers: &["build.gradle", "build.gradle.kts"],
-        rules: &[asks(
-            "(gradle|./gradlew) (build|check|test) *",
-            "./gradlew test",
-            "gradle publish",
-        )],
-    },
-    Toolchain {
-        name: "make",
-        markers: &["Makefile", "GNUmakefile"],
-        rules: &[asks("make *", "make test", "cmake .")],
-    },
-];
+pub(super) static LANGUAGES: [Toolchain; 9] = toolchains! {
+    "Rust" in "Cargo.toml" {
+        "cargo (build|check|clippy|doc|fmt|test|tree) *": "cargo test --lib", not "cargo install ripgrep";
+        "cargo (login|owner|publish|yank) *": "cargo publish", not "cargo build", blocked PUBLISHES;
+    }
+    "pnpm" in "pnpm-lock.yaml" {
+        "pnpm (install|run|test) *": "pnpm test", not "pnpm dlx cowsay";
+        "pnpm publish *": "pnpm publish", not "pnpm test", blocked PUBLISHES;
+    }
+    "yarn" in "yarn.lock" {
+        "yarn (install|run|test) *": "yarn test", not "yarn dlx cowsay";
+        "yarn (publish|npm) *": "yarn publish", not "yarn test", blocked PUBLISHES;
+    }
+    "npm" in "package.json" {
+        "npm (run|test) *": "npm run build", not "npx cowsay";
+        "npm (login|publish) *": "npm publish", not "npm test", blocked PUBLISHES;
+    }
+    "Python" in "pyproject.toml" "setup.py" "requirements.txt" {
+        "(pytest|ruff|mypy) *": "pytest -q", not "python -c pass";
+        "(python|python3) -m (pytest|unittest) *": "python -m pytest", not "python -m pip";
+        "twine *": "twine upload dist/a", not "pytest", blocked PUBLISHES;
+    }
+    "Go" in "go.mod" {
+        "go (build|fmt|list|test|vet) *": "go test ./...", not "go install x";
+    }
+    "Maven" in "pom.xml" {
+        "mvn (compile|test|verify) *": "mvn test", not "mvn deploy";
+        "mvn (deploy|release:perform) *": "mvn deploy", not "mvn test", blocked PUBLISHES;
+    }
+    "Gradle" in "build.gradle" "build.gradle.kts" {
+        "(gradle|./gradlew) (build|check|test) *": "./gradlew test", not "gradle publish";
+    }
+    "make" in "Makefile" "GNUmakefile" {
+        "make *": "make test", not "cmake .";
+    }
+};
 
 /// The default of `sandbox.root`.
 const OWN_ROOT: &str = ".sandbox";
@@ -248,7 +168,7 @@ impl DetectedProject {
     pub(super) fn described(&self) -> String {
         let mut words: Vec<&str> = Vec::new();
         if self.git {
-            words.push(GIT.name);
+            words.push(GIT[0].name);
         }
         words.extend(self.languages.iter().map(|kind| kind.name));
         words.extend(self.directories.iter().map(|(name, _)| *name));

@@ -105,7 +105,7 @@ sandbox:
     }
 
     fn new(found: &DetectedProject, sandbox: &str, with_shell: bool) -> InitPlan {
-        let git = found.git.then_some(&GIT);
+        let git = found.git.then_some(&GIT[0]);
         let kinds: Vec<&Toolchain> = found.languages.iter().copied().chain(git).collect();
         let shell = if with_shell {
             shell(&kinds)
