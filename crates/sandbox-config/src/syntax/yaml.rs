@@ -165,6 +165,14 @@ impl<'de> Deserialize<'de> for RawNode {
     }
 }
 
+macro_rules! visits {
+    ($($visit:ident($($value:ident: $type:ty)?) = $node:expr;)+) => {$(
+        fn $visit<E>(self $(, $value: $type)?) -> Result<RawNode, E> {
+            Ok($node)
+        }
+    )+};
+}
+
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
@@ -174,49 +182,19 @@ impl<'de> Visitor<'de> for RawVisitor {
         f.write_str("a YAML value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<RawNode, E> {
-        Ok(RawNode::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<RawNode, E> {
-        Ok(RawNode::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<RawNode, E> {
+    visits! {
+        visit_bool(value: bool) = RawNode::Bool(value);
+        visit_i64(value: i64) = RawNode::Int(value);
         // Above i64 no key of ours has a meaning; a float keeps the magnitude for the message.
-        Ok(i64::try_from(value).map_or(RawNode::Float(value as f64), RawNode::Int))
-    }
-
-    fn visit_i128<E>(self, value: i128) -> Result<RawNode, E> {
-        Ok(RawNode::Float(value as f64))
-    }
-
-    fn visit_u128<E>(self, value: u128) -> Result<RawNode, E> {
-        Ok(RawNode::Float(value as f64))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<RawNode, E> {
-        Ok(RawNode::Float(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<RawNode, E> {
-        Ok(RawNode::Str(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<RawNode, E> {
-        Ok(RawNode::Str(value))
-    }
-
-    fn visit_bytes<E>(self, value: &[u8]) -> Result<RawNode, E> {
-        Ok(RawNode::Str(String::from_utf8_lossy(value).into_owned()))
-    }
-
-    fn visit_unit<E>(self) -> Result<RawNode, E> {
-        Ok(RawNode::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<RawNode, E> {
-        Ok(RawNode::Null)
+        visit_u64(value: u64) = i64::try_from(value).map_or(RawNode::Float(value as f64), RawNode::Int);
+        visit_i128(value: i128) = RawNode::Float(value as f64);
+        visit_u128(value: u128) = RawNode::Float(value as f64);
+        visit_f64(value: f64) = RawNode::Float(value);
+        visit_str(value: &str) = RawNode::Str(value.to_owned());
+        visit_string(value: String) = RawNode::Str(value);
+        visit_bytes(value: &[u8]) = RawNode::Str(String::from_utf8_lossy(value).into_owned());
+        visit_unit() = RawNode::Null;
+        visit_none() = RawNode::Null;
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawNode, D::Error> {
