@@ -38,7 +38,7 @@ struct ErrorDetails {
     reason: ErrorReason,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The kinds of errors, each with a stable code.
     ///
     /// ```
@@ -193,7 +193,7 @@ impl std::error::Error for Error {
     }
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The attempted operation, as the verb of a sentence.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Verb {
@@ -227,7 +227,7 @@ impl Verb {
 
 sandbox_names::display!(Verb = word());
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The reason why a text is not a path.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum InvalidPath {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The requested operation.
     ///
     /// ```

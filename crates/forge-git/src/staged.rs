@@ -13,7 +13,7 @@ use super::error::{GitError, GitErrorKind};
 use super::names::{BranchName, ObjectId, StagedId};
 use super::repo_path::RepoPath;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The effect of a commit on a file, against the branch that it is for.
     ///
     /// ```

@@ -54,7 +54,7 @@ pub struct StatusFile {
     pub staged: Option<StagedId>,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The change of a pulled file.
     ///
     /// ```

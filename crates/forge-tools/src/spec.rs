@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::output::{Field, OutputSchema};
 use crate::params::{Param, Params};
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The worst that a tool can do, in the five levels of the layered plan.
     ///
     /// ```
@@ -68,7 +68,7 @@ impl std::str::FromStr for Risk {
     }
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// Where a tool would rather be executed.
     ///
     /// ```

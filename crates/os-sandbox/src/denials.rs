@@ -40,7 +40,7 @@ pub struct Denial {
     pub program: String,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The operation of a [`Denial`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[cfg_attr(

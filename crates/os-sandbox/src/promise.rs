@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// A restriction of a confined command.
     ///
     /// ```
@@ -68,7 +68,7 @@ sandbox_names::words! {
     pub fn name
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The consequence for a plan if a promise cannot be kept.
     ///
     /// ```
@@ -116,7 +116,7 @@ impl Promise {
     }
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The mechanism that enforces a promise.
     ///
     /// ```
@@ -149,7 +149,7 @@ sandbox_names::words! {
     fn word
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The state of one promise.
     ///
     /// ```

@@ -59,7 +59,7 @@ pub struct ProofCheck {
     pub ok: bool,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The expected outcome of a check.
     ///
     /// ```
@@ -82,7 +82,7 @@ sandbox_names::words! {
     fn word
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The observed outcome of a check.
     ///
     /// ```

@@ -90,7 +90,7 @@ macro_rules! debug {
 /// Defines an enum whose variants have a word each, and the method that returns it.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! words {
+macro_rules! word_enum {
     (
         $(#[$meta:meta])*
         $vis:vis enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }

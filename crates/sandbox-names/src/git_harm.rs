@@ -221,7 +221,7 @@ fn unusual<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<String> {
     })
 }
 
-crate::words! {
+crate::word_enum! {
     /// The sections that can have a harmless key.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Section {

@@ -118,7 +118,7 @@ pub(crate) struct FileMeta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u64, pub(crate) u64);
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The type of an object.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum FileKind {

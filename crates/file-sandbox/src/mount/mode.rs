@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// Reading only, or reading and writing. `ReadOnly` is the smaller one.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! The values that a provider is configured with, and the reasons to refuse them.
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The format that a provider speaks.
     ///
     /// ```

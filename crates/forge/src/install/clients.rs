@@ -35,7 +35,7 @@ pub(crate) enum McpClient {
     McpJson,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The users of an entry.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
     pub(crate) enum Scope {
@@ -47,7 +47,7 @@ sandbox_names::words! {
     pub(crate) fn word
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// How a file is written.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum SettingsFormat {

@@ -37,7 +37,7 @@ pub(crate) enum QueueRequest {
     },
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// An answer.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]

@@ -7,7 +7,7 @@ use crate::grant::declaration::ZoneDeclaration;
 use crate::grant::escalation::Violation;
 use crate::grant::mount::{Mount, is_below};
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The other side of the meet with a worker's own declaration of directories (behaviour C3).
     ///
     /// ```

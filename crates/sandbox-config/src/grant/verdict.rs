@@ -130,7 +130,7 @@ impl MountApproval {
     }
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// How much harm a kind of tool can do (seed 003's words).
     ///
     /// ```
@@ -176,7 +176,7 @@ impl Risk {
 
 sandbox_names::display!(Risk = word());
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// `approval.mode`: how rules become answers in the whole project.
     ///
     /// ```

@@ -47,7 +47,7 @@ struct ModelProperties {
     context_tokens: Option<u64>,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The protocol that a provider speaks.
     ///
     /// ```

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// Which of the layers a value comes from, weakest first.
     ///
     /// ```

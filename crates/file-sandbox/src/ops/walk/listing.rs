@@ -58,7 +58,7 @@ pub struct ListEntry {
     pub kind: EntryKind,
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The type of an object.
     ///
     /// ```
@@ -90,7 +90,7 @@ impl EntryKind {
     }
 }
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The reason why an answer is truncated.
     ///
     /// ```

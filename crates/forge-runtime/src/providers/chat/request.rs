@@ -12,7 +12,7 @@ use crate::providers::turn_reader::{arguments_to_wire, tool_name_to_wire};
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The field for the limit on an answer. Many servers refuse the newer name or, worse, ignore it;
     /// some models refuse the older one, with a message that names the other.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]

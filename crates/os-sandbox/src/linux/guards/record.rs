@@ -21,7 +21,7 @@ pub(crate) const MAX_HELD: usize = 1000;
 
 const FIRST: &str = "os-sandbox-holds 1";
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// Form of a placeholder.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum PlaceholderKind {

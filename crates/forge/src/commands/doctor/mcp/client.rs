@@ -21,7 +21,7 @@ const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 /// libraries.
 const PASSED_ON: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The two ways of opening a conversation.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(super) enum ProtocolEra {

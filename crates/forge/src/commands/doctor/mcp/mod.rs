@@ -27,7 +27,7 @@ const RUNS: usize = 20;
 /// Lines of each of them.
 const LINES: usize = 20_000;
 
-sandbox_names::words! {
+sandbox_names::word_enum! {
     /// The result of a check.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum CheckState {
