@@ -1,19 +1,10 @@
 //! `append_file`: adds text at the end of a file.
 
-use std::sync::Arc;
-
 use file_sandbox::{AppendOptions, ErrorKind};
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::call_result::{CallFailure, Reply};
+use super::prelude::*;
 use crate::change::{Artifact, FileChange, ReviewedState};
-use crate::gate::Intent;
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext, changed_since_shown};
+use crate::tool_context::changed_since_shown;
 
 /// The arguments of `append_file`.
 #[derive(Deserialize)]

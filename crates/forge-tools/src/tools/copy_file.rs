@@ -1,15 +1,8 @@
 //! `copy_file`: copies one file.
 
-use std::sync::Arc;
-
-use serde::Deserialize;
-
+use super::prelude::*;
 use super::relocate::{self, Relocation};
-use crate::call_result::CallFailure;
 use crate::change::FileChange;
-use crate::gate::Intent;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The arguments of `copy_file`.
 #[derive(Deserialize)]

@@ -1,18 +1,8 @@
 //! `create_dir`: makes a directory.
 
-use std::sync::Arc;
-
 use file_sandbox::ErrorKind;
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::call_result::{CallFailure, Reply};
-use crate::gate::Intent;
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use super::prelude::*;
 
 /// The advice about an existing file.
 const THERE: &str = "It is not a directory; choose another name.";

@@ -1,19 +1,9 @@
 //! `delete_file`: removes one file, link or empty directory.
 
-use std::sync::Arc;
-
 use file_sandbox::{EntryKind, ErrorKind};
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::call_result::{CallFailure, Reply};
+use super::prelude::*;
 use crate::change::{Artifact, FileChange};
-use crate::gate::Intent;
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The arguments of `delete_file`.
 #[derive(Deserialize)]

@@ -1,19 +1,10 @@
 //! `edit_file`: replaces a text in a file, and leaves every other byte alone.
 
-use std::sync::Arc;
-
 use file_sandbox::{ContentHash, EditOptions, Replacement};
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::call_result::{CallFailure, FailureCode, Reply};
+use super::prelude::*;
+use crate::call_result::FailureCode;
 use crate::change::{Artifact, FileChange};
-use crate::gate::Intent;
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The arguments of `edit_file`.
 #[derive(Deserialize)]

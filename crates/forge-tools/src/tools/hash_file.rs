@@ -1,17 +1,6 @@
 //! `hash_file`: the SHA-256 of a file, for `if_match`.
 
-use std::sync::Arc;
-
-use serde::Deserialize;
-use serde_json::json;
-
-use crate::call_result::{CallFailure, Reply};
-use crate::gate::Intent;
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use super::prelude::*;
 
 /// The arguments of `hash_file`.
 #[derive(Deserialize)]

@@ -1,19 +1,12 @@
 //! `list_files`: names in one directory, or everything below it that fits a
 //! pattern.
 
-use std::sync::Arc;
-
 use file_sandbox::{EntryKind, ListKinds, ListOptions};
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call_result::{CallFailure, FailureCode, Reply};
-use crate::gate::Intent;
-use crate::output::{Field, OutputSchema};
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use super::prelude::*;
+use crate::call_result::FailureCode;
+use crate::output::OutputSchema;
 
 /// The arguments of `list_files`.
 #[derive(Deserialize)]

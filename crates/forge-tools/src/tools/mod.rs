@@ -12,6 +12,7 @@ mod file_info;
 mod hash_file;
 mod list_files;
 mod move_file;
+mod prelude;
 mod read_file;
 mod read_output;
 mod relocate;

@@ -1,15 +1,8 @@
 //! `move_file`: moves or renames.
 
-use std::sync::Arc;
-
-use serde::Deserialize;
-
+use super::prelude::*;
 use super::relocate::{self, Relocation};
-use crate::call_result::CallFailure;
 use crate::change::{Artifact, FileChange};
-use crate::gate::Intent;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The arguments of `move_file`.
 #[derive(Deserialize)]

@@ -1,16 +1,9 @@
 //! `read_file`: text of one file, up to a budget of characters.
 
-use std::sync::Arc;
-
 use file_sandbox::{ReadOptions, TextSlice, TotalChars};
-use serde::Deserialize;
 
-use crate::call_result::{CallFailure, FailureCode, Reply};
-use crate::gate::Intent;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use super::prelude::*;
+use crate::call_result::FailureCode;
 
 /// Characters given back unless the call says otherwise (F004-07).
 const DEFAULT_MAX_CHARS: u32 = 200_000;

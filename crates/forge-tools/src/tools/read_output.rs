@@ -1,16 +1,8 @@
 //! `read_output`: reads on in a result that was too long to be shown whole.
 
-use std::sync::Arc;
-
-use serde::Deserialize;
-
-use crate::call_result::{CallFailure, FailureCode, Reply};
-use crate::gate::Intent;
+use super::prelude::*;
+use crate::call_result::FailureCode;
 use crate::output_store::byte_at;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// Characters given back unless the call says otherwise.
 const DEFAULT_MAX_CHARS: u32 = 200_000;

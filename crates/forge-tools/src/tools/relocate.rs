@@ -1,15 +1,9 @@
 //! Common parts of moving and copying: two places, and the answer about both.
 
 use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::call_result::{CallFailure, Reply};
+use super::prelude::*;
 use crate::change::{Artifact, FileChange, ReviewedState};
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool_context::{ReadOnlyContext, ToolContext};
 
 /// The advice about an existing file.
 const THERE: &str = "Pass overwrite to replace it, or take another name.";

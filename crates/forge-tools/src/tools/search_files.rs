@@ -1,18 +1,10 @@
 //! `search_files`: lines that match, in the files below a directory.
 
-use std::sync::Arc;
-
 use file_sandbox::{SearchOptions, SearchResults};
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::call_result::{CallFailure, Reply};
-use crate::gate::Intent;
-use crate::output::{Field, OutputSchema};
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext};
+use super::prelude::*;
+use crate::output::OutputSchema;
 
 /// Lines given back unless the call says otherwise.
 const DEFAULT_MAX_RESULTS: usize = 200;

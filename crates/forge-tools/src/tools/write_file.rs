@@ -1,19 +1,11 @@
 //! `write_file`: creates or replaces one text file.
 
-use std::sync::Arc;
-
 use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::call_result::{CallFailure, FailureCode, Reply};
+use super::prelude::*;
+use crate::call_result::FailureCode;
 use crate::change::{Artifact, FileChange, ReviewedState};
-use crate::gate::Intent;
-use crate::output::Field;
-use crate::params::Param;
-use crate::spec::Spec;
-use crate::tool::{Invocation, ReplyFuture, Tool, TypedTool, blocking};
-use crate::tool_context::{ReadOnlyContext, ToolContext, changed_since_shown};
+use crate::tool_context::changed_since_shown;
 
 /// The advice about an existing file.
 const THERE: &str = "Leave out create_new to replace it, or take another name.";
