@@ -120,24 +120,19 @@ mod tests {
 
     #[test]
     fn a_proxy_that_cannot_be_used_is_an_error_without_its_password() {
+        const USABLE: &str = "http://me:s3cret@a.example:1";
         for variables in [
             &[][..],
             &[("HTTPS_PROXY", "https://me:s3cret@a.example:1")],
             &[("ALL_PROXY", "socks5h://me:s3cret@a.example:1")],
             &[("HTTPS_PROXY", "http://me:s3cret@a b:1")],
-            &[
-                ("HTTPS_PROXY", "http://me:s3cret@a.example:1"),
-                ("no_proxy", "a..b"),
-            ],
-            &[
-                ("HTTPS_PROXY", "http://me:s3cret@a.example:1"),
-                ("NO_PROXY", "x, *"),
-            ],
+            &[("HTTPS_PROXY", USABLE), ("no_proxy", "a..b")],
+            &[("HTTPS_PROXY", USABLE), ("NO_PROXY", "x, *")],
         ] {
             let error = format!("{:?}", read(variables).unwrap_err());
             assert!(!error.contains("s3cret"), "{error}");
         }
-        let setting = read(&[("HTTPS_PROXY", "http://me:s3cret@a.example:1")]).unwrap();
+        let setting = read(&[("HTTPS_PROXY", USABLE)]).unwrap();
         assert!(!format!("{setting:?}").contains("s3cret"));
     }
 }
