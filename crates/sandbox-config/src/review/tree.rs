@@ -230,8 +230,9 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
         name: &str,
         above: &mut Vec<&'p str>,
     ) -> DelegationNode {
+        let caller = from.name();
         let Some(worker) = self.workers.get(name).copied() else {
-            let unknown = format!("'{}' may call the unknown worker '{name}'", from.name());
+            let unknown = format!("'{caller}' may call the unknown worker '{name}'");
             let finding = DiagnosticCode::UnknownWorker.error(unknown);
             let finding = match nearest(name, self.workers.keys().copied()) {
                 Some(near) => finding.help(format!("did you mean `{near}`?")),
@@ -244,10 +245,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
         self.reached.insert(worker.name());
         if above.contains(&worker.name()) {
             let circle = format!("{} > {name}", above.join(" > "));
-            let message = format!(
-                "'{}' calls '{name}', which is at work above it",
-                from.name()
-            );
+            let message = format!("'{caller}' calls '{name}', which is at work above it");
             let finding = DiagnosticCode::Cycle
                 .error(message)
                 .note(circle)
@@ -257,10 +255,8 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
         }
         let deepest = self.project.max_depth();
         if u64::try_from(above.len()).unwrap_or(u64::MAX) >= deepest {
-            let message = format!(
-                "'{}' calls '{name}' deeper than this project's limit of {deepest}",
-                from.name()
-            );
+            let message =
+                format!("'{caller}' calls '{name}' deeper than this project's limit of {deepest}");
             let finding = DiagnosticCode::TooDeep
                 .error(message)
                 .note(format!("{} > {name}", above.join(" > ")))
@@ -272,8 +268,7 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
             Ok(child) => self.held(worker, grant, child, above),
             Err(escalation) => {
                 for finding in escalation.diagnostics_list() {
-                    let called =
-                        format!("'{}' may call '{name}', which asks for more", from.name());
+                    let called = format!("'{caller}' may call '{name}', which asks for more");
                     let finding = match from.delegate_origin(name).and_then(|origin| origin.span())
                     {
                         Some(span) => finding.related(span, called),
