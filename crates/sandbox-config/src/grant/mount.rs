@@ -218,6 +218,13 @@ impl Mount {
             false => self.mode,
         }
     }
+
+    /// Returns the location of the setting that names the held directory: a worker's for a part.
+    #[cfg(any(feature = "files", feature = "process"))]
+    pub(crate) fn declared_at(&self) -> &ConfigOrigin {
+        let part = self.part.as_ref().and_then(|part| part.origin.as_ref());
+        part.unwrap_or(&self.origin)
+    }
 }
 
 /// Names that a mount may not have, because a target needs them from the system (decisions 2).
@@ -239,6 +246,8 @@ pub(crate) struct MountPart {
     /// From the mount's own directory: `src/lib`.
     pub(crate) below: String,
     pub(crate) host: PathBuf,
+    /// The setting of the worker that asks for it.
+    pub(crate) origin: Option<ConfigOrigin>,
 }
 
 /// Where such a mount is until a run says where. Nothing is opened there.

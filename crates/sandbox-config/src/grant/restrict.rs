@@ -168,7 +168,7 @@ pub(crate) fn meet_restrict(
     wish: &Restrict,
     violations: &mut Vec<Violation>,
 ) -> Vec<Mount> {
-    let covering = innermost(held, &wish.place).map(|mount| mount.below(&wish.place));
+    let covering = innermost(held, &wish.place).map(|mount| mount.below(wish));
     let inside =
         |mount: &&Mount| mount.target != wish.place && is_below(mount.target(), &wish.place);
     let mut kept: Vec<Mount> = covering.into_iter().collect();
@@ -212,7 +212,8 @@ fn rebased(target: &str, top: &str) -> String {
 
 impl Mount {
     /// The part of this mount at a place below its target; itself if that is its target.
-    fn below(&self, place: &str) -> Mount {
+    fn below(&self, wish: &Restrict) -> Mount {
+        let place = wish.place.as_str();
         let names = place.strip_prefix(self.target()).unwrap_or_default();
         let names = names.trim_start_matches('/');
         if names.is_empty() {
@@ -223,10 +224,11 @@ impl Mount {
             None => names.to_owned(),
         };
         Mount {
-            target: place.to_owned(),
+            target: wish.place.clone(),
             part: Some(MountPart {
                 host: self.host.join(Path::new(&below)),
                 below,
+                origin: wish.place_span.as_ref().map(Span::origin),
             }),
             ..self.clone()
         }

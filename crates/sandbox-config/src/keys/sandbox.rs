@@ -149,7 +149,8 @@ key_table! {
         /// `forge exec --trace=full`; each open of a file takes some microseconds longer.
         trace: Trace::SHAPE, last_layer_wins, default("refused");
         /// Treatment of processes that outlive their command. `ended`: they end with it. `left`:
-        /// they continue, confined as before, which gives up a boundary.
+        /// they continue, confined as before, which gives up a boundary. A PID namespace and a
+        /// container end them all the same.
         survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`"),
             stricter(&["left", "ended"]);
     }

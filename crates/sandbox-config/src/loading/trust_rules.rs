@@ -150,6 +150,9 @@ trust_rules! {
     NETWORK = "lets commands use the network", ignored("the network stays off") {
         "network" => "network: true",
         "network" => "network: { allow: [example.com] }",
+    }
+    /// The network stays off.
+    PUBLISHED_PORTS = "lets programs of this host connect to servers of commands", ignored("no port is published") {
         "network" => "network: { loopback_in: [8080] }",
     }
     MODE_AUTO = "answers every question with yes", ignored("the rules decide") {

@@ -123,6 +123,7 @@ impl Grant {
             target: "the mounts".into(),
             why: error.to_string(),
             host: None,
+            origin: None,
         })?;
         Ok(Some(files))
     }
@@ -133,9 +134,8 @@ impl Grant {
         opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> OpenResult,
     ) -> OpenResult {
         let refuse = |why: String| GrantError {
-            target: mount.target.clone(),
-            why,
             host: Some(mount.host.clone()),
+            ..GrantError::of(mount, &why)
         };
         let told = |error: file_sandbox::Error| refuse(error.to_string());
         let mut limits = Limits::new();

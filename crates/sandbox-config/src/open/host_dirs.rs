@@ -28,7 +28,9 @@ use crate::grant::mount::{Mode, Mount};
 pub struct GrantError {
     pub(crate) target: String,
     pub(crate) why: String,
-    pub(crate) host: Option<std::path::PathBuf>,
+    pub(crate) host: Option<PathBuf>,
+    /// The setting that names the directory.
+    pub(crate) origin: Option<String>,
 }
 
 impl GrantError {
@@ -37,6 +39,10 @@ impl GrantError {
             target: mount.target.clone(),
             why: why.to_owned(),
             host: Some(mount.host().to_path_buf()),
+            origin: mount
+                .declared_at()
+                .name()
+                .map(|_| mount.declared_at().to_string()),
         }
     }
 
@@ -54,12 +60,14 @@ impl GrantError {
         &self.target
     }
 
-    /// With the host path, for people; `Display` is without it, for models.
+    /// With the host path and the setting that names it, for people; `Display` is without them, for
+    /// models.
     #[must_use]
     pub fn for_person(&self) -> String {
-        match &self.host {
-            Some(host) => format!("{self} ({})", host.display()),
-            None => self.to_string(),
+        match (&self.host, &self.origin) {
+            (Some(host), Some(origin)) => format!("{self} ({}, by {origin})", host.display()),
+            (Some(host), None) => format!("{self} ({})", host.display()),
+            (None, _) => self.to_string(),
         }
     }
 }

@@ -23,6 +23,7 @@ fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
         target: "the mounts".into(),
         why: error.to_string(),
         host: None,
+        origin: None,
     })
 }
 
@@ -49,6 +50,7 @@ fn named_hosts(rules: &HostRules) -> Result<NamedHosts, GrantError> {
             target: "network.allow".into(),
             why: format!("all lists together name {count} {of}, and a command gets at most {most}"),
             host: None,
+            origin: None,
         });
     }
     let allowed = rules.allowed().iter().map(ToString::to_string);
@@ -210,6 +212,7 @@ impl Grant {
                     Policy::MAX_MOUNTS
                 ),
                 host: None,
+                origin: None,
             });
         }
         Ok(builder)
@@ -322,14 +325,14 @@ impl Grant {
         if is_directory(&place) {
             return Ok(());
         }
+        let why = format!(
+            "commands see it in place of a directory of the mount at {}, which has none of that \
+             name; create an empty one there",
+            outer.target
+        );
         Err(GrantError {
-            target: mount.target.clone(),
-            why: format!(
-                "commands see it in place of a directory of {}, and there is none at {}; create an \
-                 empty one",
-                outer.target, mount.target
-            ),
             host: Some(place),
+            ..GrantError::of(mount, &why)
         })
     }
 

@@ -11,7 +11,7 @@ use crate::loading::reserved_paths;
 use crate::loading::sources::Sources;
 use crate::loading::worker_names::{bad_name, is_name, stem};
 use crate::project::ceiling::ForgeFiles;
-use crate::settings::sections::unknown_tool;
+use crate::settings::sections::unknown_tool_or_worker;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
@@ -103,13 +103,16 @@ impl WorkerCatalog {
     /// Reports the names in approval rules that neither a tool nor a worker has.
     pub(crate) fn check_names(&self, context: &mut LoadContext<'_>, ceiling: &Grant) {
         let known = context.sources.known_tools.as_deref().unwrap_or_default();
+        let files = self.files().unwrap_or_default();
+        let workers: Vec<&str> = files.iter().map(|file| stem(file)).collect();
         for (name, at) in std::mem::take(&mut context.named_workers) {
             // A worker file with a mistake is told where workers are read.
             let is_missing = self.one(&name, ceiling).is_err_and(|mistakes| {
                 let mut mistakes = mistakes.iter();
                 mistakes.any(|mistake| mistake.code() == DiagnosticCode::UnknownWorker)
             });
-            if let Some(problem) = unknown_tool(known, &name).filter(|_| is_missing) {
+            let unknown = || unknown_tool_or_worker(known, &workers, &name);
+            if let Some(problem) = is_missing.then(unknown).flatten() {
                 context.report(problem.at(&at));
             }
         }

@@ -35,8 +35,12 @@ impl Project {
     ) -> Result<(&ProviderSettings, &'m str), UnknownProvider> {
         let parts = model.split_once(':').filter(|(_, model)| !model.is_empty());
         let Some((provider, model)) = parts else {
+            let missing = match model.contains(':') {
+                true => "model",
+                false => "provider",
+            };
             return Err(UnknownProvider {
-                message: format!("the model `{model}` names no provider"),
+                message: format!("the model `{model}` names no {missing}"),
                 help: "write `provider:model`, such as `anthropic:claude-haiku-4-5`".to_owned(),
                 is_untrusted: false,
             });

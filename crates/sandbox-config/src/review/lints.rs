@@ -194,15 +194,11 @@ fn decides_before<'l>(
         .find(|other| other.covers(rule))
 }
 
-pub(crate) fn workers(
-    project: &Project,
-    workers: &[Worker],
-    reached: &BTreeSet<&str>,
-    findings: &mut Vec<Diagnostic>,
-) {
-    let has_entry = workers
+pub(crate) fn workers(project: &Project, workers: &[Worker], findings: &mut Vec<Diagnostic>) {
+    let entry = workers
         .iter()
-        .any(|worker| worker.name() == project.entry());
+        .find(|worker| worker.name() == project.entry());
+    let named = entry.map(|entry| named_below(entry, workers));
     for worker in workers {
         let name = worker.name();
         let is_entry = name == project.entry();
@@ -219,7 +215,7 @@ pub(crate) fn workers(
                     .help("write `sandbox: inherit` to say so, or `sandbox: none`."),
             );
         }
-        if has_entry && !reached.contains(name) {
+        if named.as_ref().is_some_and(|named| !named.contains(name)) {
             let message = format!("no worker calls '{name}'");
             findings.push(
                 DiagnosticCode::Unreachable
@@ -231,6 +227,20 @@ pub(crate) fn workers(
             );
         }
     }
+}
+
+/// Returns a worker and all that it names as its own, and so on. A refused call names its worker as
+/// well: the refusal is reported by itself.
+fn named_below<'w>(entry: &'w Worker, workers: &'w [Worker]) -> BTreeSet<&'w str> {
+    let mut named = BTreeSet::from([entry.name()]);
+    let mut left = vec![entry];
+    while let Some(caller) = left.pop() {
+        let called = workers
+            .iter()
+            .filter(|other| caller.delegates().allows(other.name()));
+        left.extend(called.filter(|other| named.insert(other.name())));
+    }
+    named
 }
 
 /// An entry worker that the project names and that does not exist. The person's own file names one

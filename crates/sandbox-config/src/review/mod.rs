@@ -1,5 +1,6 @@
 //! The findings of `forge check` in a project that loads: every worker file's mistakes, calls that
-//! cannot work, and warnings. Reads nothing but the loaded project, and changes nothing.
+//! cannot work, missing directories, and warnings. Reads the loaded project and looks for its
+//! directories; changes nothing.
 
 pub(crate) mod lints;
 mod models;
@@ -9,7 +10,7 @@ pub(crate) mod tree;
 use std::collections::BTreeSet;
 
 use crate::project::Project;
-use crate::review::tree::{DelegationNode, Forest};
+use crate::review::tree::DelegationNode;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::worker::Worker;
 
@@ -59,6 +60,7 @@ impl Project {
         lints::rules(self.ceiling(), &mut findings);
         lints::container_network(self.ceiling(), &mut findings);
         models::project(self, &mut findings);
+        needs::directories(self, self.ceiling(), &mut findings);
         let (readable, workers, tree) = match self.workers() {
             Err(mistakes) => {
                 findings.extend(mistakes.into_list());
@@ -99,8 +101,8 @@ impl Project {
             models::worker(self, worker, findings);
         }
         lints::entry(self, workers, findings);
-        let Forest { tree, reached } = tree::build_tree(self, workers, findings);
-        lints::workers(self, workers, &reached, findings);
+        let tree = tree::build_tree(self, workers, findings);
+        lints::workers(self, workers, findings);
         // A refused worker uses nothing, and that is not its mistake.
         if !findings.iter().any(Diagnostic::is_error) {
             lints::unused_mounts(self.ceiling(), &tree, findings);

@@ -23,7 +23,7 @@ pub(super) fn project(project: &Project, findings: &mut Vec<Diagnostic>) {
 pub(super) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diagnostic>) {
     let own = worker.model();
     if let Some(model) = own {
-        known(project, model, worker.origin(), findings);
+        known(project, model, worker.model_origin(), findings);
     }
     let above = project.ceiling().limits().max_cost_nano_usd();
     let limited = worker.limits().max_cost_nano_usd();
@@ -34,7 +34,7 @@ pub(super) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
         (Some(model), above) => above.or(limited).and(Some(model)),
     };
     if let Some(model) = said {
-        priced(project, model, worker.origin(), findings);
+        priced(project, model, worker.model_origin(), findings);
     }
 }
 

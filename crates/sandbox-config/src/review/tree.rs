@@ -88,12 +88,6 @@ impl DelegationNode {
     }
 }
 
-pub(crate) struct Forest<'p> {
-    pub(crate) tree: Vec<DelegationNode>,
-    /// Every worker that the entry worker comes to call.
-    pub(crate) reached: BTreeSet<&'p str>,
-}
-
 struct TreeBuilder<'p, 'f> {
     project: &'p Project,
     workers: BTreeMap<&'p str, &'p Worker>,
@@ -108,13 +102,12 @@ pub(crate) fn build_tree<'p>(
     project: &'p Project,
     workers: &'p [Worker],
     findings: &mut Vec<Diagnostic>,
-) -> Forest<'p> {
+) -> Vec<DelegationNode> {
     let mut grower = TreeBuilder::new(project, workers, findings);
     let mut tree = Vec::new();
     if let Some(entry) = grower.workers.get(project.entry()).copied() {
         tree.push(grower.root(entry));
     }
-    let reached = grower.reached.clone();
     for worker in workers {
         if !grower.reached.contains(worker.name()) {
             tree.push(grower.root(worker));
@@ -126,7 +119,7 @@ pub(crate) fn build_tree<'p>(
             .findings
             .push(DiagnosticCode::TooComplex.warning(message));
     }
-    Forest { tree, reached }
+    tree
 }
 
 impl Project {

@@ -357,7 +357,11 @@ pub(crate) fn project_network(
     let Some(value) = value else {
         return off;
     };
-    if context.agreed(&trust_rules::NETWORK, "network", &value, &entry.node.span) {
+    let rule = match setting.access {
+        NetworkAccess::Denied => &trust_rules::PUBLISHED_PORTS,
+        NetworkAccess::Hosts(_) | NetworkAccess::Unrestricted => &trust_rules::NETWORK,
+    };
+    if context.agreed(rule, "network", &value, &entry.node.span) {
         (setting.access, setting.published_ports)
     } else {
         off

@@ -159,7 +159,14 @@ pub(crate) fn worker_approval(
     for (entry, verdict) in verdicts(context, &section, "require_user_permission") {
         if entry.key != CALL && !delegates.allows(&entry.key) {
             let known = context.sources.known_tools.as_deref();
-            report_unknown_tool(known, &mut context.reports, &entry.key, entry);
+            let called: Vec<&str> = match delegates {
+                Delegates::None | Delegates::All => Vec::new(),
+                Delegates::Listed(names) => names.iter().map(String::as_str).collect(),
+            };
+            let unknown = known.map(|known| unknown_tool_or_worker(known, &called, &entry.key));
+            if let Some(problem) = unknown.flatten() {
+                context.report(problem.at(&entry.key_span));
+            }
         }
         if only_more(context, entry, verdict) {
             let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
@@ -266,6 +273,38 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
     Some(match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => unknown.help(format!("did you mean `{near}`?")),
         None => unknown.help(format!("tools are: {}", known.join(", "))),
+    })
+}
+
+/// As [`unknown_tool`], where workers can be named as well.
+pub(crate) fn unknown_tool_or_worker(
+    known: &[String],
+    workers: &[&str],
+    name: &str,
+) -> Option<Diagnostic> {
+    if known.iter().any(|tool| tool == name) || workers.contains(&name) {
+        return None;
+    }
+    let message = format!("unknown tool or worker `{name}`");
+    let unknown = Diagnostic::error(DiagnosticCode::BadValue, message);
+    let tools = known.iter().map(String::as_str);
+    let all = tools.clone().chain(workers.iter().copied());
+    Some(match (nearest(name, all), workers) {
+        (Some(near), _) => unknown.help(format!("did you mean `{near}`?")),
+        (None, []) => unknown.help(format!(
+            "there are no workers; tools are: {}",
+            known.join(", ")
+        )),
+        (None, workers) => {
+            const SHOWN: usize = 20;
+            let more = if workers.len() > SHOWN { ", …" } else { "" };
+            let shown = &workers[..workers.len().min(SHOWN)];
+            let workers = shown.join(", ");
+            unknown.help(format!(
+                "workers are: {workers}{more}; tools are: {}",
+                tools.collect::<Vec<_>>().join(", ")
+            ))
+        }
     })
 }
 

@@ -67,7 +67,7 @@ codes! {
     BadValue = "config.bad_value", "a value outside of the key's list or range";
     FrontEnd = "config.front_end", "more than one front-end, or keys of one in another";
     MountName = "config.mount_name", "a mount name that cannot be used";
-    HostPath = "config.host_path", "a host path that leaves where it must stay, or is a link";
+    HostPath = "config.host_path", "a host path that leaves where it must stay, is a link, or does not exist";
     Overlap = "config.overlap", "two mounts share host files";
     OwnDirectory = "config.own_directory", "a mount holds a directory of forge's own, or lies in one";
     UnknownZone = "config.unknown_zone", "a worker names a zone that the project does not have";

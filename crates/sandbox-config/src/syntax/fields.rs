@@ -118,6 +118,10 @@ impl<'n> MappingFields<'n> {
         path: &str,
         keys: &'static KeyTable,
     ) -> Option<MappingFields<'n>> {
+        if let Some(help) = as_mapping(node, path, keys) {
+            reports.add(wrong_type(node, path, "a mapping").help(help));
+            return None;
+        }
         let entries = mapping(reports, node, path)?;
         let mut fields = MappingFields {
             path: path.to_owned(),
@@ -166,8 +170,15 @@ impl<'n> MappingFields<'n> {
                 false => diagnostic,
             }
         };
+        let accepted: Vec<&str> = keys
+            .list
+            .iter()
+            .filter(|known| known.in_effect)
+            .map(|known| known.name)
+            .collect();
         let here = keys.foreign.iter().find(|(foreign, _)| *foreign == key);
-        if let Some(help) = here.map(|(_, help)| *help).or_else(|| our_words(key)) {
+        let elsewhere = || our_words(key).filter(|_| only_continuation(key, &accepted).is_none());
+        if let Some(help) = here.map(|(_, help)| *help).or_else(elsewhere) {
             reports.add(
                 placed(DiagnosticCode::ForeignKey.error(format!("unknown key `{key}`"))).help(help),
             );
@@ -177,12 +188,6 @@ impl<'n> MappingFields<'n> {
             reports.add(DiagnosticCode::UnknownKey.error(""));
             return;
         }
-        let accepted: Vec<&str> = keys
-            .list
-            .iter()
-            .filter(|known| known.in_effect)
-            .map(|known| known.name)
-            .collect();
         let verb = if keys.plural.ends_with("have") || keys.plural.ends_with("has") {
             ":"
         } else {
@@ -268,6 +273,28 @@ impl<'n> MappingFields<'n> {
         let entry = self.get(key)?;
         strings(reports, &entry.node, &self.dotted(&entry.key))
     }
+}
+
+/// Returns the only key of a mapping that is a word with a unit, which is then no other tool's word.
+fn only_continuation<'k>(word: &str, keys: &[&'k str]) -> Option<&'k str> {
+    let word = word.trim_end_matches('_');
+    let mut longer = keys
+        .iter()
+        .filter(|key| key.starts_with(word) && key.len() <= word.len() + 2);
+    longer.next().copied().filter(|_| longer.next().is_none())
+}
+
+/// Returns how to write a string in place of a mapping that has to have a key.
+fn as_mapping(node: &YamlNode, path: &str, keys: &KeyTable) -> Option<String> {
+    let YamlValue::Str(text) = &node.value else {
+        return None;
+    };
+    // A string that could be a key of a person is not repeated.
+    let is_secret = path.starts_with("providers.") || path.starts_with("git.credentials.");
+    let mut required = keys.list.iter().filter(|key| key.required);
+    let first = required.next().filter(|_| !is_secret && !text.is_empty())?;
+    let more: String = required.map(|key| format!(", {}: …", key.name)).collect();
+    Some(format!("write `{{ {}: {text}{more} }}`", first.name))
 }
 
 /// Our keys and words are ASCII: a character that is not may look like one that is.

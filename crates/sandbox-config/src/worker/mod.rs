@@ -64,6 +64,8 @@ pub struct Worker {
     schemas: schemas::Schemas,
     /// Location of each listed name.
     delegates_at: Vec<ConfigOrigin>,
+    /// Location of the model.
+    model_at: Option<ConfigOrigin>,
     at: ConfigOrigin,
     file: PathBuf,
     digest: String,
@@ -114,6 +116,11 @@ impl Worker {
         /// Its widening keys, agreed to or not.
         pub privileged_settings: &[PrivilegedSetting] = &widening;
         pub(crate) schemas: &schemas::Schemas = &schemas;
+    }
+
+    /// Returns the location of its own model, or of its file.
+    pub(crate) fn model_origin(&self) -> &ConfigOrigin {
+        self.model_at.as_ref().unwrap_or(&self.at)
     }
 
     /// Where its delegation list names a worker; none if only `*` does, or nothing.
@@ -205,6 +212,7 @@ pub(crate) fn parse(
         name,
         description,
         model,
+        model_at: top.get("model").map(|entry| entry.node.span.origin()),
         instructions,
         tools: declaration.tools.clone(),
         declaration,

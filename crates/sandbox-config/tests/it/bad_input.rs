@@ -53,6 +53,40 @@ fn texts() {
     check(deep, &["config.too_complex"]);
 }
 
+/// A string in place of a mapping is told the mapping that it is short for.
+#[test]
+fn strings_that_should_be_mappings() {
+    for (text, help) in [
+        (
+            "sandbox: { zones: { data: ./data } }\n",
+            "write `{ path: ./data }`",
+        ),
+        (
+            "sandbox: { paths: { data: ./data } }\n",
+            "write `{ root: ./data }`",
+        ),
+        (
+            "sandbox: { mounts: [./src] }\n",
+            "write `{ source: ./src, target: … }`",
+        ),
+        (
+            "shell: { rules: ['ls *'] }\n",
+            "write `{ pattern: ls *, approval: … }`",
+        ),
+        ("limits: many\n", ""),
+        ("providers: { mine: sk-secret }\n", ""),
+    ] {
+        let told = Scratch::with_config(text).mistakes();
+        assert!(told.contains("must be a mapping, not a string"), "{told}");
+        assert_eq!(
+            told.contains("= help: write `{"),
+            !help.is_empty(),
+            "{told}"
+        );
+        assert!(told.contains(help), "{told}");
+    }
+}
+
 #[test]
 fn files_that_are_none() {
     let scratch = Scratch::new().dir(CONFIG);

@@ -60,6 +60,12 @@ fn outside_the_project_nothing_is_made() {
         error.to_string(),
         "cannot open /out: its directory does not exist"
     );
+    // A person is told where it is looked for, and by which setting.
+    let told = error.for_person();
+    assert!(
+        told.contains("/absent, by golem-forge.config.yaml:1:35)"),
+        "{told}"
+    );
     assert!(!scratch.path().join("absent").exists());
 }
 

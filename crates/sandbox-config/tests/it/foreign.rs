@@ -125,6 +125,7 @@ fn extension_keys_are_free() {
 fn what_a_spelling_means_in_one_mapping_comes_first() {
     for (place, line, ours) in [
         ("KEY\n", "zones: {}", "`sandbox.zones`"),
+        ("limits:\n  KEY\n", "timeout: 1", "`timeout_s_default:`"),
         (
             "sandbox:\n  KEY\n",
             "enabled: true",
@@ -151,5 +152,17 @@ fn what_a_spelling_means_in_one_mapping_comes_first() {
             "{line}:\n{said}"
         );
         assert!(said.contains(ours), "{line}:\n{said}");
+    }
+}
+
+/// A word that a key of the mapping continues by a unit is that key, and no other tool's word.
+#[test]
+fn the_beginning_of_a_key_is_that_key() {
+    for word in ["timeout", "timeout_"] {
+        let said = project("approval:\n  KEY\n", &format!("{word}: 1"));
+        assert!(
+            said.contains("did you mean `timeout_s`?"),
+            "{word}:\n{said}"
+        );
     }
 }

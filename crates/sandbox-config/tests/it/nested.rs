@@ -132,8 +132,8 @@ fn commands_see_it_in_place_of_a_directory() {
     let refused = held.policy().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "cannot open /build/tmp: commands see it in place of a directory of /, and there is none at \
-         /build/tmp; create an empty one"
+        "cannot open /build/tmp: commands see it in place of a directory of the mount at /, which \
+         has none of that name; create an empty one there"
     );
     assert!(
         refused.for_person().contains("project/build/tmp"),

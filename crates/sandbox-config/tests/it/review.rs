@@ -388,7 +388,25 @@ fn what_a_worker_asks_for_in_vain() {
             "sandbox: { root: ., readonly: true }\n",
             "a",
             "sandbox: { restrict: /nowhere }\n",
-            "does not exist",
+            "does not exist, and no worker may create it",
+        ),
+        (
+            "sandbox: { root: . }\nentry: a\n",
+            "a",
+            "sandbox: { restrict: /worker }\n",
+            "did you mean `/workers`?",
+        ),
+        (
+            "sandbox: { root: . }\nentry: a\n",
+            "a",
+            "sandbox: { restrict: /nowhere }\n",
+            "does not exist, and no worker runs before this one",
+        ),
+        (
+            "sandbox: { root: . }\n",
+            "a",
+            "sandbox: { restrict: /made/later }\n",
+            "",
         ),
         (
             "sandbox: { root: . }\n",
@@ -416,6 +434,101 @@ fn what_a_worker_asks_for_in_vain() {
             }
         }
     }
+}
+
+/// Directories that are missing: `data` and `.sandbox` exist, with `.sandbox/notes`.
+#[test]
+fn a_missing_directory_is_reported_where_it_is_named() {
+    let direct = |zone: &str| format!("sandbox: {{ mode: direct, zones: {{ d: {zone} }} }}\n");
+    let sandboxed = |zone: &str| format!("sandbox: {{ zones: {{ d: {zone} }} }}\n");
+    for (config, says) in [
+        (direct("{ path: ./data, mode: ro }"), ""),
+        (
+            direct("{ path: ./dta, mode: ro }"),
+            "did you mean <project>/data?",
+        ),
+        (direct("{ path: ./dta }"), "did you mean <project>/data?"),
+        (direct("{ path: ./out }"), ""),
+        (
+            direct("{ path: ./facts, mode: ro }"),
+            "the first call would make an empty one",
+        ),
+        (
+            direct("{ path: ../outside-of-all, mode: ro }"),
+            "error[config.host_path]: the directory of `d` does not exist",
+        ),
+        (direct("{ path: 'run:workspace' }"), ""),
+        (
+            sandboxed("{ path: ./note }"),
+            "did you mean <project>/.sandbox/notes?",
+        ),
+        (sandboxed("{ path: ./new, mode: ro }"), ""),
+        (
+            sandboxed("{ path: ./data, mode: ro }"),
+            "write `mode: direct`",
+        ),
+        (
+            "sandbox: { paths: { d: { root: ./dta } } }\n".to_owned(),
+            "did you mean <project>/data?",
+        ),
+        (
+            "sandbox: { write_paths: [./dta] }\n".to_owned(),
+            "did you mean",
+        ),
+        ("sandbox: { mode: sandboxed }\n".to_owned(), ""),
+    ] {
+        let scratch = Scratch::new().dir("data").dir(".sandbox/notes");
+        let scratch = scratch.file(CONFIG, &config);
+        let mut sources = scratch.sources();
+        sources.trust = sandbox_config::TrustedSettings::Given;
+        let review = sandbox_config::load(&sources).unwrap().review();
+        let told: Vec<String> = review.findings().iter().map(ToString::to_string).collect();
+        let told = scratch.anonymous(&told.join("\n"));
+        match says {
+            "" => assert_eq!(told, "", "{config}"),
+            says => assert!(
+                told.contains(says) && told.contains(&format!("{CONFIG}:1:")),
+                "{config}: {told}"
+            ),
+        }
+    }
+}
+
+/// A refused call is one finding: the workers that only its worker calls are named all the same.
+#[test]
+fn workers_below_a_refused_one_are_called() {
+    check(
+        ZONES,
+        &[
+            (
+                "main",
+                "sandbox: { zones: [{ name: data, mode: ro }] }\nworkers: [writer]\n",
+            ),
+            (
+                "writer",
+                "sandbox: { zones: [{ name: ws }] }\nworkers: [cleaner]\n",
+            ),
+            ("cleaner", "sandbox: none\nworkers: [deeper]\n"),
+            ("deeper", "sandbox: none\n"),
+        ],
+        &[
+            "error worker.exceeds_parent workers/writer.worker:4:28 Child requests zone 'ws' but parent doesn't have it",
+        ],
+    );
+    // The entry worker, too, can be refused.
+    check(
+        ZONES,
+        &[
+            (
+                "main",
+                "sandbox: { zones: [{ name: data }] }\nworkers: [fmt]\n",
+            ),
+            ("fmt", "sandbox: none\n"),
+        ],
+        &[
+            "error worker.exceeds_parent workers/main.worker:4:28 The worker requests 'rw' on 'data' but the project only has 'ro'",
+        ],
+    );
 }
 
 #[test]
@@ -491,6 +604,13 @@ fn models_without_a_provider_or_prices() {
             "warning config.bad_value golem-forge.config.yaml:1:8 `model: nobody:m`: unknown provider `nobody`",
         ],
     );
+    check(
+        "name: p\n",
+        &[("main", "model: antropic:m\n")],
+        &[
+            "warning config.bad_value workers/main.worker:4:8 `model: antropic:m`: unknown provider `antropic`",
+        ],
+    );
     check("model: scripted:a.yaml\n", &[("main", "")], &[]);
     check("model: anthropic:m\n", &[("main", "")], &[]);
     check(
@@ -510,7 +630,7 @@ fn models_without_a_provider_or_prices() {
         priced,
         &[("main", "model: openai:x\nlimits: { max_cost_usd: 1 }\n")],
         &[
-            "error config.missing_key workers/main.worker:1:1 `limits.max_cost_usd` cannot be kept: no prices of `openai:x` are known",
+            "error config.missing_key workers/main.worker:4:8 `limits.max_cost_usd` cannot be kept: no prices of `openai:x` are known",
         ],
     );
 }
