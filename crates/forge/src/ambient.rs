@@ -225,13 +225,18 @@ impl Ambient {
         let kept = self.sandbox_keeps.iter().cloned();
         for (dir, moved_by) in own.chain(settings).chain(kept) {
             crate::state::private_dirs::check_own(&dir).map_err(|error| {
+                let error = error.to_string();
+                // chmod(1) changes no owner.
+                let repair = match error.contains("another user") {
+                    true => "its owner can give it to you (sudo chown)",
+                    false => "give it to yourself alone (chmod u+rwx,go-w)",
+                };
                 CliError::misuse(
                     "state",
                     format!("a directory that forge keeps files in cannot be used: {error}"),
                 )
                 .hint(format!(
-                    "look at what is there; give it to yourself alone (chmod u+rwx,go-w), or move \
-                     it with {moved_by}"
+                    "look at what is there; {repair}, or move it with {moved_by}"
                 ))
             })?;
         }

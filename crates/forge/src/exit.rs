@@ -103,7 +103,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         let _ = error.print();
         ExitKind::Done
     } else if asked_for_json {
-        let text = error.render().to_string();
+        let text = in_plain_words(&error.render().to_string());
         let message = text.trim().trim_start_matches("error: ");
         let failure = CliError::usage(message).exits(exit);
         if streams {
@@ -111,9 +111,34 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         }
         failure.report(true)
     } else {
-        let _ = error.print();
+        let text = error.render();
+        let plain = in_plain_words(&text.to_string());
+        match plain == text.to_string() {
+            true => drop(error.print()),
+            false => stderr::print_diagnostic(&plain),
+        }
         exit
     }
+}
+
+/// Replaces what a parser says about a number, and about a flag with a value.
+fn in_plain_words(text: &str) -> String {
+    [
+        ("invalid digit found in string", "not a whole number"),
+        (
+            "cannot parse integer from empty string",
+            "not a whole number",
+        ),
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+        (" found; no more were expected", ": it takes no value"),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (said, plain)| {
+        text.replace(said, plain)
+    })
 }
 
 /// Most mistakes that an MCP client is told of at once.

@@ -80,10 +80,10 @@ impl ScriptedModel {
         }
         let script = turns.get(index).ok_or_else(|| {
             ModelError::Playbook(format!(
-                "worker `{}` has {} turns, and turn {} was asked for",
+                "turn {} of worker `{}` was asked for, and the playbook has {}",
+                index + 1,
                 request.worker,
-                turns.len(),
-                index + 1
+                turns.len()
             ))
         })?;
         for binding in &script.set {
@@ -677,7 +677,7 @@ workers:
         let model = model("version: 1\nworkers: {main: []}");
         assert_eq!(
             next(&model, vec![]).await.unwrap_err(),
-            "the playbook cannot go on: worker `main` has 0 turns, and turn 1 was asked for"
+            "the playbook cannot go on: turn 1 of worker `main` was asked for, and the playbook has 0"
         );
         assert!(next(&model, vec![]).await.is_err());
     }

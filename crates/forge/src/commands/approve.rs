@@ -45,14 +45,19 @@ pub(crate) fn run(args: &ApproveArgs, ambient: &Ambient) -> Result<ExitKind, Cli
     } else {
         None
     };
-    setup::until_stopped(async {
+    let outcome = setup::until_stopped(async {
         match (&args.id, said) {
             (None, None) if args.watch => desk.watch().await,
             (None, _) => desk.list().await,
             (Some(id), None) => desk.show(id).await,
             (Some(id), Some(said)) => desk.answer_unasked(id, said, args.reason.clone()).await,
         }
-    })?
+    });
+    match outcome {
+        // The way to end it is not a failure; the exit code tells the signal.
+        Err(stopped) if args.watch => Ok(stopped.exit()),
+        outcome => outcome?,
+    }
 }
 
 /// The approver's side of a terminal.

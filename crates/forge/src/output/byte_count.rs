@@ -14,7 +14,7 @@ pub(crate) fn byte_count(count: u64) -> String {
         unit = Some(name);
     }
     match unit {
-        None => format!("{count} bytes"),
+        None => crate::run_view::count(count, "byte"),
         Some(name) => format!("{}.{} {name}", tenths / 10, tenths % 10),
     }
 }

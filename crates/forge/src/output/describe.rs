@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::exit::CliError;
 use crate::output::describe_git;
 use crate::output::escape::{escape, escape_path};
+use crate::run_view::count;
 
 /// Narrower than this no table is readable.
 const MIN_WIDTH: u16 = 30;
@@ -42,6 +43,8 @@ pub(crate) enum Tone {
     Good,
     Doubtful,
     Bad,
+    /// Of a heading.
+    Plain,
 }
 
 impl Tone {
@@ -58,6 +61,7 @@ impl TextLayout {
     /// Returns the text in the colour of its tone, if colours are on.
     pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
         let code = match tone {
+            Tone::Plain => return text.to_owned(),
             _ if !self.colour => return text.to_owned(),
             Tone::Good => 32,
             Tone::Doubtful => 33,
@@ -80,17 +84,11 @@ impl TextLayout {
 /// Lays out columns as wide as their longest cell, two blanks between. On a screen cells are
 /// wrapped at words. Cells hold text of files, so each is escaped here.
 pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: TextLayout) -> String {
-    arrange(rows, indent, layout, FirstColumn::Wrapped)
+    arrange(rows, indent, layout, 0)
 }
 
-/// `Whole` keeps a column as wide as its longest cell, regardless of the others.
-#[derive(Clone, Copy)]
-enum FirstColumn {
-    Wrapped,
-    Whole,
-}
-
-fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, first: FirstColumn) -> String {
+/// Keeps the first `whole` columns as wide as their longest cells, regardless of the others.
+fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, whole: usize) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::NOTHING);
     let indent_width = u16::try_from(indent.len()).unwrap_or(0);
@@ -106,24 +104,26 @@ fn arrange(rows: &[Vec<String>], indent: &str, layout: TextLayout, first: FirstC
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    if let (FirstColumn::Whole, Some(first)) = (first, table.column_mut(0)) {
-        first.set_constraint(ColumnConstraint::ContentWidth);
+    for column in table.column_iter_mut().take(whole) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     let rows = table.lines();
     rows.map(|row| format!("{indent}{}\n", row.trim_end()))
         .collect()
 }
 
-/// Lays out a [`table`] whose first column is a coloured word.
+/// Lays out a [`table`] whose first column is a coloured word. The first `whole` columns are not
+/// wrapped.
 pub(crate) fn verdict_table(
     rows: &[(Tone, Vec<String>)],
     indent: &str,
     layout: TextLayout,
+    whole: usize,
 ) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
     let mut text = String::new();
     let mut rows = rows.iter().peekable();
-    for line in arrange(&cells, indent, layout, FirstColumn::Whole).lines() {
+    for line in arrange(&cells, indent, layout, whole).lines() {
         let word = |row: &&(Tone, Vec<String>)| row.1.first().map(|word| escape(word));
         let painted = rows.peek().and_then(|row| {
             let word = word(row)?;
@@ -268,7 +268,7 @@ fn files_of(mount: &Mount) -> String {
         .suffixes()
         .map_or("any".to_owned(), |suffixes| suffixes.join(" "));
     match mount.max_file_bytes() {
-        Some(bytes) => format!("{kinds}, up to {bytes} bytes"),
+        Some(bytes) => format!("{kinds}, up to {}", count(bytes, "byte")),
         None => kinds,
     }
 }
@@ -384,10 +384,10 @@ pub(crate) fn file_rules(mount: &Mount) -> String {
     list.extend(
         rules
             .max_files()
-            .map(|files| format!("up to {files} files")),
+            .map(|files| format!("up to {}", count(files, "file"))),
     );
     let bytes = rules.max_total_bytes();
-    list.extend(bytes.map(|bytes| format!("up to {bytes} bytes in all")));
+    list.extend(bytes.map(|bytes| format!("up to {} in all", count(bytes, "byte"))));
     if rules.strict_paths() {
         list.push("no `..`".to_owned());
     }
@@ -431,7 +431,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
     };
     let survivors = match confinement.survivors() {
         Survivors::Ended => "ended with their command",
-        Survivors::Left => "left running",
+        Survivors::Left => "left running without namespaces; a PID namespace ends all",
     };
     let strictness = match (confinement.requires_guards(), grant.require_os_sandbox()) {
         (true, _) => "an OS sandbox that keeps guards, too",

@@ -23,7 +23,9 @@ use forge_runtime::{EquipError, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
-use os_sandbox::{Directories, NamedHosts, Network, Plan, Policy, Requirement, Support};
+use os_sandbox::{
+    Directories, Entry, NamedHosts, Network, Plan, Policy, Promise, Requirement, Support, Survivors,
+};
 use sandbox_config::{
     ConfigChoice, DiagnosticCode, Grant, NetworkAccess, PresetRights, PrivilegedSetting, Project,
     Sources, TrustedSettings, WithoutDirectories, Worker, load,
@@ -98,6 +100,25 @@ pub(crate) fn host_list_remark(grant: &Grant) -> Option<String> {
             Some(format!("every command is refused: {reason}"))
         }
     }
+}
+
+/// Returns a sentence about `sandbox.survivors: left` of a grant, if commands of this host end with
+/// all their processes anyway.
+pub(crate) fn survivors_remark(grant: &Grant) -> Option<String> {
+    let policy = grant.policy_as_written().ok()?;
+    let plan = Plan::new(&policy, &host_support(), grant.requirement()).ok()?;
+    ends_survivors(&plan)
+}
+
+/// Returns the sentence of [`survivors_remark`] for a planned command.
+pub(crate) fn ends_survivors(plan: &Plan) -> Option<String> {
+    let ended = |entry: &&Entry| entry.promise == Promise::Survivors && !entry.is_gap();
+    let is_left = plan.policy().survivors() == Survivors::Left;
+    plan.entries().iter().find(ended).filter(|_| is_left)?;
+    Some(format!(
+        "`sandbox.survivors: left` has no effect with {}: every process ends with its command",
+        plan.backend()
+    ))
 }
 
 /// The remark about named hosts under Landlock alone.
@@ -543,7 +564,7 @@ pub(crate) fn not_equipped(error: EquipError) -> CliError {
             let failure = CliError::new(ExitKind::Isolation, "isolation.unavailable", message);
             failure.maybe_hint(hint)
         }
-        EquipError::Grant(_) => CliError::negative("mount.unavailable", message),
+        EquipError::Grant(error) => CliError::negative("mount.unavailable", error.for_person()),
         EquipError::Repositories(none) => {
             let failure = CliError::negative("git", message);
             failure.maybe_hint(none.hint)

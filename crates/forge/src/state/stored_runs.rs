@@ -112,10 +112,15 @@ impl StoredRuns {
     pub(crate) fn find(&self, name: &str, project: &Path) -> Result<&StoredRun, CliError> {
         let unknown = |text: String| CliError::misuse("log.run", text);
         if name == "last" {
-            return self.of_project(project).next().ok_or_else(|| {
-                unknown("no run of this project is kept".to_owned())
-                    .hint("`forge log list --all` shows those of other projects")
-            });
+            // An act of a person, such as a push, is named by its id.
+            let mut runs = self.of_project(project).filter(|run| !run.is_act());
+            return runs
+                .next()
+                .or_else(|| self.of_project(project).next())
+                .ok_or_else(|| {
+                    unknown("no run of this project is kept".to_owned())
+                        .hint("`forge log list --all` shows those of other projects")
+                });
         }
         if let Some(exact) = self.0.iter().find(|run| run.name == name) {
             return Ok(exact);

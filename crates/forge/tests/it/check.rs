@@ -437,7 +437,7 @@ fn what_commands_and_file_tools_are_held_to_is_shown() {
         ),
         (
             "sandbox: { survivors: left }",
-            "left running",
+            "left running without namespaces; a PID namespace ends all",
             "/confinement/survivors",
             "\"left\"",
         ),
@@ -495,6 +495,34 @@ fn what_nobody_has_agreed_to_is_shown() {
             .contains("what commands and file tools are held to")
     );
     world.forge(&["--trust", "check"]).code(0);
+}
+
+/// Who decides about an untrusted project sees its mistakes, too, in every format.
+#[test]
+fn mistakes_of_an_untrusted_project_are_shown() {
+    let untrusted = "sandbox: { mounts: [{ source: ../other, target: /other }] }\n";
+    for (keys, code) in [
+        ("mdoe: x\nnmae: y\n", "config.unknown_key"),
+        ("workers: [nobody]\n", "worker.unknown"),
+    ] {
+        let world = world(untrusted, &[("main", keys)]);
+        std::fs::create_dir(world.outside().join("other")).unwrap();
+        for (format, on_stdout) in [
+            ("text", false),
+            ("json", false),
+            ("sarif", true),
+            ("github", true),
+        ] {
+            let ran = world.forge(&["check", "--format", format]);
+            ran.code(2);
+            for code in [code, "config.untrusted"] {
+                let text = if on_stdout { &ran.stdout } else { &ran.stderr };
+                assert!(text.contains(code), "{keys} {format}: no {code} in\n{text}");
+            }
+        }
+        let named = world.forge(&["check", FILE]).stderr;
+        assert!(!named.contains(code), "of the named files only: {named}");
+    }
 }
 
 #[test]

@@ -130,6 +130,36 @@ fn usage_mistakes_exit_2() {
 
 /// Without an OS sandbox nothing would carry them out.
 /// Every group of commands alone: it lists what it has, or prints its help as a mistake does.
+/// A value that does not fit is refused in words of the command line, not of the parser.
+#[test]
+fn values_that_do_not_fit_are_told_in_plain_words() {
+    let world = World::new(&[]);
+    for (args, says) in [
+        (
+            &["exec", "--timeout", "1s", "--", "true"][..],
+            "'1s' for '--timeout <SECONDS>': not a whole number",
+        ),
+        (&["log", "list", "--limit", "x"], "not a whole number"),
+        (&["log", "list", "--limit", ""], "not a whole number"),
+        (
+            &["log", "list", "--limit", "99999999999999999999999"],
+            "the number is too large",
+        ),
+        (
+            &["run", "--review=copy", "x"],
+            "unexpected value 'copy' for '--review': it takes no value",
+        ),
+    ] {
+        for json in [false, true] {
+            let flags: &[&str] = if json { &["--json"] } else { &[] };
+            let ran = world.forge(&[flags, args].concat());
+            assert!(matches!(ran.code, 2 | 125), "{args:?}: {ran:?}");
+            ran.says(&[says]);
+            assert!(!ran.stderr.contains("invalid digit"), "{args:?}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn a_group_alone_lists_what_it_has() {
     const LISTS: [&str; 9] = [

@@ -213,6 +213,11 @@ fn trust_is_bound_to_what_was_shown() {
     assert_eq!(network(&[]), "false");
     world.write(FILE, "name: other\nnetwork: true\n");
     assert_eq!(network(&[]), "true");
+    // What was never agreed to is not counted.
+    world.write(
+        FILE,
+        "name: other\nnetwork: true\nlog: { dir: ../elsewhere }\n",
+    );
     let revoked = world.forge(&["trust", "--revoke"]);
     let says = "Revoked 1 setting; `forge trust` agrees again.\n";
     assert!(revoked.code(0).stdout.ends_with(says), "{}", revoked.stdout);

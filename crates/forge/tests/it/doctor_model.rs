@@ -93,7 +93,7 @@ fn what_is_found() {
             code: 1,
             says: &[
                 "no call: it said: It rains.",
-                "not the call that was asked for: 1 calls; the first is report_weather {\"town\":7}",
+                "not the call that was asked for: report_weather {\"town\":7}",
                 "try: forge doctor --model mine:ANOTHER",
             ],
         },
@@ -198,6 +198,8 @@ fn whom_it_cannot_ask() {
     let rows = [
         ("nobody:m", 2, "unknown provider `nobody`"),
         ("m", 2, "names no provider"),
+        ("anthropic:", 2, "the model `anthropic:` names no model"),
+        (":m", 2, "unknown provider ``"),
         ("scripted:a.yaml", 2, "there is no endpoint to probe"),
         ("anthropic:m", 4, "ANTHROPIC_API_KEY is not set"),
     ];

@@ -55,6 +55,35 @@ fn explained(world: &World, args: &[&str]) -> String {
     )
 }
 
+/// The last row of the table is the decision, also where no rule of a link decides.
+#[test]
+fn the_table_has_the_row_that_decides() {
+    let config =
+        "sandbox: { root: . }\napproval: { require_user_permission: { read_file: true } }\n";
+    let world = World::new(&[(FILE, config), ("a.md", "")]);
+    for (args, decision) in [
+        (&["/a.md", "--write"][..], "allow"),
+        (&["/a.md"], "ask"),
+        (&["/.env", "--write"], "block"),
+    ] {
+        let mut all = vec!["explain"];
+        all.extend(args);
+        let text = world.forge(&all).code(0).stdout.clone();
+        let head = text.lines().next().unwrap();
+        assert!(head.ends_with(&format!(": {decision}")), "{text}");
+        let table = text.split("from the project down\n").nth(1).unwrap();
+        let last = table
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .last()
+            .unwrap();
+        assert!(
+            last.contains(&format!("  {decision}  ")),
+            "{args:?}:\n{text}"
+        );
+    }
+}
+
 #[test]
 fn the_decision_and_where_it_is_made() {
     let world = world();

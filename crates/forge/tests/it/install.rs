@@ -488,3 +488,21 @@ fn a_mistake_has_its_place_for_programs() {
             .is_some_and(|column| column > 5)
     );
 }
+
+/// The server would refuse it at its first start.
+#[test]
+fn a_worker_that_does_not_exist_is_not_installed() {
+    let worker = "---\nname: reader\n---\nRead.\n";
+    let world = World::new(&[
+        ("forge.yaml", "name: p\n"),
+        ("workers/reader.worker", worker),
+    ]);
+    let refused = world.install(&["claude", "--write", "--worker", "raeder"]);
+    refused
+        .code(2)
+        .says(&["unknown worker `raeder`", "did you mean `reader`?"]);
+    assert!(!world.settings("claude").exists());
+    world
+        .install(&["claude", "--write", "--worker", "reader"])
+        .code(0);
+}

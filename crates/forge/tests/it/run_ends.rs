@@ -392,3 +392,31 @@ fn a_proxy_of_the_environment() {
         assert!(!texts.contains("4711"), "{texts}");
     }
 }
+
+/// The printed command works: with the model that was refused it would fail in the same way.
+#[test]
+fn a_run_whose_model_was_refused_goes_on_with_another() {
+    for (model, more) in [
+        (
+            "fail: { status: 404, times: 9 }, say: x",
+            " -m PROVIDER:MODEL --accept-changes",
+        ),
+        ("fail: { status: 401, times: 9 }, say: x", ""),
+    ] {
+        let playbook = format!("version: 1\nworkers: {{ main: [{{ {model} }}] }}\n");
+        let files = [("workers/main.worker", MAIN), ("play.yaml", &playbook)];
+        let world = World::new(&files);
+        let ran = world.forge(&["run", "-m", "scripted:play.yaml", "main", "go"]);
+        let hint = ran
+            .stderr
+            .lines()
+            .find_map(|line| line.strip_prefix("it goes on with: "));
+        let hint = hint.unwrap_or_else(|| panic!("{}", ran.stderr));
+        let run = hint.strip_prefix("forge run --resume main-").unwrap();
+        assert_eq!(
+            run.split_once(' ').map_or("", |(_, more)| more),
+            more.trim(),
+            "{hint}"
+        );
+    }
+}

@@ -239,14 +239,20 @@ fn a_rule_about_a_name_that_neither_a_tool_nor_a_worker_has_is_a_mistake() {
     world
         .forge(&["check"])
         .code(2)
-        .says(&["unknown tool `raeder`", "golem-forge.config.yaml:5:40"]);
+        .says(&["unknown tool or worker `raeder`", "did you mean `reader`?"])
+        .says(&["golem-forge.config.yaml:5:40"]);
+    let world = self::world("approval: { require_user_permission: { deploy: ask } }\n");
+    world.forge(&["check"]).code(2).says(&[
+        "unknown tool or worker `deploy`",
+        "workers are: main, other, reader; tools are: ",
+    ]);
     let world = self::world("");
     let main = "workers: [reader]\napproval: { require_user_permission: { other: true } }\n";
     world.write("workers/main.worker", &worker(main));
     world
         .forge(&["check"])
         .code(2)
-        .says(&["unknown tool `other`"]);
+        .says(&["unknown tool or worker `other`", "workers are: reader;"]);
 }
 
 #[test]

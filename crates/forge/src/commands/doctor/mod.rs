@@ -20,6 +20,7 @@ use crate::ambient::Ambient;
 use crate::cli::DoctorArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
+use crate::run_view::count;
 use crate::setup::{self, NamedHostAccess};
 
 /// Bound on the links, and on the files of git, that are shown for a mount.
@@ -97,7 +98,7 @@ fn policy_here(ambient: &Ambient) -> Result<Policy, CliError> {
     setup::project(ambient, None, WithoutDirectories::WholeDirectory)?
         .ceiling()
         .policy()
-        .map_err(|error| CliError::negative("mount.unavailable", error.to_string()))
+        .map_err(|error| CliError::negative("mount.unavailable", error.for_person()))
 }
 
 fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value {
@@ -203,7 +204,7 @@ impl DoctorReport {
             false if self.verbose => text.push_str(":\n"),
             false => text.push_str("; not fully:\n"),
         }
-        text.push_str(&describe::verdict_table(&rows, "  ", self.layout));
+        text.push_str(&describe::verdict_table(&rows, "  ", self.layout, 1));
         text
     }
 
@@ -239,7 +240,7 @@ impl DoctorReport {
             true => "What this machine has:",
             false => "What this machine lacks:",
         };
-        let table = describe::verdict_table(&rows, "  ", self.layout);
+        let table = describe::verdict_table(&rows, "  ", self.layout, 1);
         format!("\n{heading}\n{table}")
     }
 
@@ -275,7 +276,7 @@ impl DoctorReport {
                     let checks = proof.checks.iter();
                     let shown = checks.filter(|check| self.verbose || !check.ok);
                     let rows: Vec<(Tone, Vec<String>)> = shown.map(check_row).collect();
-                    text.push_str(&describe::verdict_table(&rows, "  ", self.layout));
+                    text.push_str(&describe::verdict_table(&rows, "  ", self.layout, 1));
                 }
                 SelfTestOutcome::Refused(why) => {
                     let line = format!("{backend}: not used for this policy: {why}");
@@ -294,9 +295,14 @@ impl DoctorReport {
     fn mounts(&self, surveys: &[Survey]) -> String {
         let mut text = String::new();
         for survey in surveys {
+            let entries = match survey.entries {
+                1 => "1 file or directory".to_owned(),
+                entries => format!("{entries} files and directories"),
+            };
             let line = format!(
-                "mount {}: {} files and directories, {} protected or hidden names",
-                survey.mount, survey.entries, survey.names
+                "mount {}: {entries}, {}",
+                survey.mount,
+                count(survey.names as u64, "protected or hidden name")
             );
             text.push_str(&self.layout.wrap(&line, ""));
             for told in crate::commands::project::check::survey_notes(survey) {

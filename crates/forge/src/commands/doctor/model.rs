@@ -148,12 +148,13 @@ async fn ask(model: &forge_runtime::HttpModel) -> ProbeOutcome {
         }
         [] if text.trim().is_empty() => ProbeOutcome::NoCall("it said nothing at all".to_owned()),
         [] => ProbeOutcome::NoCall(format!("it said: {}", short(&text))),
-        [call, ..] => ProbeOutcome::OtherCall(short(&format!(
-            "{} calls; the first is {} {}",
-            calls.len(),
-            call.tool,
-            call.arguments
-        ))),
+        [call, more @ ..] => {
+            let first = format!("{} {}", call.tool, call.arguments);
+            ProbeOutcome::OtherCall(short(&match more.len() {
+                0 => first,
+                others => format!("{} calls; the first is {first}", others + 1),
+            }))
+        }
     }
 }
 
@@ -229,6 +230,13 @@ impl ProbeReport<'_> {
             ProbeOutcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
             | ProbeOutcome::Silent => {
                 format!("curl -v {}", self.provider.base_url())
+            }
+            // The provider is there, and knows no model of this name.
+            ProbeOutcome::Failed(ModelError::Rejected {
+                status: Some(404),
+                message,
+            }) if message.to_lowercase().contains("model") => {
+                format!("forge doctor --model {name}:ANOTHER")
             }
             ProbeOutcome::Failed(_) => again(&format!("providers.{name}.base_url=URL")),
         })

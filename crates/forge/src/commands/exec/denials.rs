@@ -27,7 +27,7 @@ pub(super) fn print_all(receipt: &Enforcement, hints: &HintContext<'_>) {
     if receipt.denials.is_empty() {
         stderr::print(match receipt.reports_denials {
             true if receipt.touched.is_some() => "refused: nothing",
-            true => "refused: nothing that would have changed something",
+            true => "refused: no change of a file and no connection",
             false => "refused: not known, because this mechanism does not report it",
         });
     }
@@ -103,11 +103,14 @@ pub(super) fn describe_hidden(receipt: &Enforcement, hints: &HintContext<'_>) ->
     if receipt.denials.iter().any(is_told) {
         return None;
     }
-    let others = if more.is_empty() { "" } else { " and others" };
+    let (others, are) = match more {
+        [] => ("", "is"),
+        _ => (" and others", "are"),
+    };
     let hint = hints.own.hint_to_show(&first.pattern);
     let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     Some(format!(
-        "note: commands cannot read {}{others}, which is hidden{hint}",
+        "note: commands cannot read {}{others}, which {are} hidden{hint}",
         first.path
     ))
 }

@@ -24,9 +24,10 @@ use crate::cli::ExecArgs;
 use crate::commands::review_subject::IN_A_COPY;
 use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape_lines;
 use crate::output::stderr;
-use crate::setup::presets;
 use crate::setup::presets::ActivePresets;
+use crate::setup::{self, presets};
 use crate::signals::{Interrupts, KillOnSignal};
 use crate::terminal::{HeldStops, Relay};
 
@@ -141,6 +142,9 @@ fn run_it(
     }
     if !quiet {
         print_start(&plan, &child, review.as_ref(), &here);
+        if ambient.global.verbose > 0 {
+            stderr::print(escape_lines(&plan.to_string()));
+        }
     }
     if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
@@ -230,6 +234,9 @@ fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>, here: &
         ));
     }
     if let Some(told) = describe_parent_proxy(plan.policy()) {
+        stderr::print(format!("warning: {told}"));
+    }
+    if let Some(told) = setup::ends_survivors(plan) {
         stderr::print(format!("warning: {told}"));
     }
     outside_repository::print(plan, here);

@@ -41,7 +41,10 @@ impl MissingProgram {
         }
         let sees = |path: &Path| policy.allows(path, Access::READ | Access::EXECUTE);
         if !program.as_bytes().contains(&b'/') {
-            let outside = find(program, ambient)?;
+            let Some(outside) = find(program, ambient) else {
+                let text = "it is not in your PATH outside of the sandbox either";
+                return Some(MissingProgram::Other(text.to_owned()));
+            };
             return Some(match sees(&outside) {
                 true => match interpreter(&outside).filter(|path| !sees(path)) {
                     Some(path) => MissingProgram::UnseenInterpreter(path),

@@ -192,7 +192,7 @@ impl SiteRequest<'_> {
     fn policy(&self, grant: &Grant) -> Result<Policy, CliError> {
         let mut policy = grant
             .policy_with_dirs(&self.extra_dirs())
-            .map_err(|error| unavailable(error.to_string()))?
+            .map_err(|error| unavailable(error.for_person()))?
             .at_host_paths()
             .map_err(|error| unavailable(error.to_string()))?;
         if self.args.ask_hosts {
@@ -221,7 +221,7 @@ impl SiteRequest<'_> {
         let LocalContext { grant, policy, .. } = local;
         let of_mounts = grant
             .policy()
-            .map_err(|error| unavailable(error.to_string()))?;
+            .map_err(|error| unavailable(error.for_person()))?;
         Ok(ContainerContext {
             containers,
             directory: directory_inside(&of_mounts, self.here)?,

@@ -113,7 +113,9 @@ pub(super) fn list(
     if global.json {
         print_line(json!({ "runs": objects, "left_out": left_out }))?;
     } else if !rows.is_empty() {
-        let table = describe::verdict_table(&rows, "", layout);
+        let columns = ListColumns::of(layout);
+        rows.insert(0, (Tone::Plain, columns.heading(wanted)));
+        let table = describe::verdict_table(&rows, "", layout, columns.whole());
         print_line(table.trim_end())?;
     }
     if !global.json && !global.quiet {
@@ -142,6 +144,49 @@ fn print_omitted(limit: usize, left_out: u64, elsewhere: u64) {
     }
 }
 
+/// The columns that fit a screen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListColumns {
+    /// Outcome, id and worker.
+    Few,
+    /// With the start.
+    Usual,
+    /// With the command and the facts.
+    All,
+}
+
+impl ListColumns {
+    fn of(layout: TextLayout) -> ListColumns {
+        match layout.width.unwrap_or(u16::MAX) {
+            0..60 => ListColumns::Few,
+            60..80 => ListColumns::Usual,
+            80.. => ListColumns::All,
+        }
+    }
+
+    fn heading(self, wanted: &RunFilter<'_>) -> Vec<String> {
+        let columns = [
+            ("OUTCOME", true),
+            ("STARTED", self != ListColumns::Few),
+            ("ID", true),
+            ("WORKER", true),
+            ("PROJECT", wanted.project.is_none()),
+            ("COMMAND", self == ListColumns::All),
+            ("CALLS", self == ListColumns::All),
+        ];
+        let shown = columns.iter().filter(|(_, is_shown)| *is_shown);
+        shown.map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    /// Returns how many columns are not wrapped: a part of an id names no run.
+    fn whole(self) -> usize {
+        match self {
+            ListColumns::Few => 2,
+            ListColumns::Usual | ListColumns::All => 3,
+        }
+    }
+}
+
 /// Adds the project, the command line and the facts to the first cells of a run.
 fn screen_row(
     wanted: &RunFilter<'_>,
@@ -150,8 +195,16 @@ fn screen_row(
     facts: String,
     layout: TextLayout,
 ) -> (Tone, Vec<String>) {
+    let shown = ListColumns::of(layout);
+    if shown == ListColumns::Few {
+        // The start is a part of the id.
+        cells.remove(1);
+    }
     if wanted.project.is_none() {
         cells.push(about.map_or_else(String::new, project_name));
+    }
+    if shown != ListColumns::All {
+        return (tone, cells);
     }
     let command = about.and_then(|about| about.command.as_deref());
     let columns = usize::from(layout.width.unwrap_or_default());
@@ -201,12 +254,15 @@ fn row(run: &StoredRun, runs: &StoredRuns, came: &RunEnding) -> (Tone, Vec<Strin
     };
     let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M");
     let id = runs.short_id(run, MIN_ID_CHARS).to_owned();
-    let cells = vec![
-        came.brief(MAX_OUTCOME_CHARS),
-        at.to_string(),
-        id,
-        run.worker.clone(),
-    ];
+    let outcome = came.brief(MAX_OUTCOME_CHARS);
+    // The end of a run is recorded by the name that programs read: `model_failed`.
+    let is_name = outcome.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let outcome = if is_name {
+        outcome.replace('_', " ")
+    } else {
+        outcome
+    };
+    let cells = vec![outcome, at.to_string(), id, run.worker.clone()];
     (tone, cells)
 }
 

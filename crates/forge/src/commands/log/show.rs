@@ -17,6 +17,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::local_time::local_time;
 use crate::output::stderr;
 use crate::output::stdout::print_line;
+use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 
 /// Characters of arguments in the line of a call; `--json` has all of them.
@@ -148,7 +149,10 @@ impl CallPrinter {
         match note["kind"].as_str() {
             Some("resumed") => {
                 let torn = match note["torn_bytes"].as_u64() {
-                    Some(bytes) => format!("; a torn line of {bytes} bytes lies in audit.torn"),
+                    Some(bytes) => format!(
+                        "; a torn line of {} is in audit.torn",
+                        run_view::count(bytes, "byte")
+                    ),
                     None => String::new(),
                 };
                 self.text(&format!("{at}  the log goes on{torn}"))
@@ -210,9 +214,9 @@ fn rendered(call: &LoggedCall) -> String {
     if call.execution.is_some() {
         let _ = write!(
             shown,
-            "  {}  {} bytes  {}",
+            "  {}  {}  {}",
             duration(call.duration_us()),
-            came["content_bytes"],
+            run_view::count(came["content_bytes"].as_u64().unwrap_or_default(), "byte"),
             escape_controls(&text(&came["runner"])),
         );
     }
@@ -255,7 +259,7 @@ fn list(value: &Value) -> &[Value] {
 fn of_artifact(artifact: &Value) -> String {
     let mut what = text(&artifact["path"]);
     if let Some(bytes) = artifact["bytes"].as_u64() {
-        let _ = write!(what, "  {bytes} bytes");
+        let _ = write!(what, "  {}", run_view::count(bytes, "byte"));
     }
     if let Some(hash) = artifact["sha256"].as_str() {
         let _ = write!(what, "  sha256 {hash}");

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, LoggedCall, text};
 use crate::output::escape::shortened;
+use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 
 /// Files that are listed; more are counted.
@@ -82,8 +83,12 @@ impl CallSummary {
             None => "undecided".to_owned(),
         });
         if !decided["answer"].is_null() {
-            let by = text(&decided["by"]);
-            let answer = format!("{} by {by}", text(&decided["answer"]));
+            let (answer, by) = (text(&decided["answer"]), text(&decided["by"]));
+            let answer = match answer.as_str() {
+                // The reason, not a person.
+                "unanswered" => format!("{answer}: {by}"),
+                _ => format!("{answer} by {by}"),
+            };
             self.answers.add(shortened(answer, MAX_DETAIL_CHARS));
         }
         if !decided["runner"].is_null() {
@@ -153,7 +158,7 @@ impl CallSummary {
         for artifact in self.artifacts.iter().take(MAX_SHOWN) {
             let mut what = format!("{} {}", text(&artifact["effect"]), text(&artifact["path"]));
             if let Some(bytes) = artifact["bytes"].as_u64() {
-                let _ = write!(what, "  {bytes} bytes");
+                let _ = write!(what, "  {}", run_view::count(bytes, "byte"));
             }
             let _ = write!(what, "  by {}", text(&artifact["tool"]));
             if let Some(worker) = artifact["worker"].as_str() {

@@ -26,13 +26,12 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
     let loaded = setup::project_silently(ambient, WithoutDirectories::DefaultZones);
     let project = match loaded {
         Ok(project) => project,
-        // A person who decides about trust wants to see the settings.
-        Err(failure) if format == CheckFormat::Text && setup::is_untrusted(&failure) => {
-            show_untrusted(ambient)?;
-            return Err(failure);
-        }
         // A collector of findings wants these as well.
         Err(failure) => {
+            let failure = match setup::is_untrusted(&failure) {
+                true => with_findings(args, format, failure, ambient)?,
+                false => failure,
+            };
             if let (Some(diagnostics), true) = (failure.diagnostics(), for_programs(format)) {
                 let list: Vec<Diagnostic> = diagnostics.iter().cloned().collect();
                 print(&written(format, &list))?;
@@ -69,21 +68,34 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
     })
 }
 
-/// Shows the grants of an untrusted project as they would be after an agreement.
-fn show_untrusted(ambient: &Ambient) -> Result<(), CliError> {
+/// Returns the failure of an untrusted project with the findings of the project as it would be
+/// after an agreement. A person who decides about trust is shown the grants as well.
+fn with_findings(
+    args: &CheckArgs,
+    format: CheckFormat,
+    failure: CliError,
+    ambient: &Ambient,
+) -> Result<CliError, CliError> {
+    let global = &ambient.global;
     let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
     let project =
         setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?;
     let review = project.review();
-    let layout = ambient.layout();
-    let text = as_text(
-        &project,
-        &review,
-        review.findings(),
-        &ambient.global,
-        layout,
+    let mut shown = restricted(global, args, &project, &review)?;
+    if format == CheckFormat::Text {
+        let text = as_text(&project, &review, &shown, global, ambient.layout());
+        print(&format!("If you agree, this is in force:\n\n{text}"))?;
+        shown.retain(|one| one.is_error() || !global.quiet);
+    }
+    // The missing agreement comes last, where a person reads on.
+    shown.extend(
+        failure
+            .diagnostics()
+            .into_iter()
+            .flat_map(Diagnostics::iter)
+            .cloned(),
     );
-    print(&format!("If you agree, this is in force:\n\n{text}"))
+    Ok(Diagnostics::of(shown).map_or(failure, CliError::from))
 }
 
 /// Prints the findings to standard error, unless the result has them.
@@ -114,6 +126,7 @@ fn command_warnings(project: &Project) -> Vec<String> {
     let surveys = surveys.into_iter().flatten();
     hosts
         .into_iter()
+        .chain(setup::survivors_remark(ceiling))
         .chain(surveys.flat_map(|one| survey_notes(&one)))
         .collect()
 }

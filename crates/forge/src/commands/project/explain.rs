@@ -794,6 +794,20 @@ impl Explanation {
                 row.push(format!("narrower: {}", narrowed.join(", ")));
             }
         }
+        // What decides beside the rules of the links, such as a name or the risk of the call.
+        if let ExplainedDecision::Judged(verdict) = self.decision
+            && self
+                .answers
+                .last()
+                .is_some_and(|last| last.verdict != verdict)
+        {
+            rows.push(vec![
+                "this call".to_owned(),
+                describe::word(verdict).to_owned(),
+                self.why.text.clone(),
+                self.why.origin.clone().unwrap_or_default(),
+            ]);
+        }
         rows
     }
 

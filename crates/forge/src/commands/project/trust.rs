@@ -51,12 +51,17 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
                 hashes.remove(key.hash());
             }
         })?;
-        told(
-            &ambient.global,
-            "Revoked",
-            &keys,
-            "`forge trust` agrees again",
-        )?;
+        match keys.iter().filter(|key| before(key)).count() {
+            0 if !ambient.global.json => println_text("Nothing was agreed to.")?,
+            count => {
+                told(
+                    &ambient.global,
+                    "Revoked",
+                    count,
+                    "`forge trust` agrees again",
+                )?;
+            }
+        }
         return done(&ambient.global, &keys, presets, |_| false);
     }
     if !args.yes && !agreed(ambient)? {
@@ -64,28 +69,27 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         return Ok(ExitKind::Negative);
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
+    let new = keys.iter().filter(|key| !before(key)).count();
     told(
         &ambient.global,
         "Agreed to",
-        &keys,
+        new,
         "`forge trust --revoke` takes it back",
     )?;
     done(&ambient.global, &keys, presets, |_| true)
 }
 
 /// Prints the change that was made, and the command that undoes it.
-fn told(
-    global: &Global,
-    done: &str,
-    keys: &[PrivilegedSetting],
-    undo: &str,
-) -> Result<(), CliError> {
+fn told(global: &Global, done: &str, count: usize, undo: &str) -> Result<(), CliError> {
     if global.json {
         return Ok(());
     }
-    let count = crate::run_view::count(keys.len() as u64, "setting");
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{done} {count}; {undo}.").map_err(CliError::stdout)
+    let count = crate::run_view::count(count as u64, "setting");
+    println_text(&format!("{done} {count}; {undo}."))
+}
+
+fn println_text(text: &str) -> Result<(), CliError> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 /// Asks about the settings without which the project is unusable, and stores a yes. `true` if there

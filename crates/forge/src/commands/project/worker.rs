@@ -170,7 +170,7 @@ fn facts(
         ("model", model.to_owned()),
         ("input", shape(worker.input_schema())),
         ("answer", shape(worker.output_schema())),
-        ("the project holds and it does not", or_none(narrowed)),
+        ("narrower than the project", or_none(narrowed)),
     ]
 }
 

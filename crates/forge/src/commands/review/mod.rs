@@ -221,8 +221,11 @@ fn failed(error: &ReviewError) -> CliError {
                  applied:{}",
                 all.collect::<String>()
             );
-            CliError::negative("review.changed", message)
-                .hint("name other paths: forge review apply PATH; `forge review show` lists them")
+            CliError::negative("review.changed", message).hint(
+                "apply the others: forge review apply PATH; of these, `forge review show PATH` \
+                 prints the difference to make by hand, and `forge review discard` drops all that \
+                 is left",
+            )
         }
         ReviewError::Selection { .. } => {
             unknown(text).hint("`forge review show` lists paths and hunks")

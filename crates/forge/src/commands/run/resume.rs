@@ -26,6 +26,7 @@ use crate::cli::{Global, RunArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
 use crate::output::stderr;
+use crate::run_view;
 use crate::setup;
 use crate::state::run_dir::{self, RunDir};
 use crate::state::stored_runs::{StoredRun, StoredRuns};
@@ -231,9 +232,10 @@ impl PreviousRun {
             return Err(CliError::negative(
                 "run.transcript",
                 format!(
-                    "the transcript of {} has lost its end: the audit log has {decided} calls, the \
-                     transcript {known}",
-                    self.run.shown()
+                    "the transcript of {} has lost its end: the audit log has {}, the transcript \
+                     {known}",
+                    self.run.shown(),
+                    run_view::count(decided, "call")
                 ),
             )
             .hint("going on would make calls twice; `forge log show` has them; begin a new run"));
@@ -354,10 +356,10 @@ fn changed(run: &StoredRun, changes: &[String]) -> CliError {
 fn print_progress(run: &StoredRun, past: &History) {
     let used = past.used();
     stderr::print(format_args!(
-        "going on with {}: {} turns and {} calls so far",
+        "going on with {}: {} and {} so far",
         run.shown(),
-        used.turns,
-        used.calls
+        run_view::count(used.turns, "turn"),
+        run_view::count(used.calls, "call")
     ));
     for call in past.interrupted() {
         stderr::print(format_args!("interrupted: {}", escape(&call.to_string())));

@@ -6,7 +6,8 @@ use forge_runtime::transcript::{
     AttachedFile, FORMAT, RunFingerprint, TranscriptHeader, TranscriptRecorder,
 };
 use forge_runtime::{
-    Attachment, Conversation, Message, Observer, RunEvent, RunReport, SessionBuilder,
+    Attachment, Conversation, Message, ModelFailure, Observer, RunEvent, RunOutcome, RunReport,
+    SessionBuilder,
 };
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
@@ -185,10 +186,23 @@ impl RunRecord {
             ));
         } else if !answered {
             stderr::print(format_args!(
-                "it goes on with: forge run --resume {}",
-                escape(&self.dir.name())
+                "it goes on with: forge run --resume {}{}",
+                escape(&self.dir.name()),
+                report.map_or("", |report| other_model(&report.end))
             ));
         }
+    }
+}
+
+/// Returns the options of a run that cannot go on with its model.
+fn other_model(end: &RunOutcome) -> &'static str {
+    match end {
+        RunOutcome::ModelFailed {
+            cause: ModelFailure::Rejected,
+            ..
+        }
+        | RunOutcome::WrongModel { .. } => " -m PROVIDER:MODEL --accept-changes",
+        _ => "",
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbox_config::{Diagnostic, DiagnosticCode, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &InstallArgs, ambient: &Ambient) -> Result<ExitKind, Cli
         args.approver,
         audience,
     )?;
+    check_worker(args, ambient)?;
     let entry = ServerEntry::new(args.client, &server);
     let target = target(args, scope, &start, ambient)?;
     let path = target.path();
@@ -61,6 +63,24 @@ pub(crate) fn run(args: &InstallArgs, ambient: &Ambient) -> Result<ExitKind, Cli
     };
     print_result(&ambient.global, &facts, &text)?;
     Ok(show_notes(&ambient.global, &notes))
+}
+
+/// Refuses a worker that is none of the project's. A project that does not load yet, or has no
+/// workers yet, decides nothing.
+fn check_worker(args: &InstallArgs, ambient: &Ambient) -> Result<(), CliError> {
+    let Some(name) = &args.worker else {
+        return Ok(());
+    };
+    let defaults = WithoutDirectories::DefaultZones;
+    let Ok(project) = setup::project_silently(ambient, defaults) else {
+        return Ok(());
+    };
+    let has_workers = project.workers().is_ok_and(|workers| !workers.is_empty());
+    let is_unknown = |one: &Diagnostic| one.code() == DiagnosticCode::UnknownWorker;
+    match project.worker(name) {
+        Err(mistakes) if has_workers && mistakes.iter().any(is_unknown) => Err(mistakes.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Writes the entry into the client's settings, adds the result to `facts`, and describes it.

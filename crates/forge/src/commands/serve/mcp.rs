@@ -1,5 +1,6 @@
 //! `forge mcp`: the tools, served to any MCP client on standard input and output, or over HTTP.
 
+use std::io::IsTerminal as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,12 @@ use crate::state::run_dir::{self, RunDir};
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &McpArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    if args.http.is_none() && std::io::stdin().is_terminal() && !ambient.global.quiet {
+        stderr::print(
+            "this speaks MCP with a client on standard input; `forge mcp install CLIENT` sets a \
+             client up; Ctrl-D ends it",
+        );
+    }
     let wire = take_standard_output().map_err(CliError::stdout)?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");

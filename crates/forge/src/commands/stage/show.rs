@@ -88,7 +88,10 @@ pub(super) fn diff(
 fn listed(file: &StagedFile) -> String {
     let size = match lines(file) {
         Some(lines) => format!("+{} -{}", lines.added, lines.removed),
-        None => format!("not shown, {} bytes", file.bytes()),
+        None => format!(
+            "not shown, {}",
+            crate::run_view::count(file.bytes(), "byte")
+        ),
     };
     let mode = match file.becomes_executable() {
         true => "  becomes executable",

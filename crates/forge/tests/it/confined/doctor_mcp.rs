@@ -125,7 +125,7 @@ fn a_client_that_refuses_by_itself_is_counted() {
     let ran = world.forge(&["doctor", "--mcp", "--json"]);
     let facts: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
     assert_eq!(states(&facts, "questions"), ["warning"]);
-    assert!(ran.stdout.contains("refused 1 calls"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("refused 1 call"), "{}", ran.stdout);
 }
 
 #[test]

@@ -753,3 +753,28 @@ fn variables_are_named_or_those_of_the_terminal() {
         run(&["--env", variable], "true").code(125).says(&[told]);
     }
 }
+
+/// `survivors: left` is told where it has no effect, and `-v` shows how the command is confined.
+#[test]
+fn what_has_no_effect_is_told_and_what_is_enforced_is_shown() {
+    let world = World::new(&[(FILE, "sandbox: { survivors: left, root: . }\n")]);
+    for mechanism in mechanisms(&world) {
+        let exec = [
+            "--trust",
+            "exec",
+            "--mechanism",
+            mechanism,
+            "-v",
+            "--",
+            "true",
+        ];
+        let ran = world.forge(&exec);
+        ran.code(0).says(&["survivors "]);
+        let told = ran
+            .stderr
+            .contains("`sandbox.survivors: left` has no effect with ");
+        assert_eq!(told, mechanism != "landlock", "{mechanism}: {}", ran.stderr);
+        let brief = world.forge(&["--trust", "exec", "--mechanism", mechanism, "--", "true"]);
+        assert!(!brief.stderr.contains("survivors  "), "{}", brief.stderr);
+    }
+}

@@ -189,7 +189,7 @@ fn a_program_that_is_not_seen_says_why() {
         );
         let unknown = exec("no-such-program-anywhere");
         assert!(
-            unknown.contains("it must lie in the system's directories"),
+            unknown.contains("it is not in your PATH outside of the sandbox either"),
             "{unknown}"
         );
     }

@@ -113,13 +113,23 @@ fn a_list_of_runs_begins_with_what_came_of_them() {
     let call = ["tools", "call", "read_file", "path=/data/none"];
     world.forge(&call).code(1);
     let text = on_screen(&world, 80, USUAL.env, &["log", "list"]);
+    let (heading, rows) = text.split_once('\n').unwrap();
+    assert!(heading.starts_with("OUTCOME    STARTED  "), "{heading}");
     let begins = "\u{1b}[31mNOT_FOUND\u{1b}[0m  20";
-    assert!(text.starts_with(begins), "{text}");
-    assert!(text.contains("  tools-call  read_file"), "{text}");
-    // The id that is shown is enough to name the run.
-    let row = plain(&text);
-    let id = row.split_whitespace().nth(3).unwrap();
-    world.forge(&["log", "show", id]).code(0);
+    assert!(rows.starts_with(begins), "{text}");
+    assert!(rows.contains("  tools-call  read_file"), "{text}");
+    // The id that is shown is enough to name the run, however narrow the screen.
+    for columns in [40, 60, 79, 80, 120] {
+        let text = plain(&on_screen(&world, columns, USUAL.env, &["log", "list"]));
+        let row = text
+            .lines()
+            .find(|row| row.starts_with("NOT_FOUND"))
+            .unwrap();
+        let nth = if columns < 60 { 1 } else { 3 };
+        let id = row.split_whitespace().nth(nth).unwrap();
+        world.forge(&["log", "show", id]).code(0);
+        assert!(id.len() >= 15, "{columns}: {text}");
+    }
 }
 
 #[test]

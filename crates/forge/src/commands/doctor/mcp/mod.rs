@@ -223,8 +223,9 @@ fn questions(ambient: &Ambient, findings: &mut McpChecks) {
     };
     let hasty = ambient.state.as_deref().map_or(0, count_instant_refusals);
     if hasty > 0 {
+        let hasty = crate::run_view::count(hasty as u64, "call");
         let detail = format!(
-            "a client refused {hasty} calls sooner than a person can read: it says that it can \
+            "a client refused {hasty} sooner than a person can read: it says that it can \
              ask, and does not; {queue}"
         );
         findings.add("questions", CheckState::Warning, detail);
