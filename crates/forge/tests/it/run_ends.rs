@@ -412,7 +412,7 @@ fn a_run_whose_model_was_refused_goes_on_with_another() {
             .lines()
             .find_map(|line| line.strip_prefix("it goes on with: "));
         let hint = hint.unwrap_or_else(|| panic!("{}", ran.stderr));
-        let run = hint.strip_prefix("forge run --resume main-").unwrap();
+        let run = hint.strip_prefix("forge run --resume main_").unwrap();
         assert_eq!(
             run.split_once(' ').map_or("", |(_, more)| more),
             more.trim(),
