@@ -321,8 +321,8 @@ struct RequestOutline {
 }
 
 /// Decides about a line that is not a message. Text that does not begin as an object is ignored, as
-/// in the official SDKs: an answer to noise begets noise. What begins as one was meant as a message,
-/// and its client may wait for an answer.
+/// in the official SDKs: an answer to noise begets noise. A line that begins as one was meant as a
+/// message, and its client may wait for an answer.
 fn unreadable(line: &[u8], error: &serde_json::Error) -> LineAction {
     if !error.is_data() {
         return match serde_json::from_slice::<RequestOutline>(line) {

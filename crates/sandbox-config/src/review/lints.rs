@@ -111,7 +111,7 @@ pub(crate) fn personal_rules(own: &[CommandRule], ceiling: &Grant, findings: &mu
     some_rules(&list, blocked.len(), findings);
 }
 
-/// `true` if a list of the project blocks whatever its rules do not name, and asks about nothing that
+/// `true` if a list of the project blocks commands that its rules do not name, and asks about nothing that
 /// this rule could answer.
 fn is_never_asked(lists: &[&RuleList], rule: &CommandRule) -> bool {
     let asks = |list: &RuleList| {

@@ -56,12 +56,8 @@ const OTHER_TOOLS: [&str; 2] = ["read_output", "call_worker"];
 /// Reports the mistakes of one worker, for any caller. A refused worker is skipped.
 pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diagnostic>) {
     let name = worker.name();
-    let is_tool = NEEDS
-        .iter()
-        .flat_map(|need| need.tools)
-        .chain(&OTHER_TOOLS)
-        .any(|tool| *tool == name);
-    if is_tool {
+    let tools = NEEDS.iter().flat_map(|need| need.tools);
+    if tools.chain(&OTHER_TOOLS).any(|tool| *tool == name) {
         let message = format!("a worker cannot be called `{name}`: that is a tool's name");
         findings.push(
             DiagnosticCode::BadValue

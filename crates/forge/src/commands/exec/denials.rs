@@ -11,7 +11,7 @@ use super::{proposals::Proposals, touched};
 use crate::output::escape::escape_path;
 use crate::output::stderr;
 
-/// Prints every denial of a command, whatever came of it.
+/// Prints every denial of a command, with effect or without.
 pub(super) fn print_all(receipt: &Enforcement, hints: &HintContext<'_>) {
     if let Some(touched) = &receipt.touched {
         touched::describe(touched)

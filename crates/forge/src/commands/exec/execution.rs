@@ -244,7 +244,7 @@ fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>, here: &
 }
 
 /// Waits for the end of the command, with its terminal, and its output in `printed`. Returns also a
-/// line about what the terminal withheld.
+/// line about the sequences that the terminal withheld.
 fn wait(
     child: &mut Child,
     printed: Option<&mut CapturedOutput>,
@@ -261,7 +261,7 @@ fn wait(
     Ok((ended.map_err(|error| not_started(&error)), withheld))
 }
 
-/// Returns the failure to start a command. `missing`: what is known of a program that was not found;
+/// Returns the failure to start a command. `missing`: the hint about a program that was not found;
 /// `advice`: the preset of the program.
 fn start_error(
     error: &Error,
@@ -270,7 +270,7 @@ fn start_error(
     in_overlay: bool,
 ) -> CliError {
     let failure = not_started(error);
-    // What is known of a missing program says more than the failure.
+    // A hint about a missing program says more than the failure.
     let of_failure = failure.hint_text().map(str::to_owned);
     let hint = missing.or_else(|| of_failure.filter(|_| in_overlay));
     let more = match error.kind() {

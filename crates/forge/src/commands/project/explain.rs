@@ -794,7 +794,7 @@ impl Explanation {
                 row.push(format!("narrower: {}", narrowed.join(", ")));
             }
         }
-        // What decides beside the rules of the links, such as a name or the risk of the call.
+        // Reasons beside the rules of the links, such as a name or the risk of the call.
         if let ExplainedDecision::Judged(verdict) = self.decision
             && self
                 .answers

@@ -46,22 +46,8 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         return done(&ambient.global, &keys, presets, before);
     }
     if args.revoke {
-        store.change(|hashes| {
-            for key in &keys {
-                hashes.remove(key.hash());
-            }
-        })?;
-        match keys.iter().filter(|key| before(key)).count() {
-            0 if !ambient.global.json => println_text("Nothing was agreed to.")?,
-            count => {
-                told(
-                    &ambient.global,
-                    "Revoked",
-                    count,
-                    "`forge trust` agrees again",
-                )?;
-            }
-        }
+        let count = keys.iter().filter(|key| before(key)).count();
+        revoke(&ambient.global, &store, &keys, count)?;
         return done(&ambient.global, &keys, presets, |_| false);
     }
     if !args.yes && !agreed(ambient)? {
@@ -77,6 +63,24 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         "`forge trust --revoke` takes it back",
     )?;
     done(&ambient.global, &keys, presets, |_| true)
+}
+
+/// Takes back the consent to `count` of the keys.
+fn revoke(
+    global: &Global,
+    store: &TrustStore,
+    keys: &[PrivilegedSetting],
+    count: usize,
+) -> Result<(), CliError> {
+    store.change(|hashes| {
+        for key in keys {
+            hashes.remove(key.hash());
+        }
+    })?;
+    match count {
+        0 if !global.json => println_text("Nothing was agreed to."),
+        count => told(global, "Revoked", count, "`forge trust` agrees again"),
+    }
 }
 
 /// Prints the change that was made, and the command that undoes it.
