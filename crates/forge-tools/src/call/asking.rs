@@ -20,9 +20,6 @@ use crate::toolbox_inner::ToolboxInner;
 /// Replaces a text that the difference shows.
 const SHOWN_BELOW: &str = "(shown below)";
 
-/// Replaces a text that makes no difference.
-const IS_THERE: &str = "(the file has this content already)";
-
 /// Most questions about one call whose files keep changing.
 const MAX_QUESTIONS: usize = 3;
 
@@ -103,22 +100,14 @@ impl JudgedCall {
 
     fn question(&self, changes: &[FileChange]) -> ApprovalRequest {
         let (inner, spec, judgement) = (self.inner(), self.spec(), &self.judgement);
-        let is_shown = !changes.is_empty() && changes.iter().all(FileChange::is_whole);
-        // An empty new file has no difference: its text is shown as it is.
-        let text = match changes.iter().all(|change| change.diff().is_empty()) {
-            true if changes.iter().all(FileChange::is_nothing) => Some(IS_THERE),
-            true => None,
-            false => Some(SHOWN_BELOW),
-        };
-        let instead = text.filter(|_| is_shown);
         ApprovalRequest {
             caller: inner.context.caller.clone(),
             tool: spec.name.clone(),
             // As the model wrote them: known values are shown whole, placeholders stay
             // placeholders.
             arguments: self.parsed.asked.to_json_but(|name| {
-                let instead = instead.filter(|_| spec.params.is_of_a_file(name));
-                instead.map(str::to_owned)
+                let shown = !changes.is_empty() && changes.iter().all(FileChange::is_whole);
+                (shown && spec.params.is_of_a_file(name)).then(|| SHOWN_BELOW.to_owned())
             }),
             intents: self
                 .intents

@@ -89,43 +89,6 @@ fn ways() -> [(&'static str, Value, &'static str); 5] {
     ]
 }
 
-/// A text that no difference shows is explained, or shown itself.
-#[test]
-fn a_question_shows_a_text_or_why_it_is_not_shown() {
-    everywhere(a_question_shows_a_text_or_why_it_is_not_shown_here);
-}
-
-fn a_question_shows_a_text_or_why_it_is_not_shown_here() {
-    let there = "content = (the file has this content already)";
-    for (tool, path, content, shown) in [
-        ("write_file", "/out/a.md", "old\n", there),
-        ("append_file", "/out/a.md", "", there),
-        (
-            "write_file",
-            "/out/a.md",
-            "new\n",
-            "content = (shown below)",
-        ),
-        (
-            "write_file",
-            "/out/new.md",
-            "new\n",
-            "content = (shown below)",
-        ),
-        ("write_file", "/out/new.md", "", "content = \n"),
-    ] {
-        let world = fresh();
-        let reader = Reader::new(false, |_| {});
-        let tools = asking(&world, &reader);
-        call(&tools, tool, json!({"path": path, "content": content}));
-        let question = reader.shown().concat();
-        assert!(
-            question.contains(shown),
-            "{tool} {path} {content:?}:\n{question}"
-        );
-    }
-}
-
 fn fresh() -> World {
     let world = World::new();
     std::fs::write(file(&world), "old\n").unwrap();
