@@ -320,9 +320,9 @@ struct RequestOutline {
     _method: IgnoredAny,
 }
 
-/// Decides about a line that is not a message. Text that does not begin as an object is ignored, as
-/// in the official SDKs: an answer to noise begets noise. A line that begins as one was meant as a
-/// message, and its client may wait for an answer.
+/// Decides about a line that is not a message. Text that is not JSON is ignored, as in the official
+/// SDKs: an answer to noise begets noise. But an identifiable request gets an answer, because its
+/// client waits for one.
 fn unreadable(line: &[u8], error: &serde_json::Error) -> LineAction {
     if !error.is_data() {
         return match serde_json::from_slice::<RequestOutline>(line) {
@@ -330,11 +330,6 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> LineAction {
                 code: ErrorCode::PARSE_ERROR,
                 text: format!("The message cannot be read: {}.", reason(error)).into(),
                 id: Some(id),
-            }),
-            Err(_) if line.trim_ascii_start().starts_with(b"{") => LineAction::Refuse(ErrorReply {
-                code: ErrorCode::PARSE_ERROR,
-                text: format!("The message cannot be read: {}.", reason(error)).into(),
-                id: None,
             }),
             Err(_) => LineAction::Ignore,
         };
