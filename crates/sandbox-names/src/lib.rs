@@ -6,7 +6,6 @@
 //!
 //! The workspace's terms are defined in `docs/terms.md` of the repository.
 
-mod accessors;
 pub mod autoloaded;
 pub mod exempt;
 pub mod git;
@@ -14,6 +13,7 @@ pub mod git_config;
 pub mod git_harm;
 pub mod git_index;
 pub mod loader_variables;
+mod macros;
 pub mod pattern;
 pub mod secret;
 

@@ -41,12 +41,13 @@ use ask_hosts::CommandHostQuestions;
 use exec_log::ExecLog;
 use execution::PlannedStart;
 use identity::CommitterQuestion;
+use identity_files::Identity;
 use personal_git::PersonalGit;
 use site::{ExecSite, SiteRequest, not_in_container};
 
 pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     check_trace(args)?;
-    let mut committer =
+    let committer =
         caller_directory(&ambient.global).map(|here| CommitterQuestion::ask(here, ambient));
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
@@ -56,7 +57,8 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     let stops = HeldStops::install().map_err(|error| signals(&error))?;
     // Opened first: a command that cannot be recorded does not run.
     let mut kept = ExecLog::open(&project, args, ambient).map_err(refused)?;
-    let git = personal_git(args, committer.as_mut().ok(), ambient).map_err(refused)?;
+    let committer = committer.map(CommitterQuestion::answer);
+    let git = personal_git(args, committer.as_ref().ok(), ambient).map_err(refused)?;
     let chosen = caller_directory(&ambient.global).and_then(|here| {
         let request = SiteRequest {
             args,
@@ -114,15 +116,15 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
 /// Writes the person's settings of git for a command. A worker's command gets none.
 fn personal_git(
     args: &ExecArgs,
-    committer: Option<&mut CommitterQuestion>,
+    committer: Option<&Identity>,
     ambient: &Ambient,
 ) -> Result<Option<PersonalGit>, CliError> {
     let Some(committer) = committer.filter(|_| args.worker.is_none() && !args.no_os_sandbox) else {
         return Ok(None);
     };
-    PersonalGit::create(committer.personal(), ambient.state_dir()?).map_err(|error| {
+    PersonalGit::create(&committer.personal, ambient.state_dir()?).map_err(|error| {
         let text = format!("the directory for your settings of git: {error}");
-        CliError::new(ExitKind::ExecRefused, "state", text)
+        CliError::exec_refused("state", text)
     })
 }
 

@@ -11,7 +11,7 @@ use super::ask_hosts::CommandHostQuestions;
 use super::command_builder::{CommandBuilder, unset};
 use super::end_report::{CommandEnd, describe_limit, notes, print_quarantined};
 use super::exec_log::{ExecLog, ExecOutcome};
-use super::identity::CommitterQuestion;
+use super::identity_files::Identity;
 use super::json_report::{CapturedOutput, as_json, as_text, report};
 use super::missing::{MissingProgram, is_installed};
 use super::open_urls::UrlOpener;
@@ -36,7 +36,7 @@ pub(super) struct PlannedStart<'a> {
     pub(super) plan: Plan,
     pub(super) project: &'a Project,
     pub(super) of: &'a LocalContext,
-    pub(super) committer: CommitterQuestion,
+    pub(super) committer: Identity,
     pub(super) git: Option<&'a PersonalGit>,
     pub(super) review: Option<ReviewedRun>,
     pub(super) presets: Option<&'a ActivePresets>,
@@ -88,7 +88,7 @@ fn run_it(
         arguments: rest,
         of_git: unset(
             committer
-                .answer()
+                .variables()
                 .into_iter()
                 .chain(git.map(PersonalGit::variable)),
             plan.policy(),

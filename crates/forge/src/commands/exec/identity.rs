@@ -16,7 +16,7 @@ const EMAIL: [&str; 2] = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
 /// Bound on git's output for each of them.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The question for the committer.
+/// The question for the committer and the person's settings.
 pub(super) enum CommitterQuestion {
     /// The files of git have answered it.
     Answered(Identity),
@@ -37,29 +37,23 @@ impl CommitterQuestion {
         }
     }
 
-    /// Waits for the answer and returns the person's settings.
-    pub(super) fn personal(&mut self) -> &PersonalSettings {
-        if let CommitterQuestion::Asked(asked) = self {
-            let answered = asked.take().and_then(|asked| asked.join().ok());
-            *self = CommitterQuestion::Answered(answered.unwrap_or_default());
-        }
+    /// Waits for the answer. git's absence is one without values.
+    pub(super) fn answer(self) -> Identity {
         match self {
-            CommitterQuestion::Answered(identity) => &identity.personal,
-            CommitterQuestion::Asked(_) => unreachable!("it has been answered"),
-        }
-    }
-
-    /// Waits for the answer and returns variables for git in the sandbox; none for a value that git
-    /// does not know.
-    pub(super) fn answer(self) -> Vec<(&'static str, String)> {
-        let identity = match self {
             CommitterQuestion::Answered(identity) => identity,
             CommitterQuestion::Asked(asked) => {
                 let answered = asked.and_then(|asked| asked.join().ok());
                 answered.unwrap_or_default()
             }
-        };
-        let values = [(NAME, identity.name), (EMAIL, identity.email)];
+        }
+    }
+}
+
+impl Identity {
+    /// Returns the committer as variables for git in the sandbox; none for a value that git does not
+    /// know.
+    pub(super) fn variables(self) -> Vec<(&'static str, String)> {
+        let values = [(NAME, self.name), (EMAIL, self.email)];
         let known = values
             .into_iter()
             .filter_map(|(names, value)| Some((names, value.filter(|value| !value.is_empty())?)));

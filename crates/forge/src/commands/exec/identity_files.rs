@@ -1,7 +1,7 @@
 //! Reads `user.name`, `user.email` and the person's own settings from the files in which git looks for
-//! them: starting git costs more than all else that `forge exec` prepares. Where these files do not settle git's
-//! answer, nothing is returned, and git is asked: included files, a repository of another user, a
-//! worktree, variables that move the files.
+//! them: starting git costs more than all else that `forge exec` prepares. Where these files do not
+//! settle git's answer, nothing is returned, and git is asked: included files, a repository of another
+//! user, a worktree, variables that move the files.
 //!
 //! <https://git-scm.com/docs/git-config>: later files win over earlier ones.
 

@@ -14,7 +14,7 @@ use crate::setup::command_dir::CommandDir;
 
 /// Bound on the file of ignored names.
 const MAX_BYTES: u64 = 1 << 20;
-/// The sections that commands get whole. An alias that runs a program runs it in the sandbox.
+/// The sections that commands get whole.
 const SECTIONS: [&str; 6] = ["advice", "alias", "color", "column", "log", "status"];
 /// Single keys. Others name programs, files, hosts or secrets of the person.
 const KEYS: [&str; 31] = [
@@ -98,7 +98,9 @@ impl PersonalSettings {
     pub(super) fn add(&mut self, entry: GitConfigEntry) {
         let name = entry.name();
         let is_plain = |text: &str| !text.contains(char::is_control);
-        if !is_plain(&entry.value) || !is_plain(&name) {
+        // A command line in an alias can hold anything of the person's.
+        let is_command_line = entry.section == "alias" && entry.value.starts_with('!');
+        if !is_plain(&entry.value) || !is_plain(&name) || is_command_line {
             return;
         }
         if name == "core.excludesfile" {

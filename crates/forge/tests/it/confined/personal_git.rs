@@ -1,6 +1,6 @@
 //! The person's settings of git in commands: those that say how git works, and no others.
 
-use crate::support::World;
+use crate::support::{Ran, World};
 
 use super::exec::mechanisms;
 
@@ -18,6 +18,7 @@ const PERSONAL: &str = "\
 \tfsmonitor = evil
 [alias]
 \tst = status --short
+\tcall = !echo secret
 \tquoted = \"log --format=\\\"%s\\\"\"
 [color \"diff\"]
 \tmeta = blue
@@ -47,6 +48,11 @@ fn world() -> World {
         .status();
     assert!(made.unwrap().success());
     world
+}
+
+fn run(world: &World, mechanism: &str, script: &str) -> Ran {
+    let flags = ["exec", "-q", "--mechanism", mechanism, "--"];
+    world.forge(&[&flags[..], &["sh", "-c", script]].concat())
 }
 
 #[test]
@@ -84,16 +90,7 @@ fn commands_get_those_that_say_how_git_works() {
                 ),
                 ("echo >> \"$GIT_CONFIG_SYSTEM\" || echo kept", "kept\n"),
             ] {
-                let ran = world.forge(&[
-                    "exec",
-                    "-q",
-                    "--mechanism",
-                    mechanism,
-                    "--",
-                    "sh",
-                    "-c",
-                    script,
-                ]);
+                let ran = run(&world, mechanism, script);
                 assert_eq!(
                     ran.stdout, want,
                     "{file}, {mechanism}: {script}\n{}",
@@ -133,16 +130,7 @@ fn a_new_repository_has_the_persons_branch_and_committer() {
     for mechanism in mechanisms(&world) {
         let script = "git init -q new && cd new && git commit -q --allow-empty -m x && \
                       git log --format='%an %ae' && git branch --show-current; cd ..; rm -rf new";
-        let ran = world.forge(&[
-            "exec",
-            "-q",
-            "--mechanism",
-            mechanism,
-            "--",
-            "sh",
-            "-c",
-            script,
-        ]);
+        let ran = run(&world, mechanism, script);
         assert_eq!(
             ran.stdout, "n n@example.com\ntrunk\n",
             "{mechanism}: {}",
