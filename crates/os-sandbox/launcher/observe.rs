@@ -176,7 +176,8 @@ impl<'a> CallObserver<'a> {
         let mut text = [0u8; MAX_PATH_BYTES];
         let (at, path) = read_path(request, paths, &mut text)?;
         let last = path.rsplit(|byte| *byte == b'/').next()?;
-        if !matches!(last, b"config" | b"config.lock") {
+        let last = last.strip_suffix(b".lock").unwrap_or(last);
+        if !matches!(last, b"config" | b".gitmodules") {
             return None;
         }
         let how = PathUse {

@@ -71,15 +71,22 @@ pub fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
         return Some("it goes on with a line in another way".to_owned());
     }
     let (was, now) = (entries(was), entries(now));
-    let mut kept = was
-        .iter()
-        .filter(|entry| !is_about_a_person(entry))
-        .peekable();
+    let mut kept = was.iter().filter(|entry| !is_free(entry)).peekable();
+    let is_gone = |entry: &&GitConfigEntry| !now.iter().any(|other| other.name() == entry.name());
+    if let Some(gone) = kept.clone().find(is_gone) {
+        return Some(format!("it no longer sets {}", gone.name()));
+    }
     for entry in now.iter().filter(|entry| !is_about_a_person(entry)) {
+        let name = entry.name();
+        if is_free(entry) {
+            match was.contains(entry) || may_be_added(entry) {
+                true => continue,
+                false => return Some(format!("it sets {name}")),
+            }
+        }
         if kept.next_if(|kept| *kept == entry).is_some() {
             continue;
         }
-        let name = entry.name();
         let same_key = |other: &&GitConfigEntry| other.name() == name;
         let same_remote = |other: &&GitConfigEntry| {
             entry.section == "remote" && other.section == "remote" && other.sub == entry.sub
@@ -95,7 +102,14 @@ pub fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
         }
     }
     kept.next()
-        .map(|entry| format!("it no longer sets {}", entry.name()))
+        .map(|entry| format!("it changes {}", entry.name()))
+}
+
+/// Returns `true` for entries that may change and go: the committer's identity, and whether and from
+/// where a module is fetched.
+fn is_free(entry: &GitConfigEntry) -> bool {
+    is_about_a_person(entry)
+        || entry.section == "submodule" && matches!(&*entry.key, "url" | "active")
 }
 
 fn is_about_a_person(entry: &GitConfigEntry) -> bool {
@@ -121,14 +135,8 @@ fn may_be_added(entry: &GitConfigEntry) -> bool {
                 };
         }
         ("branch", Some(_)) => Section::Branch,
-        // The source of its files. The programs that it may run are not among these.
-        ("submodule", Some(_)) => {
-            return match &*entry.key {
-                "url" => url(value),
-                "active" => matches!(value, "true" | "false"),
-                _ => false,
-            };
-        }
+        ("submodule", None) => Section::Submodules,
+        ("submodule", Some(_)) => return Section::Submodule.allows(&entry.key, value),
         ("init", None) => Section::Init,
         _ => return false,
     };
@@ -233,6 +241,8 @@ crate::word_enum! {
         Init = "init",
         Remote = "remote",
         Branch = "branch",
+        Submodule = "submodule",
+        Submodules = "submodule",
     }
     fn name
 }
@@ -247,6 +257,7 @@ impl Section {
                 "extensions" => Some(Section::Extensions),
                 "user" => Some(Section::User),
                 "init" => Some(Section::Init),
+                "submodule" => Some(Section::Submodules),
                 _ => None,
             },
             Some((name, quoted)) => {
@@ -259,6 +270,7 @@ impl Section {
                 match name.to_ascii_lowercase().as_str() {
                     "remote" if ordinary => Some(Section::Remote),
                     "branch" if ordinary => Some(Section::Branch),
+                    "submodule" if ordinary => Some(Section::Submodule),
                     _ => None,
                 }
             }
@@ -287,6 +299,11 @@ impl Section {
             (Section::Branch, "remote") => value == "." || reference(value),
             (Section::Branch, "merge") => reference(value),
             (Section::Branch, "rebase") => truth || value == "merges",
+            // The source of its files. The programs that it may run are not among these.
+            (Section::Submodule, "url") => url(value),
+            (Section::Submodule, "active") => truth,
+            // The paths of active modules.
+            (Section::Submodules, "active") => value == "." || reference(value),
             (
                 Section::Unknown
                 | Section::Core
@@ -294,7 +311,9 @@ impl Section {
                 | Section::User
                 | Section::Init
                 | Section::Remote
-                | Section::Branch,
+                | Section::Branch
+                | Section::Submodule
+                | Section::Submodules,
                 _,
             ) => false,
         }

@@ -424,7 +424,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
     };
     let git = match confinement.git_config() {
         GitConfigMode::Kept => git.to_owned(),
-        GitConfigMode::Judged => format!("{git}; git may add remotes and branches to .git/config"),
+        GitConfigMode::Judged => format!("{git}; git may add remotes, branches and modules"),
         GitConfigMode::JudgedAfter => {
             format!("{git}; git may change .git/config, which is looked at after the end")
         }

@@ -108,7 +108,8 @@ words! {
 }
 
 words! {
-    /// The changes that commands can make to a repository's configuration, `.git/config`.
+    /// The changes that commands can make to a repository's configuration, `.git/config`, and to its
+    /// list of modules, `.gitmodules`.
     ///
     /// ```
     /// use sandbox_config::{GitConfigMode, Grant};
@@ -116,7 +117,7 @@ words! {
     /// ```
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum GitConfigMode {
-        /// None: `sandbox.protect: [.git/config]`, `require: guards`.
+        /// None: `sandbox.protect` lists one of them, or `require: guards`.
         Kept = "kept",
         /// Harmless ones by git: the identity of the committer, new remotes, branches and modules.
         #[default]

@@ -24,7 +24,9 @@ pub(crate) use project::{APPROVAL, DELEGATION, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{EXECUTION, LOG};
 pub use sandbox::UNPROTECTABLE;
-pub(crate) use sandbox::{GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL};
+pub(crate) use sandbox::{
+    GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, WRITTEN_FOR_GIT, ZONE, ZONE_APPROVAL,
+};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{
     NO_OPTIONS, TOOLSETS, WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_TOOLSET, WORKER_ZONE,

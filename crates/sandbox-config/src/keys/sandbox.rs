@@ -19,6 +19,8 @@ const TEXTS: ValueShape = List(&Text);
 
 /// The one name of git's that `unprotect` may name: git replaces it, and it is looked at afterwards.
 pub(crate) const GIT_CONFIG: &str = ".git/config";
+/// Protected names in which git makes harmless changes, unless the project lists one of them.
+pub(crate) const WRITTEN_FOR_GIT: [&str; 2] = [GIT_CONFIG, ".gitmodules"];
 
 /// Names that `sandbox.unprotect` accepts: nothing else that git executes or obeys.
 pub const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] = {
@@ -100,8 +102,8 @@ key_table! {
         /// Names that workers and commands never write, in addition to the built-in ones. A name
         /// counts at any depth (`*.lock`, `a/b`), a path from a worker's `/` on (`/data/p`). `*`
         /// matches any text within one name; case does not matter. git makes harmless changes of
-        /// `.git/config` (the identity of the committer, new remotes and branches), unless it is in
-        /// this list.
+        /// `.git/config` and `.gitmodules` (the identity of the committer, new remotes and branches,
+        /// modules), unless one of them is in this list.
         protect: TEXTS, default("[]"), unites;
         /// Names and paths, in the form of `protect`, that workers and commands cannot read and
         /// that are listed as absent, in addition to the built-in ones.

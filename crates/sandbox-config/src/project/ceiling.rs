@@ -342,7 +342,8 @@ fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &
     ceiling.protect = without(DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
         let read = patterns(&mut context.reports, section, key, ceiling);
-        if key == "protect" && read.iter().any(|name| name == keys::GIT_CONFIG) {
+        let is_of_git = |name: &String| keys::WRITTEN_FOR_GIT.contains(&name.as_str());
+        if key == "protect" && read.iter().any(is_of_git) {
             ceiling.confinement.git_config = GitConfigMode::Kept;
         }
         let list = match key {

@@ -86,7 +86,7 @@ fn repository() -> World {
     let world = World::new(&[("a", "a\n")]);
     for script in [
         "git init -q -b main && git add a && git -c user.name=a -c user.email=a@b commit -qm first",
-        "git init -q --bare hub.git",
+        "git init -q --bare -b main hub.git",
     ] {
         let made = world.command("/bin/sh".as_ref(), &["-ec", script]).output();
         assert!(made.unwrap().status.success(), "{script}");
@@ -162,7 +162,7 @@ fn git_is_told_at_once_what_cannot_be_set() {
         run_rows(&world, &["--mechanism", mechanism], |script, why, ran| {
             // git removes the keys of a remote's branches first.
             let why = match script.contains("remove") {
-                true => "it changes branch.main.merge",
+                true => "it no longer sets branch.main.",
                 false => why,
             };
             let about = format!("{mechanism} {script}: {}", ran.stderr);
@@ -175,6 +175,123 @@ fn git_is_told_at_once_what_cannot_be_set() {
             );
             assert!(!ran.stderr.contains("quarantined"), "{about}");
         });
+    }
+}
+
+/// What a command does to the configuration of modules and bare repositories and to the list of
+/// modules, and why it cannot.
+const MODULE_ROWS: &[(&str, Option<&str>)] = &[
+    ("$git submodule -q add ./hub.git one", None),
+    (
+        "$git submodule -q add ./hub.git libs/two && $git commit -qm modules",
+        None,
+    ),
+    (
+        "$git submodule -q update --init && git submodule -q sync",
+        None,
+    ),
+    (
+        "git submodule set-branch -b main one && $git commit -qam branch",
+        None,
+    ),
+    (
+        "git -C libs/two config user.name Me && git -C one remote add x ../x",
+        None,
+    ),
+    ("git -C one switch -qc topic --track origin/main", None),
+    (
+        "git submodule -q deinit -f one && $git submodule -q update --init",
+        None,
+    ),
+    (
+        "$git clone -q --recurse-submodules . copies && git -C copies/one log -1",
+        None,
+    ),
+    ("git rm -q libs/two && $git commit -qm less", None),
+    ("git -C hub.git config user.name Me", None),
+    (
+        "git -C hub.git config core.pager evil",
+        Some("it sets core.pager"),
+    ),
+    (
+        "git -C one config core.fsmonitor evil",
+        Some("it sets core.fsmonitor"),
+    ),
+    (
+        "git -C one config core.worktree /",
+        Some("it changes core.worktree"),
+    ),
+    (
+        "git -C one config --unset core.worktree",
+        Some("it no longer sets core.worktree"),
+    ),
+    (
+        "git -C one remote set-url origin /evil",
+        Some("it changes remote.origin.url"),
+    ),
+    (
+        "git config submodule.one.update '!evil'",
+        Some("it sets submodule.one.update"),
+    ),
+    (
+        "git config submodule.one.url ext::evil",
+        Some("it sets submodule.one.url"),
+    ),
+    (
+        "git config -f .gitmodules submodule.one.update '!evil'",
+        Some("it sets submodule.one.update"),
+    ),
+    (
+        "git config -f .gitmodules submodule.one.path ../evil",
+        Some("it sets submodule.one.path"),
+    ),
+    (
+        "git config -f .gitmodules submodule.one.url -evil",
+        Some("it sets submodule.one.url"),
+    ),
+    (
+        "git config -f .gitmodules submodule.../evil.path x",
+        Some("it sets submodule.../evil.path"),
+    ),
+    (
+        "git config -f .gitmodules core.pager evil",
+        Some("it sets core.pager"),
+    ),
+];
+
+#[test]
+fn modules_and_bare_repositories_are_configured_too() {
+    #[rustfmt::skip]
+    const FILES: [&str; 5] = [
+        ".git/config", ".gitmodules", "hub.git/config", ".git/modules/one/config",
+        ".git/modules/libs/two/config",
+    ];
+    for mechanism in mount_layers(&World::new(&[])) {
+        let world = repository();
+        world.shell("git push -q hub.git main && echo hub.git > .git/info/exclude");
+        let texts = || FILES.map(|file| std::fs::read_to_string(world.project().join(file)).ok());
+        for (script, harm) in MODULE_ROWS {
+            let git = "git='git -c protocol.file.allow=always -c user.name=a -c user.email=a@b'";
+            let before = texts();
+            let ran = exec(&world, mechanism, &format!("{git}; {script}"));
+            let about = format!("{mechanism} {script}: {}{}", ran.stdout, ran.stderr);
+            assert!(!ran.stderr.contains("quarantined"), "{about}");
+            let Some(why) = harm else {
+                assert_eq!(ran.code, 0, "{about}");
+                continue;
+            };
+            assert!(ran.code != 0 && ran.stderr.contains(why), "{about}");
+            assert_eq!(before, texts(), "{about}");
+        }
+        // A project's own rule keeps the files.
+        let options = [
+            "--mechanism",
+            mechanism,
+            "-c",
+            "sandbox.protect=[.gitmodules]",
+        ];
+        let script = "! git config -f .gitmodules submodule.one.branch x";
+        exec_with(&world, &options, script).code(0);
     }
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct ScanResult {
     /// Configuration of repositories. It is protected, unless it is judged after the end or when a
     /// layer is applied.
     pub(crate) configs: Vec<PathBuf>,
+    /// Protected lists of modules, `.gitmodules`.
+    pub(crate) module_lists: Vec<PathBuf>,
     /// Unfinished rebases and similar operations, if the policy lets commands have them.
     pub(crate) states: Vec<PathBuf>,
     /// Files that are protected because a link or a repository's configuration leads to them.
@@ -328,7 +330,7 @@ pub(crate) fn find_but(
             }
             let is_config = |place: &GitDirLocation| {
                 // Among modules it makes its directory one.
-                let of_module = place.among_modules && name == "config" && held == Held::ByNothing;
+                let of_module = place.among_modules && name == "config";
                 kind.is_file() && (place.is_config(name) || of_module)
             };
             let is_config = in_git && place.as_ref().is_some_and(is_config);
@@ -359,8 +361,12 @@ pub(crate) fn find_but(
                 names.tracked.push(below.join(name));
             }
             let guarded = hidden || protected;
-            if is_config && protected && !hidden {
-                names.configs.push(below.join(name));
+            if protected && !hidden {
+                if is_config {
+                    names.configs.push(below.join(name));
+                } else if name == ".gitmodules" && kind.is_file() && !in_git {
+                    names.module_lists.push(below.join(name));
+                }
             }
             // Links to another repository are excepted: repositories are recognized by their
             // contents.
@@ -430,6 +436,9 @@ pub(crate) fn find_but(
                 for (_, sealed) in queued.filter(|(below, _)| *below == path) {
                     *sealed = true;
                     sealed_dirs.push(path.clone());
+                }
+                if is_first && held == Held::ByMounts && name == "config" && kind.is_file() {
+                    names.configs.push(path.clone());
                 }
                 if !known(&path, kind.is_symlink()) {
                     names.add(mount, path, kind, false);

@@ -1,9 +1,10 @@
-//! Writes the configuration of repositories for git, while a command runs.
+//! Writes the configuration of repositories and their lists of modules (`.gitmodules`) for git, while a
+//! command runs.
 //!
-//! git replaces a configuration by a lock file beside it (`config.lock`), and the kernel refuses that
+//! git replaces such a file by a lock file beside it (`config.lock`), and the kernel refuses that
 //! because a protected file is a mount. The command's observer (`launcher/observe.rs`) sees the call
 //! and names the file; this service reads the lock file, judges its content
-//! ([`git_config::change`]) and writes it into the file that is mounted. It trusts nothing but the
+//! ([`git_config::change`], [`git_config::modules`]) and writes it into the file that is mounted. It trusts nothing but the
 //! number of a file that it has opened itself.
 //!
 //! In an overlay the file is not mounted, and the kernel replaces it after the look: what is applied
@@ -88,7 +89,10 @@ impl ConfigWriter {
         reports: &mut DenialReports,
     ) -> Result<Option<ConfigWriter>, Error> {
         let files: Vec<ConfigFile> = (mounts.iter().zip(names))
-            .flat_map(|(mount, names)| names.configs.iter().map(move |one| (mount, one)))
+            .flat_map(|(mount, names)| {
+                let all = names.configs.iter().chain(&names.module_lists);
+                all.map(move |one| (mount, one))
+            })
             .take(wire::MAX_CONFIGS)
             .filter_map(|(mount, below)| ConfigFile::open(mount, below, mounts))
             .collect();
@@ -143,7 +147,8 @@ impl Drop for ConfigWriter {
 
 /// Returns the remark about the configurations beyond the bound.
 pub(super) fn beyond_bound(names: &[ScanResult]) -> Option<(Promise, String)> {
-    let all: usize = names.iter().map(|names| names.configs.len()).sum();
+    let count = |names: &ScanResult| names.configs.len() + names.module_lists.len();
+    let all: usize = names.iter().map(count).sum();
     let most = wire::MAX_CONFIGS;
     let remark = format!("and git can change the configuration of {most} of {all} repositories");
     (all > most).then_some((Promise::ProtectedNames, remark))
@@ -226,7 +231,7 @@ impl ConfigFile {
             let old = content(below::file(self.parent.as_fd(), &self.name)?)?;
             let lock = below.with_file_name(&lock);
             let new = content(below::file_below(upper.as_fd(), &lock)?)?;
-            let harm = git_config::change(&old, &new).map(Unchanged::Harmful);
+            let harm = self.harm(&old, &new).map(Unchanged::Harmful);
             return Err(harm.unwrap_or(Unchanged::ByKernel));
         }
         let new = content(below::file(self.parent.as_fd(), &lock)?)?;
@@ -237,7 +242,7 @@ impl ConfigFile {
             Some((before, after)) if *after == old => before,
             Some(_) | None => &old,
         };
-        if let Some(why) = git_config::change(known, &new) {
+        if let Some(why) = self.harm(known, &new) {
             return Err(Unchanged::Harmful(why));
         }
         let before = known.clone();
@@ -250,6 +255,15 @@ impl ConfigFile {
         self.written = Some((before, new));
         unlinkat(&self.parent, &*lock, UnlinkatFlags::NoRemoveDir)?;
         Ok(())
+    }
+
+    /// Returns the reason why a new content is harmful.
+    fn harm(&self, known: &[u8], new: &[u8]) -> Option<String> {
+        match self.name == ".gitmodules" {
+            true if known == new => None,
+            true => git_config::modules(new),
+            false => git_config::change(known, new),
+        }
     }
 
     /// Opens the file that is mounted.
