@@ -98,6 +98,9 @@ impl HostHeaderCheck<'_> {
         let has_version = last
             .and_then(|word| word.get(..5))
             .is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/"));
+        if !has_version && names_a_url(line) {
+            return Err(invalid("it is HTTP/0.9"));
+        }
         // HTTP/2 begins with words of HTTP/1 (RFC 9113, section 3.4), and its names are compressed.
         if !has_version || self.line == b"PRI * HTTP/2.0\r\n" {
             return Ok(HostHeaderState::Done);
@@ -186,6 +189,14 @@ fn line_content(line: &[u8]) -> Result<&[u8], HostHeaderError> {
     }
 }
 
+/// Returns `true` for a request without a version (HTTP/0.9) that names a host.
+fn names_a_url(line: &[u8]) -> bool {
+    let mut words = line.split(u8::is_ascii_whitespace);
+    let method = words.next().unwrap_or_default();
+    let target = words.find(|word| !word.is_empty()).unwrap_or_default();
+    method.eq_ignore_ascii_case(b"GET") && target.windows(3).any(|three| three == b"://")
+}
+
 /// `true` if a line without an end can begin a request: a method, a space, and the start of a target.
 fn is_like_a_request(line: &[u8]) -> bool {
     let method = line.iter().take_while(|byte| is_token_byte(**byte)).count();
@@ -228,6 +239,7 @@ mod tests {
 
     const NOT_HEADER: &str = "a line of its head is not a header";
     const NOT_LINE: &str = "its first line is not valid";
+    const OLD: &str = "it is HTTP/0.9";
 
     #[test]
     fn requests_name_the_host_or_are_refused() {
@@ -311,6 +323,9 @@ mod tests {
             ("GET / http/1.1\r\n", Err(invalid(NOT_LINE))),
             ("GET / HTTP/2.0\r\n", Err(invalid(NOT_LINE))),
             ("GET / x HTTP/1.1\r\n", Err(invalid(NOT_LINE))),
+            ("GET http://b.example/\r\n", Err(invalid(OLD))),
+            ("get  HTTP://b.example\r\n", Err(invalid(OLD))),
+            ("\r\n GET\thttp://a.example/\n", Err(invalid(OLD))),
             ("GET b.example/ HTTP/1.1\r\n", Err(invalid(NOT_LINE))),
         ] {
             for size in [1, 2, 7, head.len()] {
