@@ -31,6 +31,8 @@ struct StopSignals {
     terminate: Signal,
     /// Of the terminal that is gone. `None` under `nohup`, which taking the signal would undo.
     hangup: Option<Signal>,
+    /// A file that reaches the limit of its size: the write fails, and says so.
+    _too_large: Signal,
 }
 
 impl StopSignals {
@@ -42,6 +44,7 @@ impl StopSignals {
             quit: signal(SignalKind::quit())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: hangup.then(|| signal(SignalKind::hangup())).transpose()?,
+            _too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 
@@ -53,6 +56,7 @@ impl StopSignals {
             mut quit,
             mut terminate,
             hangup,
+            ..
         } = self;
         let hung_up = async {
             match hangup {
