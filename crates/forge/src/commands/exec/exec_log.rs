@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionEntry, DecisionRecord, Recorder, Verdict, VerdictReason};
 use os_sandbox::{Backend, Enforcement};
@@ -25,6 +26,7 @@ pub(super) struct ExecLog {
     dir: RunDir,
     audit: Arc<AuditLog>,
     record: CallRecord,
+    redactor: Arc<Redactor>,
     started: Instant,
 }
 
@@ -60,6 +62,7 @@ impl ExecLog {
             dir,
             audit,
             started: Instant::now(),
+            redactor,
             record: CallRecord {
                 workers: args.worker.iter().cloned().collect(),
                 ok: false,
@@ -197,6 +200,13 @@ impl ExecLog {
     }
 
     fn close(mut self, outcome: &str, code: Option<&str>) -> Result<(), CliError> {
+        // The receipt names files, and a command can give a file any name.
+        if let Some(receipt) = &mut self.record.enforcement {
+            self.redactor.redact_json(receipt);
+        }
+        for event in &mut self.record.events {
+            event.detail = self.redactor.redact(&event.detail).into_owned();
+        }
         self.record.ok = code.is_none();
         self.record.code = code.map(str::to_owned);
         let took = self.started.elapsed();

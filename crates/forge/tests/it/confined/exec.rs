@@ -778,3 +778,47 @@ fn what_has_no_effect_is_told_and_what_is_enforced_is_shown() {
         assert!(!brief.stderr.contains("survivors  "), "{}", brief.stderr);
     }
 }
+
+/// A command can give a file any name, and a name is in the receipt.
+#[test]
+fn a_secret_in_a_name_is_not_in_the_log() {
+    const SECRET: &str = "zq8Kx7Lm3Pw9Rt5Vb2Nc6Hj4";
+    let script = format!("touch /etc/{SECRET}; mkdir -p .vscode/{SECRET}; touch {SECRET}");
+    let world = World::new(&[]);
+    for mechanism in mechanisms(&world) {
+        let args = [
+            "exec",
+            "--mechanism",
+            mechanism,
+            "--trace=full",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let mut command = world.command(forge_program(), &args);
+        ran(command.env("MY_TOKEN", SECRET).output().unwrap()).code(0);
+        let log = world.audit();
+        assert!(!log.contains(SECRET), "{mechanism}: {log}");
+        assert!(log.contains("MY_TOKEN"), "{mechanism}: {log}");
+    }
+}
+
+/// A file that reaches the limit of its size ends a write, not forge.
+#[test]
+fn a_limit_on_file_sizes_is_told() {
+    let world = World::new(&[]);
+    let script = "for i in $(seq 900); do mkdir -p d$i/.vscode; done";
+    let forge = forge_program().to_str().unwrap();
+    let args = ["--fsize=90000", forge, "exec", "--", "sh", "-c", script];
+    let output = world.command("prlimit".as_ref(), &args).output().unwrap();
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&output.status),
+        None
+    );
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        told.contains("error:") || told.contains("quarantined:"),
+        "{told}"
+    );
+}
