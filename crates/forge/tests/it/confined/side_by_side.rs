@@ -169,6 +169,38 @@ fn closed_directories_are_looked_into() {
     }
 }
 
+/// What a command opens again is looked into, whoever closed it: the command before, or the person.
+#[test]
+fn directories_that_were_closed_are_looked_into() {
+    const MADE: &str = "chmod 755 sub; mkdir sub/.vscode; echo evil > sub/.vscode/tasks.json";
+    for mechanism in mechanisms(&project()) {
+        for mode in [0o000, 0o311, 0o600, 0o100] {
+            let user = UserWorld::ordinary(|world| world.write("sub/.envrc", "mine"));
+            let exec = |script: &str| {
+                user.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script])
+            };
+            exec(&format!("chmod {mode:03o} sub")).code(0);
+            let ran = exec(MADE);
+            let at = format!("{mechanism} {mode:o}: {}", ran.stderr);
+            let sub = user.world.project().join("sub");
+            let now =
+                std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&sub).unwrap().permissions());
+            // Mounts keep the directory closed.
+            let is_open = now & 0o777 == 0o755;
+            assert!(is_open || now & 0o777 == mode, "{at}");
+            assert!(is_open == ran.stderr.contains("quarantined:"), "{at}");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(&sub, mode).unwrap();
+            assert!(!sub.join(".vscode").exists(), "{at}");
+            assert_eq!(
+                fs::read_to_string(sub.join(".envrc")).unwrap(),
+                "mine",
+                "{at}"
+            );
+        }
+    }
+}
+
 /// More names than one walk takes.
 #[test]
 fn names_beyond_the_bound_of_a_walk_are_moved_too() {

@@ -29,6 +29,8 @@ use std::path::{Path, PathBuf};
 
 /// Bound on the entries of one mount.
 const MAX_ENTRIES: usize = 1_000_000;
+/// Bound on the directories that are open at a time because the command has closed them.
+const MAX_REOPENED: usize = 256;
 /// Bound on the names held in one mount; each costs a mount, and a namespace has 100 000.
 const MAX_NAMES: usize = 10_000;
 /// Bound on the repeated listings of directories whose entries have moved.
@@ -112,7 +114,10 @@ pub(crate) enum Held {
 
 /// Walks one mount before a command starts.
 pub(crate) fn find(policy: &Policy, mount: &HostMount, held: Held) -> ScanResult {
-    let mut names = find_but(policy, mount, held, &|_, _| false, None, None);
+    // A command that no mount holds can open what its user has closed, and what is in it would be
+    // unknown after the end.
+    let mut opened = (held == Held::ByNothing).then(ReopenedDirs::default);
+    let mut names = find_but(policy, mount, held, &|_, _| false, None, opened.as_mut());
     let own = policy.unix_sockets() == &UnixSockets::Own && !mount.is_unguarded;
     let is_socket = |stat: &nix::sys::stat::FileStat| below::kind(stat) == SFlag::S_IFSOCK;
     if own && !mount.is_dir && nix::sys::stat::fstat(&mount.handle).is_ok_and(|s| is_socket(&s)) {
@@ -536,6 +541,9 @@ fn short(path: &str) -> String {
 impl ReopenedDirs {
     /// Gives the caller, if it is the owner, permission to list and enter a directory.
     fn open(&mut self, mount: &HostMount, below: &Path) -> Result<(), Errno> {
+        if self.0.len() >= MAX_REOPENED {
+            return Err(Errno::EMFILE);
+        }
         // That of the mount may not be entered itself.
         let directory = match below.as_os_str().is_empty() {
             true => mount
