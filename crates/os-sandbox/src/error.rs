@@ -153,6 +153,14 @@ impl Error {
         self
     }
 
+    /// Returns `true` for a shortage of processes, memory or descriptors. It says nothing about what
+    /// the host supports.
+    pub(crate) fn is_shortage(&self) -> bool {
+        use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
+        let errno = self.source.as_ref().and_then(io::Error::raw_os_error);
+        errno.is_some_and(|errno| [EAGAIN, EMFILE, ENFILE, ENOMEM].contains(&errno))
+    }
+
     fn text(&self) -> String {
         match &self.source {
             Some(source) => format!("{}: {source}", self.message),

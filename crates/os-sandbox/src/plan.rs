@@ -7,7 +7,7 @@ use crate::exceeded::EffectiveLimits;
 use crate::policy::{GitConfig, NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
-use crate::support::{Support, UNTRIED};
+use crate::support::{SHORTAGE, Support, UNTRIED};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -124,6 +124,8 @@ pub struct PlanError {
     backend: Backend,
     /// `true` if `backend` does not work here. If `backend` is `None`, no mechanism works.
     unusable: bool,
+    /// `true` if nobody could try `backend`.
+    untried: bool,
     gaps: Vec<Entry>,
     hints: Vec<String>,
 }
@@ -157,6 +159,20 @@ impl Plan {
             }
         }
         let best = best.unwrap_or_else(|| Plan::evaluate(policy, support, Backend::None));
+        // Why: a shortage, which another command can cause, would choose a weaker mechanism.
+        if let Some((backend, reason)) = support.untried()
+            && requirement != Requirement::BestEffort
+            && !best.backend.has_own_root()
+            && best.open().next().is_some()
+        {
+            return Err(PlanError {
+                backend,
+                unusable: true,
+                untried: true,
+                gaps: best.open().cloned().collect(),
+                hints: vec![format!("{backend}: {reason}; {SHORTAGE}")],
+            });
+        }
         let nothing = best.backend == Backend::None;
         best.checked(requirement).map_err(|error| PlanError {
             unusable: nothing,
@@ -178,6 +194,7 @@ impl Plan {
             return Err(PlanError {
                 backend,
                 unusable: true,
+                untried: false,
                 gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
                 hints: unusable(support, backend),
             });
@@ -344,6 +361,7 @@ impl Plan {
         Err(PlanError {
             backend: self.backend,
             unusable: false,
+            untried: false,
             hints: hints(&self.support, &gaps),
             gaps,
         })
@@ -604,6 +622,10 @@ impl PlanError {
                     more.len()
                 ),
             },
+            (true, backend) if self.untried => format!(
+                "there is no room to try {backend}, and another mechanism leaves open: {}",
+                listed(&self.gaps)
+            ),
             (true, backend) => format!("{backend} does not work on this host"),
             (false, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
         }

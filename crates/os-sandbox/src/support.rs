@@ -110,8 +110,19 @@ pub(crate) const UNTRIED: &str = "cannot be tried without";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Availability<T> {
     Works(T),
-    Missing { reason: String, how: String },
+    Missing {
+        reason: String,
+        how: String,
+    },
+    /// The probe failed for a shortage of processes, memory or descriptors.
+    Untried {
+        reason: String,
+    },
 }
+
+/// Remedy of a shortage.
+pub(crate) const SHORTAGE: &str = "try again when fewer programs run, or with a higher limit (ulimit -u, \
+                        ulimit -n, pids.max)";
 
 impl<T> Availability<T> {
     pub(crate) fn missing(reason: impl Into<String>, how: impl Into<String>) -> Availability<T> {
@@ -254,6 +265,15 @@ impl Support {
             uid_zero: nix::unistd::geteuid().is_root(),
             own_container: false,
             own_network: false,
+        }
+    }
+
+    /// Returns the mechanism with mounts that nobody could try for a shortage, and the reason.
+    pub(crate) fn untried(&self) -> Option<(Backend, &str)> {
+        match (&self.namespaces, &self.bubblewrap) {
+            (Availability::Untried { reason }, _) => Some((Backend::Namespaces, reason)),
+            (_, Availability::Untried { reason }) => Some((Backend::Bubblewrap, reason)),
+            _ => None,
         }
     }
 
@@ -626,7 +646,7 @@ impl<T> Availability<T> {
     pub(crate) fn found(&self) -> Option<&T> {
         match self {
             Availability::Works(found) => Some(found),
-            Availability::Missing { .. } => None,
+            Availability::Missing { .. } | Availability::Untried { .. } => None,
         }
     }
 
@@ -634,6 +654,7 @@ impl<T> Availability<T> {
         match self {
             Availability::Works(found) => Ok(detail(found)),
             Availability::Missing { reason, how } => Err((reason, how)),
+            Availability::Untried { reason } => Err((reason, SHORTAGE)),
         }
     }
 
@@ -642,7 +663,7 @@ impl<T> Availability<T> {
         what: &'static str,
         out: &mut Vec<(&'static str, &'a str, &'a str)>,
     ) {
-        if let Availability::Missing { reason, how } = self {
+        if let Err((reason, how)) = self.row(|_| String::new()) {
             out.push((what, reason, how));
         }
     }

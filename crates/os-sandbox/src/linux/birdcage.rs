@@ -194,8 +194,8 @@ mod looked_for {
         with.birdcage = Some(Availability::Works(path.clone()));
         match probe(&with, Backend::Birdcage) {
             Ok(()) => Availability::Works(path),
-            Err(reason) => Availability::missing(
-                format!("{} does not work: {reason}", path.display()),
+            Err(unproven) => Availability::missing(
+                format!("{} does not work: {}", path.display(), unproven.reason()),
                 "it needs user namespaces and a /proc that nothing covers",
             ),
         }

@@ -16,7 +16,7 @@ use crate::access::Access;
 use crate::backend::Backend;
 use crate::command::Command;
 use crate::error::Error;
-use crate::plan::{Plan, Requirement};
+use crate::plan::{Plan, PlanError, Requirement};
 use crate::policy::Policy;
 use crate::process::Process as _;
 use crate::promise::Promise;
@@ -27,6 +27,7 @@ use crate::support::{Availability, Bubblewrap, ConnectorSupport, Landlock, Suppo
 use advice::HostEnvironment;
 use cache::{ProbeCache, ProbeResults};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use std::fs::Permissions;
 use std::io::Read;
@@ -168,9 +169,10 @@ fn look(known: &ProbeResults, report: Report) -> Support {
         let (reason, how) = HostEnvironment::look().landlock(errno);
         support.landlock = Availability::missing(reason, &how);
     } else if !known.landlock
-        && let Err(reason) = probe(&support, Backend::Landlock)
+        && let Err(unproven) = probe(&support, Backend::Landlock)
     {
-        support.landlock = Availability::missing(format!("a probe was not confined: {reason}"), "");
+        let reason = format!("a probe was not confined: {}", unproven.reason());
+        support.landlock = Availability::missing(reason, "");
     }
     support.namespaces = namespaces(&support, known);
     (support.bubblewrap, support.pins) = bubblewrap(&support, known);
@@ -233,7 +235,7 @@ fn connector(support: &Support, backend: Backend) -> Availability<()> {
             .map_err(|error| error.to_string())?;
         let policy = Policy::builder().unix_socket(path).build();
         let policy = policy.map_err(|error| error.to_string())?;
-        not_held(&policy, &with, backend, Some(Promise::UnixSockets))
+        not_held(&policy, &with, backend, Some(Promise::UnixSockets)).map_err(Unproven::reason)
     };
     match tried() {
         Ok(()) => Availability::Works(()),
@@ -336,7 +338,8 @@ fn namespaces(support: &Support, known: &ProbeResults) -> Availability<()> {
     with.namespaces = Availability::Works(());
     match probe(&with, Backend::Namespaces) {
         Ok(()) => Availability::Works(()),
-        Err(said) => {
+        Err(Unproven::Shortage(reason)) => Availability::Untried { reason },
+        Err(Unproven::Fails(said)) => {
             let how = HostEnvironment::look().own_namespaces(&said);
             Availability::missing(&said, &how)
         }
@@ -381,6 +384,10 @@ fn bubblewrap(
     let Err(reason) = probe(&with, Backend::Bubblewrap) else {
         return (with.bubblewrap, with.pins);
     };
+    let reason = match reason {
+        Unproven::Shortage(reason) => return none(Availability::Untried { reason }),
+        Unproven::Fails(reason) => reason,
+    };
     // Once more without the steps that need a user namespace within bubblewrap's.
     with.pins = Availability::missing(&reason, advice::pins(&reason));
     if known.bubblewrap.is_some() {
@@ -388,7 +395,8 @@ fn bubblewrap(
     }
     match probe(&with, Backend::Bubblewrap) {
         Ok(()) => (with.bubblewrap, with.pins),
-        Err(said) => {
+        Err(Unproven::Shortage(reason)) => none(Availability::Untried { reason }),
+        Err(Unproven::Fails(said)) => {
             let (reason, how) = HostEnvironment::look().bubblewrap(path, &version, &said);
             none(Availability::missing(&reason, &how))
         }
@@ -428,10 +436,60 @@ fn first_words(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(words)
 }
 
+/// The reason why a mechanism has not passed its probe.
+pub(super) enum Unproven {
+    /// It does not work, or does not confine.
+    Fails(String),
+    /// There were too few processes, descriptors or too little memory to try it.
+    Shortage(String),
+}
+
+impl Unproven {
+    pub(super) fn reason(self) -> String {
+        match self {
+            Unproven::Fails(reason) | Unproven::Shortage(reason) => reason,
+        }
+    }
+}
+
+impl From<Error> for Unproven {
+    fn from(error: Error) -> Unproven {
+        let reason = error.to_string();
+        // bubblewrap and the launcher's steps report theirs as text.
+        let is_named = |errno: &Errno| reason.contains(errno.desc());
+        match error.is_shortage()
+            || [Errno::EAGAIN, Errno::ENOMEM, Errno::EMFILE, Errno::ENFILE]
+                .iter()
+                .any(is_named)
+            || is_named(&Errno::ENOSPC) && may_have_namespaces()
+        {
+            true => Unproven::Shortage(reason),
+            false => Unproven::Fails(reason),
+        }
+    }
+}
+
+/// Returns `true` if ENOSPC means that others have all namespaces that there may be (namespaces(7)),
+/// and not that the system forbids them.
+fn may_have_namespaces() -> bool {
+    ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
+        .iter()
+        .all(|kind| {
+            let path = format!("/proc/sys/user/max_{kind}_namespaces");
+            std::fs::read_to_string(path).is_ok_and(|most| most.trim() != "0")
+        })
+}
+
+impl From<PlanError> for Unproven {
+    fn from(error: PlanError) -> Unproven {
+        Unproven::Fails(error.to_string())
+    }
+}
+
 /// Runs the probe under a mechanism. The error is an operation that it could perform, or the reason
 /// why it did not run.
-pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
-    let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
+pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), Unproven> {
+    let scratch = ScratchDir::create()?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
     match backend {
         Backend::Namespaces | Backend::Bubblewrap => {
@@ -440,8 +498,8 @@ pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
         Backend::Birdcage => policy = policy.protect("kept"),
         Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
     }
-    let policy = policy.build().map_err(|error| error.to_string())?;
-    prepare(&scratch.tmp()).map_err(|error| error.to_string())?;
+    let policy = policy.build()?;
+    prepare(&scratch.tmp()).map_err(|error| Error::io("the files of a probe", error))?;
     not_held(&policy, support, backend, None)
 }
 
@@ -452,11 +510,9 @@ fn not_held(
     support: &Support,
     backend: Backend,
     sure: Option<Promise>,
-) -> Result<(), String> {
-    let plan = Plan::with_mechanism(policy, support, Requirement::BestEffort, backend)
-        .map_err(|error| error.to_string())?;
-    let (checks, _) = prove(&Sandbox::open(plan, probing()), ProbeScope::Scratch)
-        .map_err(|error| error.to_string())?;
+) -> Result<(), Unproven> {
+    let plan = Plan::with_mechanism(policy, support, Requirement::BestEffort, backend)?;
+    let (checks, _) = prove(&Sandbox::open(plan, probing()), ProbeScope::Scratch)?;
     let could: Vec<String> = checks
         .iter()
         .filter_map(|check| match check.seen {
@@ -469,7 +525,7 @@ fn not_held(
     if could.is_empty() {
         Ok(())
     } else {
-        Err(format!("it could {}", could.join(", ")))
+        Err(Unproven::Fails(format!("it could {}", could.join(", "))))
     }
 }
 

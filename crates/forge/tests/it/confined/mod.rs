@@ -37,6 +37,7 @@ mod quarantine;
 mod records;
 mod replaced;
 mod reviewed;
+mod shortage;
 mod side_by_side;
 mod sockets;
 mod staged;

@@ -26,11 +26,12 @@ const IGNORE: &str = ".gitignore";
 /// removed can be the next one's.
 pub(super) type FileIdentity = (u64, u64, Option<SystemTime>);
 
-pub(super) fn identity_at(parent: &OwnedFd, name: &OsStr) -> Option<FileIdentity> {
+pub(super) fn identity_at(parent: &OwnedFd, name: &OsStr) -> Result<FileIdentity, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let place = openat(parent, name, flags, Mode::empty()).ok()?;
-    let meta = File::from(place).metadata().ok()?;
-    Some((meta.dev(), meta.ino(), meta.created().ok()))
+    let place = openat(parent, name, flags, Mode::empty())?;
+    let meta = File::from(place).metadata();
+    let meta = meta.map_err(|error| below::errno(&error))?;
+    Ok((meta.dev(), meta.ino(), meta.created().ok()))
 }
 
 /// Quarantine directory in one mount, created on first use, and removed with the value if nothing was
@@ -85,7 +86,7 @@ impl<'a> Quarantine<'a> {
         };
         let parent = below::directory(self.mount.handle.as_fd(), around)?;
         let original = (self.original)(below);
-        if original.is_some() && identity_at(&parent, name) == original {
+        if original.is_some() && identity_at(&parent, name).ok() == original {
             return Err(Errno::ESTALE);
         }
         let aside = match saved.map(|saved| saved.exchange(&parent, name, self.id)) {

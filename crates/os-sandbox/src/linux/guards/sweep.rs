@@ -16,6 +16,7 @@ use super::quarantine_dir::{FileIdentity, Quarantine, identity_at};
 use super::running::{CommandRecord, RunningCommands};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use super::state::PlaceholderLease;
+use crate::error::Error;
 use crate::escape::visible;
 use crate::findings::Findings;
 use crate::git_config;
@@ -40,6 +41,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Bound on the walks of one mount: each moves the names that it finds, after which later walks can
 /// find more.
 const MAX_ROUNDS: usize = 64;
+/// Descriptors that a scan has at most at a time, but for directories that the command has closed.
+const SCAN_DESCRIPTORS: usize = 16;
 
 /// Reason to put a file back.
 const GONE: &str = "it was removed, or no file that can be read";
@@ -86,14 +89,19 @@ impl PostRunScan {
         names: Vec<ScanResult>,
         running: RunningCommands,
         held: Option<&PlaceholderLease>,
-    ) -> Option<PostRunScan> {
+    ) -> Result<Option<PostRunScan>, Error> {
         if !PostRunScan::is_needed(policy, &mounts) {
-            return None;
+            return Ok(None);
+        }
+        for mount in &mounts {
+            let failed =
+                |errno: Errno| Error::io("protected names cannot be compared", errno.into());
+            has_descriptors(mount).map_err(failed)?;
         }
         let mut scan = PostRunScan::of(policy, mounts, names);
         let own = held.map_or(&[][..], |held| &held.placeholders);
         scan.record = running.record(&scan.mounts, &mut scan.before, own);
-        Some(scan)
+        Ok(Some(scan))
     }
 
     /// Takes the state of the mounts for the one before the command.
@@ -165,6 +173,10 @@ impl PostRunScan {
         let mut befores = std::mem::take(&mut self.before);
         for (index, (mount, before)) in self.mounts.iter().zip(&mut befores).enumerate() {
             if !mount.is_dir || !mount.is_changed() {
+                continue;
+            }
+            if let Err(errno) = has_descriptors(mount) {
+                findings.fail(&format!("{}: {}", mount.inside, errno.desc()));
                 continue;
             }
             let mut memory = std::mem::take(&mut before.memory);
@@ -362,7 +374,7 @@ impl PostRunScan {
             };
             let why = match is_config(below) {
                 true => harm_of_change(mount, below, saved),
-                false => identity(mount, below).map_or(Some(GONE.to_owned()), |_| None),
+                false => (identity(mount, below) == Ok(None)).then(|| GONE.to_owned()),
             };
             if let Some(why) = why {
                 let why = before.explain(below, visible(&why));
@@ -549,7 +561,7 @@ impl MountSnapshot {
                 .found
                 .into_iter()
                 .map(|found| {
-                    let identity = identity(mount, &found.below);
+                    let identity = identity(mount, &found.below).ok().flatten();
                     (found.below, (identity, found.hide))
                 })
                 .collect(),
@@ -563,9 +575,18 @@ impl MountSnapshot {
     /// unknown, so a protected one is judged as if the command had made it.
     fn find_replaced(&mut self, mount: &HostMount, findings: &mut Findings) {
         for (below, (was, hide)) in &self.names {
-            let now = identity(mount, below);
-            let is_unknown = || is_out_of_sight(mount, below) || !self.saved.has_text(below);
-            if now == *was || now.is_none() && is_unknown() {
+            let now = match identity(mount, below) {
+                Ok(now) => now,
+                // A directory that may not be entered is told where it is found.
+                Err(Errno::EACCES) => continue,
+                Err(errno) => {
+                    let path = shown(mount, below);
+                    let why = format!("{}: {}", path.display(), errno.desc());
+                    findings.fail(&why);
+                    continue;
+                }
+            };
+            if now == *was || now.is_none() && !self.saved.has_text(below) {
                 continue;
             }
             let (promise, since) = match hide {
@@ -721,17 +742,27 @@ fn print_into(
     Some(())
 }
 
-fn identity(mount: &HostMount, below: &Path) -> Option<FileIdentity> {
-    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
-    identity_at(&parent, below.file_name()?)
+/// Checks that this process can open as many descriptors as a scan takes. Without them a file that
+/// cannot be opened would look like one that is gone or another.
+fn has_descriptors(mount: &HostMount) -> Result<(), Errno> {
+    let handle = mount.handle.as_fd();
+    let each = (0..SCAN_DESCRIPTORS).map(|_| handle.try_clone_to_owned());
+    let all: std::io::Result<Vec<OwnedFd>> = each.collect();
+    all.map(drop).map_err(|error| below::errno(&error))
 }
 
-/// Returns `true` for a name in a directory that may not be entered: what it leads to is not known.
-fn is_out_of_sight(mount: &HostMount, below: &Path) -> bool {
-    let parent = below.parent().unwrap_or(Path::new(""));
-    let looked = below::directory(mount.handle.as_fd(), parent)
-        .and_then(|parent| below::look(parent.as_fd(), below.file_name().unwrap_or_default()));
-    matches!(looked, Err(Errno::EACCES))
+/// Returns the file that a name leads to, `None` if there is none.
+///
+/// # Errors
+/// If that is unknown: a directory may not be entered, or descriptors or memory are short.
+fn identity(mount: &HostMount, below: &Path) -> Result<Option<FileIdentity>, Errno> {
+    let (parent, name) = (below.parent(), below.file_name());
+    let looked = below::directory(mount.handle.as_fd(), parent.unwrap_or(Path::new("")))
+        .and_then(|parent| identity_at(&parent, name.unwrap_or_default()));
+    match looked {
+        Err(errno @ (Errno::EACCES | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)) => Err(errno),
+        looked => Ok(looked.ok()),
+    }
 }
 
 /// Returns the pattern that guards a name. Configuration of repositories has none of its own.

@@ -85,7 +85,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         guarded.names,
         guarded.running,
         held.as_ref(),
-    );
+    )?;
     let unrecorded = scan.as_ref().and_then(PostRunScan::remark);
     let remarks = remarks.chain(guarded.remarks).chain(unrecorded);
     Ok(Layout {

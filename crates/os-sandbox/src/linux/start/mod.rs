@@ -140,7 +140,7 @@ pub(crate) fn begin(
     }
     let first = running
         .first(START_WITHIN)
-        .inspect_err(|_| Support::forget(command.sandbox.directories()))?;
+        .inspect_err(|error| forget(&command, error))?;
     if first.kind == wire::RECORD_FAILED {
         return Err(failed_start(&command, prepared.root(), first, hosts));
     }
@@ -169,9 +169,16 @@ fn failed_start(
     let cause = of_network.and_then(|hosts| hosts.serve().err());
     let error = cause.unwrap_or_else(|| failure(command, root, first));
     if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
-        Support::forget(command.sandbox.directories());
+        forget(command, &error);
     }
     error
+}
+
+/// Makes the next start detect the host's support again, unless the failure says nothing about it.
+fn forget(command: &Command, error: &Error) {
+    if !error.is_shortage() {
+        Support::forget(command.sandbox.directories());
+    }
 }
 
 /// Returns the thread that starts the launcher. bubblewrap ends with the thread that started it,
@@ -437,7 +444,7 @@ impl Prepared {
             let guarded = look(policy, &mounts, records)?;
             prepared.notes.degraded.extend(guarded.notes);
             prepared.left = guarded.left;
-            let scan = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None);
+            let scan = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None)?;
             prepared.sweep = scan.map(PostRunScan::of_loose_names);
         }
         let remark = prepared.sweep.as_ref().and_then(PostRunScan::remark);
@@ -522,7 +529,7 @@ impl Prepared {
                 .annotations
                 .extend(config_writer::beyond_bound(&names));
         }
-        self.sweep = PostRunScan::new(policy, mounts, names, running, self.held.as_ref());
+        self.sweep = PostRunScan::new(policy, mounts, names, running, self.held.as_ref())?;
         Ok(())
     }
 
