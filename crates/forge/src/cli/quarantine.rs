@@ -21,7 +21,8 @@ Examples:
 
 Git and other programs obey some files: hooks, editor tasks, shell profiles. A command in
 the sandbox may not create them. If it does, forge moves them to `.os-sandbox-quarantine`
-in the same directory of the project before the command's result is returned.")]
+in the same directory before the command's result is returned. The list has those of the
+project, and those of the directories that presets share, such as `~/.claude`.")]
     List,
     /// Move files back to where the command created them.
     #[command(after_long_help = "\
@@ -38,7 +39,8 @@ one of the paths exists again, nothing is moved.")]
         #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all",
               value_hint = clap::ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
-        /// Everything that is listed.
+        /// Everything from directories of the project. Files from directories that presets share
+        /// are named one by one.
         #[arg(long)]
         all: bool,
     },
@@ -56,7 +58,8 @@ At a terminal it shows what goes, and asks. Elsewhere nothing is removed without
         #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all",
               value_hint = clap::ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
-        /// Everything that is listed.
+        /// Everything from directories of the project. Files from directories that presets share
+        /// are named one by one.
         #[arg(long)]
         all: bool,
         /// Remove it without a question.

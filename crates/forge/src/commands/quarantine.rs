@@ -44,7 +44,18 @@ const IGNORE: &str = ".gitignore";
 
 pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = setup::project(ambient, None, WithoutDirectories::WholeDirectory)?;
-    let listing = QuarantineListing::of(&project)?;
+    let mut listing = QuarantineListing::of(&project)?;
+    listing.add_shared_state(ambient);
+    let typed: &[PathBuf] = match &args.action {
+        Some(QuarantineAction::Restore { paths, .. } | QuarantineAction::Discard { paths, .. }) => {
+            paths
+        }
+        Some(QuarantineAction::List) | None => &[],
+    };
+    for path in typed {
+        listing.add_around(&absolute(&ambient.global, path)?);
+    }
+    listing.sort();
     if listing.truncated {
         stderr::print(format_args!(
             "warning: more than {MAX_ENTRIES} entries: the rest is not listed"
@@ -70,6 +81,8 @@ struct QuarantineListing {
 /// One file or directory that was taken.
 struct QuarantinedItem {
     mount: PathBuf,
+    /// `true` if the mount is a directory of the project.
+    of_project: bool,
     /// The sweep's directory, relative to the mount.
     sweep: PathBuf,
     /// Relative to the mount, where it was taken from.
@@ -112,25 +125,55 @@ impl QuarantineListing {
     fn of(project: &Project) -> Result<QuarantineListing, CliError> {
         let mut listing = QuarantineListing::default();
         let mounts = project.ceiling().mounts().filter(|m| !m.awaits_run());
-        for mount in mounts {
-            let host = mount.host().canonicalize();
-            let Ok(host) = host.as_deref().or(Err(())) else {
-                continue;
-            };
-            if listing.entries.iter().any(|entry| entry.mount == host) {
-                continue;
+        let rules = project.personal_dirs().iter();
+        let hosts = mounts.map(|mount| mount.host());
+        for host in hosts.chain(rules.map(|state| state.host.as_path())) {
+            if let Ok(host) = host.canonicalize() {
+                let added = listing.add_mount(&host);
+                added.map_err(|error| failed(&host, error))?;
             }
-            listing
-                .add_mount(host)
-                .map_err(|error| failed(host, error))?;
         }
-        listing
-            .entries
-            .sort_by(|a, b| (a.seconds, &a.sweep, &a.path).cmp(&(b.seconds, &b.sweep, &b.path)));
+        for entry in &mut listing.entries {
+            entry.of_project = true;
+        }
         Ok(listing)
     }
 
+    /// Adds the quarantines of the directories that presets share. Directories that cannot be read
+    /// are left out.
+    fn add_shared_state(&mut self, ambient: &Ambient) {
+        let library = setup::presets::library(ambient);
+        let Some(home) = ambient.home.as_deref() else {
+            return;
+        };
+        let sets = library.names().into_iter();
+        for set in sets.filter_map(|name| library.compose(&[name]).ok()) {
+            for state in set.state() {
+                if let Ok(host) = home.join(&state.path).canonicalize() {
+                    let _ = self.add_mount(&host);
+                }
+            }
+        }
+    }
+
+    /// Adds the quarantines of the directories above a path: a mount outside the project can be one
+    /// of them.
+    fn add_around(&mut self, path: &Path) {
+        for host in path.ancestors().skip(1) {
+            let _ = self.add_mount(host);
+        }
+    }
+
+    fn sort(&mut self) {
+        let key =
+            |entry: &QuarantinedItem| (entry.seconds, entry.sweep.clone(), entry.path.clone());
+        self.entries.sort_by_cached_key(key);
+    }
+
     fn add_mount(&mut self, host: &Path) -> rustix::io::Result<()> {
+        if self.entries.iter().any(|entry| entry.mount == host) {
+            return Ok(());
+        }
         let top = match rustix::fs::open(host, directory_flags(), Mode::empty()) {
             Ok(top) => top,
             // A mount of a single file has no quarantine.
@@ -193,6 +236,7 @@ impl QuarantineListing {
                 let again = statat(&there, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
                 self.entries.push(QuarantinedItem {
                     mount: host.to_owned(),
+                    of_project: false,
                     sweep: below.to_owned(),
                     path,
                     seconds,
@@ -248,7 +292,7 @@ fn choose<'a>(
 ) -> Result<Vec<&'a QuarantinedItem>, CliError> {
     let mut chosen: Vec<&QuarantinedItem> = Vec::new();
     if all {
-        chosen.extend(&listing.entries);
+        chosen.extend(listing.entries.iter().filter(|entry| entry.of_project));
     }
     for path in paths {
         let path = absolute(global, path)?;
@@ -366,19 +410,19 @@ fn check(chosen: &[&QuarantinedItem]) -> Result<(), CliError> {
             escape_path(&entry.quarantined())
         )));
     }
-    for (index, entry) in chosen.iter().enumerate() {
-        let later = chosen.iter().skip(index + 1);
-        let mut same = later.filter(|other| other.origin() == entry.origin());
-        if let Some(other) = same.next() {
+    for entry in chosen {
+        let same = chosen
+            .iter()
+            .filter(|other| other.origin() == entry.origin());
+        let same: Vec<String> = same
+            .map(|other| escape_path(&other.quarantined()).to_string())
+            .collect();
+        if same.len() > 1 {
             return Err(refused(format!(
                 "{} was taken more than once: nothing was moved",
                 escape_path(&entry.origin())
             ))
-            .hint(format!(
-                "name one of them: {} or {}",
-                escape_path(&entry.quarantined()),
-                escape_path(&other.quarantined())
-            )));
+            .hint(format!("name one of them: {}", same.join(" or "))));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::exec::mechanisms;
+use super::exec::{mechanisms, mount_layers};
 use super::sockets::CLIENT;
 use crate::support::{Ran, World, forge_program, ran};
 
@@ -279,6 +279,58 @@ fn settings_of_a_project_are_written_and_its_hooks_are_not() {
         );
         fs::remove_dir_all(world.project().join(".claude")).unwrap();
     }
+}
+
+/// The list of the project has what was taken from shared state, and the hint's command works there
+/// and for each directory outside the project.
+#[test]
+fn what_was_taken_outside_the_project_comes_back() {
+    let world = world();
+    let home = world.outside().join("home").canonicalize().unwrap();
+    let beside = world.outside().join("beside");
+    fs::create_dir_all(&beside).unwrap();
+    let beside = beside.canonicalize().unwrap();
+    let allow = ["allow", "--yes", &format!("write:{}", beside.display())];
+    world.forge(&allow).code(0);
+    for mechanism in mount_layers(&world) {
+        let script = format!(
+            "echo x > {0}/.claude/.envrc; echo y > {1}/.envrc",
+            home.display(),
+            beside.display()
+        );
+        let flags = ["--preset", "claude", "--share", "--mechanism", mechanism];
+        let ran = world.with_preset(&flags, &script);
+        ran.says(&["quarantined", "forge quarantine restore PATH"]);
+        let list = world.forge(&["quarantine", "list"]);
+        let (shared, envrc) = (home.join(".claude/.envrc"), beside.join(".envrc"));
+        for path in [&shared, &envrc] {
+            let shown = path.display().to_string();
+            assert!(list.stdout.contains(&shown), "{mechanism}: {}", list.stdout);
+        }
+        // All of the project's: others have been taken from commands of other projects.
+        world.forge(&["quarantine", "restore", "--all"]).code(0);
+        assert!(!shared.exists(), "{mechanism}");
+        let path = shared.to_str().unwrap();
+        world.forge(&["quarantine", "restore", path]).code(0);
+        assert!(shared.exists() && envrc.exists(), "{mechanism}");
+        fs::remove_file(&shared).unwrap();
+        fs::remove_file(&envrc).unwrap();
+        // One that no rule names any more.
+        world.with_preset(&flags, &script).says(&["quarantined"]);
+        let other = world.outside().join("other");
+        fs::create_dir_all(&other).unwrap();
+        let restore = ["quarantine", "restore", envrc.to_str().unwrap()];
+        let mut elsewhere = world.preset_command(&restore);
+        ran_in(&mut elsewhere, &other).code(0);
+        assert!(envrc.exists(), "{mechanism}");
+        fs::remove_file(&envrc).unwrap();
+        let discard = ["quarantine", "discard", "--yes", path];
+        world.forge(&discard).code(0);
+    }
+}
+
+fn ran_in(command: &mut Command, directory: &Path) -> Ran {
+    ran(command.current_dir(directory).output().unwrap())
 }
 
 #[test]
