@@ -70,7 +70,8 @@ pub(super) fn print(
             match before - denials.len() {
                 0 => {}
                 count => stderr::print(format!(
-                    "refused: {count} changes of protected names in {}, listed by: forge log show last",
+                    "refused: {count} change{} of protected names in {}, listed by: forge log show last",
+                    if count == 1 { "" } else { "s" },
                     escape_path(&state.host)
                 )),
             }
@@ -94,13 +95,15 @@ fn is_in(denial: &Denial, state: &SharedState) -> bool {
 }
 
 /// Returns a line about the hidden paths in the mounts of a command that failed. Why: a program that
-/// reads a whole directory meets them, and says only that a file cannot be read.
+/// reads a whole directory meets them, and says only that a file cannot be read. `None` if every
+/// read was reported, and none was one of them.
 pub(super) fn describe_hidden(receipt: &Enforcement, hints: &HintContext<'_>) -> Option<String> {
     let is_told = |denial: &Denial| matches!(denial.reason, DenialReason::Hidden(_));
     let [first, more @ ..] = receipt.hidden.as_slice() else {
         return None;
     };
-    if receipt.denials.iter().any(is_told) {
+    let is_observed = receipt.touched.is_some() && !receipt.more_denials;
+    if is_observed || receipt.denials.iter().any(is_told) {
         return None;
     }
     let (others, are) = match more {
@@ -110,7 +113,8 @@ pub(super) fn describe_hidden(receipt: &Enforcement, hints: &HintContext<'_>) ->
     let hint = hints.own.hint_to_show(&first.pattern);
     let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     Some(format!(
-        "note: commands cannot read {}{others}, which {are} hidden{hint}",
+        "note: if a file could not be read: commands cannot read {}{others}, which {are} \
+         hidden{hint}",
         first.path
     ))
 }

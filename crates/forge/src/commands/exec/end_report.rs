@@ -57,6 +57,8 @@ pub(super) struct CommandEnd<'a> {
     /// The caller's directory.
     pub(super) here: &'a Path,
     pub(super) is_success: bool,
+    /// `true` if the command exited by itself.
+    pub(super) is_own_exit: bool,
 }
 
 impl CommandEnd<'_> {
@@ -98,8 +100,11 @@ impl CommandEnd<'_> {
             self.print_refusals(hints);
         }
         if !self.is_success {
-            let hidden = denials::describe_hidden(receipt, hints);
-            hidden.into_iter().for_each(stderr::print);
+            // A signal or a limit is not a file that could not be read.
+            if self.is_own_exit {
+                let hidden = denials::describe_hidden(receipt, hints);
+                hidden.into_iter().for_each(stderr::print);
+            }
             self.print_empty_start();
         }
     }

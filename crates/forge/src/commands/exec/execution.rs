@@ -207,6 +207,7 @@ fn run_it(
             program,
             here: &here,
             is_success: exit.success(),
+            is_own_exit: matches!(exit, os_sandbox::Exit::Code(_)) && child.exceeded().is_none(),
         };
         end.print(quiet, ambient);
         if let Some(changes) = &changes {

@@ -82,6 +82,7 @@ fn a_failed_command_is_told_of_hidden_names() {
         ),
         (&["sub/.env"], "mv sub/.env b", 1, None),
         (&["a.txt"], "false", 1, None),
+        (&["sub/.env"], "kill -TERM $$", 143, None),
         (
             &[".os-sandbox-quarantine/1/.vscode"],
             "tar cf $HOME/a.tar .",
@@ -120,6 +121,26 @@ fn a_failed_command_is_told_of_hidden_names() {
                 "{told:?}"
             );
         }
+    }
+}
+
+/// A report of every read says whether the command met a hidden name.
+#[test]
+fn hidden_names_are_told_by_a_full_report_only_if_they_were_met() {
+    let world = World::new(&[("sub/.env", "a"), ("a.txt", "a")]);
+    for mechanism in ["namespaces", "bubblewrap"] {
+        let exec = |line: &str| {
+            let exec = ["exec", "--trace=full", "--mechanism", mechanism];
+            world.forge(&[&exec[..], &["--", "sh", "-c", line]].concat())
+        };
+        if exec("true").code != 0 {
+            continue;
+        }
+        for line in ["exit 77", "grep nothing a.txt"] {
+            let told = exec(line).stderr;
+            assert!(!told.contains("hidden"), "{mechanism} {line}: {told}");
+        }
+        exec("cat sub/.env").says(&["sub/.env (hidden name .env*)"]);
     }
 }
 
