@@ -59,7 +59,7 @@ impl Network {
                     None => Ok(()),
                     Some(port) => Err(Error::invalid(format!(
                         "port {port} is published, and the command cannot listen on it: it is a port \
-                         of a named host"
+                         of a named host; publish another one"
                     ))),
                 }
             }

@@ -39,6 +39,8 @@ const DIRECTORIES: &str = "which directories there are is for each project to sa
 const APPROVAL_HELP: &str =
     "use `approval:` with `require_user_permission` and `require_user_permission_by_risk`";
 const RULES_HELP: &str = "use `shell.rules:` with `approval: preApproved`, `ask` or `blocked`";
+const RULES_AND_HOSTS_HELP: &str = "for commands use `shell.rules:` with `approval: preApproved`, `ask` or `blocked`; for hosts \
+                                    `network: { allow: […], deny: […] }`";
 const MODE_HELP: &str = "use `mode: ro` or `mode: rw`";
 
 /// Returns the documented spelling of a project key that has another one, by the key above it

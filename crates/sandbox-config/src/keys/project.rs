@@ -11,7 +11,7 @@ use crate::keys::provider::{PROVIDERS, USER_PROVIDERS};
 use crate::keys::runtime::{EXECUTION, LOG};
 use crate::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::keys::shell::SHELL;
-use crate::keys::{APPROVAL_HELP, DIRECTORIES, RULES_HELP};
+use crate::keys::{APPROVAL_HELP, DIRECTORIES, RULES_AND_HOSTS_HELP, RULES_HELP};
 use crate::syntax::key_table::shape::ValueShape::*;
 use crate::syntax::key_table::shape::{BELOW_PROJECT, KeyPattern, LINE, ValueShape, WORKER_NAME};
 use crate::syntax::key_table::{MeetRule, UserKeyRole, key_table};
@@ -94,7 +94,9 @@ key_table! {
             => APPROVAL_HELP,
         "max_turns" | "maxTurns" => "did you mean `limits.max_turns`?",
         "maxDepth" | "max_depth" => "did you mean `delegation.max_depth`?",
-        "allow" | "deny" => RULES_HELP,
+        "allow" | "deny" => RULES_AND_HOSTS_HELP,
+        "hide" => "did you mean `sandbox.hide`?",
+        "protect" => "did you mean `sandbox.protect`?",
         "zones" => "did you mean `sandbox.zones`?",
         "mode" => "did you mean `sandbox.mode`?",
         "env" => "did you mean `shell.env`?",

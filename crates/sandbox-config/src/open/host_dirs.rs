@@ -24,7 +24,7 @@ use crate::grant::mount::{Mode, Mount};
 /// # }
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open {target}: {why}")]
+#[error("{}{why}", self.prefix())]
 pub struct GrantError {
     pub(crate) target: String,
     pub(crate) why: String,
@@ -46,6 +46,14 @@ impl GrantError {
         }
     }
 
+    /// Returns the beginning of the message; nothing for an error about no directory.
+    fn prefix(&self) -> String {
+        match self.target.as_str() {
+            "" => String::new(),
+            target => format!("cannot open {target}: "),
+        }
+    }
+
     /// In the spelling of a front-end.
     pub(crate) fn shown_by(mut self, front: FrontEnd) -> GrantError {
         if self.target.starts_with('/') {
@@ -54,7 +62,7 @@ impl GrantError {
         self
     }
 
-    /// The sandbox path of the mount that is the matter.
+    /// The sandbox path of the mount that is the matter; empty if none is.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.target

@@ -20,7 +20,7 @@ use crate::open::shown::{below, covers_place_in, is_directory, is_shown, shown_a
 
 fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
     builder.build().map_err(|error| GrantError {
-        target: "the mounts".into(),
+        target: String::new(),
         why: error.to_string(),
         host: None,
         origin: None,

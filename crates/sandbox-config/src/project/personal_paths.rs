@@ -121,9 +121,15 @@ impl PersonalPathLimits {
         {
             return Some("it holds the home directory".to_owned());
         }
-        let meets = |other: &Path| real.starts_with(other) || other.starts_with(&real);
-        if let Some((name, _)) = self.mounts.iter().find(|(_, host)| meets(host)) {
-            return Some(format!("it is not apart from the project's mount `{name}`"));
+        for (_, host) in &self.mounts {
+            if host.starts_with(&real) {
+                let name = host.display();
+                return Some(format!("{name}, a directory of the project, is in it"));
+            }
+            if real.starts_with(host) {
+                let name = host.display();
+                return Some(format!("it is in {name}, a directory of the project"));
+            }
         }
         if let Some(own) = reserved_paths::meets(&real, &self.out_of_reach) {
             let noun = own.noun();

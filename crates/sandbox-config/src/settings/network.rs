@@ -259,6 +259,10 @@ fn denied(text: &str) -> Result<HostPattern, Problem> {
 }
 
 fn on_loopback(text: &str) -> Result<HostPattern, Problem> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let message = format!("`{text}` is not a service: its host is missing");
+        return Err((message, format!("write `localhost:{text}`")));
+    }
     let pattern = HostPattern::parse(text).map_err(|problem| {
         (
             format!("`{text}` is not a service: {problem}"),

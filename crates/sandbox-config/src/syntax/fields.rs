@@ -504,7 +504,11 @@ pub(crate) fn strings<'n>(
     let items = list(reports, node, path)?;
     let read = items
         .iter()
-        .filter_map(|item| Some((string(reports, item, path)?, item)))
+        .enumerate()
+        .filter_map(|(index, item)| {
+            let text = string(reports, item, &format!("{path}[{index}]"))?;
+            Some((text, item))
+        })
         .collect();
     Some(read)
 }

@@ -476,3 +476,26 @@ fn rules_of_a_person_lift_no_denial() {
         "b.org but not a.org"
     );
 }
+
+#[test]
+fn a_port_alone_and_keys_at_the_top_are_corrected() {
+    for (text, says) in [
+        (
+            "network: { loopback_out: ['5432'] }\n",
+            "write `localhost:5432`",
+        ),
+        (
+            "network: { loopback_out: [5432] }\n",
+            "`network.loopback_out[0]` must be a string",
+        ),
+        (
+            "network: { allow: 5432 }\n",
+            "`network.allow` must be a list",
+        ),
+        ("allow: [example.com]\n", "`network: { allow: "),
+        ("hide: [x]\n", "did you mean `sandbox.hide`?"),
+    ] {
+        let told = told(text);
+        assert!(told.contains(says), "{text}: {told}");
+    }
+}

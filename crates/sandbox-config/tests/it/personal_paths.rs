@@ -108,7 +108,7 @@ fn a_line_that_cannot_be_used_has_no_effect() {
         ("read:@home", "it holds the home directory"),
         (
             "read:@project/sub",
-            "it is not apart from the project's mount `/`",
+            "it is in @project, a directory of the project",
         ),
         (
             "read:@state/runs",
