@@ -137,6 +137,10 @@ fn in_plain_words(text: &str) -> String {
     ]
     .iter()
     .fold(text.to_owned(), |text, (said, plain)| {
+        let plain = match (*plain, text.contains("<SECONDS>")) {
+            ("not a whole number", true) => "not a whole number of seconds",
+            (plain, _) => plain,
+        };
         text.replace(said, plain)
     })
 }

@@ -1,6 +1,6 @@
 //! Options of `forge exec`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -83,12 +83,12 @@ pub(crate) struct CommandRights {
     /// Nothing may be written.
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Give it the needs of this program: hosts, programs, a home directory that is kept for the project,
+    /// Give the command the needs of this program: hosts, programs, a home directory that is kept for the project,
     /// variables. `forge preset list` shows the presets. Several are separated by commas. They replace
     /// those of the project (`sandbox.presets`).
     #[arg(long = "preset", value_name = "NAME", value_delimiter = ',')]
     pub(crate) presets: Vec<String>,
-    /// Let it reach this group of hosts of its presets, too.
+    /// Let the command reach this group of hosts of its presets, too.
     #[arg(
         long = "host-group",
         value_name = "GROUP",
@@ -111,7 +111,7 @@ pub(crate) struct CommandRights {
     /// `https://example.com`. May be repeated.
     #[arg(long = "open-url", value_name = "ORIGIN", value_parser = origin)]
     pub(crate) open_urls: Vec<String>,
-    /// Let it reach this host by name, instead of the hosts in `network.allow`: `example.com`,
+    /// Let the command reach this host by name, instead of the hosts in `network.allow`: `example.com`,
     /// `*.example.com`, `example.com:8443`, `localhost:5432`. What the project denies stays denied.
     /// May be repeated.
     #[arg(long = "host", value_name = "HOST")]
@@ -138,6 +138,20 @@ impl CommandRights {
                 && self.presets.is_empty()
                 && self.host_groups.is_empty()
                 && self.hosts.is_empty())
+    }
+}
+
+impl ExecArgs {
+    /// Returns the correction if the command's name is the value of an option before it:
+    /// `--review copy`.
+    pub(crate) fn flag_of_value(&self, program: &OsStr) -> Option<String> {
+        let program = program.to_str()?;
+        let flag = match program {
+            "copy" | "overlay" if self.review.is_some() => "review",
+            "all" | "full" | "off" if self.trace.is_some() => "trace",
+            _ => return None,
+        };
+        Some(format!("did you mean --{flag}={program}?"))
     }
 }
 

@@ -160,10 +160,8 @@ fn variable_setting(variable: &str) -> Result<String, CliError> {
         None => match std::env::var(variable) {
             Ok(value) => (variable, value),
             Err(problem) => {
-                return Err(CliError::usage(format!(
-                    "--env {}: {problem}",
-                    escape(variable)
-                )));
+                let told = format!("--env {}: {problem}", escape(variable));
+                return Err(CliError::usage(told).hint("export it first, or write NAME=VALUE"));
             }
         },
     };
@@ -320,8 +318,8 @@ pub(crate) enum ForgeCommand {
     /// Do the work of another forge's calls where this one is: in a container.
     #[command(hide = true)]
     Node(NodeArgs),
-    /// List, show, check and copy the presets of `forge exec`: the needs of known programs. Their kept home
-    /// directories.
+    /// List, show, check and copy the presets of `forge exec`, which name the needs of known programs, and
+    /// list and remove the home directories that forge keeps for them.
     Preset(PresetArgs),
     /// List and restore files that commands created under protected names.
     Quarantine(QuarantineArgs),
@@ -329,7 +327,7 @@ pub(crate) enum ForgeCommand {
     Review(ReviewArgs),
     /// Run a worker, and the workers that it calls.
     Run(Box<RunArgs>),
-    /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.
+    /// Print the JSON Schema of project, worker, preset or playbook files, of audit records, transcripts or events.
     Schema(SchemaArgs),
     /// Look at what workers have staged for git repositories; push it, or discard it.
     Stage(StageArgs),

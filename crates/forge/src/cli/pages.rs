@@ -19,7 +19,7 @@ pub(crate) struct HelpArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  forge schema config > .forge/config.schema.json
+  forge schema config > config.schema.json
   forge schema worker | jq '.properties | keys'
 
 Draft 2020-12. A schema knows keys, types and words; what depends on directories,

@@ -181,10 +181,10 @@ fn copy(
 ) -> Result<ExitKind, CliError> {
     let preset = library.read(name)?;
     if library.names().iter().any(|known| known == new) {
-        return Err(CliError::negative(
-            "preset",
-            format!("preset `{new}` exists already"),
-        ));
+        return Err(
+            CliError::negative("preset", format!("preset `{new}` exists already"))
+                .hint("choose another name; nothing was written"),
+        );
     }
     let text: Vec<String> = preset
         .text()

@@ -127,6 +127,7 @@ fn run_it(
         }
         let in_overlay = review.as_ref().is_some_and(reviewed::is_overlay);
         let missing = missing.map(|missing| missing.hint(project, args.worker.is_some(), ambient));
+        let missing = args.flag_of_value(program).or(missing);
         // The presets show its programs, if they are installed.
         let advice = match presets {
             None if is_installed(program, ambient) => presets::advice(program, ambient),

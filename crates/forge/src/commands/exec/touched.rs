@@ -31,9 +31,12 @@ pub(super) fn describe(touched: &Touched) -> Vec<String> {
         let rest = groups.get(MAX_DIRECTORIES..).unwrap_or_default();
         let count: usize = rest.iter().map(|(_, count)| count).sum();
         if count > 0 {
-            let directories = rest.len();
+            let directories = match rest.len() {
+                1 => "1 directory".to_owned(),
+                several => format!("{several} directories"),
+            };
             lines.push(format!(
-                "touched: {operation} {count} more, in {directories} directories"
+                "touched: {operation} {count} more, in {directories}"
             ));
         }
     }

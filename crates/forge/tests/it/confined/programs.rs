@@ -187,6 +187,20 @@ fn a_program_that_is_not_seen_says_why() {
             nothing.contains("names /nowhere/python, which does not exist"),
             "{nothing}"
         );
+        for flag in ["--review", "--trace"] {
+            let value = if flag == "--review" { "copy" } else { "full" };
+            let ran = home.forge(
+                &path,
+                &["exec", "--mechanism", mechanism, flag, value, "true"],
+            );
+            // Where no overlay can be mounted, that is refused first.
+            let expected = format!("did you mean {flag}={value}?");
+            assert!(
+                ran.stderr.contains(&expected) || ran.code == 125,
+                "{}",
+                ran.stderr
+            );
+        }
         let unknown = exec("no-such-program-anywhere");
         assert!(
             unknown.contains("it is not in your PATH outside of the sandbox either"),
