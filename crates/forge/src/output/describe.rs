@@ -436,7 +436,9 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
     let strictness = match (confinement.requires_guards(), grant.require_os_sandbox()) {
         (true, _) => "an OS sandbox that keeps guards, too",
         (false, true) => "an OS sandbox",
-        (false, false) => "nothing; if the OS sandbox is unavailable: ask before each command",
+        (false, false) => {
+            "nothing; if the OS sandbox is unavailable: ask before each command of a worker"
+        }
     };
     let programs = confinement.programs().directories().iter();
     let programs: Vec<String> = programs.map(|path| escape_path(path)).collect();

@@ -752,3 +752,21 @@ fn the_hosts_of_the_last_run_are_offered() {
     assert!(!fine.stderr.contains("one.test"), "{}", fine.stderr);
     assert!(!fine.stderr.contains("forge allow"), "{}", fine.stderr);
 }
+
+/// A rule that would be one about a command, and is meant as something else.
+#[test]
+fn an_unknown_kind_of_rule_is_refused() {
+    let world = world();
+    for (rule, says) in [
+        ("nonsense:abc", "unknown kind of rule `nonsense:`"),
+        ("net:example.com", "host:, read:, write: or programs:"),
+        ("list", "did you mean `forge allow --list`?"),
+    ] {
+        world
+            .forge(&["allow", "--yes", rule])
+            .code(2)
+            .says(&[rule.split(':').next().unwrap(), says]);
+    }
+    assert_eq!(files(&world), [] as [PathBuf; 0]);
+    world.forge(&["allow", "--yes", "list *"]).code(0);
+}

@@ -92,7 +92,7 @@ fn the_table_and_the_tree() {
     environment forge's own variables only
     git repositories are files like others; git may add remotes and branches to .git/config
     survivors ended with their command
-    required nothing; if the OS sandbox is unavailable: ask before each command
+    required nothing; if the OS sandbox is unavailable: ask before each command of a worker
     runner prefer_local
     limits timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     protected 37 built-in names (`forge config show`)
@@ -545,4 +545,21 @@ fn files_that_a_worker_of_the_old_form_brings_are_in_the_table() {
     .map(|text| ran.stdout.find(text).unwrap_or(usize::MAX));
     assert!(says < row && row < usize::MAX, "{}", ran.stdout);
     assert!(!ran.stdout.contains("no files\n"), "{}", ran.stdout);
+}
+
+/// A team's file names what one of them has, so it is a warning.
+#[test]
+fn directories_of_programs_that_are_absent_are_told() {
+    let config = "sandbox: { root: ., programs: [~/.not-there] }\n";
+    let world = World::new(&[("forge.yaml", config)]);
+    let told = "home/.not-there of `sandbox.programs` does not exist";
+    world.forge(&["--trust", "check"]).code(0).says(&[told]);
+    let there = world.outside().join("home/.not-there");
+    std::fs::create_dir_all(there).unwrap();
+    let ran = world.forge(&["--trust", "check"]);
+    assert!(
+        !ran.code(0).stderr.contains("does not exist"),
+        "{}",
+        ran.stderr
+    );
 }

@@ -587,7 +587,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
       environment   forge's own variables only
       git           repositories are files like others; git may add remotes and branches to .git/config
       survivors     ended with their command
-      required      nothing; if the OS sandbox is unavailable: ask before each command
+      required      nothing; if the OS sandbox is unavailable: ask before each command of a worker
       runner        prefer_local
       limits        timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     "#);
@@ -665,7 +665,7 @@ approval:
     insta::assert_snapshot!(ran.code(0).stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
     read /ws/.env for the project: block
       the name is hidden (`sandbox.hide`): it is shown as absent
-      the name is `.env*`, which every project keeps (`sandbox.hide`)
+      the name is `.env*`, which is built in (`sandbox.hide`); to show it: `sandbox.show`
     "#);
     let ran = world.forge(&["explain", "/ws/notes.md", "--write"]);
     insta::assert_snapshot!(ran.code(0).stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
@@ -740,4 +740,19 @@ fn options_about_rights_are_those_of_exec() {
             "{option} is not one of `forge explain`"
         );
     }
+}
+
+/// A key is not taken for a host, and a wrong port is named.
+#[test]
+fn a_key_is_not_a_host_and_a_wrong_port_is_named() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    for (subject, says) in [
+        ("sandbox.root", "forge config get sandbox.root"),
+        ("network.allow", "is a key of the configuration"),
+        ("host:example.com:99999", "`99999` is not a port"),
+        ("host:a b", "`a b` is not a host"),
+    ] {
+        world.forge(&["explain", subject]).code(2).says(&[says]);
+    }
+    world.forge(&["explain", "host:sandbox.root"]).code(0);
 }

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &AllowArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         let rules = file.read()?;
         return file.list(ambient, &rules);
     }
+    args.rules.iter().try_for_each(|rule| check_kind(rule))?;
     let wanted = match args.last {
         false => {
             let rules = args.rules.iter();
@@ -248,6 +249,26 @@ impl RulesFile {
 
 /// Returns a rule as the file has it: the path of a directory that begins with `~` is that of the
 /// home directory. Shells leave the `~` alone behind a colon.
+/// Refuses a rule that would be one about a command, and is meant as something else: `net:example.com`,
+/// `list`.
+fn check_kind(rule: &str) -> Result<(), CliError> {
+    const KINDS: [&str; 4] = ["host", "programs", "read", "write"];
+    const FLAGS: [&str; 2] = ["last", "list"];
+    if FLAGS.contains(&rule) {
+        let text = format!("`{rule}` is not a rule");
+        return Err(CliError::usage(text).hint(format!("did you mean `forge allow --{rule}`?")));
+    }
+    let is_word = |kind: &str| kind.len() > 1 && kind.chars().all(|c| c.is_ascii_lowercase());
+    match rule.split_once(':') {
+        Some((kind, _)) if is_word(kind) && !KINDS.contains(&kind) => {
+            let text = format!("unknown kind of rule `{kind}:`");
+            let hint = "a rule is a command such as `npm test *`, or begins with host:, read:, write: or programs:";
+            Err(CliError::usage(text).hint(hint))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn at_home(rule: &str, ambient: &Ambient) -> String {
     let home = ambient.home.as_deref().and_then(Path::to_str);
     let (Some(home), Some((kind, path))) = (home, rule.split_once(':')) else {

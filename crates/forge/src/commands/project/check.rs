@@ -120,6 +120,11 @@ fn print_findings(global: &Global, format: CheckFormat, shown: Vec<Diagnostic>) 
 fn command_warnings(project: &Project) -> Vec<String> {
     let ceiling = project.ceiling();
     let hosts = setup::host_list_remark(ceiling);
+    let programs = ceiling.confinement().programs().directories().iter();
+    let absent = programs.filter(|path| !path.exists()).map(|path| {
+        let path = escape_path(path);
+        format!("{path} of `sandbox.programs` does not exist: commands see no programs in it")
+    });
     // An unopenable mount has a finding of its own; a check makes no directory.
     let policy = ceiling.policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
@@ -127,6 +132,7 @@ fn command_warnings(project: &Project) -> Vec<String> {
     hosts
         .into_iter()
         .chain(setup::survivors_remark(ceiling))
+        .chain(absent)
         .chain(surveys.flat_map(|one| survey_notes(&one)))
         .collect()
 }

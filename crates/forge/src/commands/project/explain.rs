@@ -273,7 +273,7 @@ fn subject(
         (false, false) => Operation::Read,
     };
     if let Some(host) = word.strip_prefix("host:") {
-        return host_of(host).ok_or_else(|| CliError::usage(format!("`{host}` is not a host")));
+        return host_of(host).ok_or_else(|| CliError::usage(reason_against_host(host)));
     }
     if let Some(name) = word.strip_prefix("repo:") {
         return Ok(ExplainTarget::Repository {
@@ -302,6 +302,12 @@ fn subject(
         let path = SandboxPath::parse(word)
             .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
         return Ok(ExplainTarget::Path { path, operation });
+    }
+    // No host ends like that, and it looks like one.
+    if word.contains('.') && project.settings().get(word).is_ok() {
+        let text = format!("`{word}` is a key of the configuration");
+        let hint = format!("run `forge config get {word}`; a host is written `host:{word}`");
+        return Err(CliError::usage(text).hint(hint));
     }
     if (word.contains(['.', ':']) || word == "localhost")
         && let Some(host) = host_of(word)
@@ -335,6 +341,16 @@ fn existing_path(global: &Global, project: &Project, word: &str) -> Option<Sandb
     let inside = project.ceiling().sandbox_path(&host);
     let inside = inside.or_else(|| Some(format!("/{}", word.trim_start_matches("./"))));
     SandboxPath::parse(&inside?).ok()
+}
+
+/// Returns the reason for which a text is not a host.
+fn reason_against_host(text: &str) -> String {
+    match text.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_err() && !port.ends_with(']') => {
+            format!("`{port}` is not a port")
+        }
+        _ => format!("`{text}` is not a host"),
+    }
 }
 
 fn host_of(text: &str) -> Option<ExplainTarget> {
@@ -911,7 +927,13 @@ impl DecisionSource {
             origin: origin.as_ref().map(ToString::to_string),
             why: name.map(|name| match origin {
                 Some(_) => format!("the name is `{name}` of `{key}`"),
-                None => format!("the name is `{name}`, which every project keeps (`{key}`)"),
+                None => format!(
+                    "the name is `{name}`, which is built in (`{key}`){}",
+                    match key {
+                        "sandbox.hide" => "; to show it: `sandbox.show`",
+                        _ => "",
+                    }
+                ),
             }),
             ..DecisionSource::words(Verdict::Block, text)
         }

@@ -112,7 +112,7 @@ fn a_path_counts_in_its_mount_only() {
         ("data/ws/lib/x.lock", None),
         ("ws/ws/x.lock", Some("forge.yaml:5:29")),
         ("ws/x.lock", None),
-        ("ws/.bashrc", Some("which every project keeps")),
+        ("ws/.bashrc", Some("which is built in")),
         ("ws/skel/.bashrc", None),
     ];
     for mechanism in mechanisms(&World::new(&[])) {
