@@ -295,10 +295,9 @@ impl TerminalApprover {
                 by: format!("{}, by a rule for this project", by()),
             },
             Ok(PromptAnswer::No { reason }) => ApprovalAnswer::Deny { by: by(), reason },
-            Ok(PromptAnswer::HungUp) => ApprovalAnswer::Deny {
-                by: by(),
-                reason: None,
-            },
+            Ok(PromptAnswer::HungUp) => {
+                ApprovalAnswer::unanswered("the input ended without an answer")
+            }
             Ok(PromptAnswer::Nothing) => {
                 stderr::print("no answer: it counts as no");
                 ApprovalAnswer::unanswered(format!(

@@ -18,7 +18,8 @@ static VIEW: Mutex<Option<Arc<LiveView>>> = Mutex::new(None);
 /// Writes one line to standard error.
 pub(crate) fn print(text: impl Display) {
     if !view().is_some_and(|live| live.print(&text.to_string())) {
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        // Why one string: a running command writes to the same terminal or pipe.
+        let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
     }
 }
 

@@ -179,7 +179,10 @@ impl HintContext<'_> {
                     Some("leave out --read-only".to_owned())
                 }
                 DenialReason::Outside if !is_of_kernel(&denial.object) => {
-                    why_not.map(|(_, why)| format!("no rule allows it: {why}"))
+                    why_not.map(|(_, why)| {
+                        beside_project(denial, self.project)
+                            .unwrap_or_else(|| format!("no rule allows it: {why}"))
+                    })
                 }
                 _ if is_offered => None,
                 _ => key_hint(denial, &self.own),
@@ -193,6 +196,23 @@ impl HintContext<'_> {
             stderr::print(ALLOW_HINT);
         }
     }
+}
+
+/// Returns the way to a new name in a directory around the project: no rule shows that directory, and
+/// one can show a directory in it.
+fn beside_project(denial: &Denial, project: &Project) -> Option<String> {
+    let object = Path::new(&denial.object);
+    let parent = object.parent()?;
+    let mut mounts = project.ceiling().mounts();
+    let is_around = mounts.any(|mount| mount.host() != parent && mount.host().starts_with(parent));
+    let is_new = denial.operation == DeniedOperation::Create && !object.exists();
+    (is_new && is_around).then(|| {
+        format!(
+            "no rule shows {}, which is around the project: make a directory in it yourself, and \
+             let the command write there: a rule can show that one",
+            parent.display()
+        )
+    })
 }
 
 /// Returns `true` for devices and the kernel's own files, which are in no mount.

@@ -287,3 +287,20 @@ fn the_width_is_followed() {
         ended.screen
     );
 }
+
+/// The end of the input is nobody's answer.
+#[test]
+fn the_end_of_the_input_is_not_an_answer_of_a_person() {
+    let world = world();
+    let terminal = Terminal::start(&world, USUAL, &RUN);
+    terminal.until("[?] >");
+    terminal.type_text("\u{4}");
+    let ended = terminal.end();
+    assert_eq!(ended.code, Some(3));
+    let shown = ended.scrolled_by();
+    assert!(
+        shown.contains("the input ended without an answer"),
+        "{shown}"
+    );
+    assert!(!shown.contains("denied by a person"), "{shown}");
+}

@@ -107,7 +107,7 @@ const ROWS: &[Row] = &[
         by: By::Landlock,
         line: "mkdir ../x",
         refused: "(outside",
-        hint: "no rule allows it",
+        hint: "make a directory in it yourself",
         ..GIT
     },
     Row {
@@ -209,6 +209,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         by: By::Landlock,
+        // As the hint about a new name beside the project says.
         made: "mkdir ../other",
         line: "echo x > ../other/made",
         refused: "(outside",
@@ -221,7 +222,7 @@ const ROWS: &[Row] = &[
         made: "mkdir -p .sandbox/data",
         line: "echo x > made",
         refused: "(outside",
-        hint: "no rule allows it",
+        hint: "which is around the project: make a directory in it yourself",
         way: Way::Nothing,
         ..NAMES
     },
