@@ -90,7 +90,7 @@ fn the_table_and_the_tree() {
     network off (`network.allow` names hosts)
     unix sockets closed
     environment forge's own variables only
-    git repositories are files like others; git may add remotes and branches to .git/config
+    git repositories are files like others; git may add remotes, branches and modules
     survivors ended with their command
     required nothing; if the OS sandbox is unavailable: ask before each command of a worker
     runner prefer_local

@@ -585,7 +585,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
       network       off (`network.allow` names hosts)
       unix sockets  closed
       environment   forge's own variables only
-      git           repositories are files like others; git may add remotes and branches to .git/config
+      git           repositories are files like others; git may add remotes, branches and modules
       survivors     ended with their command
       required      nothing; if the OS sandbox is unavailable: ask before each command of a worker
       runner        prefer_local
