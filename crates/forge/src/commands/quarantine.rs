@@ -164,6 +164,7 @@ impl QuarantineListing {
         }
     }
 
+    /// The oldest first.
     fn sort(&mut self) {
         let key =
             |entry: &QuarantinedItem| (entry.seconds, entry.sweep.clone(), entry.path.clone());

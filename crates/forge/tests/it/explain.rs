@@ -665,7 +665,7 @@ approval:
     insta::assert_snapshot!(ran.code(0).stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
     read /ws/.env for the project: block
       the name is hidden (`sandbox.hide`): it is shown as absent
-      the name is `.env*`, which is built in (`sandbox.hide`); to show it: `sandbox.show`
+      the name is `.env*`, which is built in; to show it: `sandbox.show`
     "#);
     let ran = world.forge(&["explain", "/ws/notes.md", "--write"]);
     insta::assert_snapshot!(ran.code(0).stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"

@@ -303,12 +303,7 @@ fn subject(
             .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
         return Ok(ExplainTarget::Path { path, operation });
     }
-    // No host ends like that, and it looks like one.
-    if word.contains('.') && project.settings().get(word).is_ok() {
-        let text = format!("`{word}` is a key of the configuration");
-        let hint = format!("run `forge config get {word}`; a host is written `host:{word}`");
-        return Err(CliError::usage(text).hint(hint));
-    }
+    check_not_a_key(project, word)?;
     if (word.contains(['.', ':']) || word == "localhost")
         && let Some(host) = host_of(word)
     {
@@ -343,12 +338,20 @@ fn existing_path(global: &Global, project: &Project, word: &str) -> Option<Sandb
     SandboxPath::parse(&inside?).ok()
 }
 
+/// Refuses a key of the configuration, which looks like a host.
+fn check_not_a_key(project: &Project, word: &str) -> Result<(), CliError> {
+    if !word.contains('.') || project.settings().get(word).is_err() {
+        return Ok(());
+    }
+    let hint = format!("run `forge config get {word}`; a host is written `host:{word}`");
+    Err(CliError::usage(format!("`{word}` is a key of the configuration")).hint(hint))
+}
+
 /// Returns the reason for which a text is not a host.
 fn reason_against_host(text: &str) -> String {
-    match text.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_err() && !port.ends_with(']') => {
-            format!("`{port}` is not a port")
-        }
+    let port = text.rsplit_once(':').map_or("", |(_, port)| port);
+    match port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_err() {
+        true if !port.is_empty() => format!("`{port}` is not a port"),
         _ => format!("`{text}` is not a host"),
     }
 }
@@ -927,13 +930,10 @@ impl DecisionSource {
             origin: origin.as_ref().map(ToString::to_string),
             why: name.map(|name| match origin {
                 Some(_) => format!("the name is `{name}` of `{key}`"),
-                None => format!(
-                    "the name is `{name}`, which is built in (`{key}`){}",
-                    match key {
-                        "sandbox.hide" => "; to show it: `sandbox.show`",
-                        _ => "",
-                    }
-                ),
+                None if key == "sandbox.hide" => {
+                    format!("the name is `{name}`, which is built in; to show it: `sandbox.show`")
+                }
+                None => format!("the name is `{name}`, which is built in (`{key}`)"),
             }),
             ..DecisionSource::words(Verdict::Block, text)
         }
