@@ -6,8 +6,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::exec::mechanisms;
-use crate::support::World;
+use super::exec::{mechanisms, mount_layers};
+use crate::support::{World, forge_program};
 
 /// Returns the lines of forge about refusals, without the command's own.
 fn told(stderr: &str) -> Vec<&str> {
@@ -425,4 +425,51 @@ fn a_home_directory_is_no_project() {
         ran.code(125).says(&[is, "-C DIR"]);
         assert!(ran.stderr.lines().count() <= 3, "{}", ran.stderr);
     }
+}
+
+/// A port that a rule of the person's needs is not published; that is about no mount.
+#[test]
+fn a_port_of_a_named_host_is_not_published() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    let rule = ["allow", "--yes", "host:localhost:8555"];
+    world.forge(&rule).code(0);
+    for mechanism in mount_layers(&world) {
+        let port = ["--trust", "-c", "network.loopback_in=[8555]"];
+        let exec = ["exec", "--mechanism", mechanism, "--", "true"];
+        let ran = world.forge(&[&port[..], &exec].concat());
+        ran.code(125)
+            .says(&["error: port 8555 is published", "publish another one"]);
+    }
+}
+
+/// Each line is one write, so output of a command that runs at the same time does not get into it.
+#[test]
+fn a_line_is_written_at_once() {
+    let world = World::new(&[]);
+    let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let mut command = world.command(forge_program(), &["exec", "no-such-program-anywhere"]);
+    let theirs = std::os::fd::OwnedFd::from(theirs);
+    let status = command.stderr(theirs).status().unwrap();
+    assert!(!status.success());
+    ours.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 4096];
+    let mut writes = Vec::new();
+    while let Ok(length) = ours.recv(&mut buffer) {
+        writes.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+    }
+    assert!(!writes.is_empty());
+    assert!(
+        writes
+            .iter()
+            .all(|one| one.len() > 1 && one.ends_with('\n')),
+        "{writes:?}"
+    );
+}
+
+#[test]
+fn a_variable_that_is_absent_has_a_hint() {
+    let world = World::new(&[]);
+    let ran = world.forge(&["exec", "--env", "ABSENT", "--", "true"]);
+    ran.code(125)
+        .says(&["hint: export it first, or write NAME=VALUE"]);
 }
