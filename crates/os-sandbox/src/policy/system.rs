@@ -45,18 +45,22 @@ pub(crate) const BROAD: [&str; 4] = ["/etc", "/opt", "/srv", "/var/lib"];
 
 /// Files and directories of `/etc` that programs need and that contain no secrets.
 #[rustfmt::skip]
-pub(crate) const ETC: [&str; 48] = [
-    "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates", "/etc/ca-certificates.conf",
-    "/etc/crypto-policies", "/etc/debian_version", "/etc/default/locale", "/etc/environment",
-    "/etc/ethertypes", "/etc/fonts", "/etc/gai.conf", "/etc/group", "/etc/gitconfig",
-    "/etc/host.conf", "/etc/hostname", "/etc/hosts", "/etc/inputrc", "/etc/java-11-openjdk",
-    "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/ld.so.cache", "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/locale.alias", "/etc/locale.conf",
-    "/etc/localtime", "/etc/login.defs", "/etc/magic", "/etc/magic.mime", "/etc/mime.types",
-    "/etc/networks", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/perl",
-    "/etc/pki/ca-trust", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf",
-    "/etc/profile", "/etc/protocols", "/etc/python3", "/etc/resolv.conf", "/etc/services",
-    "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/timezone",
+pub(crate) const ETC: [&str; 65] = [
+    "/etc/R", "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates",
+    "/etc/ca-certificates.conf", "/etc/crypto-policies", "/etc/debian_version",
+    "/etc/default/locale", "/etc/environment", "/etc/ethertypes", "/etc/fonts", "/etc/gai.conf",
+    "/etc/gitconfig", "/etc/groff", "/etc/group", "/etc/host.conf", "/etc/hostname", "/etc/hosts",
+    "/etc/inputrc", "/etc/java-11-openjdk", "/etc/java-17-openjdk", "/etc/java-21-openjdk",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload",
+    "/etc/locale.alias", "/etc/locale.conf", "/etc/localtime", "/etc/login.defs",
+    "/etc/lsb-release", "/etc/magic", "/etc/magic.mime", "/etc/man_db.conf", "/etc/manpath.config",
+    "/etc/mime.types", "/etc/nanorc", "/etc/networks", "/etc/nsswitch.conf", "/etc/os-release",
+    "/etc/passwd", "/etc/perl", "/etc/pki/ca-trust", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs",
+    "/etc/pki/tls/openssl.cnf", "/etc/profile", "/etc/protocols", "/etc/python3",
+    "/etc/resolv.conf", "/etc/services", "/etc/sgml", "/etc/shells", "/etc/ssh/ssh_config",
+    "/etc/ssh/ssh_config.d", "/etc/ssh/ssh_known_hosts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+    "/etc/terminfo", "/etc/texmf", "/etc/timezone", "/etc/tmux.conf", "/etc/vim", "/etc/xml",
+    "/etc/zsh",
 ];
 
 /// Devices that every mechanism shows: read and write.
