@@ -141,3 +141,9 @@ fn a_file_that_is_toml_is_told_to_be_yaml() {
     let world = world("[sandbox]\nroot = \".\"\n", "");
     world.forge(&["check"]).code(2).says(&["the file is YAML"]);
 }
+
+#[test]
+fn a_time_with_a_unit_is_told_that_it_is_in_seconds() {
+    let ran = World::new(&[]).forge(&["exec", "--timeout", "2s", "--", "true"]);
+    ran.code(125).says(&["not a whole number of seconds"]);
+}

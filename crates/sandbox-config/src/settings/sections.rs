@@ -636,7 +636,12 @@ fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::
     let problem = if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         Some(format!("`{name}` is not a variable's name"))
     } else if OWN_VARIABLES.contains(&name) {
-        Some(format!("`{name}` is set by forge itself"))
+        Some(match name {
+            "PATH" => {
+                "`PATH` is set by forge itself; `sandbox.programs` adds directories".to_owned()
+            }
+            _ => format!("`{name}` is set by forge itself"),
+        })
     } else {
         None
     };

@@ -68,6 +68,11 @@ mod tests {
             more: true,
             ..Touched::default()
         };
+        let one = Touched {
+            read: (0..6).map(|number| format!("/d{number}/a")).collect(),
+            ..Touched::default()
+        };
+        assert_eq!(describe(&one)[5], "touched: read 1 more, in 1 directory");
         let lines = describe(&touched);
         assert_eq!(lines[0], "touched: read 5 in /d0");
         assert_eq!(
