@@ -72,10 +72,9 @@ pub fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
     }
     let (was, now) = (entries(was), entries(now));
     let mut kept = was.iter().filter(|entry| !is_free(entry)).peekable();
-    let is_gone = |entry: &&GitConfigEntry| !now.iter().any(|other| other.name() == entry.name());
-    if let Some(gone) = kept.clone().find(is_gone) {
-        return Some(format!("it no longer sets {}", gone.name()));
-    }
+    let is_there = |entry: &GitConfigEntry| now.iter().any(|other| other.name() == entry.name());
+    let gone = was.iter().find(|entry| !is_free(entry) && !is_there(entry));
+    let gone = gone.map(|entry| format!("it no longer sets {}", entry.name()));
     for entry in now.iter().filter(|entry| !is_about_a_person(entry)) {
         let name = entry.name();
         if is_free(entry) {
@@ -95,14 +94,13 @@ pub fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
             .iter()
             .any(|other| same_key(&other) || same_remote(&other))
         {
-            return Some(format!("it changes {name}"));
+            return gone.or(Some(format!("it changes {name}")));
         }
         if !may_be_added(entry) {
             return Some(format!("it sets {name}"));
         }
     }
-    kept.next()
-        .map(|entry| format!("it changes {}", entry.name()))
+    gone.or_else(|| Some(format!("it changes {}", kept.next()?.name())))
 }
 
 /// Returns `true` for entries that may change and go: the committer's identity, and whether and from
