@@ -45,7 +45,7 @@ pub(crate) const BROAD: [&str; 4] = ["/etc", "/opt", "/srv", "/var/lib"];
 
 /// Files and directories of `/etc` that programs need and that contain no secrets.
 #[rustfmt::skip]
-pub(crate) const ETC: [&str; 65] = [
+pub(crate) const ETC: [&str; 62] = [
     "/etc/R", "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates",
     "/etc/ca-certificates.conf", "/etc/crypto-policies", "/etc/debian_version",
     "/etc/default/locale", "/etc/environment", "/etc/ethertypes", "/etc/fonts", "/etc/gai.conf",
@@ -57,10 +57,9 @@ pub(crate) const ETC: [&str; 65] = [
     "/etc/mime.types", "/etc/nanorc", "/etc/networks", "/etc/nsswitch.conf", "/etc/os-release",
     "/etc/passwd", "/etc/perl", "/etc/pki/ca-trust", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs",
     "/etc/pki/tls/openssl.cnf", "/etc/profile", "/etc/protocols", "/etc/python3",
-    "/etc/resolv.conf", "/etc/services", "/etc/sgml", "/etc/shells", "/etc/ssh/ssh_config",
-    "/etc/ssh/ssh_config.d", "/etc/ssh/ssh_known_hosts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-    "/etc/terminfo", "/etc/texmf", "/etc/timezone", "/etc/tmux.conf", "/etc/vim", "/etc/xml",
-    "/etc/zsh",
+    "/etc/resolv.conf", "/etc/services", "/etc/sgml", "/etc/shells", "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf", "/etc/terminfo", "/etc/texmf", "/etc/timezone", "/etc/tmux.conf",
+    "/etc/vim", "/etc/xml", "/etc/zsh",
 ];
 
 /// Devices that every mechanism shows: read and write.
