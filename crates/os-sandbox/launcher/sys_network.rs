@@ -60,7 +60,16 @@ pub fn add_address(address: &SocketIp, prefix: u8) -> Result<()> {
     request.push(&[address.family(), prefix, flags, 0]);
     request.push(&LOOPBACK.to_ne_bytes());
     request.attribute(IFA_LOCAL, address.octets());
-    request.send()
+    request.send()?;
+    if !address.is_v6 {
+        return Ok(());
+    }
+    // Why: the kernel makes the route of an IPv6 address later, in a thread of its own
+    // (addrconf_dad_work), and until then the address cannot be reached (ENETUNREACH).
+    match add_local_route(address, 128) {
+        Err(super::EEXIST) => Ok(()),
+        made => made,
+    }
 }
 
 /// Makes all addresses of a prefix local (`ip route add local PREFIX dev lo`).
