@@ -157,8 +157,23 @@ impl Error {
     /// the host supports.
     pub(crate) fn is_shortage(&self) -> bool {
         use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
-        let errno = self.source.as_ref().and_then(io::Error::raw_os_error);
-        errno.is_some_and(|errno| [EAGAIN, EMFILE, ENFILE, ENOMEM].contains(&errno))
+        [EAGAIN, EMFILE, ENFILE, ENOMEM]
+            .iter()
+            .any(|errno| self.is_about(*errno))
+    }
+
+    /// Returns `true` if the system has no room for one more, such as a namespace.
+    pub(crate) fn is_no_space(&self) -> bool {
+        // bubblewrap explains it and writes the name.
+        self.is_about(nix::libc::ENOSPC) || self.message.contains("ENOSPC")
+    }
+
+    /// Returns `true` if the error has this cause, also if another program reported it as text.
+    fn is_about(&self, errno: i32) -> bool {
+        let told = io::Error::from_raw_os_error(errno).to_string();
+        let told = told.split(" (os error").next().unwrap_or_default();
+        let source = self.source.as_ref().and_then(io::Error::raw_os_error);
+        source == Some(errno) || self.message.contains(told)
     }
 
     fn text(&self) -> String {

@@ -7,7 +7,7 @@ use crate::exceeded::EffectiveLimits;
 use crate::policy::{GitConfig, NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
-use crate::support::{SHORTAGE, Support, UNTRIED};
+use crate::support::{Support, UNTRIED};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -122,12 +122,18 @@ pub struct Plan {
 #[error("{}", self.text())]
 pub struct PlanError {
     backend: Backend,
-    /// `true` if `backend` does not work here. If `backend` is `None`, no mechanism works.
-    unusable: bool,
-    /// `true` if nobody could try `backend`.
-    untried: bool,
+    refusal: Refusal,
     gaps: Vec<Entry>,
     hints: Vec<String>,
+}
+
+enum Refusal {
+    /// `backend` leaves promises open.
+    Gaps,
+    /// `backend` does not work here. If it is `None`, no mechanism works.
+    Unusable,
+    /// `backend` could not be tried, and no weaker mechanism stands in.
+    Untried,
 }
 
 impl fmt::Debug for PlanError {
@@ -159,23 +165,27 @@ impl Plan {
             }
         }
         let best = best.unwrap_or_else(|| Plan::evaluate(policy, support, Backend::None));
-        // Why: a shortage, which another command can cause, would choose a weaker mechanism.
-        if let Some((backend, reason)) = support.untried()
+        // Why: another command can cause a shortage, and would choose a weaker mechanism by it.
+        if let Some(backend) = support.untried()
             && requirement != Requirement::BestEffort
             && !best.backend.has_own_root()
             && best.open().next().is_some()
         {
+            let gaps: Vec<Entry> = best.open().cloned().collect();
             return Err(PlanError {
                 backend,
-                unusable: true,
-                untried: true,
-                gaps: best.open().cloned().collect(),
-                hints: vec![format!("{backend}: {reason}; {SHORTAGE}")],
+                refusal: Refusal::Untried,
+                hints: hints(support, &gaps),
+                gaps,
             });
         }
         let nothing = best.backend == Backend::None;
         best.checked(requirement).map_err(|error| PlanError {
-            unusable: nothing,
+            refusal: if nothing {
+                Refusal::Unusable
+            } else {
+                error.refusal
+            },
             ..error
         })
     }
@@ -193,8 +203,7 @@ impl Plan {
         if !(candidate(backend).works_on)(support) {
             return Err(PlanError {
                 backend,
-                unusable: true,
-                untried: false,
+                refusal: Refusal::Unusable,
                 gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
                 hints: unusable(support, backend),
             });
@@ -360,8 +369,7 @@ impl Plan {
         }
         Err(PlanError {
             backend: self.backend,
-            unusable: false,
-            untried: false,
+            refusal: Refusal::Gaps,
             hints: hints(&self.support, &gaps),
             gaps,
         })
@@ -613,8 +621,8 @@ impl PlanError {
     /// Returns the message. If no mechanism works, a list of all promises would only hide the
     /// cause.
     fn text(&self) -> String {
-        match (self.unusable, self.backend) {
-            (true, Backend::None) => match self.gaps.as_slice() {
+        match (&self.refusal, self.backend) {
+            (Refusal::Unusable, Backend::None) => match self.gaps.as_slice() {
                 [] => "no mechanism works on this host".to_owned(),
                 [first, more @ ..] => format!(
                     "no mechanism works on this host, so it cannot keep {} and {} more promises",
@@ -622,12 +630,12 @@ impl PlanError {
                     more.len()
                 ),
             },
-            (true, backend) if self.untried => format!(
-                "there is no room to try {backend}, and another mechanism leaves open: {}",
+            (Refusal::Unusable, backend) => format!("{backend} does not work on this host"),
+            (Refusal::Untried, backend) => format!(
+                "{backend} could not be tried, and a weaker mechanism would leave open: {}",
                 listed(&self.gaps)
             ),
-            (true, backend) => format!("{backend} does not work on this host"),
-            (false, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
+            (Refusal::Gaps, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
         }
     }
 

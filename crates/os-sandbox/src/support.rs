@@ -113,22 +113,30 @@ pub(crate) enum Availability<T> {
     Missing {
         reason: String,
         how: String,
-    },
-    /// The probe failed for a shortage of processes, memory or descriptors.
-    Untried {
-        reason: String,
+        /// `true` if it could not be tried, for a shortage of processes, memory, descriptors or
+        /// namespaces.
+        is_untried: bool,
     },
 }
 
 /// Remedy of a shortage.
-pub(crate) const SHORTAGE: &str = "try again when fewer programs run, or with a higher limit (ulimit -u, \
-                        ulimit -n, pids.max)";
+const SHORTAGE: &str =
+    "try again when fewer programs run, or with a higher limit (ulimit -u, ulimit -n, pids.max)";
 
 impl<T> Availability<T> {
     pub(crate) fn missing(reason: impl Into<String>, how: impl Into<String>) -> Availability<T> {
         Availability::Missing {
             reason: reason.into(),
             how: how.into(),
+            is_untried: false,
+        }
+    }
+
+    pub(crate) fn untried(reason: String) -> Availability<T> {
+        Availability::Missing {
+            reason,
+            how: SHORTAGE.to_owned(),
+            is_untried: true,
         }
     }
 
@@ -268,12 +276,12 @@ impl Support {
         }
     }
 
-    /// Returns the mechanism with mounts that nobody could try for a shortage, and the reason.
-    pub(crate) fn untried(&self) -> Option<(Backend, &str)> {
-        match (&self.namespaces, &self.bubblewrap) {
-            (Availability::Untried { reason }, _) => Some((Backend::Namespaces, reason)),
-            (_, Availability::Untried { reason }) => Some((Backend::Bubblewrap, reason)),
-            _ => None,
+    /// Returns the mechanism with mounts that could not be tried, for a shortage.
+    pub(crate) fn untried(&self) -> Option<Backend> {
+        match (self.namespaces.is_untried(), self.bubblewrap.is_untried()) {
+            (true, _) => Some(Backend::Namespaces),
+            (false, true) => Some(Backend::Bubblewrap),
+            (false, false) => None,
         }
     }
 
@@ -646,16 +654,19 @@ impl<T> Availability<T> {
     pub(crate) fn found(&self) -> Option<&T> {
         match self {
             Availability::Works(found) => Some(found),
-            Availability::Missing { .. } | Availability::Untried { .. } => None,
+            Availability::Missing { .. } => None,
         }
     }
 
     fn row(&self, detail: impl Fn(&T) -> String) -> Result<String, (&str, &str)> {
         match self {
             Availability::Works(found) => Ok(detail(found)),
-            Availability::Missing { reason, how } => Err((reason, how)),
-            Availability::Untried { reason } => Err((reason, SHORTAGE)),
+            Availability::Missing { reason, how, .. } => Err((reason, how)),
         }
+    }
+
+    fn is_untried(&self) -> bool {
+        matches!(self, Availability::Missing { is_untried, .. } if *is_untried)
     }
 
     fn missing_into<'a>(
@@ -663,7 +674,7 @@ impl<T> Availability<T> {
         what: &'static str,
         out: &mut Vec<(&'static str, &'a str, &'a str)>,
     ) {
-        if let Err((reason, how)) = self.row(|_| String::new()) {
+        if let Availability::Missing { reason, how, .. } = self {
             out.push((what, reason, how));
         }
     }

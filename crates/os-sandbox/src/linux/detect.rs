@@ -27,7 +27,6 @@ use crate::support::{Availability, Bubblewrap, ConnectorSupport, Landlock, Suppo
 use advice::HostEnvironment;
 use cache::{ProbeCache, ProbeResults};
 use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use std::fs::Permissions;
 use std::io::Read;
@@ -338,7 +337,7 @@ fn namespaces(support: &Support, known: &ProbeResults) -> Availability<()> {
     with.namespaces = Availability::Works(());
     match probe(&with, Backend::Namespaces) {
         Ok(()) => Availability::Works(()),
-        Err(Unproven::Shortage(reason)) => Availability::Untried { reason },
+        Err(Unproven::Shortage(reason)) => Availability::untried(reason),
         Err(Unproven::Fails(said)) => {
             let how = HostEnvironment::look().own_namespaces(&said);
             Availability::missing(&said, &how)
@@ -385,7 +384,7 @@ fn bubblewrap(
         return (with.bubblewrap, with.pins);
     };
     let reason = match reason {
-        Unproven::Shortage(reason) => return none(Availability::Untried { reason }),
+        Unproven::Shortage(reason) => return none(Availability::untried(reason)),
         Unproven::Fails(reason) => reason,
     };
     // Once more without the steps that need a user namespace within bubblewrap's.
@@ -395,7 +394,7 @@ fn bubblewrap(
     }
     match probe(&with, Backend::Bubblewrap) {
         Ok(()) => (with.bubblewrap, with.pins),
-        Err(Unproven::Shortage(reason)) => none(Availability::Untried { reason }),
+        Err(Unproven::Shortage(reason)) => none(Availability::untried(reason)),
         Err(Unproven::Fails(said)) => {
             let (reason, how) = HostEnvironment::look().bubblewrap(path, &version, &said);
             none(Availability::missing(&reason, &how))
@@ -455,14 +454,7 @@ impl Unproven {
 impl From<Error> for Unproven {
     fn from(error: Error) -> Unproven {
         let reason = error.to_string();
-        // bubblewrap and the launcher's steps report theirs as text.
-        let is_named = |errno: &Errno| reason.contains(errno.desc());
-        match error.is_shortage()
-            || [Errno::EAGAIN, Errno::ENOMEM, Errno::EMFILE, Errno::ENFILE]
-                .iter()
-                .any(is_named)
-            || is_named(&Errno::ENOSPC) && may_have_namespaces()
-        {
+        match error.is_shortage() || error.is_no_space() && may_have_namespaces() {
             true => Unproven::Shortage(reason),
             false => Unproven::Fails(reason),
         }
@@ -550,5 +542,84 @@ fn wrong(check: &ProofCheck) -> Option<String> {
         (true, _) | (false, Observation::Unclear) => None,
         (false, Observation::Worked) => Some(check.name.to_owned()),
         (false, Observation::Refused) => Some(format!("not {}", check.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_shortage_is_told_from_what_the_host_lacks() {
+        let said = |text: &str| Unproven::from(ErrorKind::Enforcement.error(text));
+        for (unproven, is_shortage) in [
+            (
+                said("bwrap: Creating new namespace failed: Resource temporarily unavailable"),
+                true,
+            ),
+            (said("bwrap: Can't fork: Cannot allocate memory"), true),
+            (
+                said(
+                    "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
+                ),
+                may_have_namespaces(),
+            ),
+            (said("bwrap: No permissions to create new namespace"), false),
+            (said("it could read a hidden file"), false),
+            (
+                Error::io("x", std::io::Error::from_raw_os_error(11)).into(),
+                true,
+            ),
+            (
+                Error::io("x", std::io::Error::from_raw_os_error(24)).into(),
+                true,
+            ),
+            (
+                Error::io("x", std::io::Error::from_raw_os_error(1)).into(),
+                false,
+            ),
+        ] {
+            let found = matches!(unproven, Unproven::Shortage(_));
+            assert_eq!(found, is_shortage, "{}", unproven.reason());
+        }
+    }
+
+    #[test]
+    fn no_weaker_mechanism_stands_in_for_one_that_was_not_tried() {
+        let mut support = Support::assume(crate::HostSpec {
+            landlock_abi: 7,
+            seccomp: true,
+            ..Default::default()
+        });
+        let policy = Policy::builder()
+            .mount("/tmp", "/w", Access::ALL)
+            .protect(".envrc");
+        let policy = policy.build().unwrap();
+        let plan = |support: &Support, requirement| Plan::new(&policy, support, requirement);
+        assert!(plan(&support, Requirement::Enforce).is_ok());
+        for of_bubblewrap in [false, true] {
+            let mut short = support.clone();
+            match of_bubblewrap {
+                true => short.bubblewrap = Availability::untried("x".to_owned()),
+                false => short.namespaces = Availability::untried("x".to_owned()),
+            }
+            let refused = plan(&short, Requirement::Enforce).unwrap_err();
+            assert!(
+                refused.to_string().contains("could not be tried"),
+                "{refused}"
+            );
+            assert!(
+                refused.hint().contains("try again when"),
+                "{}",
+                refused.hint()
+            );
+            let asked =
+                Plan::with_mechanism(&policy, &short, Requirement::Enforce, Backend::Landlock);
+            assert!(asked.is_ok() && plan(&short, Requirement::BestEffort).is_ok());
+        }
+        support.namespaces = Availability::Works(());
+        support.bubblewrap = Availability::untried("x".to_owned());
+        assert!(plan(&support, Requirement::Enforce).is_ok());
     }
 }

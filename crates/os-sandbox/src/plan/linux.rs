@@ -250,10 +250,7 @@ impl Evaluation<'_> {
                 let connector = match (self.backend, self.support.connector(self.backend)) {
                     (Backend::None, _) => Err("no mechanism".to_owned()),
                     (_, Availability::Works(())) => Ok(Launcher),
-                    (
-                        _,
-                        Availability::Missing { reason, .. } | Availability::Untried { reason },
-                    ) => Err(format!(
+                    (_, Availability::Missing { reason, .. }) => Err(format!(
                         "named sockets cannot be connected from outside: {reason}; all are closed"
                     )),
                 };
@@ -385,9 +382,9 @@ pub(super) fn can_proxy(policy: &Policy, support: &Support, backend: Backend) ->
             }
             match support.connector(backend) {
                 Availability::Works(()) => Ok(Launcher),
-                Availability::Missing { reason, .. } | Availability::Untried { reason } => without(
-                    format!(", or a process outside that connects for the command: {reason}"),
-                ),
+                Availability::Missing { reason, .. } => without(format!(
+                    ", or a process outside that connects for the command: {reason}"
+                )),
             }
         }
         Backend::Landlock

@@ -294,7 +294,7 @@ mod tests {
         let reason =
             |exit, stdout: &str, stderr: &str| match judged(exit, stdout, stderr, "in", "out") {
                 Availability::Works(()) => "works".to_owned(),
-                Availability::Missing { reason, .. } | Availability::Untried { reason } => reason,
+                Availability::Missing { reason, .. } => reason,
             };
         let denied = "cat: /x: Operation not permitted";
         assert_eq!(reason(Exit::Code(1), "in", denied), "works");

@@ -19,10 +19,7 @@ pub(crate) fn find() -> [Availability<ControlGroup>; 2] {
         };
         match found {
             Ok(group) => Availability::Works(group),
-            Err(reason) => Availability::Missing {
-                how: advice(&reason).to_owned(),
-                reason,
-            },
+            Err(reason) => Availability::missing(&reason, advice(&reason)),
         }
     })
 }

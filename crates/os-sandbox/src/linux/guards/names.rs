@@ -114,8 +114,8 @@ pub(crate) enum Held {
 
 /// Walks one mount before a command starts.
 pub(crate) fn find(policy: &Policy, mount: &HostMount, held: Held) -> ScanResult {
-    // A command that no mount holds can open what its user has closed, and what is in it would be
-    // unknown after the end.
+    // Where no mounts are made, a command can open a directory that its user has closed. Without this
+    // look the names in it would be unknown after the end.
     let mut opened = (held == Held::ByNothing).then(ReopenedDirs::default);
     let mut names = find_but(policy, mount, held, &|_, _| false, None, opened.as_mut());
     let own = policy.unix_sockets() == &UnixSockets::Own && !mount.is_unguarded;
@@ -558,7 +558,7 @@ impl ReopenedDirs {
             return Err(Errno::EACCES);
         }
         let mode = stat.st_mode & 0o7777;
-        // In a read-only mount nobody can.
+        // A read-only mount forbids it.
         below::set_mode(directory.as_fd(), mode | 0o700).map_err(|_| Errno::EACCES)?;
         self.0.push((directory, mode));
         Ok(())

@@ -93,11 +93,8 @@ impl PostRunScan {
         if !PostRunScan::is_needed(policy, &mounts) {
             return Ok(None);
         }
-        for mount in &mounts {
-            let failed =
-                |errno: Errno| Error::io("protected names cannot be compared", errno.into());
-            has_descriptors(mount).map_err(failed)?;
-        }
+        let failed = |errno: Errno| Error::io("protected names cannot be compared", errno.into());
+        has_descriptors(&mounts).map_err(failed)?;
         let mut scan = PostRunScan::of(policy, mounts, names);
         let own = held.map_or(&[][..], |held| &held.placeholders);
         scan.record = running.record(&scan.mounts, &mut scan.before, own);
@@ -171,12 +168,12 @@ impl PostRunScan {
         let mut findings = Findings::default();
         let id = id();
         let mut befores = std::mem::take(&mut self.before);
+        if let Err(errno) = has_descriptors(&self.mounts) {
+            findings.fail(errno.desc());
+            befores.clear();
+        }
         for (index, (mount, before)) in self.mounts.iter().zip(&mut befores).enumerate() {
             if !mount.is_dir || !mount.is_changed() {
-                continue;
-            }
-            if let Err(errno) = has_descriptors(mount) {
-                findings.fail(&format!("{}: {}", mount.inside, errno.desc()));
                 continue;
             }
             let mut memory = std::mem::take(&mut before.memory);
@@ -742,12 +739,12 @@ fn print_into(
     Some(())
 }
 
-/// Checks that this process can open as many descriptors as a scan takes. Without them a file that
-/// cannot be opened would look like one that is gone or another.
-fn has_descriptors(mount: &HostMount) -> Result<(), Errno> {
-    let handle = mount.handle.as_fd();
-    let each = (0..SCAN_DESCRIPTORS).map(|_| handle.try_clone_to_owned());
-    let all: std::io::Result<Vec<OwnedFd>> = each.collect();
+/// Checks that this process can open as many descriptors as a scan takes. Without them, a file that
+/// cannot be opened would count as gone or replaced.
+fn has_descriptors(mounts: &[HostMount]) -> Result<(), Errno> {
+    let handles = mounts.iter().map(|mount| mount.handle.as_fd()).cycle();
+    let each = handles.take(SCAN_DESCRIPTORS);
+    let all: std::io::Result<Vec<OwnedFd>> = each.map(|one| one.try_clone_to_owned()).collect();
     all.map(drop).map_err(|error| below::errno(&error))
 }
 
