@@ -133,7 +133,7 @@ fn may_be_added(entry: &GitConfigEntry) -> bool {
                 };
         }
         ("branch", Some(_)) => Section::Branch,
-        ("submodule", None) => Section::Submodules,
+        ("submodule", None) => Section::AllSubmodules,
         ("submodule", Some(_)) => return Section::Submodule.allows(&entry.key, value),
         ("init", None) => Section::Init,
         _ => return false,
@@ -240,7 +240,7 @@ crate::word_enum! {
         Remote = "remote",
         Branch = "branch",
         Submodule = "submodule",
-        Submodules = "submodule",
+        AllSubmodules = "submodule",
     }
     fn name
 }
@@ -255,7 +255,7 @@ impl Section {
                 "extensions" => Some(Section::Extensions),
                 "user" => Some(Section::User),
                 "init" => Some(Section::Init),
-                "submodule" => Some(Section::Submodules),
+                "submodule" => Some(Section::AllSubmodules),
                 _ => None,
             },
             Some((name, quoted)) => {
@@ -301,7 +301,7 @@ impl Section {
             (Section::Submodule, "url") => url(value),
             (Section::Submodule, "active") => truth,
             // The paths of active modules.
-            (Section::Submodules, "active") => value == "." || reference(value),
+            (Section::AllSubmodules, "active") => value == "." || reference(value),
             (
                 Section::Unknown
                 | Section::Core
@@ -311,7 +311,7 @@ impl Section {
                 | Section::Remote
                 | Section::Branch
                 | Section::Submodule
-                | Section::Submodules,
+                | Section::AllSubmodules,
                 _,
             ) => false,
         }

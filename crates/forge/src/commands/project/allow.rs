@@ -249,10 +249,12 @@ impl RulesFile {
 
 /// Returns a rule as the file has it: the path of a directory that begins with `~` is that of the
 /// home directory. Shells leave the `~` alone behind a colon.
+/// Kinds of rules about a path.
+const PATH_KINDS: [&str; 3] = ["programs", "read", "write"];
+
 /// Refuses a rule that would be one about a command, and is meant as something else: `net:example.com`,
 /// `list`.
 fn check_kind(rule: &str) -> Result<(), CliError> {
-    const KINDS: [&str; 4] = ["host", "programs", "read", "write"];
     const FLAGS: [&str; 2] = ["last", "list"];
     if FLAGS.contains(&rule) {
         let text = format!("`{rule}` is not a rule");
@@ -260,7 +262,7 @@ fn check_kind(rule: &str) -> Result<(), CliError> {
     }
     let is_word = |kind: &str| kind.len() > 1 && kind.chars().all(|c| c.is_ascii_lowercase());
     match rule.split_once(':') {
-        Some((kind, _)) if is_word(kind) && !KINDS.contains(&kind) => {
+        Some((kind, _)) if is_word(kind) && kind != "host" && !PATH_KINDS.contains(&kind) => {
             let text = format!("unknown kind of rule `{kind}:`");
             let hint = "a rule is a command such as `npm test *`, or begins with host:, read:, write: or programs:";
             Err(CliError::usage(text).hint(hint))
@@ -275,10 +277,7 @@ fn at_home(rule: &str, ambient: &Ambient) -> String {
         return rule.to_owned();
     };
     match path.trim().strip_prefix('~') {
-        Some(rest)
-            if ["read", "write", "programs"].contains(&kind)
-                && (rest.is_empty() || rest.starts_with('/')) =>
-        {
+        Some(rest) if PATH_KINDS.contains(&kind) && (rest.is_empty() || rest.starts_with('/')) => {
             format!("{kind}:{home}{rest}")
         }
         _ => rule.to_owned(),

@@ -178,8 +178,8 @@ fn git_is_told_at_once_what_cannot_be_set() {
     }
 }
 
-/// What a command does to the configuration of modules and bare repositories and to the list of
-/// modules, and why it cannot.
+/// Changes of the configuration of modules and bare repositories, and of the list of modules, each
+/// with the reason if it is refused.
 const MODULE_ROWS: &[(&str, Option<&str>)] = &[
     ("$git submodule -q add ./hub.git one", None),
     (

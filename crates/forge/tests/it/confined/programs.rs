@@ -193,7 +193,7 @@ fn a_program_that_is_not_seen_says_why() {
                 &path,
                 &["exec", "--mechanism", mechanism, flag, value, "true"],
             );
-            // Where no overlay can be mounted, that is refused first.
+            // A host that mounts no overlays refuses the option first.
             let expected = format!("did you mean {flag}={value}?");
             assert!(
                 ran.stderr.contains(&expected) || ran.code == 125,

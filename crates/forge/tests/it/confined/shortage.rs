@@ -48,7 +48,7 @@ fn a_shortage_weakens_nothing() {
     for (limit, counts) in LIMITS {
         let mut started = Vec::new();
         for count in counts {
-            // What an earlier start found out is not there: each mechanism is tried again.
+            // Without the results of an earlier start, each mechanism is tried again.
             let _ = std::fs::remove_dir_all(world.outside().join("home/.cache"));
             let ran = run(&world, &format!("--{limit}={count}"));
             let about = format!("{limit}={count}: {}{}", ran.stdout, ran.stderr);

@@ -169,7 +169,8 @@ fn closed_directories_are_looked_into() {
     }
 }
 
-/// What a command opens again is looked into, whoever closed it: the command before, or the person.
+/// A directory that a command opens again is scanned, no matter whether the person or an earlier
+/// command closed it.
 #[test]
 fn directories_that_were_closed_are_looked_into() {
     const MADE: &str = "chmod 755 sub; mkdir sub/.vscode; echo evil > sub/.vscode/tasks.json";

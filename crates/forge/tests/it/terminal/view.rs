@@ -288,7 +288,7 @@ fn the_width_is_followed() {
     );
 }
 
-/// The end of the input is nobody's answer.
+/// Input that ends is not an answer of the person.
 #[test]
 fn the_end_of_the_input_is_not_an_answer_of_a_person() {
     let world = world();
