@@ -140,18 +140,7 @@ impl LiveView {
         state.first |= state.held == 1;
         state.dirty = true;
         self.wake.notify_one();
-        let until = Instant::now() + TERMINAL_TIMEOUT;
-        while (state.first || !state.clear) && !state.done {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self
-                .still
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        self.wait_while(state, |state| (state.first || !state.clear) && !state.done);
     }
 
     /// Goes on after [`LiveView::hold`].
@@ -167,18 +156,19 @@ impl LiveView {
         let mut state = self.lock();
         state.ended = true;
         self.wake.notify_one();
-        let until = Instant::now() + TERMINAL_TIMEOUT;
-        while !state.done {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self
-                .still
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        self.wait_while(state, |state| !state.done);
+    }
+
+    /// Waits for the thread that draws, for a bounded time.
+    fn wait_while(
+        &self,
+        state: MutexGuard<'_, LiveState>,
+        is_waiting: impl Fn(&mut LiveState) -> bool,
+    ) {
+        let waited = self
+            .still
+            .wait_timeout_while(state, TERMINAL_TIMEOUT, is_waiting);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Draws until the end.
