@@ -122,12 +122,12 @@ pub struct Plan {
 #[error("{}", self.text())]
 pub struct PlanError {
     backend: Backend,
-    refusal: Refusal,
+    refusal: PlanRefusal,
     gaps: Vec<Entry>,
     hints: Vec<String>,
 }
 
-enum Refusal {
+enum PlanRefusal {
     /// `backend` leaves promises open.
     Gaps,
     /// `backend` does not work here. If it is `None`, no mechanism works.
@@ -174,7 +174,7 @@ impl Plan {
             let gaps: Vec<Entry> = best.open().cloned().collect();
             return Err(PlanError {
                 backend,
-                refusal: Refusal::Untried,
+                refusal: PlanRefusal::Untried,
                 hints: hints(support, &gaps),
                 gaps,
             });
@@ -182,7 +182,7 @@ impl Plan {
         let nothing = best.backend == Backend::None;
         best.checked(requirement).map_err(|error| PlanError {
             refusal: if nothing {
-                Refusal::Unusable
+                PlanRefusal::Unusable
             } else {
                 error.refusal
             },
@@ -203,7 +203,7 @@ impl Plan {
         if !(candidate(backend).works_on)(support) {
             return Err(PlanError {
                 backend,
-                refusal: Refusal::Unusable,
+                refusal: PlanRefusal::Unusable,
                 gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
                 hints: unusable(support, backend),
             });
@@ -369,7 +369,7 @@ impl Plan {
         }
         Err(PlanError {
             backend: self.backend,
-            refusal: Refusal::Gaps,
+            refusal: PlanRefusal::Gaps,
             hints: hints(&self.support, &gaps),
             gaps,
         })
@@ -622,7 +622,7 @@ impl PlanError {
     /// cause.
     fn text(&self) -> String {
         match (&self.refusal, self.backend) {
-            (Refusal::Unusable, Backend::None) => match self.gaps.as_slice() {
+            (PlanRefusal::Unusable, Backend::None) => match self.gaps.as_slice() {
                 [] => "no mechanism works on this host".to_owned(),
                 [first, more @ ..] => format!(
                     "no mechanism works on this host, so it cannot keep {} and {} more promises",
@@ -630,12 +630,12 @@ impl PlanError {
                     more.len()
                 ),
             },
-            (Refusal::Unusable, backend) => format!("{backend} does not work on this host"),
-            (Refusal::Untried, backend) => format!(
+            (PlanRefusal::Unusable, backend) => format!("{backend} does not work on this host"),
+            (PlanRefusal::Untried, backend) => format!(
                 "{backend} could not be tried, and a weaker mechanism would leave open: {}",
                 listed(&self.gaps)
             ),
-            (Refusal::Gaps, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
+            (PlanRefusal::Gaps, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
         }
     }
 

@@ -302,18 +302,8 @@ impl Section {
             (Section::Submodule, "active") => truth,
             // The paths of active modules.
             (Section::AllSubmodules, "active") => value == "." || reference(value),
-            (
-                Section::Unknown
-                | Section::Core
-                | Section::Extensions
-                | Section::User
-                | Section::Init
-                | Section::Remote
-                | Section::Branch
-                | Section::Submodule
-                | Section::AllSubmodules,
-                _,
-            ) => false,
+            // An allow-list: what is not above is harmful.
+            (_, _) => false,
         }
     }
 }
