@@ -79,6 +79,7 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = files! {
     Opened "Claude Code": ".claude/";
     Opened "Codex": ".codex/";
     Opened "Gemini CLI": ".gemini/";
+    Opened "opencode": ".opencode/" "opencode.json" "opencode.jsonc";
     Opened "a client of MCP servers": ".mcp.json";
     Opened "a program that opens development containers": ".devcontainer/" ".devcontainer.json";
     Opened "direnv": ".direnv/" ".envrc";

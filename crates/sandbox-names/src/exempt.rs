@@ -43,8 +43,10 @@ impl Exemption {
                 templates: false,
                 by_content: true,
             }),
-            ".mcp.json" | ".vscode" | ".idea" | ".cursor" | ".claude" | ".codex" | ".gemini"
-            | ".devcontainer" => Some(Exemption {
+            ".mcp.json" | ".vscode" | ".idea" | ".zed" | ".cursor" | ".claude" | ".codex"
+            | ".gemini" | ".devcontainer" | ".devcontainer.json" | "opencode.json"
+            | "opencode.jsonc" | ".opencode/agent*" | ".opencode/command*"
+            | ".opencode/plugin*" | ".opencode/tool*" => Some(Exemption {
                 templates: false,
                 by_content: false,
             }),

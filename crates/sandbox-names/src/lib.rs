@@ -29,9 +29,12 @@ pub const PROTECTED: &[&str] = &[
     ".git/worktrees/*/commondir", ".git/worktrees/*/gitdir", ".git/worktrees/*/config.worktree",
     ".git/modules/*/hooks", ".git/modules/*/config", ".git/modules/*/config.worktree",
     ".git/modules/*/commondir", ".git/modules/*/info", ".gitmodules", ".env*", "*.pem", ".ssh",
-    ".envrc", ".mcp.json", ".vscode", ".idea", ".cursor", ".claude", ".codex", ".gemini",
-    ".devcontainer", "/.bashrc", "/.bash_profile", "/.bash_login", "/.bash_logout", "/.profile",
-    "/.zshrc", "/.zshenv", "/.zprofile", "/.zlogin", "/.kshrc", "/.config/fish",
+    ".envrc", ".mcp.json", ".vscode", ".idea", ".zed", ".cursor", ".claude", ".codex", ".gemini",
+    ".devcontainer", ".devcontainer.json", "opencode.json", "opencode.jsonc", ".opencode/agent*",
+    ".opencode/command*", ".opencode/plugin*", ".opencode/tool*", "forge.yaml", "forge.yml",
+    "golem-forge.config.yaml", "golem-forge.config.yml", "program.yaml", "program.yml", "*.worker",
+    "/.bashrc", "/.bash_profile", "/.bash_login", "/.bash_logout", "/.profile", "/.zshrc",
+    "/.zshenv", "/.zprofile", "/.zlogin", "/.kshrc", "/.config/fish",
 ];
 
 /// Number of leading entries of [`PROTECTED`] that name files which git executes or obeys.

@@ -398,6 +398,20 @@ opencode  user    /h/.config/opencode/opencode.json /x/opencode/opencode.json /h
         assert_eq!(words(&found), words(TABLE));
     }
 
+    /// What a client of the host starts is in these files.
+    #[test]
+    fn the_files_of_projects_are_protected() {
+        let places = SettingsRoots::here(None, &[]);
+        for client in McpClient::value_variants() {
+            let Some(place) = client.place(Scope::Project, Path::new("/p"), &places) else {
+                continue;
+            };
+            let first = place.below.components().next().unwrap();
+            let first = first.as_os_str().to_str().unwrap();
+            assert!(sandbox_names::PROTECTED.contains(&first), "{first}");
+        }
+    }
+
     #[test]
     fn without_a_home_there_is_no_file_in_it() {
         let places = SettingsRoots::here(None, &[]);

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use sandbox_names::autoloaded::LoadTrigger;
+
 use super::exec::mechanisms;
 use crate::support::World;
 
@@ -87,6 +89,39 @@ fn what_is_made_under_a_protected_name_does_not_stay() {
                 let stays = world.project().join(path).exists();
                 assert_eq!(!stays, *covers, "{mechanism} {pattern} {path}");
             }
+        }
+    }
+}
+
+/// A project in a directory of another one has rules of its own, so whoever writes its file lifts
+/// those of the outer one for the next start there.
+#[test]
+fn no_command_makes_or_changes_a_project_within_the_project() {
+    let names = sandbox_names::autoloaded::AUTOLOADED_FILES.iter();
+    let names: Vec<String> = names
+        .filter(|row| row.when == LoadTrigger::Forge)
+        .map(|row| row.name.replace('*', "main"))
+        .collect();
+    assert!(names.len() > 5);
+    for mechanism in mechanisms(&World::new(&[])) {
+        let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+        let mut script = String::new();
+        for name in &names {
+            world.write(&format!("old/{name}"), "old");
+            script +=
+                &format!("mkdir -p new/sub; echo new > new/sub/{name}; echo new > old/{name};");
+        }
+        let run = ["exec", "--mechanism", mechanism, "--", "sh", "-c", &script];
+        world.forge(&run);
+        for name in &names {
+            let made = world.project().join("new/sub").join(name);
+            assert!(!made.exists(), "{mechanism} {name}");
+            let text = std::fs::read_to_string(world.project().join("old").join(name)).unwrap();
+            // Without mounts what is there stays as it is, which the plan says.
+            assert!(
+                mechanism == "landlock" || text == "old",
+                "{mechanism} {name}"
+            );
         }
     }
 }
