@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hyper::Response;
+use hyper::ext::ReasonPhrase;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
@@ -46,7 +48,15 @@ const OF_A_MESSAGE: [HeaderName; 8] = [
 ];
 
 /// Parameters of a query in which services accept keys.
-const KEY_PARAMETERS: [&str; 5] = ["access_token", "api-key", "api_key", "apikey", "key"];
+const KEY_PARAMETERS: [&str; 7] = [
+    "access_token",
+    "api-key",
+    "api_key",
+    "apikey",
+    "auth_token",
+    "key",
+    "oauth_token",
+];
 
 /// A key that a server expects in a header, and the text that clients show in its place.
 ///
@@ -239,7 +249,8 @@ impl CredentialServer {
                 (Some(_), Some(_)) => return None,
             }
         }
-        for name in &KEY_HEADERS {
+        let keys: Vec<HeaderName> = headers.keys().filter(is_key_header).cloned().collect();
+        for name in keys {
             headers.remove(name);
         }
         for (name, value) in shown {
@@ -250,31 +261,39 @@ impl CredentialServer {
 
     /// `true` if a request has a header in which this server or others expect keys.
     fn has_key_header(&self, headers: &HeaderMap) -> bool {
-        let own = self.credentials.iter().map(|one| &one.header);
-        let usual = KEY_HEADERS;
-        let mut names = own.chain(&usual);
-        names.any(|name| headers.contains_key(name))
+        let mut own = self.credentials.iter().map(|one| &one.header);
+        own.any(|name| headers.contains_key(name))
+            || headers.keys().any(|name| is_key_header(&name))
     }
 
-    /// Removes the headers of an answer that contain a key, as it is or as the request had it.
-    fn remove_keys(&self, headers: &mut HeaderMap, added: &AddedSecrets) {
-        let has = |value: &HeaderValue, secret: &str| {
-            let mut parts = value.as_bytes().windows(secret.len());
-            parts.any(|part| part == secret.as_bytes())
+    /// Removes what an answer tells of a key before its body, as it is or as the request had it: headers
+    /// with a key in their name or value, and the words behind the status, which say nothing more.
+    fn remove_keys<B>(&self, answer: &mut Response<B>, added: &AddedSecrets) {
+        answer.extensions_mut().remove::<ReasonPhrase>();
+        let has = |text: &[u8], secret: &str| {
+            let mut parts = text.windows(secret.len());
+            parts.any(|part| part.eq_ignore_ascii_case(secret.as_bytes()))
         };
-        let has_key = |value: &HeaderValue| {
+        let has_key = |text: &[u8]| {
             let keys = self.credentials.iter().map(|one| &one.key);
-            keys.chain(added).any(|secret| has(value, secret))
+            keys.chain(added).any(|secret| has(text, secret))
         };
+        let headers = answer.headers_mut();
         let names: Vec<HeaderName> = headers
             .iter()
-            .filter(|(_, value)| has_key(value))
+            .filter(|(name, value)| has_key(value.as_bytes()) || has_key(name.as_str().as_bytes()))
             .map(|(name, _)| name.clone())
             .collect();
         for name in names {
             headers.remove(name);
         }
     }
+}
+
+/// `true` for a header in which services expect keys. Some servers take `_` for `-`.
+fn is_key_header(name: &&HeaderName) -> bool {
+    let name = name.as_str().replace('_', "-");
+    KEY_HEADERS.iter().any(|known| known.as_str() == name)
 }
 
 /// A listener in a command's network, and the server behind it.
@@ -332,6 +351,10 @@ mod tests {
             (
                 &[("x-api-key", "a-placeholder")][..],
                 &[("x-api-key", "a-real")][..],
+            ),
+            (
+                &[("x-api-key", "a-placeholder"), ("x_api_key", "of somebody")],
+                &[("x-api-key", "a-real")],
             ),
             (
                 &[("authorization", "Bearer c-placeholder")],
@@ -392,14 +415,19 @@ mod tests {
     }
 
     #[test]
-    fn answers_lose_headers_with_a_key() {
-        let mut all = headers(&[
+    fn answers_lose_what_has_a_key_before_the_body() {
+        let mut answer = Response::new(());
+        *answer.headers_mut() = headers(&[
             ("x-echo", "got a-real!"),
+            ("x-got-a-real", "in its name"),
             ("x-basic", "bWU6Yy1yZWFs"),
             ("x-other", "a-placeholder"),
         ]);
-        server().remove_keys(&mut all, &vec!["bWU6Yy1yZWFs".to_owned()]);
-        assert_eq!(all, headers(&[("x-other", "a-placeholder")]));
+        let reason = ReasonPhrase::from_static(b"key is a-real");
+        answer.extensions_mut().insert(reason);
+        server().remove_keys(&mut answer, &vec!["bWU6Yy1yZWFs".to_owned()]);
+        assert_eq!(*answer.headers(), headers(&[("x-other", "a-placeholder")]));
+        assert!(answer.extensions().get::<ReasonPhrase>().is_none());
     }
 
     #[test]
@@ -410,6 +438,7 @@ mod tests {
             "%6bey=1",
             "a;api_key",
             "access%5Ftoken=1",
+            "oauth_token=1",
         ] {
             assert!(has_key_parameter(query), "{query}");
         }

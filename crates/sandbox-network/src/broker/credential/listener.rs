@@ -93,7 +93,7 @@ impl CredentialClient {
         };
         match sent {
             Ok(mut response) => {
-                self.server.remove_keys(response.headers_mut(), &added);
+                self.server.remove_keys(&mut response, &added);
                 response
             }
             Err(reason) => self.upstream.refusal(host, *port, &reason),
