@@ -22,7 +22,9 @@ use crate::link_targets::protect_targets;
 use crate::path::TreePath;
 use crate::quarantine::is_quarantined;
 use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
-use crate::state::{Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at};
+use crate::state::{
+    Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at, refuse_foreign,
+};
 use crate::tree;
 
 const OPAQUE: &str = "user.overlay.opaque";
@@ -134,6 +136,11 @@ impl ChangeRecorder<'_> {
         let Some(stat) = stat else { return Ok(()) };
         if is_whiteout(layers, &above, &stat)? {
             return self.deleted(layers, name, path);
+        }
+        let kind = PathKind::of(&stat);
+        if self.copied.is_none() && matches!(kind, PathKind::File | PathKind::Directory) {
+            let object = above.open(kind == PathKind::Directory);
+            refuse_foreign(&*object.map_err(failed("open", path))?, path)?;
         }
         let by = Comparison::at(path);
         let Some(after) = above.observe(by, &mut self.budget)? else {

@@ -2,7 +2,7 @@
 //! compares them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -415,6 +415,20 @@ fn by_stat(stat: &Stat) -> String {
     )
 }
 
+/// Fails for an object of an overlay whose content or names are elsewhere.
+pub(crate) fn refuse_foreign(object: &OwnedFd, path: &TreePath) -> Result<(), ReviewError> {
+    let names = tree::xattr_names(object).map_err(failed("list the attributes of", path))?;
+    let is_foreign =
+        |name: &CString| FOREIGN_XATTRS.iter().any(|one| name.to_bytes() == one.as_bytes());
+    match names.iter().any(is_foreign) {
+        true => Err(ReviewError::Unsupported {
+            path: path.to_string(),
+            reason: "is marked as moved or without its content",
+        }),
+        false => Ok(()),
+    }
+}
+
 /// Returns the attributes of an object that a review compares and applies.
 pub(crate) fn attributes(
     object: &OwnedFd,
@@ -425,12 +439,6 @@ pub(crate) fn attributes(
         let Ok(name) = name.into_string() else {
             continue;
         };
-        if FOREIGN_XATTRS.contains(&name.as_str()) {
-            return Err(ReviewError::Unsupported {
-                path: path.to_string(),
-                reason: "is marked as moved or without its content",
-            });
-        }
         if !name.starts_with("user.") || name.starts_with(OVERLAY_XATTRS) {
             continue;
         }

@@ -511,3 +511,29 @@ fn reviews_are_made_and_discarded_while_others_list_them() {
         }
     });
 }
+
+/// Attributes of overlays mean nothing outside of a layer: a command can set them in a copy, and a
+/// project may have them.
+#[test]
+fn marks_of_overlays_are_ordinary_in_a_copy() {
+    for mark in ["redirect", "metacopy", "opaque", "whiteout", "origin"] {
+        let scene = scene();
+        let mark = format!("user.overlay.{mark}");
+        set_xattr(&scene.lower().join("b"), &mark, "y");
+        let dir = scene.create_copy();
+        fs::write(scene.copy().join("a"), "changed\n").unwrap();
+        fs::write(scene.copy().join("e/new"), "").unwrap();
+        for path in ["a", "b", "d", "e", "e/new", "."] {
+            set_xattr(&scene.copy().join(path), &mark, "x");
+        }
+        let mut review = scene.record(dir);
+        assert_eq!(
+            lines(review.review()),
+            ["modified a", "added e/new"],
+            "{mark}"
+        );
+        apply(&mut review, &all()).unwrap();
+        assert_eq!(fs::read(scene.lower().join("a")).unwrap(), b"changed\n");
+        assert!(scene.lower().join("e/new").exists() && scene.lower().join("e/a").exists());
+    }
+}
