@@ -46,10 +46,11 @@ pub(crate) trait Contents {
     fn previous(&self, max_bytes: u64) -> Option<Vec<u8>>;
 }
 
-/// Returns the class of a path.
+/// Returns the class of a path. `generated` is the directory of generated files around it.
 pub(crate) fn classify(
     judge: &dyn Fn(&Path) -> Option<ProtectedName>,
     path: &TreePath,
+    generated: Option<TreePath>,
     contents: &dyn Contents,
 ) -> ChangeClass {
     let names = path.folded_names();
@@ -67,7 +68,7 @@ pub(crate) fn classify(
             return ChangeClass::Protected { pattern };
         }
     }
-    if let Some(below) = path.generated_root() {
+    if let Some(below) = generated {
         return ChangeClass::Generated { below };
     }
     if let Some(row) = autoloaded::find_with_contents(&names) {
@@ -230,7 +231,8 @@ mod tests {
         ];
         for (path, old, new, want) in rows {
             let path = TreePath::parse(Path::new(path)).unwrap();
-            let class = classify(&judge, &path, &Files { old, new });
+            let generated = path.generated_roots(true).next();
+            let class = classify(&judge, &path, generated, &Files { old, new });
             let json = serde_json::to_value(&class).unwrap();
             assert_eq!(json["name"], want, "{path}");
         }

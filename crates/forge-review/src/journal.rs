@@ -409,7 +409,7 @@ pub(crate) fn current_state(
     older: Option<&ObjectState>,
     budget: &mut Budget,
 ) -> Result<Option<(ObjectState, Stat)>, ReviewError> {
-    let by = Comparison::at(place.path);
+    let by = Comparison::of(older);
     let Some(mut now) = place.observe(by, budget)? else {
         return Ok(None);
     };

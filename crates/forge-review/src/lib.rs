@@ -23,6 +23,7 @@ mod copy;
 mod diff;
 mod error;
 mod foreign;
+mod generated;
 mod git_dirs;
 mod git_index;
 mod journal;

@@ -79,15 +79,15 @@ impl TreePath {
             .collect()
     }
 
-    /// Returns the directory of generated files (dependencies, environments, build output) that
-    /// contains this path or is at it.
-    pub(crate) fn generated_root(&self) -> Option<TreePath> {
+    /// Returns the directories around this path, outermost first, with a name of generated files
+    /// (dependencies, environments, build output). `is_dir` if the path itself is a directory.
+    pub(crate) fn generated_roots(&self, is_dir: bool) -> impl Iterator<Item = TreePath> + '_ {
         let names = self.folded_names();
-        let is_objects = |at: usize| at > 0 && names[at - 1] == ".git" && names[at] == "objects";
-        let is_generated =
-            |at: &usize| sandbox_names::exempt::is_dependencies(&names[*at]) || is_objects(*at);
-        let at = (0..names.len()).find(is_generated)?;
-        Some(TreePath {
+        let is_generated = move |at: &usize| {
+            sandbox_names::exempt::is_dependencies(&names[*at]) || is_objects(&names[..=*at])
+        };
+        let dirs = self.names.len() - usize::from(!is_dir && !self.names.is_empty());
+        (0..dirs).filter(is_generated).map(|at| TreePath {
             names: self.names[..=at].to_vec(),
         })
     }
@@ -100,6 +100,11 @@ impl TreePath {
         }
         self.names.join(OsStr::new("/"))
     }
+}
+
+/// Returns `true` for the object store of a repository, by its folded names.
+pub(crate) fn is_objects(names: &[String]) -> bool {
+    matches!(names, [.., git, objects] if git == ".git" && objects == "objects")
 }
 
 impl fmt::Debug for TreePath {

@@ -17,6 +17,7 @@ use crate::budget::{Budget, ReviewLimits};
 use crate::classify::{Contents, ProtectedName, classify, is_git_redirect, is_harmless_config};
 use crate::copy::CopyIndex;
 use crate::error::{ReviewError, failed};
+use crate::generated::GeneratedDirs;
 use crate::git_dirs::{GitDir, protected_in};
 use crate::link_targets::protect_targets;
 use crate::path::TreePath;
@@ -46,6 +47,7 @@ pub(crate) fn record(
         judge,
         budget: Budget::new(limits),
         git_dirs: Vec::new(),
+        generated: GeneratedDirs::new(lower, host),
         changes: Vec::new(),
     };
     let root = TreePath::default();
@@ -71,6 +73,7 @@ struct ChangeRecorder<'a> {
     budget: Budget,
     /// Repositories of any name around the current directory.
     git_dirs: Vec<GitDir>,
+    generated: GeneratedDirs<'a>,
     changes: Vec<ReviewedChange>,
 }
 
@@ -142,7 +145,7 @@ impl ChangeRecorder<'_> {
             let object = above.open(kind == PathKind::Directory);
             refuse_foreign(&*object.map_err(failed("open", path))?, path)?;
         }
-        let by = Comparison::at(path);
+        let by = self.comparison(path, false);
         let Some(after) = above.observe(by, &mut self.budget)? else {
             return Ok(());
         };
@@ -164,7 +167,6 @@ impl ChangeRecorder<'_> {
             SingleChange {
                 before,
                 after,
-                by,
                 is_lost,
             },
         )?;
@@ -224,7 +226,6 @@ impl ChangeRecorder<'_> {
         let SingleChange {
             before,
             after,
-            by,
             is_lost,
         } = single;
         let Some(mut before) = before else {
@@ -258,7 +259,7 @@ impl ChangeRecorder<'_> {
         if before.state.kind == PathKind::Directory
             && let Some(place) = layers.below(name, path)
         {
-            changed_below |= self.observe_tree(&place, by, &mut before, &mut pattern)?;
+            changed_below |= self.observe_tree(&place, &mut before, &mut pattern)?;
         }
         let states = [Some(before.state), Some(after.state)];
         self.push(layers, name, path, kind, states, changed_below);
@@ -313,7 +314,7 @@ impl ChangeRecorder<'_> {
         let Some(place) = layers.below(name, path) else {
             return Ok(());
         };
-        let by = Comparison::at(path);
+        let by = self.comparison(path, false);
         // A whiteout of something that is gone changes nothing.
         let Some(mut before) = place.observe(by, &mut self.budget)? else {
             return Ok(());
@@ -321,7 +322,7 @@ impl ChangeRecorder<'_> {
         let mut changed_below = self.is_later(&before.stat);
         let mut pattern = None;
         if before.state.kind == PathKind::Directory {
-            changed_below |= self.observe_tree(&place, by, &mut before, &mut pattern)?;
+            changed_below |= self.observe_tree(&place, &mut before, &mut pattern)?;
         }
         let states = [Some(before.state), None];
         self.push(
@@ -341,17 +342,17 @@ impl ChangeRecorder<'_> {
     fn observe_tree(
         &mut self,
         place: &Place<'_>,
-        by: Comparison,
         before: &mut ObservedPath,
         pattern: &mut Option<String>,
     ) -> Result<bool, ReviewError> {
         let (started, judge) = (self.started, self.judge);
+        let by = self.comparison(place.path, true);
         let mut changed = false;
         let sum = place.observe_tree(by, &mut self.budget, &mut |path, observed| {
             changed |= changed_at(&observed.stat) > started;
             if pattern.is_none() {
                 // Names alone decide: the contents of a deleted tree are not read twice.
-                let class = classify(judge, path, &NoContents);
+                let class = classify(judge, path, None, &NoContents);
                 if let ChangeClass::Protected { pattern: found } = class {
                     *pattern = Some(found);
                 }
@@ -360,6 +361,10 @@ impl ChangeRecorder<'_> {
         })?;
         before.state.tree = Some(sum);
         Ok(changed)
+    }
+
+    fn comparison(&self, path: &TreePath, is_dir: bool) -> Comparison {
+        Comparison::new(self.generated.root_of(path, is_dir).is_some())
     }
 
     fn is_later(&self, stat: &Stat) -> bool {
@@ -377,7 +382,10 @@ impl ChangeRecorder<'_> {
         changed_below: bool,
     ) {
         let contents = LayerContents { layers, name };
-        let mut class = classify(self.judge, path, &contents);
+        let newest = after.as_ref().or(before.as_ref());
+        let is_dir = newest.is_some_and(|state| state.kind == PathKind::Directory);
+        let generated = self.generated.root_of(path, is_dir);
+        let mut class = classify(self.judge, path, generated, &contents);
         let is_file = |state: &Option<ObjectState>| {
             let state = state.as_ref();
             state.is_some_and(|state| state.kind != PathKind::Directory)
@@ -427,7 +435,6 @@ impl ChangeRecorder<'_> {
 struct SingleChange {
     before: Option<ObservedPath>,
     after: ObservedPath,
-    by: Comparison,
     is_lost: bool,
 }
 

@@ -191,7 +191,7 @@ pub enum ChangeClass {
         /// The program and the event.
         why: String,
     },
-    /// A file in a directory of dependencies or build output.
+    /// An object in a directory of dependencies or build output in which git tracks nothing.
     Generated {
         /// That directory.
         below: TreePath,

@@ -32,6 +32,9 @@ const OVERLAY_XATTRS: &str = "user.overlay.";
 /// elsewhere.
 const FOREIGN_XATTRS: [&str; 2] = ["user.overlay.redirect", "user.overlay.metacopy"];
 
+/// Beginning of a content, or of a sum, that is compared without reading the files.
+const BY_STAT: &str = "stat:";
+
 /// The kind of an object.
 ///
 /// ```
@@ -111,7 +114,7 @@ pub struct TreeSum {
     pub entries: u64,
     /// Bytes of the files below it.
     pub bytes: u64,
-    /// A hash of all their names and states.
+    /// A hash of all their names and states; `stat:…` for a generated directory.
     pub digest: String,
 }
 
@@ -179,13 +182,21 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// Returns the comparison for a path. Files in generated directories are many, and are compared
-    /// without reading them.
-    pub(crate) fn at(path: &TreePath) -> Comparison {
-        match path.generated_root() {
-            Some(_) => Comparison::Stat,
-            None => Comparison::Content,
+    /// Files in generated directories are many, and are compared without reading them.
+    pub(crate) fn new(is_generated: bool) -> Comparison {
+        match is_generated {
+            true => Comparison::Stat,
+            false => Comparison::Content,
         }
+    }
+
+    /// Returns the comparison by which a state was made.
+    pub(crate) fn of(state: Option<&ObjectState>) -> Comparison {
+        let tree = |state: &'_ ObjectState| Some(state.tree.as_ref()?.digest.starts_with(BY_STAT));
+        let file = |state: &'_ ObjectState| Some(state.content.as_ref()?.starts_with(BY_STAT));
+        // Without any content, the kind of object is enough.
+        let by_stat = state.and_then(|state| file(state).or_else(|| tree(state)));
+        Comparison::new(by_stat.unwrap_or(true))
     }
 }
 
@@ -340,7 +351,11 @@ impl Place<'_> {
             hash: &mut hash,
         };
         walk.directory(&dir, self.path)?;
-        sum.digest = format!("sha256:{}", hex(hash.finalize()));
+        let form = match by {
+            Comparison::Content => "sha256:",
+            Comparison::Stat => BY_STAT,
+        };
+        sum.digest = format!("{form}{}", hex(hash.finalize()));
         Ok(sum)
     }
 }
@@ -404,7 +419,7 @@ pub(crate) fn u64_of(number: usize) -> u64 {
 
 fn by_stat(stat: &Stat) -> String {
     format!(
-        "stat:{}:{}:{}:{}.{:09}:{}.{:09}",
+        "{BY_STAT}{}:{}:{}:{}.{:09}:{}.{:09}",
         stat.st_dev,
         stat.st_ino,
         stat.st_size,
@@ -418,8 +433,11 @@ fn by_stat(stat: &Stat) -> String {
 /// Fails for an object of an overlay whose content or names are elsewhere.
 pub(crate) fn refuse_foreign(object: &OwnedFd, path: &TreePath) -> Result<(), ReviewError> {
     let names = tree::xattr_names(object).map_err(failed("list the attributes of", path))?;
-    let is_foreign =
-        |name: &CString| FOREIGN_XATTRS.iter().any(|one| name.to_bytes() == one.as_bytes());
+    let is_foreign = |name: &CString| {
+        FOREIGN_XATTRS
+            .iter()
+            .any(|one| name.to_bytes() == one.as_bytes())
+    };
     match names.iter().any(is_foreign) {
         true => Err(ReviewError::Unsupported {
             path: path.to_string(),

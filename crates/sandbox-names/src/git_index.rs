@@ -62,6 +62,11 @@ impl TrackedFiles {
         id.is_some_and(|id| is_id_of(id, content))
     }
 
+    /// Returns the wanted paths of the index, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries.iter().map(|(name, _)| name.as_slice())
+    }
+
     /// Returns `true` if the index has the path at all: as a file with whatever content, as a link, as
     /// an intent to add, or in a conflict.
     #[must_use]

@@ -7,7 +7,7 @@ use std::path::Path;
 use forge_review::{ChangeClass, FileDiff, ReviewError, ReviewLimits};
 use rustix::fs::{FileType, Mode};
 
-use crate::scene::{Scene, lay, lines, set_xattr, white_out};
+use crate::scene::{Scene, all, apply, lay, lines, set_xattr, white_out};
 
 #[test]
 fn kinds_of_changes() {
@@ -568,4 +568,93 @@ fn names_of_any_bytes_and_special_files() {
     let mut changes = review_again.review().changes().map(|(_, change)| change);
     assert_eq!(changes.next().unwrap().path.to_os_string(), strange);
     assert!(changes.all(|change| !change.is_applicable()));
+}
+
+/// A directory with a name of generated files counts as one unless git tracks something in it.
+#[test]
+fn generated_directories() {
+    fn git(dir: &Path, args: &[&str]) {
+        let mut git = std::process::Command::new("git");
+        let git = git.args(args).current_dir(dir);
+        assert!(git.status().unwrap().success(), "{args:?}");
+    }
+    let files = ["target/a=1", "vendor/b=1", "sub/target/c/f=1", "venv=1"];
+    let changed = [
+        "target/a=2",
+        "target/n=2",
+        "vendor/b=2",
+        "sub/target/c/f=2",
+        "sub/node_modules/x/target/f=2",
+        "d/target->/etc",
+        "d/vendor=2",
+        "d/.venv/f=2",
+        "venv=2",
+    ];
+    let always = ["d/.venv/f", "sub/node_modules/x/target/f"];
+    // What is set up around the project, and the paths that are counted apart from those.
+    let rows: [(&str, &[&str]); 8] = [
+        (
+            "nothing",
+            &["sub/target/c/f", "target/a", "target/n", "vendor/b"],
+        ),
+        (
+            "untracked",
+            &["sub/target/c/f", "target/a", "target/n", "vendor/b"],
+        ),
+        ("vendor", &["sub/target/c/f", "target/a", "target/n"]),
+        ("sub/target/c/f", &["target/a", "target/n", "vendor/b"]),
+        ("above", &["sub/target/c/f", "vendor/b"]),
+        ("elsewhere", &["sub/target/c/f", "vendor/b"]),
+        ("inside", &["target/a", "target/n", "vendor/b"]),
+        // A form that is not known: everything may be tracked.
+        ("unknown", &[]),
+    ];
+    for (setup, counted) in rows {
+        let scene = Scene::new();
+        let lower = scene.lower();
+        lay(&lower, &files);
+        match setup {
+            "nothing" => {}
+            "untracked" => git(&lower, &["init", "--quiet"]),
+            "above" => {
+                let above = lower.parent().unwrap();
+                git(above, &["init", "--quiet"]);
+                git(above, &["add", lower.join("target").to_str().unwrap()]);
+            }
+            "elsewhere" => {
+                git(&lower, &["init", "--quiet", "--separate-git-dir", "../git"]);
+                git(&lower, &["add", "target"]);
+            }
+            "inside" => {
+                git(&lower.join("sub/target/c"), &["init", "--quiet"]);
+                git(&lower.join("sub/target/c"), &["add", "."]);
+            }
+            "unknown" => lay(&lower, &[".git/HEAD=1", ".git/index=DIRC and more"]),
+            tracked => {
+                git(&lower, &["init", "--quiet"]);
+                git(&lower, &["add", tracked]);
+            }
+        }
+        let dir = scene.create();
+        lay(&scene.upper(), &["d/"]);
+        lay(&scene.upper(), &changed);
+        let mut review = scene.record(dir);
+        let changes = review.review().changes();
+        let changes = changes.filter(|(_, change)| {
+            let after = change.after.as_ref();
+            after.is_some_and(|after| after.kind != forge_review::PathKind::Directory)
+        });
+        let is_counted = |class: &ChangeClass| matches!(class, ChangeClass::Generated { .. });
+        let mut found: Vec<String> = changes
+            .filter(|(_, change)| is_counted(&change.class))
+            .map(|(_, change)| change.path.to_string())
+            .collect();
+        let is_known = setup != "unknown";
+        found.retain(|path| !is_known || !always.contains(&path.as_str()));
+        assert_eq!(found, counted, "{setup}");
+        // It is compared again as it was listed.
+        let report = apply(&mut review, &all()).unwrap();
+        assert!(!report.record.changes.is_empty());
+        assert_eq!(lines(review.review()), [""; 0], "{setup}");
+    }
 }
