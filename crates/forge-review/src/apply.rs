@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io::Read as _;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::Stat;
@@ -23,7 +22,7 @@ use crate::review::{
 };
 use crate::review_dir::{LOCK_ATTEMPTS, ReviewDir, take_lock};
 use crate::staging::{AREA, Blueprint, StagingArea};
-use crate::state::{ObjectIdentity, PathKind, Place};
+use crate::state::{ObjectIdentity, PathKind, Place, u64_of};
 use crate::tree::{self, OpenObject};
 
 /// A path below one mount of a review, by the index of the mount.
@@ -819,22 +818,8 @@ fn read_below(
             .and_then(|dir| tree::open_file(&dir, name).map(OpenObject::from)),
     };
     let object = object.map_err(failed("read", path))?;
-    let file = object.try_clone().map(std::fs::File::from);
-    let failed = |source| ReviewError::Io {
-        operation: "read",
-        path: path.to_string(),
-        source,
-    };
-    let file = file.map_err(failed)?;
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Ok(None);
-    }
-    let mut content = Vec::new();
-    file.take(MAX_TEXT_BYTES + 1)
-        .read_to_end(&mut content)
-        .map_err(failed)?;
-    let is_text = u64::try_from(content.len()).is_ok_and(|bytes| bytes <= MAX_TEXT_BYTES);
-    Ok(is_text.then_some(content))
+    let content = tree::read_file(&object, MAX_TEXT_BYTES).map_err(failed("read", path))?;
+    Ok(content.filter(|content| u64_of(content.len()) <= MAX_TEXT_BYTES))
 }
 
 /// `true` if a path that was a file leads to nothing, a directory or a link now.

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -279,15 +278,10 @@ impl LinkTargets<'_> {
         let read = || {
             let (above, name) = path.split_last().ok_or(Errno::NOENT)?;
             let dir = tree::open_below(self.lower, &above)?;
-            let file = std::fs::File::from(tree::open_file(&dir, name)?);
-            let mut bytes = Vec::new();
-            match file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes) {
-                Ok(_) => Ok(bytes),
-                Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-            }
+            tree::read_file(&tree::open_file(&dir, name)?, MAX_CONFIG_BYTES)
         };
         match read() {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(bytes) => Ok(bytes),
             Err(
                 Errno::ACCESS
                 | Errno::PERM

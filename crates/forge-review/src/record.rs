@@ -7,7 +7,6 @@
 //! set on directories that are simply new, so it proves no deletion: the lower directory does.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -47,7 +46,7 @@ pub(crate) fn record(
         judge,
         budget: Budget::new(limits),
         git_dirs: Vec::new(),
-        generated: GeneratedDirs::new(lower, host),
+        generated: GeneratedDirs::new(host),
         changes: Vec::new(),
     };
     let root = TreePath::default();
@@ -491,14 +490,7 @@ struct LayerContents<'a> {
 
 impl LayerContents<'_> {
     fn read(place: &Place<'_>, max_bytes: u64) -> Option<Vec<u8>> {
-        let object = place.open(false).ok()?;
-        let file = std::fs::File::from(object.try_clone().ok()?);
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
-        let mut content = Vec::new();
-        file.take(max_bytes + 1).read_to_end(&mut content).ok()?;
-        Some(content)
+        tree::read_file(&*place.open(false).ok()?, max_bytes).ok()?
     }
 }
 

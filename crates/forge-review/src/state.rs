@@ -2,7 +2,7 @@
 //! compares them.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -30,7 +30,7 @@ const OVERLAY_XATTRS: &str = "user.overlay.";
 
 /// Those of features that a mount with `userxattr` does not use: content or names would be
 /// elsewhere.
-const FOREIGN_XATTRS: [&str; 2] = ["user.overlay.redirect", "user.overlay.metacopy"];
+const FOREIGN_XATTRS: [&CStr; 2] = [c"user.overlay.redirect", c"user.overlay.metacopy"];
 
 /// Beginning of a content, or of a sum, that is compared without reading the files.
 const BY_STAT: &str = "stat:";
@@ -190,13 +190,13 @@ impl Comparison {
         }
     }
 
-    /// Returns the comparison by which a state was made.
+    /// Returns the comparison by which a state was made. Without content, the kind of object counts.
     pub(crate) fn of(state: Option<&ObjectState>) -> Comparison {
-        let tree = |state: &'_ ObjectState| Some(state.tree.as_ref()?.digest.starts_with(BY_STAT));
-        let file = |state: &'_ ObjectState| Some(state.content.as_ref()?.starts_with(BY_STAT));
-        // Without any content, the kind of object is enough.
-        let by_stat = state.and_then(|state| file(state).or_else(|| tree(state)));
-        Comparison::new(by_stat.unwrap_or(true))
+        let told = state.and_then(|state| {
+            let tree = state.tree.as_ref().map(|tree| &tree.digest);
+            state.content.as_ref().or(tree)
+        });
+        Comparison::new(told.is_none_or(|told| told.starts_with(BY_STAT)))
     }
 }
 
@@ -433,12 +433,7 @@ fn by_stat(stat: &Stat) -> String {
 /// Fails for an object of an overlay whose content or names are elsewhere.
 pub(crate) fn refuse_foreign(object: &OwnedFd, path: &TreePath) -> Result<(), ReviewError> {
     let names = tree::xattr_names(object).map_err(failed("list the attributes of", path))?;
-    let is_foreign = |name: &CString| {
-        FOREIGN_XATTRS
-            .iter()
-            .any(|one| name.to_bytes() == one.as_bytes())
-    };
-    match names.iter().any(is_foreign) {
+    match names.iter().any(|name| FOREIGN_XATTRS.contains(&&**name)) {
         true => Err(ReviewError::Unsupported {
             path: path.to_string(),
             reason: "is marked as moved or without its content",

@@ -3,6 +3,7 @@
 //! an error and never a way out.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::io::Read as _;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -36,6 +37,23 @@ pub(crate) fn open_dir(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd> {
 
 pub(crate) fn open_file(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd> {
     openat(dir, name, FILE, Mode::empty())
+}
+
+/// Reads a regular file, up to `max_bytes` and one byte more; `None` for another kind of object.
+pub(crate) fn read_file(file: &OwnedFd, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+    if FileType::from_raw_mode(fstat(file)?.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    let read = std::fs::File::from(file.try_clone().map_err(errno)?)
+        .take(max_bytes + 1)
+        .read_to_end(&mut content);
+    read.map_err(errno)?;
+    Ok(Some(content))
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 /// An open object. If its mode had to be changed for that, it gets its own mode back at the end.

@@ -440,3 +440,102 @@ fn a_run_that_goes_on_is_left_alone() {
     assert_eq!(ran.stdout, "No changes wait for a review.\n");
     assert!(Path::new(&scene.upper()).exists());
 }
+
+/// Everything that an apply makes is shown before: what git tracks, links, and modes that a plain new
+/// object would not have. `true` for objects that a directory of generated files may count only.
+#[test]
+fn nothing_is_applied_that_was_not_shown() {
+    let scene = Scene::new(&[
+        (".gitignore", "/node_modules\n"),
+        ("src/target/mod.rs", "a\n"),
+        ("vendor/x/x.go", "a\n"),
+        ("node_modules/m/old", "a\n"),
+        ("out/target/old", "a\n"),
+        ("set", "a\n"),
+    ]);
+    for args in [
+        &["init", "--quiet"][..],
+        &["add", "src", "vendor", "set", ".gitignore"],
+    ] {
+        let mut git = std::process::Command::new("git");
+        let git = git.args(args).current_dir(scene.world.project());
+        assert!(git.status().unwrap().success(), "{args:?}");
+    }
+    // The path, its content or the target of a link, its mode, and the note of its line.
+    let rows: [(&str, &str, u32, &str); 23] = [
+        ("src/target/mod.rs", "b\n", 0o644, "2 bytes"),
+        ("vendor/x/x.go", "b\n", 0o644, "2 bytes"),
+        ("vendor/run.sh", "x", 0o777, "1 byte; mode 0777"),
+        ("vendor/x/lnk", "->/etc/passwd", 0, "link to /etc/passwd"),
+        ("vendor/new/f", "x", 0o644, "1 byte"),
+        ("sub/target", "->/etc", 0, "link to /etc"),
+        ("bin/target", "x", 0o755, "1 byte; mode 0755"),
+        ("bin/vendor", "x", 0o644, "1 byte"),
+        ("open.txt", "x", 0o666, "1 byte; mode 0666"),
+        ("closed.txt", "x", 0o600, "1 byte; mode 0600"),
+        ("empty/", "", 0o777, "directory; mode 0777"),
+        ("pub/", "", 0o777, "directory; mode 0777"),
+        ("pub/f", "x", 0o644, "1 byte"),
+        ("pub/plain/f", "x", 0o644, "1 byte"),
+        ("set", "a\n", 0o664, "mode 0644 → 0664"),
+        ("node_modules/m/f", "x", 0o644, ""),
+        ("node_modules/m/exec", "x", 0o755, ""),
+        ("node_modules/m/in", "->../m/f", 0, ""),
+        ("node_modules/m/open", "x", 0o646, "1 byte; mode 0646"),
+        ("node_modules/m/out", "->../../src", 0, "link to ../../src"),
+        ("node_modules/d/", "", 0o777, "directory; mode 0777"),
+        ("out/target/debug/exec", "x", 0o755, ""),
+        (
+            "out/target/old",
+            "->/etc/passwd",
+            0,
+            "2 bytes → link to /etc/passwd",
+        ),
+    ];
+    for (path, content, mode, _) in rows {
+        let path = scene.upper().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match content.strip_prefix("->") {
+            Some(target) => std::os::unix::fs::symlink(target, &path).unwrap(),
+            None if content.is_empty() => fs::create_dir_all(&path).unwrap(),
+            None => fs::write(&path, content).unwrap(),
+        }
+        if mode > 0 {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(&path, mode).unwrap();
+        }
+    }
+    let all = scene.world.forge(&["review", "show"]);
+    all.code(0);
+    let json = scene.world.forge(&["review", "show", "--json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    for (path, content, _, note) in rows {
+        let line = format!(" {path}  ({note})");
+        let lines = all.stdout.lines().filter(|l| l.ends_with(&line)).count();
+        let is_counted = path.starts_with("node_modules") || path.starts_with("out");
+        let has_heading = note.contains("mode ") || note.contains("link to");
+        let want = usize::from(!note.is_empty()) + usize::from(has_heading && !is_counted);
+        assert_eq!(lines, want, "{line}\n{}", all.stdout);
+        let has_diff = all.stdout.contains(&format!("+++ {path}\n"));
+        let is_text = content.ends_with(['\n', 'x']) && path != "set";
+        let is_text = is_text && !content.starts_with("->");
+        assert_eq!(has_diff, is_text && !is_counted, "{path}\n{}", all.stdout);
+        // All of it is shown if it is named.
+        let named = scene.world.forge(&["review", "show", path]);
+        let shown = named.code(0).stdout.as_str();
+        assert!(shown.contains(path), "{path}: {shown}");
+        let mut found = json["changes"].as_array().unwrap().iter();
+        let found = found.find(|row| row["path"] == path.trim_end_matches('/'));
+        let notes = found.unwrap()["notes"].to_string();
+        let mode = note.find("mode ").map_or("", |at| &note[at..]);
+        assert!(notes.contains(mode), "{path}: {notes}");
+    }
+    let counted = "generated directories:\n  node_modules/  3 added\n  out/target/  1 added\n";
+    assert!(all.stdout.contains(counted), "{}", all.stdout);
+    scene.world.forge(&["review", "apply"]).code(0);
+    for (path, content, mode, _) in rows {
+        let meta = fs::symlink_metadata(scene.world.project().join(path)).unwrap();
+        let found = std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o7777;
+        assert!(content.starts_with("->") || found == mode, "{path}");
+    }
+}

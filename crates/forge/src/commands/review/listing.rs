@@ -1,8 +1,13 @@
 //! The lists of a review: one line for each change, deletions first. A list is never cut, because
-//! what is cut off is not looked at; only generated directories are lines with counts.
+//! what is cut off is not looked at; only generated directories are lines with counts, beside the lines
+//! of links that lead out of them and of modes that let others in.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forge_review::{
@@ -112,6 +117,9 @@ pub(crate) fn summary(list: &RunReview) -> String {
     section("files that other programs execute or obey", &|row| {
         is_of(row, ListSection::Trigger)
     });
+    section("links, modes and attributes", &|row| {
+        is_of(row, ListSection::Notable)
+    });
     section("changes", &|row| is_of(row, ListSection::Ordinary));
     text.push_str(&generated(list, &changes));
     let _ = writeln!(text, "{}", counts(changes.iter().map(|row| row.change)));
@@ -136,44 +144,40 @@ pub(crate) fn quarantined(list: &RunReview) -> String {
 }
 
 /// One change in the list.
-struct Row<'a> {
-    mount: usize,
-    change: &'a ReviewedChange,
+pub(super) struct Row<'a> {
+    pub(super) mount: usize,
+    pub(super) change: &'a ReviewedChange,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListSection {
     Protected,
     Trigger,
+    Notable,
     Generated,
     Ordinary,
 }
 
-/// A new directory is left out if something in it is listed.
-fn rows(list: &RunReview) -> Vec<Row<'_>> {
+/// A new directory is left out if something in it is listed, and its mode is the usual one.
+pub(super) fn rows(list: &RunReview) -> Vec<Row<'_>> {
     let changes: Vec<(usize, &ReviewedChange)> = list.changes().collect();
     let followers = changes.iter().skip(1).map(Some).chain([None]);
-    let is_shown = |((mount, change), next): (
-        &(usize, &ReviewedChange),
-        Option<&(usize, &ReviewedChange)>,
-    )| {
-        let is_dir = change
-            .after
-            .as_ref()
-            .is_some_and(|after| after.kind == PathKind::Directory);
+    let rows = changes.iter().zip(followers);
+    let rows = rows.map(|((mount, change), next)| {
         // Paths are in order, so everything in a directory follows it.
         let has_more =
             next.is_some_and(|(m, next)| m == mount && next.path.starts_with(&change.path));
-        !(change.kind == ChangeKind::Added && is_dir && has_more)
+        let mount = *mount;
+        (has_more, Row { mount, change })
+    });
+    let is_dir = |row: &Row<'_>| {
+        let after = row.change.after.as_ref();
+        after.is_some_and(|after| after.kind == PathKind::Directory)
     };
-    changes
-        .iter()
-        .zip(followers)
-        .filter(|pair| is_shown(*pair))
-        .map(|((mount, change), _)| Row {
-            mount: *mount,
-            change,
-        })
+    let is_left_out =
+        |row: &Row<'_>| row.change.kind == ChangeKind::Added && is_dir(row) && !row.is_notable();
+    rows.filter(|(has_more, row)| !has_more || !is_left_out(row))
+        .map(|(_, row)| row)
         .collect()
 }
 
@@ -182,9 +186,69 @@ impl Row<'_> {
         match &self.change.class {
             ChangeClass::Protected { .. } => ListSection::Protected,
             ChangeClass::Trigger { .. } => ListSection::Trigger,
+            ChangeClass::Generated { below } if self.is_notable_in(below) => ListSection::Notable,
             ChangeClass::Generated { .. } => ListSection::Generated,
+            ChangeClass::Ordinary if self.is_notable() => ListSection::Notable,
             ChangeClass::Ordinary => ListSection::Ordinary,
         }
+    }
+
+    /// Returns `true` for a link that leads out of a directory of generated files, and for a mode
+    /// that more than an executable file of this person has.
+    fn is_notable_in(&self, dir: &TreePath) -> bool {
+        let change = self.change;
+        let Some(after) = &change.after else {
+            return false;
+        };
+        if let Some(target) = &after.target {
+            let target = Path::new(OsStr::from_bytes(&target.0));
+            let up = target
+                .components()
+                .filter(|name| *name == Component::ParentDir);
+            let depth = change.path.names().len() - dir.names().len();
+            return target.is_absolute() || up.count() >= depth;
+        }
+        let before = change.before.as_ref().map_or(0, |before| before.mode);
+        after.mode & !before & !(0o777 & !*UMASK) != 0
+    }
+
+    /// Returns the mode and the attributes of an object, as far as they differ from those before, or
+    /// from those of a new object of this person.
+    fn metadata(&self) -> Vec<String> {
+        let Some(after) = self.change.after.as_ref() else {
+            return Vec::new();
+        };
+        let before = self.change.before.as_ref();
+        let before = before.filter(|before| before.kind == after.kind);
+        let plain = match after.kind {
+            PathKind::File => 0o666 & !*UMASK,
+            PathKind::Directory => 0o777 & !*UMASK,
+            _ => after.mode,
+        };
+        let mut notes = Vec::new();
+        match before {
+            Some(before) if before.mode != after.mode => {
+                notes.push(format!("mode {:04o} → {:04o}", before.mode, after.mode));
+            }
+            None if after.mode != plain => notes.push(format!("mode {:04o}", after.mode)),
+            Some(_) | None => {}
+        }
+        if before.map_or(&BTreeMap::new(), |before| &before.attributes) != &after.attributes {
+            notes.push("attributes".to_owned());
+        }
+        notes
+    }
+
+    /// Returns `true` if the contents are not the whole of a difference.
+    pub(super) fn is_notable(&self) -> bool {
+        let after = self.change.after.as_ref();
+        after.is_some_and(|after| after.kind == PathKind::Link) || !self.metadata().is_empty()
+    }
+
+    /// Returns the notes of the list for programs.
+    pub(super) fn notes(&self, list: &RunReview) -> Vec<String> {
+        let detail = detail(list, self.mount, self.change);
+        detail.into_iter().chain(self.metadata()).collect()
     }
 
     /// A deletion inside a generated directory is counted there.
@@ -193,16 +257,14 @@ impl Row<'_> {
         self.change.removes() && !is_inside
     }
 
-    fn line(&self, list: &RunReview) -> String {
+    pub(super) fn line(&self, list: &RunReview) -> String {
         let change = self.change;
         let path = escape(&shown_path(list, self.mount, &change.path));
         let slash = match (&change.before, &change.after) {
             (_, Some(state)) | (Some(state), None) if state.kind == PathKind::Directory => "/",
             _ => "",
         };
-        let mut notes = Vec::new();
-        notes.extend(detail(list, self.mount, change));
-        notes.extend(changed_mode(change));
+        let mut notes = self.notes(list);
         match &change.class {
             ChangeClass::Protected { pattern } => {
                 notes.push(format!("protected: {}", escape(pattern)))
@@ -224,13 +286,13 @@ impl Row<'_> {
     }
 }
 
-/// Returns the old and the new mode of an object, if a change of its content also changes the mode.
-fn changed_mode(change: &ReviewedChange) -> Option<String> {
-    let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
-    let is_told = change.kind == ChangeKind::Metadata || after.kind == PathKind::Link;
-    (!is_told && before.mode != after.mode)
-        .then(|| format!("mode {:04o} → {:04o}", before.mode, after.mode))
-}
+/// The bits that a new object of this person does not have.
+static UMASK: LazyLock<u32> = LazyLock::new(|| {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = umask.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+    umask.unwrap_or(0o022)
+});
 
 /// Returns the path of a change as it is printed and typed.
 pub(super) fn shown_path(list: &RunReview, mount: usize, path: &TreePath) -> String {
@@ -265,13 +327,8 @@ fn detail(list: &RunReview, mount: usize, change: &ReviewedChange) -> Option<Str
             (_, Some(after)) => object(after),
             (_, None) => return None,
         }),
-        ChangeKind::Metadata => {
-            let (before, after) = (before?, after?);
-            Some(match before.mode == after.mode {
-                true => "attributes".to_owned(),
-                false => format!("{:04o} → {:04o}", before.mode, after.mode),
-            })
-        }
+        // Those of its metadata tell it.
+        ChangeKind::Metadata => None,
         ChangeKind::Deleted => before.map(object),
         ChangeKind::Replaced => {
             let inside = list.changes().filter(|(m, other)| {
@@ -319,7 +376,8 @@ fn index_entries(state: &ObjectState) -> Option<&str> {
 
 fn generated(list: &RunReview, rows: &[Row<'_>]) -> String {
     let mut roots: BTreeMap<(usize, &TreePath), Vec<&ReviewedChange>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| !row.is_removal()) {
+    let counted = |row: &&Row<'_>| !row.is_removal() && row.section() == ListSection::Generated;
+    for row in rows.iter().filter(counted) {
         if let ChangeClass::Generated { below } = &row.change.class {
             roots
                 .entry((row.mount, below))

@@ -7,7 +7,7 @@ use forge_review::{
 };
 use serde_json::{Value, json};
 
-use super::listing::{object, shown_path, summary};
+use super::listing::{Row, object, rows, shown_path, summary};
 use super::select::paths;
 use super::{ProjectReviews, command_line, failed, print_json, print_text};
 use crate::ambient::Ambient;
@@ -27,14 +27,10 @@ pub(super) fn show(
         let mut wanted = wanted.iter();
         words.is_empty() || wanted.any(|(m, path)| *m == mount && change.path.starts_with(path))
     };
-    let changes = review.review().changes();
-    let changes: Vec<(usize, &ReviewedChange)> = changes
-        .filter(|(mount, change)| is_wanted(*mount, change))
-        .collect();
     if ambient.global.json {
-        let rows = changes
-            .iter()
-            .map(|(mount, change)| json_of(&review, *mount, change));
+        let changes = review.review().changes();
+        let rows = changes.filter(|(mount, change)| is_wanted(*mount, change));
+        let rows = rows.map(|(mount, change)| json_of(&review, &Row { mount, change }));
         let rows = rows.collect::<Result<Vec<Value>, CliError>>()?;
         print_json(&json!({
             "run": review.review().run,
@@ -50,29 +46,27 @@ pub(super) fn show(
         text = format!("{}  {}\n", escape(&list.run), command_line(list));
         text.push_str(&summary(list));
     }
-    for (mount, change) in changes {
+    for row in rows(review.review()) {
         // Generated files are many: they are shown if they are named.
-        let is_generated = matches!(change.class, ChangeClass::Generated { .. });
-        if is_generated && words.is_empty() {
+        let is_generated = matches!(row.change.class, ChangeClass::Generated { .. });
+        if is_generated && words.is_empty() || !is_wanted(row.mount, row.change) {
             continue;
         }
-        text.push_str(&diff_text(
-            &review,
-            mount,
-            change,
-            ambient.colour_of_result,
-        )?);
+        text.push_str(&diff_text(&review, &row, ambient.colour_of_result)?);
     }
     print_text(&text)?;
     Ok(ExitKind::Done)
 }
 
-fn json_of(review: &OpenReview, mount: usize, change: &ReviewedChange) -> Result<Value, CliError> {
+fn json_of(review: &OpenReview, row: &Row<'_>) -> Result<Value, CliError> {
+    let Row { mount, change } = *row;
     let diff = review.diff(mount, change).map_err(|error| failed(&error))?;
+    let notes = row.notes(review.review());
     let mut row = serde_json::to_value(change)
         .map_err(|error| CliError::negative("review", error.to_string()))?;
     row["mount"] = json!(review.review().mounts[mount].name);
     row["applicable"] = json!(change.is_applicable());
+    row["notes"] = json!(notes);
     match diff {
         FileDiff::Text(hunks) => {
             let hunk = |hunk: &DiffHunk| json!({"number": hunk.number, "text": hunk.text});
@@ -86,47 +80,48 @@ fn json_of(review: &OpenReview, mount: usize, change: &ReviewedChange) -> Result
 }
 
 /// Returns the rows of one file's difference.
-fn diff_text(
-    review: &OpenReview,
-    mount: usize,
-    change: &ReviewedChange,
-    colour: bool,
-) -> Result<String, CliError> {
-    let path = escape(&shown_path(review.review(), mount, &change.path));
+fn diff_text(review: &OpenReview, listed: &Row<'_>, colour: bool) -> Result<String, CliError> {
+    let (list, change) = (review.review(), listed.change);
+    let path = escape(&shown_path(list, listed.mount, &change.path));
     let row = |kind: DiffRow, text: &str| kind.paint(text, colour);
-    Ok(
-        match review.diff(mount, change).map_err(|error| failed(&error))? {
-            FileDiff::None => String::new(),
-            FileDiff::ChangedBelow => row(
-                DiffRow::Heading,
-                &format!("{path}: changed in the project meanwhile, it cannot be applied"),
-            ),
-            FileDiff::Binary => {
-                let (old, new) = (change.before.as_ref(), change.after.as_ref());
-                [
-                    row(DiffRow::Heading, &format!("binary or large file {path}")),
-                    row(DiffRow::Removed, &format!("- {}", content_of(old))),
-                    row(DiffRow::Added, &format!("+ {}", content_of(new))),
-                ]
-                .concat()
-            }
-            FileDiff::Text(hunks) => {
-                let side = |state: Option<&ObjectState>| match state.map(|state| state.kind) {
-                    Some(PathKind::File) => path.as_str(),
-                    Some(_) | None => "/dev/null",
-                };
-                let (old, new) = (side(change.before.as_ref()), side(change.after.as_ref()));
-                let headings = [format!("--- {old}"), format!("+++ {new}")];
-                // The hunks of other changes cannot be chosen.
-                let is_numbered = change.kind == ChangeKind::Modified;
-                let headings = headings.iter().map(|text| row(DiffRow::Heading, text));
-                let hunks = hunks
-                    .iter()
-                    .map(|hunk| hunk_text(hunk, is_numbered, colour));
-                headings.chain(hunks).collect()
-            }
-        },
-    )
+    let diff = review.diff(listed.mount, change);
+    let diff = diff.map_err(|error| failed(&error))?;
+    let mut text = String::new();
+    if diff == FileDiff::None || listed.is_notable() {
+        text = row(DiffRow::Heading, listed.line(list).trim_start());
+    }
+    text.push_str(&match diff {
+        FileDiff::None => String::new(),
+        FileDiff::ChangedBelow => row(
+            DiffRow::Heading,
+            &format!("{path}: changed in the project meanwhile, it cannot be applied"),
+        ),
+        FileDiff::Binary => {
+            let (old, new) = (change.before.as_ref(), change.after.as_ref());
+            [
+                row(DiffRow::Heading, &format!("binary or large file {path}")),
+                row(DiffRow::Removed, &format!("- {}", content_of(old))),
+                row(DiffRow::Added, &format!("+ {}", content_of(new))),
+            ]
+            .concat()
+        }
+        FileDiff::Text(hunks) => {
+            let side = |state: Option<&ObjectState>| match state.map(|state| state.kind) {
+                Some(PathKind::File) => path.as_str(),
+                Some(_) | None => "/dev/null",
+            };
+            let (old, new) = (side(change.before.as_ref()), side(change.after.as_ref()));
+            let headings = [format!("--- {old}"), format!("+++ {new}")];
+            // The hunks of other changes cannot be chosen.
+            let is_numbered = change.kind == ChangeKind::Modified;
+            let headings = headings.iter().map(|text| row(DiffRow::Heading, text));
+            let hunks = hunks
+                .iter()
+                .map(|hunk| hunk_text(hunk, is_numbered, colour));
+            headings.chain(hunks).collect()
+        }
+    });
+    Ok(text)
 }
 
 fn hunk_text(hunk: &DiffHunk, is_numbered: bool, colour: bool) -> String {
