@@ -10,7 +10,7 @@ use crate::policy::{
 };
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, major, minor};
+use nix::sys::stat::{FileStat, Mode, SFlag, major, minor};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -128,6 +128,16 @@ impl HostMount {
     /// Returns `true` if another mount covers a path below this one.
     pub(crate) fn is_covered(&self, below: &Path) -> bool {
         self.covered.iter().any(|place| below.starts_with(place))
+    }
+
+    /// Returns the metadata of a name below this mount, of a link its own, without following a link
+    /// on the way.
+    pub(crate) fn look(&self, below: &Path) -> Result<FileStat, Errno> {
+        let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+            return Err(Errno::EINVAL);
+        };
+        let parent = below::directory(self.handle.as_fd(), parent)?;
+        below::look(parent.as_fd(), name)
     }
 
     /// Returns the identity of a name below this mount, without following a link on the way.
@@ -270,12 +280,8 @@ fn mount_point(
     outer_policy: &Mount,
 ) -> Result<(), Error> {
     let below = outer_policy.way_to(inner_policy).unwrap_or_default();
-    let parent = below.parent().unwrap_or(Path::new(""));
-    let name = below.file_name().unwrap_or_default();
     // The check also uses the outer mount for a path that an intermediate mount covers.
-    let kind = below::directory(outer.handle.as_fd(), parent)
-        .and_then(|parent| below::look(parent.as_fd(), name))
-        .map(|stat| below::kind(&stat));
+    let kind = outer.look(&below).map(|stat| below::kind(&stat));
     let (fits, what) = match inner.is_dir {
         true => (matches!(kind, Ok(SFlag::S_IFDIR)), "directory"),
         false => (matches!(kind, Ok(SFlag::S_IFREG)), "file"),

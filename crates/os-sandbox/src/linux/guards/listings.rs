@@ -106,6 +106,8 @@ impl WallClock {
 pub(super) struct Lister<'a> {
     mount: &'a HostMount,
     earlier: Option<&'a mut ListingCache>,
+    /// Selects names, beside the directories, links and local sockets, which every listing has.
+    matters: &'a (dyn Fn(&[u8]) -> bool + Sync),
     pub(super) memory: ListingCache,
     buffer: Buffer,
     /// Directories examined ahead of the walk, in the order in which it reaches them.
@@ -136,10 +138,15 @@ struct FreshListing {
 }
 
 impl<'a> Lister<'a> {
-    pub(super) fn new(mount: &'a HostMount, earlier: Option<&'a mut ListingCache>) -> Lister<'a> {
+    pub(super) fn new(
+        mount: &'a HostMount,
+        earlier: Option<&'a mut ListingCache>,
+        matters: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    ) -> Lister<'a> {
         Lister {
             mount,
             earlier: earlier.filter(|memory| !memory.clock.was_set()),
+            matters,
             memory: ListingCache::default(),
             buffer: Box::new_uninit_slice(BUFFER_BYTES),
             ahead: VecDeque::new(),
@@ -156,11 +163,7 @@ impl<'a> Lister<'a> {
 
     /// Examines directories that the walk will reach, on several threads, if their number is worth
     /// it. [`Lister::list`] reports the errors.
-    pub(super) fn list_ahead<'p>(
-        &mut self,
-        pending: impl Iterator<Item = &'p PathBuf>,
-        matters: &(dyn Fn(&[u8]) -> bool + Sync),
-    ) {
+    pub(super) fn list_ahead<'p>(&mut self, pending: impl Iterator<Item = &'p PathBuf>) {
         // Why: an unused listing is older than this call.
         self.ahead.clear();
         let pending: Vec<&PathBuf> = pending.take(MAX_AHEAD).collect();
@@ -172,7 +175,8 @@ impl<'a> Lister<'a> {
         if threads == 1 {
             return;
         }
-        let (top, devices) = (self.mount.handle.as_fd(), &self.memory.devices);
+        let (top, matters) = (self.mount.handle.as_fd(), self.matters);
+        let devices = &self.memory.devices;
         let earlier = self.earlier.as_ref().map(|memory| &memory.listed);
         let look = |below: &Path, buffer: &mut Buffer| {
             if let Some((stamp, _)) = earlier.and_then(|listed| listed.get(below)) {
@@ -213,15 +217,9 @@ impl<'a> Lister<'a> {
         self.ahead.clear();
     }
 
-    /// Returns the listing of a directory, from memory if the directory has not changed since. The
-    /// listing always has directories, links and local sockets; `matters` selects the other names,
-    /// `whole` asks for all of them.
-    pub(super) fn list(
-        &mut self,
-        below: &Path,
-        whole: bool,
-        matters: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Arc<CachedListing>, Errno> {
+    /// Returns the listing of a directory, from memory if the directory has not changed since. `whole`
+    /// asks for all names.
+    pub(super) fn list(&mut self, below: &Path, whole: bool) -> Result<Arc<CachedListing>, Errno> {
         let ahead = match self.ahead.front() {
             Some((path, _)) if path == below => self.ahead.pop_front(),
             Some(_) | None => None,
@@ -237,7 +235,7 @@ impl<'a> Lister<'a> {
                 self.mount.handle.as_fd(),
                 below,
                 whole,
-                matters,
+                self.matters,
                 &mut self.buffer,
                 &self.memory.devices,
             )?,
@@ -441,8 +439,8 @@ mod tests {
         let policy = policy.build().unwrap();
         let mounts = host_mounts(&policy).unwrap();
         let matters = |name: &[u8]| name == b".env";
-        let mut ahead = Lister::new(&mounts[0], None);
-        ahead.list_ahead(below.iter().chain([&link]), &matters);
+        let mut ahead = Lister::new(&mounts[0], None, &matters);
+        ahead.list_ahead(below.iter().chain([&link]));
         let threads = available_parallelism().map_or(1, std::num::NonZero::get);
         let expected = if threads > 1 { DIRECTORIES } else { 0 };
         let listed = ahead.ahead.iter();
@@ -451,7 +449,7 @@ mod tests {
         // A file created after the listing ahead is not in it.
         fs::write(dir.path().join("d1/.env2"), "").unwrap();
         for (number, below) in below.iter().enumerate() {
-            let listing = ahead.list(below, false, &matters).unwrap();
+            let listing = ahead.list(below, false).unwrap();
             let wanted = [
                 format!("{:?} \"sub{number}\"", FileType::Directory),
                 format!("{:?} \".env\"", FileType::RegularFile),
@@ -463,15 +461,15 @@ mod tests {
                 (wanted, 3 + usize::from(number == 1 && threads == 1))
             );
         }
-        let refused = ahead.list(&link, false, &matters).unwrap_err();
+        let refused = ahead.list(&link, false).unwrap_err();
         assert!(ahead.ahead.is_empty());
         assert!(
             matches!(refused, Errno::ELOOP | Errno::ENOTDIR),
             "{refused}"
         );
         // A request for all names is not answered by a listing of some.
-        ahead.list_ahead(below.iter(), &matters);
-        let whole = ahead.list(&below[2], true, &matters).unwrap();
+        ahead.list_ahead(below.iter());
+        let whole = ahead.list(&below[2], true).unwrap();
         assert_eq!((names(&whole).len(), whole.whole), (3, true));
         // Listing ahead is due again after the last of them.
         let dues = (0..DIRECTORIES).map(|_| ahead.is_due());
@@ -504,11 +502,11 @@ mod tests {
         fs::remove_dir(dir.path().join("d2")).unwrap();
         std::os::unix::fs::symlink("d1", dir.path().join("d2")).unwrap();
         fs::remove_dir(dir.path().join("d3")).unwrap();
-        let mut lister = Lister::new(&mounts[0], Some(&mut earlier));
-        lister.list_ahead(below.iter(), &|_| true);
+        let mut lister = Lister::new(&mounts[0], Some(&mut earlier), &|_| true);
+        lister.list_ahead(below.iter());
         let found: Vec<_> = below
             .iter()
-            .map(|below| lister.list(below, false, &|_| true))
+            .map(|below| lister.list(below, false))
             .map(|listing| listing.map(|listing| names(&listing)).ok())
             .collect();
         assert_eq!(found[0], Some(Vec::new()));

@@ -2,7 +2,7 @@
 //! compared after its end. [`guard`] is the entry point under a mount layer, [`look`] without one.
 //!
 //! A protected name:
-//! 1. `names` finds it in a walk (`listings` reads the directories, `secrets` judges contents).
+//! 1. `walk` finds it (`listings` reads the directories, `secrets` judges contents).
 //! 2. A mount layer mounts it over itself read-only, a hidden one empty. Under Landlock alone `sweep`
 //!    takes its fingerprint.
 //! 3. After the end `sweep` reports a name that another program replaced, or that has changed, and
@@ -32,6 +32,7 @@ mod secrets;
 pub(super) mod state;
 pub(super) mod survey;
 pub(super) mod sweep;
+pub(super) mod walk;
 
 use super::host_mount::{HostMount, program_mounts};
 use super::start::sockets;
@@ -188,10 +189,10 @@ fn hidden(policy: &Policy, mounts: &[HostMount], names: &[ScanResult]) -> Vec<Hi
 fn everywhere(policy: &Policy, mounts: &[HostMount], held: Held) -> Result<Vec<ScanResult>, Error> {
     let mut names: Vec<ScanResult> = mounts
         .iter()
-        .map(|mount| names::find(policy, mount, held))
+        .map(|mount| walk::find(policy, mount, held))
         .collect();
-    for index in names::follow_between(policy, mounts, &names) {
-        names[index] = names::find(policy, &mounts[index], held);
+    for index in walk::follow_between(policy, mounts, &names) {
+        names[index] = walk::find(policy, &mounts[index], held);
     }
     if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
         return Err(unguarded(format!(

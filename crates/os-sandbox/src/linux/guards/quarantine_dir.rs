@@ -37,10 +37,8 @@ pub(super) fn identity_at(parent: &OwnedFd, name: &OsStr) -> Result<FileIdentity
 /// Quarantine directory in one mount, created on first use, and removed with the value if nothing was
 /// moved to it.
 pub(super) struct Quarantine<'a> {
-    pub(super) mount: &'a HostMount,
-    /// Returns the file that a name had before the start.
-    original: &'a dyn Fn(&Path) -> Option<FileIdentity>,
-    id: &'a str,
+    mount: &'a HostMount,
+    pub(super) id: &'a str,
     top: Option<RunQuarantine>,
     count: usize,
     /// The reason why the last file was not put back.
@@ -58,14 +56,9 @@ struct RunQuarantine {
 type CreatedDirs = Vec<(OwnedFd, OsString)>;
 
 impl<'a> Quarantine<'a> {
-    pub(super) fn new(
-        mount: &'a HostMount,
-        original: &'a dyn Fn(&Path) -> Option<FileIdentity>,
-        id: &'a str,
-    ) -> Quarantine<'a> {
+    pub(super) fn new(mount: &'a HostMount, id: &'a str) -> Quarantine<'a> {
         Quarantine {
             mount,
-            original,
             id,
             top: None,
             count: 0,
@@ -75,17 +68,18 @@ impl<'a> Quarantine<'a> {
 
     /// Moves the file at `below`, and puts a saved one in its place. Returns the new path, or `None` if
     /// there was nothing to move. One directory is opened for all of it: another program may exchange
-    /// the directories around the name, and ESTALE says that the file is the one from before the start.
+    /// the directories around the name, and ESTALE says that the file is the `original` one, from
+    /// before the start.
     pub(super) fn take(
         &mut self,
         below: &Path,
+        original: Option<FileIdentity>,
         saved: Option<&SavedFile>,
     ) -> Result<Option<PathBuf>, Errno> {
         let (Some(name), Some(around)) = (below.file_name(), below.parent()) else {
             return Err(Errno::EINVAL);
         };
         let parent = below::directory(self.mount.handle.as_fd(), around)?;
-        let original = (self.original)(below);
         if original.is_some() && identity_at(&parent, name).ok() == original {
             return Err(Errno::ESTALE);
         }

@@ -108,9 +108,7 @@ impl<'a> Secrets<'a> {
     /// Returns the tracked files of the repository with this working tree; `None` without one.
     fn tracked_in(&self, top: &Path) -> Option<Option<TrackedFiles>> {
         let git = top.join(".git");
-        let looked = below::directory(self.mount.handle.as_fd(), top)
-            .and_then(|parent| below::look(parent.as_fd(), OsStr::new(".git")));
-        match looked {
+        match self.mount.look(&git) {
             Err(Errno::ENOENT) => return None,
             Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR => {}
             // The repository is elsewhere, or cannot be examined.

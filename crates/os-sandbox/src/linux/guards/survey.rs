@@ -2,7 +2,8 @@
 
 use super::super::below;
 use super::super::host_mount::{HostMount, host_mounts};
-use super::names::{self, Held, ScanResult};
+use super::names::{Held, ScanResult};
+use super::walk;
 use crate::error::Error;
 use crate::git_config::{self, MAX_BYTES};
 use crate::policy::Policy;
@@ -18,7 +19,7 @@ pub(crate) fn survey(policy: &Policy) -> Result<Vec<Survey>, Error> {
 }
 
 fn one(policy: &Policy, mount: &HostMount) -> Survey {
-    let names = names::find(policy, mount, Held::ByMounts);
+    let names = walk::find(policy, mount, Held::ByMounts);
     let shown = |list: &mut dyn Iterator<Item = &Path>| list.map(|one| mount.shown(one)).collect();
     let closed = names.found.iter().filter(|found| found.unlisted);
     Survey {

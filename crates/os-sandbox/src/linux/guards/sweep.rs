@@ -11,11 +11,12 @@ use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
 use super::listings::ListingCache;
-use super::names::{Held, ReopenedDirs, ScanResult, find_but};
+use super::names::{Held, ScanResult};
 use super::quarantine_dir::{FileIdentity, Quarantine, identity_at};
 use super::running::{CommandRecord, RunningCommands};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use super::state::PlaceholderLease;
+use super::walk::{EarlierWalk, ReopenedDirs, find_new};
 use crate::error::Error;
 use crate::escape::visible;
 use crate::findings::Findings;
@@ -176,15 +177,23 @@ impl PostRunScan {
             if !mount.is_dir || !mount.is_changed() {
                 continue;
             }
-            let mut memory = std::mem::take(&mut before.memory);
+            let memory = std::mem::take(&mut before.memory);
             match self.loose.get(index) {
                 Some(loose) => changed(mount, loose, &mut findings),
                 None => before.find_replaced(mount, &mut findings),
             }
-            if let Err(reason) = self.one(mount, before, &mut memory, &id, &mut findings) {
-                findings.fail(&reason);
+            let mut scan = MountScan {
+                scan: &self,
+                mount,
+                before,
+                quarantine: Quarantine::new(mount, &id),
+                judged: HashSet::new(),
+                findings: &mut findings,
+            };
+            if let Err(reason) = scan.run(memory) {
+                scan.findings.fail(&reason);
             }
-            self.restore_files(mount, before, &id, &mut findings);
+            scan.restore_files();
         }
         findings.note_all_left();
         if findings.failed.is_some()
@@ -194,176 +203,215 @@ impl PostRunScan {
         }
         findings
     }
+}
 
-    /// Scans one mount. The error is the reason of an incomplete scan.
-    fn one(
-        &self,
-        mount: &HostMount,
-        before: &MountSnapshot,
-        memory: &mut ListingCache,
-        id: &str,
-        findings: &mut Findings,
-    ) -> Result<(), String> {
+/// Scan of one mount.
+struct MountScan<'a> {
+    scan: &'a PostRunScan,
+    mount: &'a HostMount,
+    before: &'a MountSnapshot,
+    quarantine: Quarantine<'a>,
+    /// Names that were judged, each once: those that stay may be there still.
+    judged: HashSet<PathBuf>,
+    findings: &'a mut Findings,
+}
+
+/// The pattern that a name violates, and the reason.
+struct GuardViolation {
+    pattern: String,
+    why: String,
+}
+
+impl MountScan<'_> {
+    /// Walks until everything was seen, and moves the names that cannot stay. The error is the reason
+    /// of an incomplete scan.
+    fn run(&mut self, mut memory: ListingCache) -> Result<(), String> {
         let mut opened = ReopenedDirs::default();
-        let original = |below: &Path| before.original(below);
-        let mut quarantine = Quarantine::new(mount, &original, id);
-        let own = Path::new(QUARANTINE).join(id);
-        let held = match self.loose.is_empty() {
-            true => Held::ByMounts,
-            false => Held::ByNothing,
-        };
-        let mut left: HashSet<PathBuf> = HashSet::new();
         for round in 1..=MAX_ROUNDS {
-            let known = |path: &Path, link: bool| {
-                left.contains(path) || path == own || before.knows(path, link)
-            };
-            let memory_now = Some(&mut *memory);
-            let opener = Some(&mut opened);
-            let after = find_but(&self.policy, mount, held, &known, memory_now, opener);
-            let mut unlisted = after.unlisted.iter();
-            let unlisted = unlisted.find(|one| !before.unlisted.contains(one));
-            let incomplete = after
-                .incomplete
-                .or_else(|| unlisted.map(|one| format!("{} cannot be listed", mount.shown(one))));
-            *memory = after.memory;
-            let mut moved = false;
-            let links = after.links.iter().map(|link| (link, true));
-            let configs = after.configs.iter();
-            let new_configs = configs
-                .filter(|config| !left.contains(*config) && !before.configs.contains(*config))
-                .cloned()
-                .collect::<Vec<_>>();
-            // Links to private keys: the file that replaced one may not be a secret.
-            let replaced = before.links.keys().filter(|link| {
-                let name = mount.named(link);
-                let mut patterns = mount.guards.protect.iter();
-                patterns.any(|one| one.is_by_content() && one.ends(&name))
-                    && !left.contains(*link)
-                    && before.changed_link(mount, link)
-            });
-            let replaced = replaced.cloned().collect::<Vec<_>>();
-            let names = after.found.iter().map(|found| &found.below);
-            let names = names.chain(&new_configs).map(|below| (below, false));
-            for state in &after.states {
-                let none = HashSet::new();
-                let todo = before.todo.get(state).unwrap_or(&none);
-                if left.contains(state) || !writable(&self.mounts, &mount.host.join(state)) {
-                    continue;
-                }
-                if let Some(why) = repository::harm_of_state(mount, state, todo) {
-                    moved = true;
-                    left.insert(state.clone());
-                    take(
-                        &mut quarantine,
-                        state,
-                        ".git".to_owned(),
-                        visible(&why),
-                        None,
-                        findings,
-                    );
-                }
-            }
-            let replaced = replaced.iter().map(|below| (below, true));
-            for (below, link) in names.chain(links).chain(replaced) {
-                if !left.insert(below.clone()) {
-                    continue;
-                }
-                let same = link && !before.changed_link(mount, below);
-                if same || !writable(&self.mounts, &mount.host.join(below)) {
-                    continue;
-                }
-                let target = after.targets.iter().find(|target| target.below == *below);
-                let was_link = before.links.contains_key(below);
-                let offence = self.offence(mount, below, (link, was_link), &after.bare);
-                if offence.is_none()
-                    && let Some(link) =
-                        target.and_then(|target| before.repointed_link(mount, target))
-                {
-                    let was_there = before.guarded_links.contains_key(link);
-                    let own = self.offence(mount, link, (true, was_there), &after.bare);
-                    // Its target may be the person's. A link that the command may make can stay.
-                    let is_taken = (own.is_some() || was_there)
-                        && writable(&self.mounts, &mount.host.join(link));
-                    if is_taken && left.insert(link.to_owned()) {
-                        moved = true;
-                        let pattern = own.map_or_else(|| ".git".to_owned(), |(pattern, _)| pattern);
-                        let why = visible(&format!("it leads to {}", mount.shown(below)));
-                        let taken = take(&mut quarantine, link, pattern, why, None, findings);
-                        if let (true, Some(text)) = (taken, before.guarded_links.get(link)) {
-                            restore(mount, link, text);
-                        }
-                    }
-                    continue;
-                }
-                let offence =
-                    offence.or_else(|| target.and_then(|target| target_offence(mount, target)));
-                let Some((pattern, why)) = offence else {
-                    continue;
-                };
-                moved = true;
-                // The command made a repository of this directory, which stops being one without
-                // `HEAD`. The other files may be the person's own.
-                let around = below.parent().filter(|around| {
-                    after.bare.iter().any(|git| git == around) && !before.bare.contains(*around)
-                });
-                let head = around.map(|around| around.join("HEAD"));
-                let (below, why) = match (&head, below.file_name()) {
-                    (Some(head), Some(name)) => {
-                        if !left.insert(head.clone()) {
-                            continue;
-                        }
-                        (
-                            head,
-                            format!(
-                                "it makes a repository of the directory: {}: {why}",
-                                name.display()
-                            ),
-                        )
-                    }
-                    _ => (below, why),
-                };
-                let why = before.explain(below, why);
-                let saved = before.saved.get(below);
-                let taken = take(&mut quarantine, below, pattern, why, saved, findings);
-                if let (true, Some(text)) = (taken, before.links.get(below)) {
-                    restore(mount, below, text);
-                }
+            let after = self.walk(&mut memory, &mut opened);
+            let incomplete = self.gap(&after);
+            let candidates = self.candidates(&after);
+            let mut moved = self.judge_states(&after.states);
+            for (below, is_link) in &candidates {
+                moved |= self.judge(below, *is_link, &after);
             }
             if incomplete.is_none() && !after.unsettled {
                 return Ok(());
             }
             if round == MAX_ROUNDS || incomplete.is_some() && !moved {
                 return Err(incomplete.unwrap_or_else(|| {
-                    format!("directories in {} are moved about", mount.inside)
+                    format!("directories in {} are moved about", self.mount.inside)
                 }));
             }
+            memory = after.memory;
         }
         Ok(())
     }
 
+    fn walk(&self, memory: &mut ListingCache, opened: &mut ReopenedDirs) -> ScanResult {
+        let own = Path::new(QUARANTINE).join(self.quarantine.id);
+        let known = |path: &Path, is_link: bool| {
+            self.judged.contains(path) || path == own || self.before.knows(path, is_link)
+        };
+        let held = match self.scan.loose.is_empty() {
+            true => Held::ByMounts,
+            false => Held::ByNothing,
+        };
+        let earlier = EarlierWalk {
+            known: &known,
+            listings: memory,
+        };
+        let policy = &self.scan.policy;
+        find_new(policy, self.mount, held, Some(earlier), Some(opened))
+    }
+
+    /// Returns the reason why a walk did not see everything.
+    fn gap(&self, after: &ScanResult) -> Option<String> {
+        let mut unlisted = after.unlisted.iter();
+        let unlisted = unlisted.find(|one| !self.before.unlisted.contains(one));
+        let closed = || unlisted.map(|one| format!("{} cannot be listed", self.mount.shown(one)));
+        after.incomplete.clone().or_else(closed)
+    }
+
+    /// Returns the names that can be the command's, and `true` for links.
+    fn candidates(&self, after: &ScanResult) -> Vec<(PathBuf, bool)> {
+        let before = self.before;
+        let found = after.found.iter().map(|found| &found.below);
+        let configs = after.configs.iter();
+        let configs = configs.filter(|config| !before.configs.contains(*config));
+        // Links to private keys: the file that replaced one may not be a secret.
+        let replaced = before.links.keys().filter(|link| {
+            let name = self.mount.named(link);
+            let mut patterns = self.mount.guards.protect.iter();
+            patterns.any(|one| one.is_by_content() && one.ends(&name))
+                && before.changed_link(self.mount, link)
+        });
+        let links = after.links.iter().chain(replaced).map(|link| (link, true));
+        let names = found.chain(configs).map(|name| (name, false));
+        let all = names.chain(links);
+        all.map(|(below, is_link)| (below.clone(), is_link))
+            .collect()
+    }
+
+    fn is_writable(&self, below: &Path) -> bool {
+        writable(&self.scan.mounts, &self.mount.host.join(below))
+    }
+
+    /// Takes the unfinished operations that a person must not continue. Returns `true` if it took
+    /// one.
+    fn judge_states(&mut self, states: &[PathBuf]) -> bool {
+        let mut moved = false;
+        let none = HashSet::new();
+        for state in states {
+            let todo = self.before.todo.get(state).unwrap_or(&none);
+            if self.judged.contains(state) || !self.is_writable(state) {
+                continue;
+            }
+            if let Some(why) = repository::harm_of_state(self.mount, state, todo) {
+                moved = true;
+                self.judged.insert(state.clone());
+                let violation = GuardViolation {
+                    pattern: ".git".to_owned(),
+                    why: visible(&why),
+                };
+                self.take(state, violation, None);
+            }
+        }
+        moved
+    }
+
+    /// Judges a name. Returns `true` if it cannot stay.
+    fn judge(&mut self, below: &Path, is_link: bool, after: &ScanResult) -> bool {
+        if !self.judged.insert(below.to_owned()) {
+            return false;
+        }
+        let (mount, before) = (self.mount, self.before);
+        let same = is_link && !before.changed_link(mount, below);
+        if same || !self.is_writable(below) {
+            return false;
+        }
+        let target = after.targets.iter().find(|target| target.below == *below);
+        let was_link = before.links.contains_key(below);
+        let violation = match self.violation(below, (is_link, was_link), &after.bare) {
+            Some(violation) => violation,
+            None => {
+                let Some(target) = target else { return false };
+                if let Some(link) = before.repointed_link(mount, target) {
+                    return self.take_link(link, below, &after.bare);
+                }
+                let Some(violation) = target_violation(mount, target) else {
+                    return false;
+                };
+                violation
+            }
+        };
+        self.take_name(below, violation, &after.bare);
+        true
+    }
+
+    /// Takes a link that the command made or gave another target, and puts one back that was there
+    /// before. Returns `true` if it cannot stay.
+    fn take_link(&mut self, link: &Path, target: &Path, bare: &[PathBuf]) -> bool {
+        let before = self.before.guarded_links.get(link);
+        let own = self.violation(link, (true, before.is_some()), bare);
+        // Its target may be the person's. A link that the command may make can stay.
+        let stays = own.is_none() && before.is_none() || !self.is_writable(link);
+        if stays || !self.judged.insert(link.to_owned()) {
+            return false;
+        }
+        let violation = GuardViolation {
+            pattern: own.map_or_else(|| ".git".to_owned(), |own| own.pattern),
+            why: visible(&format!("it leads to {}", self.mount.shown(target))),
+        };
+        if let (true, Some(text)) = (self.take(link, violation, None), before) {
+            restore(self.mount, link, text);
+        }
+        true
+    }
+
+    /// Takes a name that cannot stay, and puts back what was there before.
+    fn take_name(&mut self, below: &Path, mut violation: GuardViolation, bare: &[PathBuf]) {
+        let before = self.before;
+        // The command made a repository of this directory, which stops being one without `HEAD`. The
+        // other files may be the person's own.
+        let around = below.parent().filter(|around| {
+            bare.iter().any(|git| git == around) && !before.bare.contains(*around)
+        });
+        let head = around.map(|around| around.join("HEAD"));
+        let below = match (&head, below.file_name()) {
+            (Some(head), Some(name)) => {
+                if !self.judged.insert(head.clone()) {
+                    return;
+                }
+                let (name, why) = (name.display(), violation.why);
+                violation.why = format!("it makes a repository of the directory: {name}: {why}");
+                head
+            }
+            _ => below,
+        };
+        violation.why = before.explain(below, violation.why);
+        let taken = self.take(below, violation, before.saved.get(below));
+        if let (true, Some(text)) = (taken, before.links.get(below)) {
+            restore(self.mount, below, text);
+        }
+    }
+
     /// Restores files that are gone, and configuration that a command could change and that has
     /// settings which git would obey.
-    fn restore_files(
-        &self,
-        mount: &HostMount,
-        before: &MountSnapshot,
-        id: &str,
-        findings: &mut Findings,
-    ) {
-        let original = |below: &Path| before.original(below);
-        let mut quarantine = Quarantine::new(mount, &original, id);
+    fn restore_files(&mut self) {
+        let (mount, before) = (self.mount, self.before);
         let is_loose = |below: &&PathBuf| {
             before.replaced.contains(*below) || !before.names.contains_key(*below)
         };
         let is_config = |below: &Path| before.configs.contains(below);
         let others = before.saved.paths().filter(|below| !is_config(below));
         for below in before.configs.iter().chain(others).filter(is_loose) {
-            if !writable(&self.mounts, &mount.host.join(below)) {
+            if !self.is_writable(below) {
                 continue;
             }
             let Some(saved) = before.saved.get(below) else {
                 let path = shown(mount, below);
-                findings.fail(&format!(
+                self.findings.fail(&format!(
                     "what {} said before could not be read",
                     path.display()
                 ));
@@ -374,21 +422,23 @@ impl PostRunScan {
                 false => (identity(mount, below) == Ok(None)).then(|| GONE.to_owned()),
             };
             if let Some(why) = why {
-                let why = before.explain(below, visible(&why));
-                let pattern = pattern_of(mount, below);
-                take(&mut quarantine, below, pattern, why, Some(saved), findings);
+                let violation = GuardViolation {
+                    pattern: pattern_of(mount, below),
+                    why: before.explain(below, visible(&why)),
+                };
+                self.take(below, violation, Some(saved));
             }
         }
     }
 
-    /// Returns the pattern that a new name violates, and the reason; `None` if the name can stay.
-    fn offence(
+    /// Returns the violation of a new name; `None` if the name can stay.
+    fn violation(
         &self,
-        mount: &HostMount,
         below: &Path,
         (link, was_link): (bool, bool),
         bare: &[PathBuf],
-    ) -> Option<(String, String)> {
+    ) -> Option<GuardViolation> {
+        let (mount, policy) = (self.mount, &self.scan.policy);
         let name = below.file_name()?;
         let around = below.parent()?;
         let parent = below::directory(mount.handle.as_fd(), around).ok()?;
@@ -404,12 +454,12 @@ impl PostRunScan {
         let counts = matched.find(|one| !secret(one) || !self.is_new(&parent));
         let text = match counts {
             Some(pattern) => pattern.text(),
-            None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
+            None if name == ".git" && policy.git() != Git::Unaware => ".git",
             // The name belongs to another worktree.
             None if mount.linked.is_some() => ".git",
             // Git would follow it, or obey it.
             None if link && bare::is_part(around, bare) => ".git",
-            None if self.is_gits(mount, below, bare) => ".git",
+            None if self.is_gits(around, name, bare) => ".git",
             // The name is only hidden, and the command may have new files.
             None => return None,
         };
@@ -433,83 +483,18 @@ impl PostRunScan {
         } else {
             "a new name".to_owned()
         };
-        Some((text.to_owned(), visible(&why)))
+        Some(GuardViolation {
+            pattern: text.to_owned(),
+            why: visible(&why),
+        })
     }
-}
 
-/// Moves a name into the quarantine, puts a saved file in its place, and reports both. Returns `true`
-/// if the name was moved.
-fn take(
-    quarantine: &mut Quarantine<'_>,
-    below: &Path,
-    pattern: String,
-    mut why: String,
-    saved: Option<&SavedFile>,
-    findings: &mut Findings,
-) -> bool {
-    let path = shown(quarantine.mount, below);
-    let taken = quarantine.take(below, saved);
-    if let Some(errno) = quarantine.not_restored.take() {
-        let path = path.display();
-        findings.fail(&format!("{path} could not be put back: {}", errno.desc()));
-    } else if let (Ok(Some(_)), Some(_)) = (&taken, saved) {
-        why.push_str("; what was there before is there again");
-    }
-    let reason = match &taken {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(format!("is as before the start again: {why}")),
-        Err(Errno::ESTALE) => return false,
-        Err(Errno::ENOENT) if saved.is_some() => Some("was removed with its directory".to_owned()),
-        Err(errno) => {
-            findings.note_left(&path, errno.desc());
-            None
-        }
-    };
-    if let Some(reason) = reason {
-        findings.note(
-            Promise::ProtectedNames,
-            &format!("{} {reason}", path.display()),
-        );
-    }
-    let is_gone = matches!(taken, Ok(None) | Err(Errno::ENOENT)) && saved.is_some();
-    let now = taken.ok().flatten();
-    let is_taken = now.is_some();
-    if !is_gone {
-        findings.add_quarantined(Quarantined {
-            path,
-            pattern,
-            why,
-            now,
-        });
-    }
-    is_taken
-}
-
-/// Returns the violation of a new file to which git, or a link with a protected name, leads;
-/// attributes are judged by their content.
-fn target_offence(mount: &HostMount, target: &ObeyedPath) -> Option<(String, String)> {
-    let name = target.below.file_name()?;
-    let parent = below::directory(mount.handle.as_fd(), target.below.parent()?).ok()?;
-    below::look(parent.as_fd(), name).ok()?;
-    if name == ".gitattributes" {
-        let why = fresh::harm_of_attributes(parent.as_fd(), name)?;
-        return Some((".gitattributes".to_owned(), visible(&why)));
-    }
-    let why = format!("{} leads to it", target.by);
-    Some((".git".to_owned(), visible(&why)))
-}
-
-impl PostRunScan {
     /// Returns `true` if git's table protects the name.
-    fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
-        let place = below
-            .parent()
-            .and_then(|around| GitDirLocation::of(mount, around, bare));
-        let place = place.filter(|_| bare::matters(&self.policy, &mount.guards.protect));
-        match (place, below.file_name()) {
-            (Some(place), Some(name)) => place.keeps(&self.policy, name),
-            _ => false,
-        }
+    fn is_gits(&self, around: &Path, name: &OsStr, bare: &[PathBuf]) -> bool {
+        let policy = &self.scan.policy;
+        bare::matters(policy, &self.mount.guards.protect)
+            && GitDirLocation::of(self.mount, around, bare)
+                .is_some_and(|place| place.keeps(policy, name))
     }
 
     /// Returns `true` if a directory was created after the start; `false` if the file system has no
@@ -519,8 +504,71 @@ impl PostRunScan {
         let born = file
             .and_then(|file| file.metadata())
             .and_then(|meta| meta.created());
-        born.is_ok_and(|born| born >= self.started)
+        born.is_ok_and(|born| born >= self.scan.started)
     }
+
+    /// Moves a name into the quarantine, puts a saved file in its place, and reports both. Returns
+    /// `true` if the name was moved.
+    fn take(&mut self, below: &Path, violation: GuardViolation, saved: Option<&SavedFile>) -> bool {
+        let GuardViolation { pattern, mut why } = violation;
+        let path = shown(self.mount, below);
+        let original = self.before.original(below);
+        let taken = self.quarantine.take(below, original, saved);
+        if let Some(errno) = self.quarantine.not_restored.take() {
+            let path = path.display();
+            self.findings
+                .fail(&format!("{path} could not be put back: {}", errno.desc()));
+        } else if let (Ok(Some(_)), Some(_)) = (&taken, saved) {
+            why.push_str("; what was there before is there again");
+        }
+        let reason = match &taken {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("is as before the start again: {why}")),
+            Err(Errno::ESTALE) => return false,
+            Err(Errno::ENOENT) if saved.is_some() => {
+                Some("was removed with its directory".to_owned())
+            }
+            Err(errno) => {
+                self.findings.note_left(&path, errno.desc());
+                None
+            }
+        };
+        if let Some(reason) = reason {
+            let note = format!("{} {reason}", path.display());
+            self.findings.note(Promise::ProtectedNames, &note);
+        }
+        let is_gone = matches!(taken, Ok(None) | Err(Errno::ENOENT)) && saved.is_some();
+        let now = taken.ok().flatten();
+        let is_taken = now.is_some();
+        if !is_gone {
+            self.findings.add_quarantined(Quarantined {
+                path,
+                pattern,
+                why,
+                now,
+            });
+        }
+        is_taken
+    }
+}
+
+/// Returns the violation of a new file to which git, or a link with a protected name, leads;
+/// attributes are judged by their content.
+fn target_violation(mount: &HostMount, target: &ObeyedPath) -> Option<GuardViolation> {
+    let name = target.below.file_name()?;
+    let parent = below::directory(mount.handle.as_fd(), target.below.parent()?).ok()?;
+    below::look(parent.as_fd(), name).ok()?;
+    let (pattern, why) = match name == ".gitattributes" {
+        true => (
+            ".gitattributes",
+            fresh::harm_of_attributes(parent.as_fd(), name)?,
+        ),
+        false => (".git", format!("{} leads to it", target.by)),
+    };
+    Some(GuardViolation {
+        pattern: pattern.to_owned(),
+        why: visible(&why),
+    })
 }
 
 impl MountSnapshot {

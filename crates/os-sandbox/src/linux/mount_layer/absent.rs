@@ -18,7 +18,6 @@ use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use sandbox_names::git_index::{MAX_INDEX_BYTES, TrackedFiles};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -119,9 +118,7 @@ fn is_writable(mount: &HostMount) -> bool {
 fn repository_around(mount: &HostMount, file: &Path) -> RepositoryAround {
     let in_git = file.components().any(|part| part.as_os_str() == ".git");
     for top in file.ancestors().skip(1) {
-        let looked = below::directory(mount.handle.as_fd(), top)
-            .and_then(|top| below::look(top.as_fd(), OsStr::new(".git")));
-        match looked {
+        match mount.look(&top.join(".git")) {
             Err(Errno::ENOENT) => {}
             Ok(stat) if below::kind(&stat) == SFlag::S_IFDIR && !in_git => {
                 return RepositoryAround::At(top.to_owned());

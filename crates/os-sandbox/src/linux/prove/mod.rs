@@ -4,7 +4,8 @@
 
 mod checks;
 
-use super::guards::names;
+use super::guards::names::Held;
+use super::guards::walk;
 use super::host_mount::{HostMount, host_mounts};
 use super::landlock::private::ScratchDir;
 use super::start::launch::LAUNCHER;
@@ -315,7 +316,7 @@ impl Decoys {
             if !tries.iter().any(wanted) {
                 return;
             }
-            for found in names::find(plan.policy(), mount, names::Held::ByMounts).found {
+            for found in walk::find(plan.policy(), mount, Held::ByMounts).found {
                 let (one, index, access, mode) = match (found.hide, found.is_dir) {
                     (true, false) => (
                         ProbeCheck::HiddenName,
