@@ -37,7 +37,7 @@ pub(crate) fn hold(
     names: &mut [ScanResult],
 ) -> (Option<PlaceholderLease>, Vec<String>) {
     let mut reasons = Reasons::default();
-    let places = places(policy, mounts, names, &mut reasons);
+    let places = absent_names(policy, mounts, names, &mut reasons);
     if places.is_empty() {
         return (None, reasons.0);
     }
@@ -90,7 +90,7 @@ struct PlaceholderTarget {
 }
 
 /// Returns the absent names that get a placeholder.
-fn places(
+fn absent_names(
     policy: &Policy,
     mounts: &[HostMount],
     names: &[ScanResult],
@@ -113,27 +113,11 @@ fn places(
             let taken = parent.ancestors().any(|part| found.contains(part))
                 || names.links.contains(&below)
                 || !writable(mounts, &host);
-            if taken || !seen.insert(host.clone()) {
+            if taken || !seen.insert(host) {
                 continue;
             }
-            let directory = directories.entry(parent.to_owned()).or_insert_with(|| {
-                match below::directory(mount.handle.as_fd(), parent) {
-                    Ok(directory) => Some(Rc::new(directory)),
-                    // The sandbox never creates it.
-                    Err(Errno::ENOENT | Errno::ENOTDIR) => None,
-                    Err(Errno::ELOOP | Errno::EXDEV) => {
-                        reasons.add(format!(
-                            "{} is a link: names below it are not held",
-                            parent.display()
-                        ));
-                        None
-                    }
-                    Err(errno) => {
-                        reasons.add(format!("{} cannot be opened: {errno}", parent.display()));
-                        None
-                    }
-                }
-            });
+            let directory = directories.entry(parent.to_owned());
+            let directory = directory.or_insert_with(|| open_parent(mount, parent, reasons));
             let Some(directory) = directory else { continue };
             if out.len() >= MAX_HELD {
                 reasons.add(format!("more than {MAX_HELD} absent names"));
@@ -151,6 +135,21 @@ fn places(
         }
     }
     out
+}
+
+/// Opens the directory of an absent name. `None` if it is absent too, because the sandbox never
+/// creates it, or cannot be opened.
+fn open_parent(mount: &HostMount, parent: &Path, reasons: &mut Reasons) -> Option<Rc<OwnedFd>> {
+    let shown = parent.display();
+    match below::directory(mount.handle.as_fd(), parent) {
+        Ok(directory) => return Some(Rc::new(directory)),
+        Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+        Err(Errno::ELOOP | Errno::EXDEV) => {
+            reasons.add(format!("{shown} is a link: names below it are not held"));
+        }
+        Err(errno) => reasons.add(format!("{shown} cannot be opened: {errno}")),
+    }
+    None
 }
 
 /// Returns the kind of a placeholder, also if the mount is itself a `.git`: git reads its parts
@@ -341,7 +340,6 @@ fn add(there: &[ExistingPath], mounts: &[HostMount], names: &mut [ScanResult]) {
     }
 }
 
-/// Returns `true` if the innermost mount around a host path is writable.
 /// Returns `true` if commands change a path of the host itself, by the longest mount around it.
 pub(crate) fn writable(mounts: &[HostMount], host: &Path) -> bool {
     mounts

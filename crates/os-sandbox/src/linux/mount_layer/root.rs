@@ -175,23 +175,7 @@ pub(crate) fn compose(
 ) -> Result<RootSetup, Error> {
     let mut steps = Vec::new();
     system(&mut steps, policy.system(), own_files);
-    steps.push(RootStep::Processes);
-    for path in PROC_READ_ONLY.iter().map(Path::new) {
-        if path.exists() {
-            steps.push(bind(path, path, false));
-        }
-    }
-    for path in PROC_MASKED.iter().map(Path::new) {
-        if path.exists() {
-            steps.push(bind(Path::new("/dev/null"), path, false));
-        }
-    }
-    steps.push(RootStep::Devices);
-    steps.push(empty("/dev/shm", 0o1777));
-    steps.push(RootStep::Seal { at: "/dev".into() });
-    steps.push(empty(TMP, 0o1777));
-    steps.push(empty(HOME, 0o700));
-
+    private_file_systems(&mut steps);
     ways(&mut steps, mounts);
     for programs in policy.programs() {
         steps.push(RootStep::Bind {
@@ -231,6 +215,24 @@ pub(crate) fn compose(
     working_directory(&mut steps, policy, mounts);
     steps.push(RootStep::Seal { at: "/".into() });
     Ok(RootSetup { steps, pins })
+}
+
+/// Mounts `/proc` with its covers, `/dev`, and the private directories.
+fn private_file_systems(steps: &mut Vec<RootStep>) {
+    steps.push(RootStep::Processes);
+    let covers = PROC_READ_ONLY.iter().map(|path| (*path, *path));
+    let masks = PROC_MASKED.iter().map(|path| ("/dev/null", *path));
+    for (from, at) in covers.chain(masks) {
+        let (from, at) = (Path::new(from), Path::new(at));
+        if at.exists() {
+            steps.push(bind(from, at, false));
+        }
+    }
+    steps.push(RootStep::Devices);
+    steps.push(empty("/dev/shm", 0o1777));
+    steps.push(RootStep::Seal { at: "/dev".into() });
+    steps.push(empty(TMP, 0o1777));
+    steps.push(empty(HOME, 0o700));
 }
 
 /// Covers what was found in the directories of programs, which are mounted already.
