@@ -20,8 +20,9 @@ use crate::internet_address::InternetAddress;
 use crate::job::{Observed, Strings};
 use crate::modes::Modes;
 use crate::observe::{CallAnswer, CallObserver};
+use crate::proc_path::ProcPath;
 use crate::replacements::{PendingReplacement, Replacements};
-use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request, TextBuffer};
+use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request};
 use crate::sys::{
     self, EACCES, EAFNOSUPPORT, EAGAIN, EBUSY, EFAULT, EINPROGRESS, EINTR, EINVAL, ENETUNREACH,
     Errno, PollFd,
@@ -173,64 +174,18 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
         modes,
         me: sys::getpid(),
         child,
+        children,
         done: false,
+        channel,
         listener: -1,
+        asked: false,
         workers: [None; MAX_WORKERS],
         looked_ms: 0,
     };
-    let mut channel = channel;
-    // The channel stays open after its only message: the supervisor watches its end.
-    let mut waiting = true;
-    let mut asked = false;
-    loop {
-        let poll_in = |fd: i32| PollFd {
-            fd,
-            events: sys::POLLIN,
-            revents: 0,
-        };
-        // poll ignores negative descriptors.
-        let mut fds = [
-            poll_in(children),
-            poll_in(if waiting { channel } else { -1 }),
-            poll_in(if asked { state.listener } else { -1 }),
-            poll_in(state.replacements.channel()),
-        ];
-        let timeout = state.waits().then_some(LOOK_MS);
-        if sys::poll(&mut fds, timeout).is_err() {
-            continue;
-        }
-        if fds[0].revents != 0 {
-            let _ = sys::read(children, &mut [0u8; 128]);
-            state.reap(false);
-        }
-        if fds[1].revents != 0 {
-            let mut received = [-1i32; 1];
-            waiting = false;
-            if sys::receive(channel, &mut [0u8; 1], &mut received) == Ok(1) {
-                state.listener = received[0];
-                asked = true;
-                notify::wake_in_step(state.listener);
-            } else {
-                // The target never reached its filter; its supervisor knows the reason.
-                sys::close(channel);
-                channel = -1;
-            }
-        }
-        if fds[3].revents != 0 {
-            let answered = state.replacements.receive();
-            state.answer_replacement(answered);
-        }
-        state.look();
-        if fds[2].revents & sys::POLLIN != 0 {
-            state.serve_one();
-        } else if fds[2].revents != 0 {
-            // The last process that could ask has ended.
-            asked = false;
-        }
-        if state.done {
-            sys::exit(0);
-        }
+    while !state.done {
+        state.serve_events();
     }
+    sys::exit(0)
 }
 
 struct ConnectorState<'a> {
@@ -240,8 +195,14 @@ struct ConnectorState<'a> {
     me: i32,
     /// The process of the rest of the run; `done` is `true` if it has ended.
     child: i32,
+    /// Signals that a process has ended.
+    children: i32,
     done: bool,
+    /// The listener comes on it; -1 from then on.
+    channel: i32,
     listener: i32,
+    /// `true` from the listener's arrival to the end of the last process that could ask.
+    asked: bool,
     workers: [Option<ConnectWorker>; MAX_WORKERS],
     looked_ms: u64,
     replacements: Replacements,
@@ -269,7 +230,76 @@ struct Decided {
     _place: Option<OwnedDescriptor>,
 }
 
+impl Decided {
+    fn address(&self) -> &[u8] {
+        &self.address[..self.bytes]
+    }
+
+    /// Makes the address that of a local socket of the broker's. The path contains no link, and the
+    /// connector connects exactly the file that it found.
+    fn lead_to(&mut self, real: sys::CStr<'_>) -> Result<(), Errno> {
+        let place = notify::place(real).map_err(|errno| match errno {
+            sys::ELOOP => EACCES,
+            other => other,
+        })?;
+        let path = ProcPath::descriptor(place.0);
+        let path = path.c_str()?.bytes();
+        self.address = [0; MAX_ADDRESS_BYTES];
+        self.address[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
+        self.address[2..2 + path.len()].copy_from_slice(path);
+        self.bytes = 2 + path.len() + 1;
+        self.is_near = true;
+        self._place = Some(place);
+        Ok(())
+    }
+}
+
 impl ConnectorState<'_> {
+    /// Waits for events once, and serves them.
+    fn serve_events(&mut self) {
+        let listener = if self.asked { self.listener } else { -1 };
+        let broker = self.replacements.channel();
+        let mut fds =
+            [self.children, self.channel, listener, broker].map(|fd| PollFd::new(fd, sys::POLLIN));
+        let timeout = self.waits().then_some(LOOK_MS);
+        if sys::poll(&mut fds, timeout).is_err() {
+            return;
+        }
+        let [children, channel, listener, broker] = fds.map(|fd| fd.revents);
+        if children != 0 {
+            let _ = sys::read(self.children, &mut [0u8; 128]);
+            self.reap(false);
+        }
+        if channel != 0 {
+            self.take_listener();
+        }
+        if broker != 0 {
+            let answered = self.replacements.receive();
+            self.answer_replacement(answered);
+        }
+        self.look();
+        if listener & sys::POLLIN != 0 {
+            self.serve_one();
+        } else if listener != 0 {
+            self.asked = false;
+        }
+    }
+
+    /// Takes the only message of the channel. It stays open if the listener came: the supervisor
+    /// watches its end.
+    fn take_listener(&mut self) {
+        let mut received = [-1i32; 1];
+        if sys::receive(self.channel, &mut [0u8; 1], &mut received) == Ok(1) {
+            self.listener = received[0];
+            self.asked = true;
+            notify::wake_in_step(self.listener);
+        } else {
+            // The target never reached its filter; its supervisor knows the reason.
+            sys::close(self.channel);
+        }
+        self.channel = -1;
+    }
+
     fn busy(&self) -> bool {
         self.workers.iter().any(Option::is_some)
     }
@@ -355,7 +385,7 @@ impl ConnectorState<'_> {
     /// Connects in this process if that takes no time. Otherwise it starts a child, which answers
     /// itself, and returns `None`.
     fn connect(&mut self, request: &Request, decided: &Decided) -> Option<Result<(), Errno>> {
-        let to = &decided.address[..decided.bytes];
+        let to = decided.address();
         if !decided.may_block {
             return Some(notify::connect(decided.socket.0, to));
         }
@@ -372,87 +402,62 @@ impl ConnectorState<'_> {
         self.delegate(request, decided).err().map(Err)
     }
 
-    /// Copies everything that the decision depends on, and decides. The thread waits in its call
-    /// all the while (checked before and after), so its number means no other process.
+    /// Decides about a connect, on copies of everything that the decision depends on.
     fn decide(&self, request: &Request) -> Result<Decided, Errno> {
+        let mut decided = self.copy(request)?;
+        let socket = decided.socket.0;
+        let domain = notify::option(socket, SO_DOMAIN)? & u64::from(u32::MAX);
+        let kind = notify::option(socket, SO_TYPE)? & u64::from(u32::MAX);
+        decided.may_block = !notify::never_blocks(socket)?;
+        match domain {
+            AF_UNIX if matches!(kind, SOCK_STREAM | SOCK_SEQPACKET) => {
+                let real = self.connect.named(decided.address()).ok_or(EACCES)?;
+                decided.lead_to(real)?;
+            }
+            AF_INET | AF_INET6 if kind == SOCK_STREAM && !self.connect.addresses.is_empty() => {
+                let asked = self.connect.internet(domain, decided.address())?;
+                decided.bytes = asked.write(&mut decided.address);
+                decided.is_near = true;
+            }
+            // Datagrams only note the address.
+            AF_INET | AF_INET6 if self.connect.internet => {
+                decided.may_block &= kind == SOCK_STREAM;
+            }
+            AF_NETLINK => decided.may_block = false,
+            _ => return Err(EACCES),
+        }
+        Ok(decided)
+    }
+
+    /// Copies the address and the socket of a connect. The thread waits in its call all the while
+    /// (checked before and after), so its number means no other process.
+    fn copy(&self, request: &Request) -> Result<Decided, Errno> {
         // The kernel takes both as int.
         let (number, bytes) = (request.args[0] as i32, request.args[2] as i32);
         let bytes = usize::try_from(bytes).map_err(|_| EINVAL)?;
         let mut address = [0u8; MAX_ADDRESS_BYTES];
         let copy = address.get_mut(..bytes).ok_or(EINVAL)?;
+        let waits = || match notify::waits(self.listener, request.id) {
+            true => Ok(()),
+            false => Err(EACCES),
+        };
         let thread = notify::thread(request.thread).map_err(refused)?;
-        if !notify::waits(self.listener, request.id) {
-            return Err(EACCES);
-        }
-        notify::read_memory(request.thread, request.args[1], copy).map_err(|errno| {
-            if errno == EFAULT {
-                EFAULT
-            } else {
-                refused(errno)
-            }
+        waits()?;
+        let read = notify::read_memory(request.thread, request.args[1], copy);
+        read.map_err(|errno| match errno {
+            EFAULT => EFAULT,
+            errno => refused(errno),
         })?;
         let socket = notify::take_descriptor(&thread, number).map_err(refused)?;
-        if !notify::waits(self.listener, request.id) {
-            return Err(EACCES);
-        }
-        let domain = notify::option(socket.0, SO_DOMAIN)? & u64::from(u32::MAX);
-        let kind = notify::option(socket.0, SO_TYPE)? & u64::from(u32::MAX);
-        let waits = !notify::never_blocks(socket.0)?;
-        match domain {
-            AF_UNIX if matches!(kind, SOCK_STREAM | SOCK_SEQPACKET) => {
-                let real = self.connect.named(&address[..bytes]).ok_or(EACCES)?;
-                // The path contains no link, and the connector connects exactly the file that it
-                // found.
-                let place = notify::place(real).map_err(|errno| match errno {
-                    sys::ELOOP => EACCES,
-                    other => other,
-                })?;
-                let mut address = [0u8; MAX_ADDRESS_BYTES];
-                address[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
-                let mut text = TextBuffer::new(&mut address[2..]);
-                text.push(b"/proc/self/fd/");
-                text.push_number(place.0);
-                let bytes = 2 + text.as_bytes().len() + 1;
-                Ok(Decided {
-                    socket,
-                    address,
-                    bytes,
-                    may_block: waits,
-                    is_near: true,
-                    _place: Some(place),
-                })
-            }
-            AF_INET | AF_INET6 if kind == SOCK_STREAM && !self.connect.addresses.is_empty() => {
-                let asked = self.connect.internet(domain, &address[..bytes])?;
-                let bytes = asked.write(&mut address);
-                Ok(Decided {
-                    socket,
-                    address,
-                    bytes,
-                    may_block: waits,
-                    is_near: true,
-                    _place: None,
-                })
-            }
-            AF_INET | AF_INET6 if self.connect.internet => Ok(Decided {
-                socket,
-                address,
-                bytes,
-                // Datagrams only note the address.
-                may_block: waits && kind == SOCK_STREAM,
-                is_near: false,
-                _place: None,
-            }),
-            AF_NETLINK => Ok(Decided {
-                socket,
-                address,
-                bytes,
-                may_block: false,
-                is_near: false,
-                _place: None,
-            }),
-            _ => Err(EACCES),
-        }
+        waits()?;
+        Ok(Decided {
+            socket,
+            address,
+            bytes,
+            may_block: true,
+            is_near: false,
+            _place: None,
+        })
     }
 
     /// Starts a child that makes the connect and answers.
@@ -465,7 +470,7 @@ impl ConnectorState<'_> {
                 let alone = sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).is_err()
                     || sys::getppid() != self.me;
                 if !alone {
-                    let to = &decided.address[..decided.bytes];
+                    let to = decided.address();
                     let result = notify::connect(decided.socket.0, to);
                     // Fails if the thread does not wait any more.
                     let _ = notify::answer(self.listener, request.id, result);

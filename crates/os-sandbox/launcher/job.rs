@@ -26,7 +26,7 @@ pub struct Run<'a> {
     candidates: Strings<'a>,
     pub argv: &'static [usize],
     pub envp: &'static [usize],
-    /// The same as one block, as `/proc/PID/environ` shows it.
+    /// The variables as one block, as `/proc/PID/environ` shows them.
     pub env: &'a [u8],
     rule_paths: Strings<'a>,
     probes: Strings<'a>,
@@ -128,52 +128,28 @@ impl<'a> Exec<'a> {
 
 impl<'a> Run<'a> {
     pub fn parse(body: &'a [u8], fds: &'a [i32]) -> Option<Self> {
-        let word = |index: usize| -> Option<u64> {
-            let at = index * 8;
-            Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
-        };
-        let count = |index: usize| -> Option<usize> {
-            usize::try_from(word(index)?)
-                .ok()
-                .filter(|count| *count <= body.len())
+        let word = |index: usize| body.get(index * 8..index * 8 + 8).map(number);
+        let count = |index: usize| {
+            let count = usize::try_from(word(index)?).ok()?;
+            (count <= body.len()).then_some(count)
         };
         let flags = word(wire::WORD_FLAGS)?;
         let mut rest = body.get(wire::RUN_WORDS * 8..)?;
-        let filter = take(&mut rest, count(wire::WORD_FILTER_LEN)?.checked_mul(8)?)?;
-        let limits = take(&mut rest, count(wire::WORD_LIMITS)?.checked_mul(24)?)?;
-        let rules = count(wire::WORD_RULES)?;
-        let rights = take(&mut rest, rules.checked_mul(8)?)?;
-        let pins = count(wire::WORD_PINS)?;
-        let identities = take(&mut rest, pins.checked_mul(24)?)?;
+        let mut rows = |count: usize, bytes| take(&mut rest, count.checked_mul(bytes)?);
+        let filter = rows(count(wire::WORD_FILTER_LEN)?, 8)?;
+        let limits = rows(count(wire::WORD_LIMITS)?, 24)?;
+        let rules = rows(count(wire::WORD_RULES)?, 8)?;
+        let pins = rows(count(wire::WORD_PINS)?, 24)?;
         let directory = one(&mut rest)?;
         let candidates = Strings::take(&mut rest, count(wire::WORD_CANDIDATES)?)?;
         let argv = list(&mut rest, count(wire::WORD_ARGS)?)?;
-        let before = rest;
-        let envp = list(&mut rest, count(wire::WORD_ENV)?)?;
-        let env = before.get(..before.len() - rest.len())?;
-        let rule_paths = Strings::take(&mut rest, rules)?;
-        let probes = match count(wire::WORD_PROBES)? {
-            0 => Strings::take(&mut rest, 0)?,
-            wire::PROBE_STRINGS => Strings::take(&mut rest, wire::PROBE_STRINGS)?,
-            _ => return None,
-        };
-        let pin_paths = Strings::take(&mut rest, pins)?;
-        let places = match count(wire::WORD_PLACES)? {
-            0 => None,
-            places => Some(Strings::take(&mut rest, places)?),
-        };
-        let ruleset = match flags & wire::FLAG_RULESET {
-            0 => None,
-            _ => Some(*fds.get(3)?),
-        };
-        let channel = match flags & wire::FLAG_CONNECT {
-            0 => None,
-            _ => Some(*fds.get(3 + usize::from(ruleset.is_some()))?),
-        };
-        let after_channel = 3 + usize::from(ruleset.is_some()) + usize::from(channel.is_some());
-        let namespace_channel = match flags & wire::FLAG_SOCKETS {
-            0 => None,
-            _ => Some(*fds.get(after_channel)?),
+        let variables = count(wire::WORD_ENV)?;
+        let env = Strings::take(&mut rest, variables)?.bytes;
+        let (stdio, others) = fds.split_first_chunk()?;
+        let mut others = others.iter().copied();
+        let mut optional = |flag| match flags & flag {
+            0 => Some(None),
+            _ => others.next().map(Some),
         };
         Some(Run {
             flags,
@@ -181,24 +157,31 @@ impl<'a> Run<'a> {
             probe_pid: i32::try_from(word(wire::WORD_PROBE_PID)?).ok()?,
             filter,
             limits,
-            rules: rights,
+            rules,
             directory,
             candidates,
             argv,
-            envp,
+            envp: list(&mut &*env, variables)?,
             env,
-            rule_paths,
-            probes,
-            pins: identities,
-            pin_paths,
-            stdio: [*fds.first()?, *fds.get(1)?, *fds.get(2)?],
-            ruleset,
-            channel,
-            namespace_channel,
+            // The fields from here on are in the order of the message and of its descriptors.
+            rule_paths: Strings::take(&mut rest, count(wire::WORD_RULES)?)?,
+            probes: match count(wire::WORD_PROBES)? {
+                strings @ (0 | wire::PROBE_STRINGS) => Strings::take(&mut rest, strings)?,
+                _ => return None,
+            },
+            pins,
+            pin_paths: Strings::take(&mut rest, count(wire::WORD_PINS)?)?,
+            places: match count(wire::WORD_PLACES)? {
+                0 => None,
+                places => Some(Strings::take(&mut rest, places)?),
+            },
+            stdio: *stdio,
+            ruleset: optional(wire::FLAG_RULESET)?,
+            channel: optional(wire::FLAG_CONNECT)?,
+            namespace_channel: optional(wire::FLAG_SOCKETS)?,
             groups: fds.get(fds.len().checked_sub(count(wire::WORD_GROUPS)?)?..)?,
             watch_bytes: word(wire::WORD_WATCH_BYTES)?,
             watch_threads: word(wire::WORD_WATCH_THREADS)?,
-            places,
             terminal_rights: word(wire::WORD_TERMINAL)?,
             terminal: None,
         })

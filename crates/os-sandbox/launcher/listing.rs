@@ -42,28 +42,7 @@ pub fn each_number(
             return Ok(());
         }
         let mut rest = &buffer[..bytes];
-        while let [
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            low,
-            high,
-            ..,
-        ] = *rest
-        {
+        while let Some(&[low, high]) = rest.get(16..18) {
             let len = usize::from(u16::from_ne_bytes([low, high]));
             let Some((entry, more)) = rest.split_at_checked(len).filter(|_| len > NAME) else {
                 break;

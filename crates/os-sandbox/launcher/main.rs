@@ -38,6 +38,7 @@ mod namespaces;
 mod observe;
 mod pins;
 mod probe;
+mod proc_path;
 mod replacements;
 mod root;
 mod routes;
@@ -68,7 +69,7 @@ pub fn tell(kind: u32, a: i32, b: i32, c: u32) {
     tell_on(CONTROL, kind, a, b, c);
 }
 
-/// The same, where the control socket has another number.
+/// One record, where the control socket has another number.
 pub fn tell_on(control: i32, kind: u32, a: i32, b: i32, c: u32) {
     let _ = sys::write(control, &record(kind, a, b, c));
 }

@@ -7,7 +7,8 @@
 //!
 //! Entry point: [`Modes::change`].
 
-use crate::sys::notify::{self, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer};
+use crate::proc_path::ProcPath;
+use crate::sys::notify::{self, MAX_PATH_BYTES, OwnedDescriptor, Request};
 use crate::sys::{
     self, AT_FDCWD, CStr, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, EPERM, Errno, nr,
 };
@@ -201,21 +202,11 @@ fn below<'a>(name: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn working_directory(thread: i32) -> Result<OwnedDescriptor, Errno> {
-    let mut path = [0u8; 32];
-    let mut text = TextBuffer::new(&mut path);
-    text.push(b"/proc/");
-    text.push_number(thread);
-    text.push(b"/cwd\0");
-    let path = text.c_str().ok_or(EINVAL)?;
-    sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0).map(OwnedDescriptor)
+    let path = ProcPath::of(thread).text(b"/cwd");
+    path.open(sys::O_PATH).map(OwnedDescriptor)
 }
 
 /// Sets the mode of an open file through its link in `/proc`.
 fn set(number: i32, mode: u32) -> Result<(), Errno> {
-    let mut path = [0u8; 32];
-    let mut text = TextBuffer::new(&mut path);
-    text.push(b"/proc/self/fd/");
-    text.push_number(number);
-    text.push(b"\0");
-    sys::attempts::chmod(text.c_str().ok_or(EINVAL)?, mode)
+    sys::attempts::chmod(ProcPath::descriptor(number).c_str()?, mode)
 }

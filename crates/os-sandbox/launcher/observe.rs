@@ -20,6 +20,7 @@
 use crate::internet_address::{AF_INET, AF_INET6, InternetAddress};
 use crate::job::{CallPaths, Observed, ObservedCall, is_below};
 use crate::lookups::{Addition, Lookups, Spelling};
+use crate::proc_path::ProcPath;
 use crate::sys::notify::{
     self, MAX_ADDRESS_BYTES, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer,
 };
@@ -427,10 +428,9 @@ impl<'a> CallObserver<'a> {
     ) -> Option<CStr<'b>> {
         let mut text = TextBuffer::new(buffer);
         if path.first() != Some(&b'/') {
-            let mut link = [0u8; 40];
-            let link = link_of(thread, at, &mut link)?;
+            let link = link_of(thread, at)?;
             let mut start = [0u8; MAX_PATH_BYTES];
-            let start = notify::read_link(link, &mut start).ok()?;
+            let start = notify::read_link(link.c_str().ok()?, &mut start).ok()?;
             // Pipes and sockets are no directories.
             start.first().filter(|first| **first == b'/')?;
             text.push(start);
@@ -587,8 +587,7 @@ impl<'a> CallObserver<'a> {
             if first.is_empty() || rest.split(|byte| *byte == b'/').any(|part| part == b"..") {
                 return None;
             }
-            let about = sys::about(start.0).ok()?;
-            if !about.is_directory {
+            if !sys::about(start.0).ok()?.is_directory {
                 return None;
             }
             let mut link = [0u8; MAX_PATH_BYTES];
@@ -608,19 +607,7 @@ impl<'a> CallObserver<'a> {
                 };
             };
             let mut next = [0u8; MAX_PATH_BYTES];
-            let mut joined = TextBuffer::new(&mut next);
-            if target.first() != Some(&b'/') {
-                let mut base = [0u8; MAX_PATH_BYTES];
-                let base = notify::name_of(start.0, &mut base).ok()?;
-                joined.push(&base[..base.len() - 1]);
-                joined.push(b"/");
-            }
-            joined.push(target);
-            joined.push(more);
-            length = joined.as_bytes().len();
-            if length == MAX_PATH_BYTES {
-                return None;
-            }
+            length = follow_link(&start, target, more, &mut next)?;
             current = next;
         }
         None
@@ -670,12 +657,8 @@ impl<'a> CallObserver<'a> {
         if !self.observed.is_foreign {
             return Some(TargetRoot(None));
         }
-        let mut link = [0u8; 40];
-        let mut text = TextBuffer::new(&mut link);
-        text.push(b"/proc/");
-        text.push_number(thread);
-        text.push(b"/root\0");
-        let root = sys::open(text.c_str()?, sys::O_PATH | sys::O_CLOEXEC, 0).ok()?;
+        let link = ProcPath::of(thread).text(b"/root");
+        let root = link.open(sys::O_PATH).ok()?;
         Some(TargetRoot(Some(OwnedDescriptor(root))))
     }
 
@@ -845,34 +828,40 @@ fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathU
     })
 }
 
-/// Returns the link in `/proc` that leads to the start of a relative path.
-fn link_of(thread: i32, at: i32, buffer: &mut [u8]) -> Option<CStr<'_>> {
-    let mut text = TextBuffer::new(buffer);
-    text.push(b"/proc/");
-    text.push_number(thread);
-    match at {
-        AT_FDCWD => text.push(b"/cwd"),
-        number if number >= 0 => {
-            text.push(b"/fd/");
-            text.push_number(number);
-        }
-        _ => return None,
+/// Joins the target of a link in a directory with the rest of the path. Returns the length.
+fn follow_link(
+    start: &OwnedDescriptor,
+    target: &[u8],
+    more: &[u8],
+    next: &mut [u8; MAX_PATH_BYTES],
+) -> Option<usize> {
+    let mut joined = TextBuffer::new(next);
+    if target.first() != Some(&b'/') {
+        let mut base = [0u8; MAX_PATH_BYTES];
+        let base = notify::name_of(start.0, &mut base).ok()?;
+        joined.push(&base[..base.len() - 1]);
+        joined.push(b"/");
     }
-    text.push(b"\0");
-    text.into_c_str()
+    joined.push(target);
+    joined.push(more);
+    let length = joined.as_bytes().len();
+    (length < MAX_PATH_BYTES).then_some(length)
+}
+
+/// Returns the link in `/proc` that leads to the start of a relative path.
+fn link_of(thread: i32, at: i32) -> Option<ProcPath> {
+    let thread = ProcPath::of(thread);
+    match at {
+        AT_FDCWD => Some(thread.text(b"/cwd")),
+        number if number >= 0 => Some(thread.text(b"/fd/").number(number)),
+        _ => None,
+    }
 }
 
 /// Reads the name of a thread's program, of which the kernel has 15 bytes (proc_pid_comm(5)).
 fn program(thread: i32, into: &mut [u8]) {
-    let mut path = [0u8; 40];
-    let mut text = TextBuffer::new(&mut path);
-    text.push(b"/proc/");
-    text.push_number(thread);
-    text.push(b"/comm\0");
-    let opened = text
-        .c_str()
-        .and_then(|path| sys::open(path, sys::O_CLOEXEC, 0).ok());
-    if let Some(file) = opened.map(OwnedDescriptor) {
+    let opened = ProcPath::of(thread).text(b"/comm").open(0);
+    if let Ok(file) = opened.map(OwnedDescriptor) {
         // A program that has ended has no name any more.
         let _ = sys::read(file.0, into);
     }

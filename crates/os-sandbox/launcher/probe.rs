@@ -7,6 +7,7 @@
 
 use crate::job::Run;
 use crate::listing;
+use crate::proc_path::ProcPath;
 use crate::sys::attempts as attempt;
 use crate::sys::notify;
 use crate::sys::{self, CStr, Errno, Result};
@@ -76,38 +77,22 @@ struct CheckRunner<'a> {
 impl CheckRunner<'_> {
     fn make(&self, one: ProbeCheck) -> CheckOutcome {
         match one {
-            ProbeCheck::Descriptors => {
-                match (ERRORS + 1..1024).find(|number| sys::is_open(*number)) {
-                    Some(_) => CheckOutcome::Succeeded,
-                    None => CheckOutcome::Denied(0),
-                }
-            }
-            ProbeCheck::ReadOutside => path(self.open(wire::PROBE_SECRET, READ)),
-            ProbeCheck::ListOutside => {
-                path(self.open(wire::PROBE_DIRECTORY, READ | sys::O_DIRECTORY))
-            }
-            ProbeCheck::WriteOutside => path(self.open(wire::PROBE_SECRET, WRITE)),
-            ProbeCheck::CreateOutside => path(self.open(wire::PROBE_NEW, MAKE)),
-            ProbeCheck::TruncateOutside => {
-                path(self.at(wire::PROBE_SECRET).and_then(attempt::truncate))
-            }
-            ProbeCheck::DeleteOutside => path(self.at(wire::PROBE_DOOMED).and_then(sys::unlink)),
-            ProbeCheck::ExecuteOutside => {
-                path(self.at(wire::PROBE_PROGRAM).and_then(|p| self.start(p)))
-            }
-            ProbeCheck::WriteReadOnly => path(self.write_into(wire::PROBE_READ_ONLY)),
-            ProbeCheck::WriteNarrower => path(self.write_into(wire::PROBE_NARROWER)),
-            ProbeCheck::WriteMount => path(self.make_and_remove(wire::PROBE_MADE)),
-            ProbeCheck::WriteTmp => path(self.make_and_remove(wire::PROBE_TMP)),
-            ProbeCheck::StartProgram => {
-                path(self.at(wire::PROBE_START).and_then(|p| self.start(p)))
-            }
-            ProbeCheck::KernelSetting => path(self.open(wire::PROBE_SETTING, WRITE)),
-            ProbeCheck::SysSetting => path(self.open(wire::PROBE_SYS, WRITE)),
-            ProbeCheck::Sysrq => match CStr::new(b"/proc/sysrq-trigger\0") {
-                Some(trigger) => path(open(trigger, WRITE)),
-                None => CheckOutcome::Inconclusive(sys::EINVAL),
-            },
+            ProbeCheck::Descriptors => seen((ERRORS + 1..1024).any(sys::is_open)),
+            ProbeCheck::ReadOutside => self.open(wire::PROBE_SECRET, READ),
+            ProbeCheck::ListOutside => self.open(wire::PROBE_DIRECTORY, READ | sys::O_DIRECTORY),
+            ProbeCheck::WriteOutside => self.open(wire::PROBE_SECRET, WRITE),
+            ProbeCheck::CreateOutside => self.open(wire::PROBE_NEW, MAKE),
+            ProbeCheck::TruncateOutside => self.try_at(wire::PROBE_SECRET, attempt::truncate),
+            ProbeCheck::DeleteOutside => self.try_at(wire::PROBE_DOOMED, sys::unlink),
+            ProbeCheck::ExecuteOutside => self.try_at(wire::PROBE_PROGRAM, |one| self.start(one)),
+            ProbeCheck::WriteReadOnly => self.try_at(wire::PROBE_READ_ONLY, write_into),
+            ProbeCheck::WriteNarrower => self.try_at(wire::PROBE_NARROWER, write_into),
+            ProbeCheck::WriteMount => self.try_at(wire::PROBE_MADE, make_and_remove),
+            ProbeCheck::WriteTmp => self.try_at(wire::PROBE_TMP, make_and_remove),
+            ProbeCheck::StartProgram => self.try_at(wire::PROBE_START, |one| self.start(one)),
+            ProbeCheck::KernelSetting => self.open(wire::PROBE_SETTING, WRITE),
+            ProbeCheck::SysSetting => self.open(wire::PROBE_SYS, WRITE),
+            ProbeCheck::Sysrq => sysrq(),
             ProbeCheck::SetId => self.set_id(),
             ProbeCheck::Inet => socket(AF_INET, SOCK_STREAM, 0),
             ProbeCheck::Inet6 => socket(AF_INET6, SOCK_STREAM, 0),
@@ -116,69 +101,30 @@ impl CheckRunner<'_> {
             ProbeCheck::Netlink => socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT),
             ProbeCheck::Connect => self.connect(),
             ProbeCheck::Unix => socket(AF_UNIX, SOCK_STREAM, 0),
-            ProbeCheck::UnixPair => denied(attempt::socket_pair(SOCK_DGRAM).map(|ends| {
-                for end in ends {
-                    sys::close(end);
-                }
-            })),
-            ProbeCheck::NamedSocket => {
-                path(self.at(wire::PROBE_NAMED_SOCKET).and_then(connect_local))
-            }
-            ProbeCheck::OtherSocket => {
-                path(self.at(wire::PROBE_OTHER_SOCKET).and_then(connect_local))
-            }
+            ProbeCheck::UnixPair => unix_pair(),
+            ProbeCheck::NamedSocket => self.try_at(wire::PROBE_NAMED_SOCKET, connect_local),
+            ProbeCheck::OtherSocket => self.try_at(wire::PROBE_OTHER_SOCKET, connect_local),
             ProbeCheck::Variables => self.variables(),
             ProbeCheck::Signal => process(sys::kill(self.run.probe_pid, 0)),
-            ProbeCheck::Memory => match process(attempt::read_memory(self.run.probe_pid)) {
-                CheckOutcome::Denied(_) => process(attempt::read_memory(sys::getppid())),
-                other => other,
-            },
-            ProbeCheck::Environ => path(self.open(wire::PROBE_ENVIRON, READ)),
-            ProbeCheck::Process => path(self.open(wire::PROBE_STATUS, READ)),
+            ProbeCheck::Memory => self.memory(),
+            ProbeCheck::Environ => self.open(wire::PROBE_ENVIRON, READ),
+            ProbeCheck::Process => self.open(wire::PROBE_STATUS, READ),
             ProbeCheck::TerminalInput => kernel(attempt::push_input(0)),
             ProbeCheck::IoUring => kernel(attempt::io_uring()),
             // In a child, because the namespace cannot be left again.
             ProbeCheck::UserNamespace => denied(in_child(attempt::unshare_user)),
             ProbeCheck::Mount => kernel(attempt::mount()),
-            ProbeCheck::KernelPrograms => {
-                let mut last = CheckOutcome::Denied(sys::EPERM);
-                for result in attempt::kernel_programs() {
-                    last = kernel(result);
-                    if matches!(last, CheckOutcome::Succeeded) {
-                        break;
-                    }
-                }
-                last
+            ProbeCheck::KernelPrograms => kernel_programs(),
+            ProbeCheck::Capabilities => seen(sys::has_capabilities() || has_ambient_capability()),
+            ProbeCheck::NewPrivileges => seen(sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) != Ok(1)),
+            ProbeCheck::ProtectedName => self.try_at(wire::PROBE_PROTECTED, write_into),
+            ProbeCheck::MoveProtected => self.try_at(wire::PROBE_PROTECTED, |one| self.rename(one)),
+            ProbeCheck::HiddenName => self.open(wire::PROBE_HIDDEN, READ),
+            ProbeCheck::HiddenDirectory => self.open(wire::PROBE_HIDDEN_DIRECTORY, READ),
+            ProbeCheck::Metadata => {
+                self.try_at(wire::PROBE_SECRET, |one| attempt::chmod(one, 0o600))
             }
-            ProbeCheck::Capabilities => {
-                let ambient = (0..64).any(|capability| {
-                    sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, capability) == Ok(1)
-                });
-                if sys::has_capabilities() || ambient {
-                    CheckOutcome::Succeeded
-                } else {
-                    CheckOutcome::Denied(0)
-                }
-            }
-            ProbeCheck::NewPrivileges => match sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) {
-                Ok(1) => CheckOutcome::Denied(0),
-                _ => CheckOutcome::Succeeded,
-            },
-            ProbeCheck::ProtectedName => path(self.write_into(wire::PROBE_PROTECTED)),
-            ProbeCheck::MoveProtected => path(
-                self.at(wire::PROBE_PROTECTED)
-                    .and_then(|name| sys::rename(name, self.at(wire::PROBE_ELSEWHERE)?)),
-            ),
-            ProbeCheck::HiddenName => path(self.open(wire::PROBE_HIDDEN, READ)),
-            ProbeCheck::HiddenDirectory => path(self.open(wire::PROBE_HIDDEN_DIRECTORY, READ)),
-            ProbeCheck::Metadata => path(
-                self.at(wire::PROBE_SECRET)
-                    .and_then(|secret| attempt::chmod(secret, 0o600)),
-            ),
-            ProbeCheck::Survivor => match survive() {
-                Ok(()) => CheckOutcome::Succeeded,
-                Err(errno) => CheckOutcome::Inconclusive(errno),
-            },
+            ProbeCheck::Survivor => checked(survive().map(|()| true)),
         }
     }
 
@@ -190,33 +136,32 @@ impl CheckRunner<'_> {
         self.at(index).map_or(0, CStr::number)
     }
 
-    fn open(&self, index: usize, flags: i32) -> Result<()> {
-        open(self.at(index)?, flags)
+    /// Makes a try at a path.
+    fn try_at(&self, index: usize, call: impl FnOnce(CStr<'_>) -> Result<()>) -> CheckOutcome {
+        path(self.at(index).and_then(call))
     }
 
-    /// Opens a file for writing, or a file without a name in a directory: nothing changes.
-    fn write_into(&self, index: usize) -> Result<()> {
-        let place = self.at(index)?;
-        match open(place, WRITE | sys::O_TMPFILE) {
-            Err(sys::ENOTDIR) => open(place, WRITE),
+    fn open(&self, index: usize, flags: i32) -> CheckOutcome {
+        self.try_at(index, |path| open(path, flags))
+    }
+
+    fn rename(&self, name: CStr<'_>) -> Result<()> {
+        sys::rename(name, self.at(wire::PROBE_ELSEWHERE)?)
+    }
+
+    fn memory(&self) -> CheckOutcome {
+        match process(attempt::read_memory(self.run.probe_pid)) {
+            CheckOutcome::Denied(_) => process(attempt::read_memory(sys::getppid())),
             other => other,
         }
     }
 
-    fn make_and_remove(&self, index: usize) -> Result<()> {
-        let name = self.at(index)?;
-        open(name, MAKE)?;
-        sys::unlink(name)
-    }
-
     fn set_id(&self) -> CheckOutcome {
-        let made = match self.at(wire::PROBE_TMP) {
+        let made = self.at(wire::PROBE_TMP);
+        let made = match made.and_then(|made| open(made, MAKE).map(|()| made)) {
             Ok(made) => made,
             Err(errno) => return CheckOutcome::Inconclusive(errno),
         };
-        if let Err(errno) = open(made, MAKE) {
-            return CheckOutcome::Inconclusive(errno);
-        }
         let mut answer = CheckOutcome::Succeeded;
         for mode in [0o2700, 0o4700] {
             answer = denied(attempt::chmod(made, mode));
@@ -268,11 +213,7 @@ impl CheckRunner<'_> {
     /// What a program that is started sees: exactly the declared variables, byte for byte. The
     /// program is this one, from its own memory; it waits on descriptor 0 for a job.
     fn variables(&self) -> CheckOutcome {
-        match self.environment_of_child() {
-            Ok(true) => CheckOutcome::Denied(0),
-            Ok(false) => CheckOutcome::Succeeded,
-            Err(errno) => CheckOutcome::Inconclusive(errno),
-        }
+        checked(self.environment_of_child().map(|same| !same))
     }
 
     fn environment_of_child(&self) -> Result<bool> {
@@ -308,9 +249,7 @@ impl CheckRunner<'_> {
     }
 
     fn same_environment(&self, pid: i32) -> Result<bool> {
-        let mut path = [0u8; 32];
-        let path = process_path(pid, b"/environ\0", &mut path).ok_or(sys::EINVAL)?;
-        let file = sys::open(path, READ, 0)?;
+        let file = ProcPath::of(pid).text(b"/environ").open(READ)?;
         let mut wanted = self.run.env;
         let mut chunk = [0u8; 4096];
         let same = loop {
@@ -406,11 +345,9 @@ fn wait_for(pid: i32) -> Result<i32> {
 /// (create_elf_tables in fs/binfmt_elf.c, get_mm_cmdline in fs/proc/base.c). An environment may be
 /// empty for good, and a list of arguments is not.
 fn has_begun(pid: i32) -> Result<()> {
-    let mut path = [0u8; 32];
-    let path = process_path(pid, b"/cmdline\0", &mut path).ok_or(sys::EINVAL)?;
     let until = sys::monotonic_ms() + BEGIN_MS;
     loop {
-        let file = sys::open(path, READ, 0)?;
+        let file = ProcPath::of(pid).text(b"/cmdline").open(READ)?;
         let read = sys::read(file, &mut [0u8; 1]);
         sys::close(file);
         if read? > 0 {
@@ -423,30 +360,63 @@ fn has_begun(pid: i32) -> Result<()> {
     }
 }
 
-/// `/proc/PID` and a name in it, which ends with NUL.
-fn process_path<'b>(pid: i32, name: &[u8], buffer: &'b mut [u8; 32]) -> Option<CStr<'b>> {
-    let mut digits = [0u8; 10];
-    let mut first = digits.len();
-    let mut rest = u32::try_from(pid).ok()?;
-    while rest > 0 && first > 0 {
-        first -= 1;
-        digits[first] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    let mut at = 0;
-    for part in [&b"/proc/"[..], &digits[first..], name] {
-        buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
-        at += part.len();
-    }
-    CStr::new(&buffer[..at])
-}
-
 fn open(path: CStr<'_>, flags: i32) -> Result<()> {
     sys::open(path, flags, 0o600).map(sys::close)
 }
 
+/// Opens a file for writing, or a file without a name in a directory: nothing changes.
+fn write_into(place: CStr<'_>) -> Result<()> {
+    match open(place, WRITE | sys::O_TMPFILE) {
+        Err(sys::ENOTDIR) => open(place, WRITE),
+        other => other,
+    }
+}
+
+fn make_and_remove(name: CStr<'_>) -> Result<()> {
+    open(name, MAKE)?;
+    sys::unlink(name)
+}
+
+fn sysrq() -> CheckOutcome {
+    let trigger = ProcPath::new().text(b"/sysrq-trigger");
+    path(trigger.open(WRITE).map(sys::close))
+}
+
+fn unix_pair() -> CheckOutcome {
+    let pair = attempt::socket_pair(SOCK_DGRAM);
+    denied(pair.map(|ends| ends.into_iter().for_each(sys::close)))
+}
+
+fn kernel_programs() -> CheckOutcome {
+    let mut last = CheckOutcome::Denied(sys::EPERM);
+    for result in attempt::kernel_programs() {
+        last = kernel(result);
+        if matches!(last, CheckOutcome::Succeeded) {
+            break;
+        }
+    }
+    last
+}
+
+fn has_ambient_capability() -> bool {
+    (0..64).any(|capability| sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, capability) == Ok(1))
+}
+
 fn socket(domain: i32, kind: i32, protocol: i32) -> CheckOutcome {
     denied(attempt::socket(domain, kind | sys::O_CLOEXEC, protocol).map(sys::close))
+}
+
+/// Something that must not be seen.
+fn seen(seen: bool) -> CheckOutcome {
+    match seen {
+        true => CheckOutcome::Succeeded,
+        false => CheckOutcome::Denied(0),
+    }
+}
+
+/// Something that must not be seen, if that can be known.
+fn checked(result: Result<bool>) -> CheckOutcome {
+    result.map_or_else(CheckOutcome::Inconclusive, seen)
 }
 
 /// Files: refused, or not there to be seen.

@@ -8,6 +8,7 @@ use crate::modes::Modes;
 use crate::namespace_sockets;
 use crate::pins;
 use crate::probe;
+use crate::proc_path::ProcPath;
 use crate::routes;
 use crate::sys::notify;
 use crate::sys::{self, EINTR, EPERM, PollFd};
@@ -44,8 +45,15 @@ enum WaitOutcome {
 }
 
 pub fn run(run: &Run<'_>) -> Result<(), Failure> {
-    let me = sys::getpid();
-    if run.has(wire::FLAG_PID1) && me != 1 {
+    prepare(run)?;
+    let mut supervisor = Supervisor::start(run)?;
+    let end = supervisor.wait();
+    supervisor.finish(end)
+}
+
+/// Makes this process the supervisor: it gives up its privileges, and nothing leaves its tree.
+fn prepare(run: &Run<'_>) -> Result<(), Failure> {
+    if run.has(wire::FLAG_PID1) && sys::getpid() != 1 {
         return Err((wire::STAGE_OUTER, EPERM));
     }
     // While /proc still shows us to ourselves; whatever this gains is given up right after.
@@ -71,97 +79,10 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
             add_rule(ruleset, rights, path).map_err(at(wire::STAGE_LATE_RULE))?;
         }
     }
-
-    if let Some(own) = run.terminal {
-        terminal::lead_session(own)?;
+    match run.terminal {
+        Some(own) => terminal::lead_session(own),
+        None => Ok(()),
     }
-    let forking = at(wire::STAGE_FORK);
-    let children = sys::child_signals().map_err(&forking)?;
-    let [errors, errors_target] = sys::pipe().map_err(&forking)?;
-    let watch = LimitMonitor::new(run, me).map_err(&forking)?;
-    let deadline = (run.wall_ms > 0).then(|| sys::monotonic_ms().saturating_add(run.wall_ms));
-    // Says when a mount of this namespace comes or goes.
-    let mounts = match run.has(wire::FLAG_PARTS) {
-        true => {
-            let list = sys::CStr::new(b"/proc/self/mountinfo\0").ok_or(forking(sys::EINVAL))?;
-            sys::open(list, sys::O_RDONLY | sys::O_CLOEXEC, 0).map_err(&forking)?
-        }
-        false => -1,
-    };
-    // What happened before is not told.
-    if mounts >= 0 && pins::is_part_lost(run) {
-        return Err((wire::STAGE_PIN, sys::ESTALE));
-    }
-    let mut asks = match run.places {
-        Some(places) => Some(Asks::open(places).map_err(&forking)?),
-        None => None,
-    };
-    let channel = asks.as_ref().map_or(run.channel, |asks| Some(asks.targets));
-    let target = match sys::fork().map_err(&forking)? {
-        0 => target::become_target(run, me, errors_target, channel),
-        pid => pid,
-    };
-    sys::close(errors_target);
-    if let Some(asks) = &asks {
-        sys::close(asks.targets);
-    }
-    // Only the target holds its own ends: a pipe must close when it does.
-    for number in run.stdio {
-        sys::close(number);
-    }
-    if let Some(ruleset) = run.ruleset {
-        sys::close(ruleset);
-    }
-    for group in run.groups {
-        sys::close(*group);
-    }
-
-    let end = wait(
-        run,
-        target,
-        children,
-        errors,
-        mounts,
-        deadline,
-        watch,
-        asks.as_mut(),
-    );
-    if run.has(wire::FLAG_COUNT_UNREACHABLE) {
-        match routes::refused() {
-            0 => {}
-            count => tell(wire::RECORD_UNREACHABLE, 0, 0, count),
-        }
-    }
-    match end {
-        WaitOutcome::Target(_) => {}
-        WaitOutcome::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
-        WaitOutcome::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
-        WaitOutcome::BrokerGone => {}
-        WaitOutcome::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
-        WaitOutcome::PartLost => tell(wire::RECORD_PART_LOST, 0, 0, 0),
-    }
-    if run.has(wire::FLAG_PID1) {
-        // The kernel ends the namespace with us, and our own exit is seen only after that. But it
-        // closes our descriptors first, and one of them says that the tree is alive.
-        let _ = end_tree(run, children, target);
-        report(end);
-        sys::exit(0);
-    }
-    let left = end_tree(run, children, target);
-    match left {
-        Left::None(_) => {}
-        Left::Some => tell(wire::RECORD_LEFT, MAX_ROUNDS as i32, 0, 0),
-    }
-    // Last, because the broker takes it for the end.
-    report(match (end, left) {
-        (WaitOutcome::Target(status), _) => WaitOutcome::Target(status),
-        (
-            WaitOutcome::TimedOut | WaitOutcome::Over(_) | WaitOutcome::BrokerGone,
-            Left::None(Some(status)),
-        ) => WaitOutcome::Target(status),
-        (other, _) => other,
-    });
-    sys::exit(0)
 }
 
 /// Shells and programs that read a descriptor by its name use them. One that cannot be made is
@@ -203,122 +124,214 @@ fn add_rule(ruleset: i32, rights: u64, path: sys::CStr<'_>) -> sys::Result<()> {
     added
 }
 
-fn wait(
-    run: &Run<'_>,
+/// The supervisor of a target that was started.
+struct Supervisor<'a> {
+    run: &'a Run<'a>,
     target: i32,
+    /// Signals that a process has ended.
     children: i32,
+    /// Says how the start went; -1 from then on.
     errors: i32,
+    /// Says when a mount of this namespace comes or goes; -1 if none is watched.
     mounts: i32,
     deadline: Option<u64>,
-    mut watch: Option<LimitMonitor>,
-    mut asks: Option<&mut Asks>,
-) -> WaitOutcome {
-    let mut errors = errors;
-    let mut jobs = run.terminal.map(|own| own.jobs);
-    let mut waiting = false;
-    let mut next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
-    loop {
-        let left = deadline.map(|deadline| deadline.saturating_sub(sys::monotonic_ms()));
-        if left == Some(0) {
-            return WaitOutcome::TimedOut;
+    watch: Option<LimitMonitor>,
+    asks: Option<Asks>,
+    /// The socket on which the broker says that the command goes on.
+    jobs: Option<i32>,
+    /// More processes have ended than were reaped.
+    waiting: bool,
+    next_look_ms: u64,
+}
+
+impl<'a> Supervisor<'a> {
+    fn start(run: &'a Run<'a>) -> Result<Supervisor<'a>, Failure> {
+        let me = sys::getpid();
+        let forking = at(wire::STAGE_FORK);
+        let children = sys::child_signals().map_err(&forking)?;
+        let [errors, errors_target] = sys::pipe().map_err(&forking)?;
+        let watch = LimitMonitor::new(run, me).map_err(&forking)?;
+        let deadline = (run.wall_ms > 0).then(|| sys::monotonic_ms().saturating_add(run.wall_ms));
+        let mounts = match run.has(wire::FLAG_PARTS) {
+            true => ProcPath::new().text(b"/self/mountinfo").open(0),
+            false => Ok(-1),
+        };
+        let mounts = mounts.map_err(&forking)?;
+        // What happened before is not told.
+        if mounts >= 0 && pins::is_part_lost(run) {
+            return Err((wire::STAGE_PIN, sys::ESTALE));
         }
-        if let Some(limit) = watch.as_mut().and_then(LimitMonitor::look) {
-            return WaitOutcome::Over(limit);
+        let asks = run.places.map(Asks::open).transpose().map_err(&forking)?;
+        let channel = asks.as_ref().map_or(run.channel, |asks| Some(asks.targets));
+        let target = match sys::fork().map_err(&forking)? {
+            0 => target::become_target(run, me, errors_target, channel),
+            pid => pid,
+        };
+        // Only the target holds its own ends: a pipe must close when it does.
+        let asked = asks.as_ref().map(|asks| asks.targets);
+        let ends = [errors_target].into_iter().chain(asked).chain(run.stdio);
+        for number in ends.chain(run.ruleset).chain(run.groups.iter().copied()) {
+            sys::close(number);
         }
-        let look = watch.as_ref().map(LimitMonitor::left_ms);
-        let now = waiting.then_some(0);
-        let parts = (mounts >= 0).then(|| next_look_ms.saturating_sub(sys::monotonic_ms()));
-        let left = left.into_iter().chain(look).chain(now).chain(parts).min();
+        Ok(Supervisor {
+            run,
+            target,
+            children,
+            errors,
+            mounts,
+            deadline,
+            watch,
+            asks,
+            jobs: run.terminal.map(|own| own.jobs),
+            waiting: false,
+            next_look_ms: sys::monotonic_ms().saturating_add(LOOK_MS),
+        })
+    }
+
+    /// Waits for a reason to end the tree.
+    fn wait(&mut self) -> WaitOutcome {
+        loop {
+            if let Err(outcome) = self.serve_events() {
+                return outcome;
+            }
+        }
+    }
+
+    /// Waits for events once, and serves them.
+    fn serve_events(&mut self) -> Result<(), WaitOutcome> {
+        let left = self.time_left()?;
+        let probes = self.run.has(wire::FLAG_PROBE);
+        let asks = self.asks.as_ref();
         let mut fds = [
-            PollFd {
-                fd: CONTROL,
-                events: sys::POLLIN | sys::POLLRDHUP,
-                revents: 0,
-            },
-            PollFd {
-                fd: children,
-                events: sys::POLLIN,
-                revents: 0,
-            },
-            PollFd {
-                fd: errors,
-                events: sys::POLLIN,
-                revents: 0,
-            },
-            PollFd {
-                fd: run.channel.unwrap_or(-1),
-                events: sys::POLLIN | sys::POLLRDHUP,
-                revents: 0,
-            },
-            PollFd {
-                fd: mounts,
-                events: sys::POLLPRI,
-                revents: 0,
-            },
-            PollFd {
-                fd: asks
-                    .as_ref()
-                    .map_or(-1, |asks| asks.descriptor(run.has(wire::FLAG_PROBE))),
-                events: sys::POLLIN,
-                revents: 0,
-            },
-            PollFd {
-                fd: jobs.unwrap_or(-1),
-                events: sys::POLLIN,
-                revents: 0,
-            },
-        ];
+            (CONTROL, sys::POLLIN | sys::POLLRDHUP),
+            (self.children, sys::POLLIN),
+            (self.errors, sys::POLLIN),
+            (self.run.channel.unwrap_or(-1), sys::POLLIN | sys::POLLRDHUP),
+            (self.mounts, sys::POLLPRI),
+            (asks.map_or(-1, |asks| asks.descriptor(probes)), sys::POLLIN),
+            (self.jobs.unwrap_or(-1), sys::POLLIN),
+        ]
+        .map(|(fd, events)| PollFd::new(fd, events));
         match sys::poll(&mut fds, left) {
             Ok(_) => {}
-            Err(EINTR) => continue,
+            Err(EINTR) => return Ok(()),
             // A supervisor that cannot wait ends the tree.
-            Err(_) => return WaitOutcome::BrokerGone,
+            Err(_) => return Err(WaitOutcome::BrokerGone),
         }
+        let [control, children, errors, connector, mounts, asked, jobs] = fds.map(|fd| fd.revents);
         // Before the death of the target is looked at: a failed start is more than an exit code.
-        if fds[2].revents != 0 {
-            started_or_not(errors);
-            sys::close(errors);
-            // poll ignores negative descriptors.
-            errors = -1;
-            if let Some(asks) = &mut asks {
+        if errors != 0 {
+            started_or_not(self.errors);
+            sys::close(self.errors);
+            self.errors = -1;
+            if let Some(asks) = &mut self.asks {
                 asks.accept();
             }
         }
         // Nothing is ever sent after the job; any event here is the end of the broker's side.
-        if fds[0].revents & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
-            return WaitOutcome::BrokerGone;
+        if control & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
+            return Err(WaitOutcome::BrokerGone);
         }
         // The connector sends nothing; without it the kernel answers for it, and nobody knows what
         // became of what was under way.
-        if fds[3].revents != 0 {
-            return WaitOutcome::ConnectorGone;
+        if connector != 0 {
+            return Err(WaitOutcome::ConnectorGone);
         }
-        if let Some(asks) = &mut asks
-            && fds[5].revents != 0
+        if let Some(asks) = &mut self.asks
+            && asked != 0
         {
-            asks.serve(fds[5].revents);
+            asks.serve(asked);
         }
-        let due = mounts >= 0 && sys::monotonic_ms() >= next_look_ms;
-        if fds[4].revents != 0 || due {
-            if pins::is_part_lost(run) {
-                return WaitOutcome::PartLost;
+        self.look_at_parts(mounts != 0)?;
+        if jobs != 0 {
+            self.jobs = self
+                .jobs
+                .filter(|jobs| terminal::answer(*jobs, self.target));
+        }
+        if children != 0 || self.waiting {
+            self.reap()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the milliseconds until something is due. An error if time or another limit is over.
+    fn time_left(&mut self) -> Result<Option<u64>, WaitOutcome> {
+        let until = |due: u64| due.saturating_sub(sys::monotonic_ms());
+        let left = self.deadline.map(until);
+        if left == Some(0) {
+            return Err(WaitOutcome::TimedOut);
+        }
+        if let Some(limit) = self.watch.as_mut().and_then(LimitMonitor::look) {
+            return Err(WaitOutcome::Over(limit));
+        }
+        let look = self.watch.as_ref().map(LimitMonitor::left_ms);
+        let now = self.waiting.then_some(0);
+        let parts = (self.mounts >= 0).then(|| until(self.next_look_ms));
+        Ok(left.into_iter().chain(look).chain(now).chain(parts).min())
+    }
+
+    /// Looks at the parts of mounts, after a change and when it is time.
+    fn look_at_parts(&mut self, changed: bool) -> Result<(), WaitOutcome> {
+        let due = self.mounts >= 0 && sys::monotonic_ms() >= self.next_look_ms;
+        if !changed && !due {
+            return Ok(());
+        }
+        if pins::is_part_lost(self.run) {
+            return Err(WaitOutcome::PartLost);
+        }
+        self.next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
+        Ok(())
+    }
+
+    /// Reaps who is done. An error if the target is among them.
+    fn reap(&mut self) -> Result<(), WaitOutcome> {
+        drain(self.children);
+        let reaped = reap(self.target, self.jobs);
+        self.waiting = !reaped.all;
+        let Some(status) = reaped.found else {
+            return Ok(());
+        };
+        if self.errors >= 0 {
+            started_or_not(self.errors);
+        }
+        Err(WaitOutcome::Target(status))
+    }
+
+    /// Ends the tree, and tells the broker what happened.
+    fn finish(self, end: WaitOutcome) -> ! {
+        let run = self.run;
+        if run.has(wire::FLAG_COUNT_UNREACHABLE) {
+            match routes::refused() {
+                0 => {}
+                count => tell(wire::RECORD_UNREACHABLE, 0, 0, count),
             }
-            next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
         }
-        if fds[6].revents != 0 {
-            jobs = jobs.filter(|jobs| terminal::answer(*jobs, target));
+        match end {
+            WaitOutcome::Target(_) | WaitOutcome::BrokerGone => {}
+            WaitOutcome::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
+            WaitOutcome::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
+            WaitOutcome::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
+            WaitOutcome::PartLost => tell(wire::RECORD_PART_LOST, 0, 0, 0),
         }
-        if fds[1].revents != 0 || waiting {
-            drain(children);
-            let reaped = reap(target, jobs);
-            waiting = !reaped.all;
-            if let Some(status) = reaped.found {
-                if errors >= 0 {
-                    started_or_not(errors);
-                }
-                return WaitOutcome::Target(status);
-            }
+        let left = end_tree(run, self.children, self.target);
+        if run.has(wire::FLAG_PID1) {
+            // The kernel ends the namespace with us, and our own exit is seen only after that. But it
+            // closes our descriptors first, and one of them says that the tree is alive.
+            report(end);
+            sys::exit(0);
         }
+        if let Left::Some = left {
+            tell(wire::RECORD_LEFT, MAX_ROUNDS as i32, 0, 0);
+        }
+        // Last, because the broker takes it for the end.
+        report(match (end, left) {
+            (
+                WaitOutcome::TimedOut | WaitOutcome::Over(_) | WaitOutcome::BrokerGone,
+                Left::None(Some(status)),
+            ) => WaitOutcome::Target(status),
+            (end, _) => end,
+        });
+        sys::exit(0)
     }
 }
 
@@ -442,7 +455,6 @@ struct ReapResult {
     all: bool,
 }
 
-#[derive(Clone, Copy)]
 enum Left {
     /// Nobody; with the target's status if it was reaped here.
     None(Option<i32>),
@@ -472,11 +484,7 @@ fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
                 Err(_) => return Left::None(found),
             }
         }
-        let mut fds = [PollFd {
-            fd: children,
-            events: sys::POLLIN,
-            revents: 0,
-        }];
+        let mut fds = [PollFd::new(children, sys::POLLIN)];
         let _ = sys::poll(&mut fds, Some(pause_ms));
         drain(children);
     }
@@ -486,10 +494,8 @@ fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
 /// Every process whose parent we are, by the kernel's own list. Only those: what we have not
 /// reaped cannot be somebody else by now, as a group or a remembered number could.
 fn kill_children() {
-    let Some(path) = sys::CStr::new(b"/proc/thread-self/children\0") else {
-        return;
-    };
-    let Ok(list) = sys::open(path, sys::O_RDONLY | sys::O_CLOEXEC, 0) else {
+    let path = ProcPath::new().text(b"/thread-self/children");
+    let Ok(list) = path.open(0) else {
         return;
     };
     let mut buffer = [0u8; 4096];

@@ -153,6 +153,17 @@ pub struct PollFd {
     pub revents: i16,
 }
 
+impl PollFd {
+    /// Waits for these events; poll ignores a negative descriptor.
+    pub fn new(fd: i32, events: i16) -> PollFd {
+        PollFd {
+            fd,
+            events,
+            revents: 0,
+        }
+    }
+}
+
 #[repr(C)]
 struct IoVec {
     base: usize,

@@ -4,9 +4,9 @@
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
 use super::{
-    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, O_CLOEXEC, Result, close, done, fd, nr, open,
-    raw, read,
+    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, O_CLOEXEC, Result, close, done, fd, nr, raw, read,
 };
+use crate::proc_path::ProcPath;
 
 /// An open descriptor, closed when it goes out of scope.
 pub struct OwnedDescriptor(pub i32);
@@ -251,13 +251,7 @@ pub fn open_place(
 
 /// Returns the present path of an open file, NUL-terminated.
 pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
-    let mut path = [0u8; 32];
-    let mut text = TextBuffer::new(&mut path);
-    text.push(b"/proc/self/fd/");
-    text.push_number(number);
-    text.push(b"\0");
-    let path = text.c_str().ok_or(EINVAL)?;
-    let bytes = read_link(path, buffer)?.len();
+    let bytes = read_link(ProcPath::descriptor(number).c_str()?, buffer)?.len();
     buffer[bytes] = 0;
     Ok(&buffer[..=bytes])
 }
@@ -319,12 +313,7 @@ fn process_of(thread: i32) -> Result<i32> {
 
 /// What /proc tells about a thread, as one text.
 fn status(thread: i32, buffer: &mut [u8]) -> Result<&[u8]> {
-    let mut path = [0u8; 32];
-    let mut text = TextBuffer::new(&mut path);
-    text.push(b"/proc/");
-    text.push_number(thread);
-    text.push(b"/status\0");
-    let file = OwnedDescriptor(open(text.c_str().ok_or(EINVAL)?, O_CLOEXEC, 0)?);
+    let file = OwnedDescriptor(ProcPath::of(thread).text(b"/status").open(0)?);
     let got = read(file.0, buffer)?;
     Ok(&buffer[..got])
 }
@@ -367,21 +356,6 @@ impl<'a> TextBuffer<'a> {
                 self.len += 1;
             }
         }
-    }
-
-    pub fn push_number(&mut self, number: i32) {
-        let mut digits = [0u8; 10];
-        let mut rest = number.unsigned_abs();
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.push(&digits[at..]);
     }
 
     pub fn as_bytes(&self) -> &[u8] {

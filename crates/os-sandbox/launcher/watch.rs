@@ -6,6 +6,7 @@
 
 use crate::job::Run;
 use crate::listing;
+use crate::proc_path::ProcPath;
 use crate::sys;
 use crate::wire;
 
@@ -102,7 +103,7 @@ impl LimitMonitor {
         let mut found = 0;
         let me = self.me;
         let processes = &mut *self.processes;
-        each_number(&Path::new().text(b"/proc"), self.text, |pid| {
+        each_number(&ProcPath::new(), self.text, |pid| {
             if pid != me && found < processes.len() {
                 processes[found] = pid;
                 found += 1;
@@ -119,7 +120,7 @@ impl LimitMonitor {
         let mut next = 0;
         loop {
             let mut count = 0;
-            let of = Path::new().text(b"/proc/").number(parent).text(b"/task");
+            let of = ProcPath::of(parent as i32).text(b"/task");
             each_number(&of, self.text, |task| {
                 if count < tasks.len() {
                     tasks[count] = task;
@@ -127,7 +128,7 @@ impl LimitMonitor {
                 }
             });
             for task in &tasks[..count] {
-                let children = of.text(b"/").number(*task).text(b"/children");
+                let children = of.text(b"/").number(*task as i32).text(b"/children");
                 let processes = &mut *self.processes;
                 each_word(&children, self.text, |child| {
                     if found < processes.len() {
@@ -148,7 +149,7 @@ impl LimitMonitor {
     fn sum(&mut self, found: usize, count: Count) -> (u64, u64) {
         let (mut private, mut shared, mut threads) = (0u64, 0u64, 0u64);
         for pid in &self.processes[..found] {
-            let of = Path::new().text(b"/proc/").number(*pid);
+            let of = ProcPath::of(*pid as i32);
             let mut own = [0u64; 4];
             let names: [&[u8]; 4] = [b"RssAnon:", b"RssShmem:", b"VmSwap:", b"Threads:"];
             fields(&of.text(b"/status"), self.text, &names, &mut own);
@@ -190,55 +191,8 @@ impl LimitMonitor {
     }
 }
 
-/// A path of `/proc`, put together without an allocator.
-#[derive(Clone, Copy)]
-struct Path {
-    bytes: [u8; 96],
-    len: usize,
-}
-
-impl Path {
-    fn new() -> Path {
-        Path {
-            bytes: [0; 96],
-            len: 0,
-        }
-    }
-
-    /// What does not fit is left out, and the path is then one that does not exist.
-    fn text(mut self, more: &[u8]) -> Path {
-        for byte in more {
-            if self.len + 1 < self.bytes.len() {
-                self.bytes[self.len] = *byte;
-                self.len += 1;
-            }
-        }
-        self
-    }
-
-    fn number(self, number: usize) -> Path {
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        let mut rest = number;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 || at == 0 {
-                break;
-            }
-        }
-        self.text(&digits[at..])
-    }
-
-    fn open(&self, flags: i32) -> sys::Result<i32> {
-        let path = sys::CStr::new(&self.bytes[..=self.len]).ok_or(sys::EINVAL)?;
-        sys::open(path, sys::O_RDONLY | sys::O_CLOEXEC | flags, 0)
-    }
-}
-
 /// Every name of a directory that is a number.
-fn each_number(directory: &Path, buffer: &mut [u8], see: impl FnMut(usize)) {
+fn each_number(directory: &ProcPath, buffer: &mut [u8], see: impl FnMut(usize)) {
     let Ok(open) = directory.open(sys::O_DIRECTORY) else {
         return;
     };
@@ -248,7 +202,7 @@ fn each_number(directory: &Path, buffer: &mut [u8], see: impl FnMut(usize)) {
 }
 
 /// Every number of a list with blanks between.
-fn each_word(list: &Path, buffer: &mut [u8], mut see: impl FnMut(usize)) {
+fn each_word(list: &ProcPath, buffer: &mut [u8], mut see: impl FnMut(usize)) {
     let Ok(open) = list.open(0) else {
         return;
     };
@@ -272,7 +226,7 @@ fn each_word(list: &Path, buffer: &mut [u8], mut see: impl FnMut(usize)) {
 }
 
 /// The numbers behind these names, each at the start of a line. Whether any was there.
-fn fields(file: &Path, buffer: &mut [u8], names: &[&[u8]], out: &mut [u64]) -> bool {
+fn fields(file: &ProcPath, buffer: &mut [u8], names: &[&[u8]], out: &mut [u64]) -> bool {
     let Ok(open) = file.open(0) else {
         return false;
     };
