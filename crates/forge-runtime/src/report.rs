@@ -120,6 +120,25 @@ pub enum RunEvent<'a> {
     },
 }
 
+impl<'a> RunEvent<'a> {
+    /// Returns the worker of the event; `None` for a warning.
+    pub fn caller(&self) -> Option<&'a Caller> {
+        match *self {
+            RunEvent::Started { caller, .. }
+            | RunEvent::Prepared { caller, .. }
+            | RunEvent::TurnStarted { caller, .. }
+            | RunEvent::Streamed { caller, .. }
+            | RunEvent::Used { caller, .. }
+            | RunEvent::CallStarted { caller, .. }
+            | RunEvent::CallEnded { caller, .. }
+            | RunEvent::Said { caller, .. }
+            | RunEvent::ContextTrimmed { caller, .. }
+            | RunEvent::Ended { caller, .. } => Some(caller),
+            RunEvent::Warning { .. } => None,
+        }
+    }
+}
+
 /// Time of a worker, summed over all programs that continued its run.
 ///
 /// ```

@@ -252,7 +252,6 @@ impl Transcript {
     }
 
     fn take(&mut self, at_ms: u64, entry: TranscriptEntry) -> Result<(), TranscriptProblem> {
-        let no = TranscriptProblem::OutOfPlace;
         match entry {
             TranscriptEntry::Begin(_) => return Err(TranscriptProblem::NotTheFirst),
             TranscriptEntry::Resumed(resumed) => {
@@ -288,37 +287,11 @@ impl Transcript {
                 run,
                 usage,
                 cost_nano_usd,
-            } => {
-                let run = self.run(run)?;
-                run.usage = run.usage.saturating_add(usage);
-                if let Some(cost) = cost_nano_usd {
-                    let before = run.cost_nano_usd.unwrap_or(0);
-                    run.cost_nano_usd = Some(before.saturating_add(cost));
-                }
-            }
+            } => self.run(run)?.add_usage(usage, cost_nano_usd),
             TranscriptEntry::Said { run, message } => self.run(run)?.say(message)?,
-            TranscriptEntry::Call { run, id } => {
-                let run = self.run(run)?;
-                if !run.ids.contains(&id) {
-                    return Err(no("the model made no such call"));
-                }
-                if run.begun.insert(id) {
-                    run.calls_begun += 1;
-                }
-            }
-            TranscriptEntry::CallEnded { run, result } => {
-                let run = self.run(run)?;
-                if !run.ids.contains(&result.id) {
-                    return Err(no("the model made no such call"));
-                }
-                run.came.insert(result.id.clone(), result);
-            }
-            TranscriptEntry::ResultSent { run, id } => {
-                let run = self.run(run)?;
-                let result = run.came.get(&id).cloned();
-                let result = result.ok_or(no("the call was not over"))?;
-                run.say(Message::ToolResult(result))?;
-            }
+            TranscriptEntry::Call { run, id } => self.run(run)?.begin_call(id)?,
+            TranscriptEntry::CallEnded { run, result } => self.run(run)?.end_call(result)?,
+            TranscriptEntry::ResultSent { run, id } => self.run(run)?.send_result(&id)?,
             TranscriptEntry::ContextTrimmed { run, .. } => self.run(run)?.trimmed += 1,
             TranscriptEntry::Ended { run, end, time } => {
                 let run = self.run(run)?;
@@ -399,6 +372,38 @@ impl WorkerRun {
             begun: BTreeSet::new(),
             came: BTreeMap::new(),
         }
+    }
+
+    fn add_usage(&mut self, usage: Usage, cost_nano_usd: Option<u64>) {
+        self.usage = self.usage.saturating_add(usage);
+        if let Some(cost) = cost_nano_usd {
+            let before = self.cost_nano_usd.unwrap_or(0);
+            self.cost_nano_usd = Some(before.saturating_add(cost));
+        }
+    }
+
+    /// Checks that the model made a call in its last turn.
+    fn check_call(&self, id: &str) -> Result<(), TranscriptProblem> {
+        let no_such = TranscriptProblem::OutOfPlace("the model made no such call");
+        self.ids.contains(id).then_some(()).ok_or(no_such)
+    }
+
+    fn begin_call(&mut self, id: String) -> Result<(), TranscriptProblem> {
+        self.check_call(&id)?;
+        self.calls_begun += u64::from(self.begun.insert(id));
+        Ok(())
+    }
+
+    fn end_call(&mut self, result: ToolResult) -> Result<(), TranscriptProblem> {
+        self.check_call(&result.id)?;
+        self.came.insert(result.id.clone(), result);
+        Ok(())
+    }
+
+    fn send_result(&mut self, id: &str) -> Result<(), TranscriptProblem> {
+        let not_over = TranscriptProblem::OutOfPlace("the call was not over");
+        let result = self.came.get(id).cloned().ok_or(not_over)?;
+        self.say(Message::ToolResult(result))
     }
 
     fn say(&mut self, message: Message) -> Result<(), TranscriptProblem> {

@@ -213,70 +213,61 @@ impl<W: Write> WriterState<W> {
 
 impl<W: Write + Send + 'static> Observer for TranscriptWriter<W> {
     fn observe(&self, event: RunEvent<'_>) {
-        match event {
-            RunEvent::Started { caller, .. } => self.keep(TranscriptEntry::Started {
-                run: caller.run(),
+        let Some(caller) = event.caller() else {
+            return;
+        };
+        let run = caller.run();
+        self.keep(match event {
+            RunEvent::Started { .. } => TranscriptEntry::Started {
+                run,
                 above: above(caller),
                 workers: caller.chain().to_vec(),
-            }),
+            },
             RunEvent::Prepared {
-                caller,
                 model,
                 instructions,
                 tools,
-            } => self.keep(TranscriptEntry::Prepared {
-                run: caller.run(),
+                ..
+            } => TranscriptEntry::Prepared {
+                run,
                 model: model.to_owned(),
                 instructions: instructions.to_owned(),
                 tools: tools.to_vec(),
-            }),
-            RunEvent::TurnStarted {
-                caller, turn, time, ..
-            } => self.keep(TranscriptEntry::Turn {
-                run: caller.run(),
-                turn,
-                time,
-            }),
-            // Of the other events the whole follows, as `Used` and `Said`.
-            RunEvent::Streamed { caller, event } => {
-                if let ModelEvent::Retry(retry) = event {
-                    self.keep(TranscriptEntry::Retried {
-                        run: caller.run(),
-                        retry: retry.clone(),
-                    });
+            },
+            RunEvent::TurnStarted { turn, time, .. } => TranscriptEntry::Turn { run, turn, time },
+            RunEvent::Streamed { event, .. } => match event {
+                ModelEvent::Retry(retry) => {
+                    let retry = retry.clone();
+                    TranscriptEntry::Retried { run, retry }
                 }
-            }
+                // Of the other events the whole follows, as `Used` and `Said`.
+                _ => return,
+            },
             RunEvent::Used {
-                caller,
                 usage,
                 cost_nano_usd,
-            } => self.keep(TranscriptEntry::Used {
-                run: caller.run(),
+                ..
+            } => TranscriptEntry::Used {
+                run,
                 usage,
                 cost_nano_usd,
-            }),
-            RunEvent::CallStarted { caller, call } => self.keep(TranscriptEntry::Call {
-                run: caller.run(),
-                id: call.id.clone(),
-            }),
-            RunEvent::CallEnded { caller, result } => self.came(caller.run(), result),
-            RunEvent::Said { caller, message } => self.said(caller.run(), message),
-            RunEvent::Ended { caller, end, time } => self.keep(TranscriptEntry::Ended {
-                run: caller.run(),
-                end: end.clone(),
-                time,
-            }),
-            RunEvent::ContextTrimmed {
-                caller,
-                calls,
-                tokens,
-            } => self.keep(TranscriptEntry::ContextTrimmed {
-                run: caller.run(),
-                calls: calls.to_vec(),
-                tokens,
-            }),
-            RunEvent::Warning { .. } => {}
-        }
+            },
+            RunEvent::CallStarted { call, .. } => {
+                let id = call.id.clone();
+                TranscriptEntry::Call { run, id }
+            }
+            RunEvent::CallEnded { result, .. } => return self.came(run, result),
+            RunEvent::Said { message, .. } => return self.said(run, message),
+            RunEvent::Ended { end, time, .. } => {
+                let end = end.clone();
+                TranscriptEntry::Ended { run, end, time }
+            }
+            RunEvent::ContextTrimmed { calls, tokens, .. } => {
+                let calls = calls.to_vec();
+                TranscriptEntry::ContextTrimmed { run, calls, tokens }
+            }
+            RunEvent::Warning { .. } => return,
+        });
     }
 }
 

@@ -35,7 +35,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, TraceReport};
 use crate::commands::reviewed;
 use crate::exit::{CliError, ExitKind};
-use crate::setup::presets;
+use crate::setup::presets::{self, ActivePresets};
 use crate::terminal::HeldStops;
 use ask_hosts::CommandHostQuestions;
 use exec_log::ExecLog;
@@ -73,18 +73,10 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     });
     let (site, runner) = match chosen {
         Ok(chosen) => chosen,
-        Err(failure) => {
-            kept.refused(&failure).map_err(refused)?;
-            return Err(refused(failure));
-        }
+        Err(failure) => return Err(kept.refused(failure)),
     };
-    let (plan, review) = match &site {
-        ExecSite::Here(plan, context) => (Some(plan), context.review.as_ref()),
-        ExecSite::Container(_) => (None, None),
-    };
-    let of_presets = presets.as_ref().map(|presets| presets.describe(plan));
-    let described = of_presets.into_iter().chain(review.map(reviewed::describe));
-    kept.allowed(runner, args.no_os_sandbox, described)
+    let grounds = grounds(&site, presets.as_ref());
+    kept.allowed(runner, args.no_os_sandbox, grounds)
         .map_err(refused)?;
     match site {
         ExecSite::Here(plan, mut of) => {
@@ -105,12 +97,19 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
         }
         ExecSite::Container(context) => match not_in_container(args, presets.as_ref()) {
             None => container::execute(&ambient.global, args, &context, kept),
-            Some(failure) => {
-                kept.refused(&failure).map_err(refused)?;
-                Err(refused(failure))
-            }
+            Some(failure) => Err(kept.refused(failure)),
         },
     }
+}
+
+/// Returns what the log says about presets and review beside the approval.
+fn grounds(site: &ExecSite, presets: Option<&ActivePresets>) -> impl Iterator<Item = String> {
+    let (plan, review) = match site {
+        ExecSite::Here(plan, context) => (Some(plan), context.review.as_ref()),
+        ExecSite::Container(_) => (None, None),
+    };
+    let of_presets = presets.map(|presets| presets.describe(plan));
+    of_presets.into_iter().chain(review.map(reviewed::describe))
 }
 
 /// Writes the person's settings of git for a command. A worker's command gets none.

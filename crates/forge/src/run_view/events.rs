@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forge_runtime::{AttackAttempt, Message, ModelEvent, RunEvent, RunReport};
+use forge_runtime::{AttackAttempt, Message, ModelEvent, RunEvent, RunReport, ToolResult};
 use forge_tools::{Caller, Redactor};
 use serde_json::{Value, json};
 
@@ -305,100 +305,88 @@ fn text_line(caller: &Caller, text: &str) -> Value {
     json!({"type": "text", "worker_run": caller.run(), "text": text})
 }
 
+/// The kind of a line, and what it says beside it.
+type LineContent = (&'static str, Value);
+
+fn streamed(event: &ModelEvent) -> Option<LineContent> {
+    Some(match event {
+        ModelEvent::Text(text) => ("text", json!({"text": text})),
+        ModelEvent::Thinking(block) => ("thinking", json!({"text": block.text})),
+        ModelEvent::Retry(retry) => ("retry", json!(retry)),
+        _ => return None,
+    })
+}
+
+fn call_ended(result: &ToolResult) -> LineContent {
+    let more = json!({
+        "id": result.id,
+        "tool": result.tool,
+        "ok": !result.is_error,
+        "content": result.content,
+        "code": result.detail["error"]["code"].as_str(),
+    });
+    ("call_ended", more)
+}
+
+fn said(message: &Message) -> Option<LineContent> {
+    match message {
+        Message::Input { text } => Some(("input", json!({"text": text}))),
+        Message::Model { text, calls, .. } => {
+            let calls: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+            Some(("message", json!({"text": text, "calls": calls})))
+        }
+        Message::ToolResult(_) => None,
+    }
+}
+
 fn line(event: RunEvent<'_>) -> Option<Value> {
-    let (kind, caller, more) = match event {
+    let (kind, more) = match event {
         RunEvent::Started { caller, .. } => {
             let above = caller.runs().len().checked_sub(2);
-            (
-                "worker_started",
-                caller,
-                json!({
-                    "called_by": above.and_then(|above| caller.runs().get(above)),
-                    "worker": caller.worker(),
-                    "workers": caller.chain(),
-                }),
-            )
+            let more = json!({
+                "called_by": above.and_then(|above| caller.runs().get(above)),
+                "worker": caller.worker(),
+                "workers": caller.chain(),
+            });
+            ("worker_started", more)
         }
-        RunEvent::TurnStarted {
-            caller,
-            turn,
-            model,
-            time: _,
-        } => (
-            "turn_started",
-            caller,
-            json!({"turn": turn, "model": model}),
-        ),
-        RunEvent::Streamed { caller, event } => match event {
-            ModelEvent::Text(text) => ("text", caller, json!({"text": text})),
-            ModelEvent::Thinking(block) => ("thinking", caller, json!({"text": block.text})),
-            ModelEvent::Retry(retry) => (
-                "retry",
-                caller,
-                json!({
-                    "attempt": retry.attempt,
-                    "wait_ms": retry.wait_ms,
-                    "reason": retry.reason,
-                }),
-            ),
-            _ => return None,
-        },
+        RunEvent::TurnStarted { turn, model, .. } => {
+            ("turn_started", json!({"turn": turn, "model": model}))
+        }
+        RunEvent::Streamed { event, .. } => streamed(event)?,
         RunEvent::Used {
-            caller,
             usage,
             cost_nano_usd,
-        } => (
-            "turn_ended",
-            caller,
-            json!({
-                "usage": {
-                    "input_tokens": usage.input_tokens,
-                    "output_tokens": usage.output_tokens,
-                    "cache_read_tokens": usage.cache_read_tokens,
-                    "cache_write_tokens": usage.cache_write_tokens,
-                },
-                "cost_nano_usd": cost_nano_usd,
-            }),
-        ),
-        RunEvent::CallStarted { caller, call } => (
-            "call_started",
-            caller,
-            json!({"id": call.id, "tool": call.tool, "arguments": call.arguments}),
-        ),
-        RunEvent::CallEnded { caller, result } => (
-            "call_ended",
-            caller,
-            json!({
-                "id": result.id,
-                "tool": result.tool,
-                "ok": !result.is_error,
-                "content": result.content,
-                "code": result.detail["error"]["code"].as_str(),
-            }),
-        ),
-        RunEvent::Said { caller, message } => match message {
-            Message::Input { text } => ("input", caller, json!({"text": text})),
-            Message::Model { text, calls, .. } => {
-                let calls: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
-                ("message", caller, json!({"text": text, "calls": calls}))
-            }
-            Message::ToolResult(_) => return None,
-        },
-        RunEvent::ContextTrimmed {
-            caller,
-            calls,
-            tokens,
-        } => (
+            ..
+        } => {
+            let usage = json!({
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cache_read_tokens": usage.cache_read_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+            });
+            let more = json!({"usage": usage, "cost_nano_usd": cost_nano_usd});
+            ("turn_ended", more)
+        }
+        RunEvent::CallStarted { call, .. } => {
+            let more = json!({"id": call.id, "tool": call.tool, "arguments": call.arguments});
+            ("call_started", more)
+        }
+        RunEvent::CallEnded { result, .. } => call_ended(result),
+        RunEvent::Said { message, .. } => said(message)?,
+        RunEvent::ContextTrimmed { calls, tokens, .. } => (
             "results_left_out",
-            caller,
             json!({"calls": calls, "tokens": tokens}),
         ),
-        RunEvent::Ended { caller, end, .. } => ("worker_ended", caller, json!({"end": end})),
+        RunEvent::Ended { end, .. } => ("worker_ended", json!({"end": end})),
         // The system prompt is for the transcript.
         RunEvent::Prepared { .. } => return None,
-        RunEvent::Warning { text } => return Some(json!({"type": "warning", "text": text})),
+        RunEvent::Warning { text } => ("warning", json!({"text": text})),
     };
-    let mut line = worker_line(kind, caller);
+    let mut line = match event.caller() {
+        Some(caller) => worker_line(kind, caller),
+        None => json!({"type": kind}),
+    };
     if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
         line.extend(more);
     }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::missing::MissingProgram;
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, ExitKind};
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
@@ -112,8 +112,14 @@ impl ExecLog {
         })
     }
 
-    /// It does not.
-    pub(super) fn refused(mut self, why: &CliError) -> Result<(), CliError> {
+    /// Records that the command does not run. Returns the error to exit with: this one, or that of
+    /// the log.
+    pub(super) fn refused(self, why: CliError) -> CliError {
+        let recorded = self.record_refusal(&why);
+        recorded.err().unwrap_or(why).exits(ExitKind::ExecRefused)
+    }
+
+    fn record_refusal(mut self, why: &CliError) -> Result<(), CliError> {
         self.decided(DecisionRecord {
             verdict: Some(Verdict::Block),
             reasons: vec![VerdictReason::new(why.message())],

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_runtime::{AttackAttempt, RunReport};
+use forge_runtime::{AttackAttempts, RunReport};
 use forge_tools::Redactor;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) struct EventOutput {
     stream: Option<Arc<EventStream>>,
     kept: Option<PathBuf>,
     pub(super) report: Option<RunReport>,
-    pub(super) attempts: Vec<AttackAttempt>,
+    pub(super) attempts: AttackAttempts,
     pub(super) review: Option<Value>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn with_event_output(
     let written = stream.end(&RunResult {
         exit_code: exit.code(),
         report: told.report.as_ref(),
-        attempts: &told.attempts,
+        attempts: &told.attempts.list(),
         review: told.review.as_ref(),
         run: told.kept.as_deref(),
         error,

@@ -3,37 +3,35 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use forge_runtime::{AttackAttempts, Dollars, ModelFailure, RunOutcome, RunReport};
-use serde_json::{Value, json};
+use forge_runtime::{Dollars, ModelFailure, RunOutcome, RunReport};
+use serde_json::json;
 
-use crate::cli::{FailOn, Global, LimitFlags};
+use crate::ambient::Ambient;
+use crate::cli::{FailOn, LimitFlags, RunArgs};
 use crate::commands::run::answer_file;
+use crate::commands::run::event_output::EventOutput;
 use crate::commands::run::refusal_counts::Refusals;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape_json, escape_lines, escape_path};
 use crate::output::stderr;
 use crate::run_view;
 
-/// Prints the answer, or the report; or puts the answer into `output`. `on_terminal`: standard
-/// output is one.
-pub(crate) fn print_result(
-    global: &Global,
+/// Prints the answer, or the report; or puts the answer into a file.
+pub(super) fn print_result(
+    args: &RunArgs,
+    ambient: &Ambient,
     report: &RunReport,
-    attempts: &AttackAttempts,
-    review: Option<&Value>,
+    told: &EventOutput,
     kept: &Path,
-    output: Option<&Path>,
-    on_terminal: bool,
 ) -> Result<(), CliError> {
-    if !attempts.list().is_empty() && !global.quiet {
-        stderr::print(format_args!("\n{}", escape_lines(&attempts.to_string())));
+    let (global, attempts) = (&ambient.global, told.attempts.list());
+    if !attempts.is_empty() && !global.quiet {
+        let table = told.attempts.to_string();
+        stderr::print(format_args!("\n{}", escape_lines(&table)));
     }
     if !global.quiet {
-        stderr::print(format_args!(
-            "{}; kept in {}",
-            used(report),
-            escape_path(kept)
-        ));
+        let (used, kept) = (used(report), escape_path(kept));
+        stderr::print(format_args!("{used}; kept in {kept}"));
     }
     let answer = match &report.end {
         RunOutcome::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
@@ -45,6 +43,7 @@ pub(crate) fn print_result(
     if is_empty && !global.quiet {
         stderr::print("warning: the model ended with an empty answer");
     }
+    let output = args.answer.output_file.as_deref();
     let unwritten = match (output, &answer) {
         (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
         (None, _) | (_, None) => None,
@@ -56,9 +55,9 @@ pub(crate) fn print_result(
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
-        let attempts = attempts.list();
+        let review = told.review.as_ref();
         let line = json!({"report": report, "attempts": attempts, "run": kept, "review": review});
-        match on_terminal {
+        match ambient.stdout_terminal {
             true => writeln!(out, "{}", escape_json(&line.to_string())),
             false => writeln!(out, "{line}"),
         }
@@ -66,7 +65,7 @@ pub(crate) fn print_result(
         && (output.is_none() || unwritten.is_some())
     {
         // A model's answer is text on a terminal: it cannot move the cursor or type an answer.
-        match on_terminal {
+        match ambient.stdout_terminal {
             true => write!(out, "{}", escape_lines(&answer)),
             false => write!(out, "{answer}"),
         }

@@ -17,7 +17,7 @@ mod run_record;
 
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Model as _, Observer, RunOutcome, RunReport, Session, SessionBuilder};
+use forge_runtime::{Model as _, Observer, RunOutcome, RunReport, Session};
 use forge_tools::Redactor;
 use sandbox_config::Worker;
 use serde_json::{Value, json};
@@ -71,36 +71,24 @@ fn run_worker(
     if args.dry_run {
         return plan::show(args, ambient, &target);
     }
-    let mut started = StartedRun::start(args, ambient, target, earlier)?;
-    let (observer, watching, refusals) = started.observe(ambient, told);
-    let StartedRun {
-        target,
-        models,
-        mut kept,
-        redactor,
-        recording,
-    } = started;
-    let attempts = models.attempts.clone();
-    let session = session(args, ambient, &target, models)?
-        .recorder(kept.recorder())
-        .redactor(Arc::clone(&redactor))
-        .observer(kept.observer(observer));
-    let session = kept.with_answer_schema(session).build();
-    let mut review = kept.review.take();
+    let mut run = StartedRun::start(args, ambient, target, earlier)?;
+    let (observer, watching, refusals) = run.observe(ambient, told);
+    let session = run.session(args, ambient, observer)?;
+    let mut review = run.kept.review.take();
     if let Some(review) = &mut review {
         start_review(&ambient.global, review, &session)?;
     }
     // A run that is stopped ends every command, and every open call gets its result.
-    let stopper = session.clone();
-    let work = session.resume(&target.worker, target.grant, kept.conversation.clone());
-    let (report, stopped) = match setup::run_until_stopped(work, || stopper.cancel()) {
+    let (target, conversation) = (&run.target, run.kept.conversation.clone());
+    let work = session.resume(&target.worker, target.grant.clone(), conversation);
+    let (report, stopped) = match setup::run_until_stopped(work, || session.cancel()) {
         Ok((report, stopped)) => (Some(report), stopped),
         Err(failure) => (None, Some(failure)),
     };
-    let report = report.map(|report| redacted::report(report, &redactor));
+    let report = report.map(|report| redacted::report(report, &run.redactor));
     let after = ExitOnSignal::listen();
-    told.attempts = attempts.list();
-    let goes_on = kept.can_go_on(report.as_ref());
+    told.attempts = run.models.attempts.clone();
+    let goes_on = run.kept.can_go_on(report.as_ref());
     let changes = review.and_then(|review| end_review(review, goes_on));
     told.review = changes.as_ref().map(reviewed::to_json);
     let facts = json!({
@@ -108,24 +96,16 @@ fn run_worker(
         "report": report,
         "stopped": stopped.is_some(),
         "ephemeral": args.ephemeral,
-        "attempts": attempts.list(),
+        "attempts": told.attempts.list(),
         "review": told.review,
     });
-    store_result(&kept, report.as_ref(), facts)?;
-    recording.finish()?;
+    store_result(&run.kept, report.as_ref(), facts)?;
+    run.recording.finish()?;
     drop(after);
     drop(watching);
-    kept.print_resume_hint(&ambient.global, report.as_ref());
+    run.kept.print_resume_hint(&ambient.global, report.as_ref());
     if let Some(report) = &report {
-        exit_status::print_result(
-            &ambient.global,
-            report,
-            &attempts,
-            told.review.as_ref(),
-            kept.dir.path(),
-            args.answer.output_file.as_deref(),
-            ambient.stdout_terminal,
-        )?;
+        exit_status::print_result(args, ambient, report, told, run.kept.dir.path())?;
     }
     if let Some(changes) = changes.as_ref().filter(|_| !ambient.global.quiet) {
         reviewed::show(ambient, changes, None);
@@ -245,6 +225,36 @@ impl StartedRun {
         })
     }
 
+    /// Returns a session of the target's project, which this run records.
+    fn session(
+        &self,
+        args: &RunArgs,
+        ambient: &Ambient,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Session, CliError> {
+        let (project, models) = (&self.target.project, &self.models);
+        let approval = &args.approval;
+        let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
+        let repositories = repositories::repositories(project, ambient)?;
+        let mut session = Session::builder(Arc::clone(&models.others));
+        if let Some(own) = &models.own {
+            session = session.models(Arc::clone(own));
+        }
+        let session = session
+            .workers(self.target.workers.clone())
+            .max_depth(project.max_depth())
+            .max_children(project.max_children())
+            .os_sandbox(isolation.os)
+            .docker(isolation.docker)
+            .parent_proxy(isolation.parent_proxy)
+            .repositories(repositories)
+            .approver(setup::approver(approval, ambient, project))
+            .recorder(self.kept.recorder())
+            .redactor(Arc::clone(&self.redactor))
+            .observer(self.kept.observer(observer));
+        Ok(self.kept.with_answer_schema(session).build())
+    }
+
     /// Begins to show the run. Returns its observer, the view, and the refusals that it counts.
     fn observe(
         &mut self,
@@ -316,31 +326,6 @@ fn check_model(worker: &Worker, model: &str) -> Result<(), CliError> {
         "it names: {}",
         worker.compatible_models().join(", ")
     )))
-}
-
-/// Returns a session of the target's project, without the records of a run.
-fn session(
-    args: &RunArgs,
-    ambient: &Ambient,
-    target: &RunTarget,
-    models: RunModels,
-) -> Result<SessionBuilder, CliError> {
-    let project = &target.project;
-    let approval = &args.approval;
-    let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
-    let repositories = repositories::repositories(project, ambient)?;
-    let mut session = Session::builder(models.others).workers(target.workers.clone());
-    if let Some(own) = models.own {
-        session = session.models(own);
-    }
-    Ok(session
-        .max_depth(project.max_depth())
-        .max_children(project.max_children())
-        .os_sandbox(isolation.os)
-        .docker(isolation.docker)
-        .parent_proxy(isolation.parent_proxy)
-        .repositories(repositories)
-        .approver(setup::approver(approval, ambient, project)))
 }
 
 /// Returns the summary of the run's log.

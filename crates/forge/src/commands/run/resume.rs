@@ -8,11 +8,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use forge_runtime::RunReport;
 use forge_runtime::transcript::{
     History, NotResumable, ResumeRecord, RunFingerprint, Transcript, TranscriptError,
     TranscriptProblem, read,
 };
-use forge_runtime::{AttackAttempts, RunReport};
 use forge_tools::audit::Integrity;
 use forge_tools::{Redactor, escape_controls};
 use sandbox_config::{Grant, WithoutDirectories};
@@ -66,15 +66,7 @@ impl AnsweredRun {
                 self.run.shown()
             ));
         }
-        exit_status::print_result(
-            &ambient.global,
-            &self.report,
-            &AttackAttempts::default(),
-            None,
-            self.run.path(),
-            args.answer.output_file.as_deref(),
-            ambient.stdout_terminal,
-        )?;
+        exit_status::print_result(args, ambient, &self.report, told, self.run.path())?;
         told.report = Some(self.report);
         Ok(ExitKind::Done)
     }
