@@ -329,8 +329,10 @@ impl Approver for PausingApprover {
 }
 
 /// Notices a worker that repeats one call with an unchanged result.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RepeatDetector {
+    /// Repetitions after which the model is told; after as many more the worker ends.
+    limit: Option<u64>,
     last: Option<(String, String)>,
     times: u64,
 }
@@ -342,17 +344,19 @@ pub(crate) enum RepeatAction {
     /// Tell the model.
     Hint,
     /// The limit of repetitions is reached.
-    Stop,
+    Stop {
+        times: u64,
+    },
 }
 
 impl RepeatDetector {
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        let (last, times) = (None, 0);
+        RepeatDetector { limit, last, times }
+    }
+
     /// Counts a call (tool and arguments) and its result.
-    pub(crate) fn count(
-        &mut self,
-        call: String,
-        result: String,
-        limit: Option<u64>,
-    ) -> RepeatAction {
+    pub(crate) fn count(&mut self, call: String, result: String) -> RepeatAction {
         let this = (call, result);
         if self.last.as_ref() == Some(&this) {
             self.times += 1;
@@ -360,8 +364,10 @@ impl RepeatDetector {
             self.last = Some(this);
             self.times = 1;
         }
-        match limit {
-            Some(limit) if self.times >= limit.saturating_mul(2) => RepeatAction::Stop,
+        match self.limit {
+            Some(limit) if self.times >= limit.saturating_mul(2) => RepeatAction::Stop {
+                times: limit.saturating_mul(2),
+            },
             Some(limit) if self.times == limit => RepeatAction::Hint,
             Some(_) | None => RepeatAction::No,
         }

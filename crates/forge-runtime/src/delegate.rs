@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::budget::WorkerBudget;
 use crate::model::Model;
 use crate::report::RunOutcome;
-use crate::session::{AnswerSchema, Attachment, CANCELLED, Conversation, Session};
+use crate::session::{AnswerSchema, Attachment, CANCELLED, Conversation, GrantedWorker, Session};
 
 /// The tool that names the worker to call.
 pub const CALL_WORKER: &str = "call_worker";
@@ -26,8 +26,7 @@ pub const CALL_WORKER: &str = "call_worker";
 /// The delegation tools of `worker`.
 pub(crate) fn tools(
     session: &Session,
-    worker: &Worker,
-    grant: &Grant,
+    GrantedWorker { worker, grant }: &GrantedWorker,
     caller: &Caller,
     budget: &Arc<WorkerBudget>,
 ) -> Vec<Box<dyn Tool>> {
@@ -335,7 +334,8 @@ impl Invocation for DelegationCall {
             let caller = delegation.caller.child(name);
             let above = Some(Arc::clone(budget));
             let shaped = worker.output_schema().is_some();
-            let run = session.run_worker(worker, grant, caller, asked, above);
+            let granted = GrantedWorker { worker, grant };
+            let run = session.run_worker(granted, caller, asked, above);
             match spawn_child(run).await {
                 RunOutcome::Answered { answer } => {
                     let value = match shaped {

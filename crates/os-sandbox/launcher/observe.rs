@@ -354,9 +354,8 @@ impl<'a> CallObserver<'a> {
                 self.observed.can_exist_outside(place.path, directory)
             }
         };
-        let state = place.state;
         if is_refused {
-            self.fail(request, how.operation, state, place.path, spelling.last);
+            self.fail(request, how.operation, &place, spelling.last);
             return;
         }
         if exists {
@@ -364,7 +363,7 @@ impl<'a> CallObserver<'a> {
             self.touch(request, touched, place.path);
         }
         if let Some(lookups) = &mut self.lookups {
-            match (exists, state & wire::STATE_ABSENT) {
+            match (exists, place.state & wire::STATE_ABSENT) {
                 (true, _) => lookups.remember(spelling.text),
                 (false, 0) => lookups.remember_directory(spelling.directory),
                 (false, _) => {}
@@ -373,15 +372,15 @@ impl<'a> CallObserver<'a> {
     }
 
     /// Reports a lookup that failed because of the policy, or perhaps because of it.
-    fn fail(&mut self, request: &Request, operation: u32, state: u32, path: &[u8], last: u64) {
+    fn fail(&mut self, request: &Request, operation: u32, place: &CallPlace<'_>, last: u64) {
         let Some(lookups) = &mut self.lookups else {
             return;
         };
-        let (added, slot) = lookups.fail(request.thread, hash(operation, path), last);
+        let (added, slot) = lookups.fail(request.thread, hash(operation, place.path), last);
         match added {
             Addition::New => {
-                let state = state | (slot as u32) << wire::STATE_SLOT_SHIFT;
-                self.write(request, operation, state, path);
+                let state = place.state | (slot as u32) << wire::STATE_SLOT_SHIFT;
+                self.write(request, operation, state, place.path);
             }
             Addition::Omitted => self.write(request, wire::LOOKUPS_OMITTED, 0, b""),
             Addition::Known => {}

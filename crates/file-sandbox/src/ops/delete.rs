@@ -128,7 +128,7 @@ impl FileSandbox {
         let file = (meta.kind == FileKind::File).then_some(meta);
         let hold = self.lock_entry(path, &location, verb, file).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
-        self.check_match(path, &location, old, options.if_match, verb)
+        self.check_match((path, &location), verb, old, options.if_match)
             .await?;
         if meta.kind == FileKind::Directory && options.recursive {
             let dir = self.removable_dir(path, &location, parent).await?;

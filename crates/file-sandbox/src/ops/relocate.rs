@@ -130,17 +130,15 @@ impl FileSandbox {
         }
         let hold = self.lock_target(to, &location, Verb::Write, old).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
-        self.copy_to_locked(from, opened, to, location, old, options)
+        self.copy_to_locked((from, opened), (to, location), old, options)
             .await
     }
 
     /// Copies an open file to a locked target.
     async fn copy_to_locked(
         &self,
-        from: &SandboxPath,
-        opened: OpenedFile<'_>,
-        to: &SandboxPath,
-        location: MountLocation<'_>,
+        (from, opened): (&SandboxPath, OpenedFile<'_>),
+        (to, location): (&SandboxPath, MountLocation<'_>),
         old: Option<FileMeta>,
         options: &MoveOptions,
     ) -> Result<MoveOutcome, Error> {
@@ -155,17 +153,17 @@ impl FileSandbox {
             self.check_hash(from, &opened, expected, Verb::Read).await?;
         }
         let target = options.if_target_match;
-        self.check_match(to, &location, old, target, verb).await?;
-        let _room = self
-            .check_quota(to, &location, verb, old.map(|old| old.size), size)
-            .await?;
+        self.check_match((to, &location), verb, old, target).await?;
+        let _room = self.check_quota((to, &location), verb, old, size).await?;
         let how = WriteMode {
             create_new: !options.overwrite,
             durable: location.is_durable(options.durable),
+            old,
             content: target,
+            ..WriteMode::default()
         };
         let source = WriteSource::File(&opened.file, opened.meta);
-        self.put_at(to, location, source, old, how, verb).await?;
+        self.put_at((to, location), verb, source, how).await?;
         Ok(moved)
     }
 
@@ -218,10 +216,10 @@ impl FileSandbox {
         };
         let (name, _) = (last_name(from, &source)?, last_name(to, &target)?);
         let holds = self.lock_both((from, &source), (to, &target), old).await?;
-        self.check_match(from, &source, holds.from, options.if_match, Verb::Move)
+        let (expected, replaced) = (options.if_match, options.if_target_match);
+        self.check_match((from, &source), Verb::Move, holds.from, expected)
             .await?;
-        let expected = options.if_target_match;
-        self.check_match(to, &target, holds.to, expected, Verb::Write)
+        self.check_match((to, &target), Verb::Write, holds.to, replaced)
             .await?;
         let source = MoveSource {
             path: from,
@@ -276,9 +274,7 @@ impl FileSandbox {
                 .await?;
         }
         let new_name = last_name(to, target)?;
-        let moved = self
-            .move_within(source.parent, &source.name, target, &new_name, options)
-            .await;
+        let moved = self.move_within(source, (target, &new_name), options).await;
         match moved {
             Ok(()) => Ok(true),
             Err(BackendError::OtherVolume) if source.meta.kind == FileKind::File => Ok(false),
@@ -333,7 +329,7 @@ impl FileSandbox {
         if is_link {
             return self.copy_at(from, to, options).await;
         }
-        self.copy_to_locked(from, opened, to, target, held, options)
+        self.copy_to_locked((from, opened), (to, target), held, options)
             .await
     }
 
@@ -412,12 +408,11 @@ impl FileSandbox {
 
     async fn move_within(
         &self,
-        parent: &AnyDir,
-        name: &OsStr,
-        target: &MountLocation<'_>,
-        new_name: &OsStr,
+        source: &MoveSource<'_>,
+        (target, new_name): (&MountLocation<'_>, &OsStr),
         options: &MoveOptions,
     ) -> Result<(), BackendError> {
+        let parent = source.parent;
         let (dir, rest) = match &target.found {
             Lookup::Entry { parent, .. } => (parent, &[][..]),
             Lookup::Missing { parent, rest } => (parent, &rest[..]),
@@ -430,7 +425,7 @@ impl FileSandbox {
         })?;
         let replace = options.overwrite || matches!(target.found, Lookup::Entry { .. });
         let done = parent
-            .rename(name, dirs.innermost(), new_name, replace)
+            .rename(&source.name, dirs.innermost(), new_name, replace)
             .await;
         if let Err(fault) = done {
             dirs.undo().await;

@@ -189,7 +189,7 @@ impl FileSandbox {
         names: Vec<OsString>,
         rule: ContentCondition,
     ) -> bool {
-        let walked = self.walk_mounts(path, mount, names, FinalLink::Follow, Verb::Read);
+        let walked = self.walk_mounts(path, (mount, names), FinalLink::Follow, Verb::Read);
         let Ok(location) = Box::pin(walked).await else {
             return true;
         };

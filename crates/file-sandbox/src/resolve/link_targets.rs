@@ -49,7 +49,7 @@ impl FileSandbox {
             };
             for (link, is_for_keys) in links {
                 let at = path_in(mount, &link);
-                let target = self.walk_mounts(&at, index, link, FinalLink::Follow, Verb::Access);
+                let target = self.walk_mounts(&at, (index, link), FinalLink::Follow, Verb::Access);
                 // Without a target in a mount, no change reaches it.
                 let Ok(target) = Box::pin(target).await else {
                     continue;

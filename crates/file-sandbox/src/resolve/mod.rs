@@ -49,7 +49,7 @@ impl FileSandbox {
         if asked.is_some_and(|rule| rule.by_content.is_none()) {
             return self.hidden_place(path, path.clone());
         }
-        let mut location = self.walk_mounts(path, index, names, last, verb).await?;
+        let mut location = self.walk_mounts(path, (index, names), last, verb).await?;
         let real = hidden_by(location.mount, &location.real);
         if let Some(rule) = strictest(asked.into_iter().chain(real)) {
             let is_secret = match rule.by_content {
@@ -105,7 +105,7 @@ impl FileSandbox {
             });
         };
         let asked = self.check_changeable(path, index, &names, verb)?;
-        let mut location = self.walk_mounts(path, index, names, last, verb).await?;
+        let mut location = self.walk_mounts(path, (index, names), last, verb).await?;
         let real = self.check_changeable(path, location.index, &location.real, verb)?;
         if self.is_only_shown(&location) {
             return Err(holds_root(path, verb));
@@ -235,10 +235,10 @@ impl FileSandbox {
         last: FinalLink,
     ) -> Vec<SandboxPath> {
         let mut way = Vec::new();
-        let Some((index, names)) = self.enter(path) else {
+        let Some(start) = self.enter(path) else {
             return way;
         };
-        let walked = self.walk_noting(path, index, names, last, Verb::Access, |index, names| {
+        let walked = self.walk_noting(path, start, last, Verb::Access, |index, names| {
             way.push(path_in(&self.table.mounts[index], names));
             Ok(())
         });
@@ -250,16 +250,15 @@ impl FileSandbox {
         way
     }
 
-    /// Walks from mount to mount along links, on one budget.
+    /// Walks from mount to mount along links, on one budget. `start`: a mount, and names below it.
     pub(crate) async fn walk_mounts(
         &self,
         path: &SandboxPath,
-        index: usize,
-        names: Vec<OsString>,
+        start: (usize, Vec<OsString>),
         last: FinalLink,
         verb: Verb,
     ) -> Result<MountLocation<'_>, Error> {
-        self.walk_noting(path, index, names, last, verb, |index, _| {
+        self.walk_noting(path, start, last, verb, |index, _| {
             self.check_open(path, index, verb)
         })
         .await
@@ -269,8 +268,7 @@ impl FileSandbox {
     async fn walk_noting(
         &self,
         path: &SandboxPath,
-        mut index: usize,
-        mut names: Vec<OsString>,
+        (mut index, mut names): (usize, Vec<OsString>),
         last: FinalLink,
         verb: Verb,
         mut enters: impl FnMut(usize, &[OsString]) -> Result<(), Error>,

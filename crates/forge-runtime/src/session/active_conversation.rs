@@ -11,7 +11,7 @@ use forge_tools::{Caller, FailureCode};
 use super::Session;
 use super::context::bytes;
 use crate::budget::{ChildGuard, WorkerBudget};
-use crate::model::{Message, ModelRequest, ToolCall, ToolResult};
+use crate::model::{Message, ModelRequest, ToolCall, ToolResult, Usage};
 use crate::report::{RunEvent, RunOutcome};
 
 pub(super) struct ActiveConversation {
@@ -19,6 +19,10 @@ pub(super) struct ActiveConversation {
     pub(super) caller: Caller,
     pub(super) budget: Arc<WorkerBudget>,
     request: Arc<ModelRequest>,
+    /// Number of the turns so far.
+    pub(super) turns: u64,
+    /// Of the last turn.
+    pub(super) last_usage: Usage,
     /// Total size of all messages, including results that were trimmed since.
     bytes: usize,
     /// Every id of a call so far.
@@ -68,6 +72,8 @@ impl ActiveConversation {
         }
         let bytes = request.messages.iter().map(bytes).sum();
         ActiveConversation {
+            turns: u64::try_from(request.turns_so_far()).unwrap_or(u64::MAX),
+            last_usage: Usage::default(),
             bytes,
             session,
             caller,
@@ -100,7 +106,8 @@ impl ActiveConversation {
 
     /// Gives every call an id that no other call of the conversation has. Some servers leave
     /// ids out, and some begin anew with each turn.
-    pub(super) fn name_calls(&mut self, turn: u64, calls: &mut [ToolCall]) {
+    pub(super) fn name_calls(&mut self, calls: &mut [ToolCall]) {
+        let turn = self.turns;
         for (index, call) in calls.iter_mut().enumerate() {
             let mut tried = 0u64;
             while call.id.is_empty() || self.ids.contains(&call.id) {

@@ -8,13 +8,13 @@ use forge_tools::{Redactor, Toolbox};
 use sandbox_config::{Grant, Worker};
 use serde_json::Value;
 
-use super::Session;
 use super::active_conversation::ActiveConversation;
 use super::answer_schema::{AnswerSchema, repair};
 use super::attachments::{self, Attachment};
 use super::calls::cut_short;
 use super::context::{is_too_long, trim_context};
 use super::turn::receive;
+use super::{GrantedWorker, Session};
 use crate::budget::{RepeatAction, RepeatDetector};
 use crate::equip::EquipError;
 use crate::model::{
@@ -167,35 +167,31 @@ impl Session {
     /// Takes turns until the worker ends.
     pub(super) async fn converse(
         &self,
-        worker: &Worker,
-        grant: &Grant,
+        worker: &GrantedWorker,
         shape: Result<Option<AnswerSchema>, String>,
         place: Option<Mount>,
         running: &mut ActiveConversation,
     ) -> RunOutcome {
-        let (model, toolbox) =
-            match self.prepare(worker, grant, place, shape.as_ref().err(), running) {
-                Ok(prepared) => prepared,
-                Err(end) => return end,
-            };
+        let prepared = self.prepare(worker, place, shape.as_ref().err(), running);
+        let (model, toolbox) = match prepared {
+            Ok(prepared) => prepared,
+            Err(end) => return end,
+        };
+        let limits = worker.grant.limits();
         let shape = shape.unwrap_or_default();
         let name = model.name();
-        let mut last = Usage::default();
-        let mut repeats = RepeatDetector::default();
-        let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);
+        let mut repeats = RepeatDetector::new(limits.repeat_calls());
         if let Some(end) = running.budget.was_out_of_time() {
             return end;
         }
         loop {
-            if let Err(end) = self.check_limits(grant, &*model, so_far, last, running) {
+            if let Err(end) = self.check_limits(limits.max_turns(), &*model, running) {
                 return end;
             }
-            so_far += 1;
-            let turn = match self.take_turn(&*model, &name, so_far, running).await {
+            let turn = match self.take_turn(&*model, &name, running).await {
                 Ok(turn) => turn,
                 Err(end) => return end,
             };
-            last = turn.usage;
             let (text, calls) = (turn.text, turn.calls);
             match (turn.stop, calls.is_empty()) {
                 (StopReason::Refused, _) => return RunOutcome::Refused { text },
@@ -214,8 +210,7 @@ impl Session {
                 }
                 (StopReason::Done | StopReason::Unknown, false) => {}
             }
-            let limit = grant.limits().repeat_calls();
-            let made = self.make_counted_calls(&toolbox, limit, calls, &mut repeats, running);
+            let made = self.make_counted_calls(&toolbox, calls, &mut repeats, running);
             if let Err(end) = made.await {
                 return end;
             }
@@ -225,19 +220,18 @@ impl Session {
     /// Finds the model and opens the tools of `worker`, and reports that it is ready.
     fn prepare(
         &self,
-        worker: &Worker,
-        grant: &Grant,
+        worker: &GrantedWorker,
         place: Option<Mount>,
         schema_problem: Option<&String>,
         running: &mut ActiveConversation,
     ) -> Result<(Arc<dyn Model>, Toolbox), RunOutcome> {
-        let model = self.model_of(worker)?;
-        fits(worker, &*model, running)?;
+        let model = self.model_of(&worker.worker)?;
+        fits(&worker.worker, &*model, running)?;
         if let Some(problem) = schema_problem {
-            return Err(no_shape(worker, problem));
+            return Err(no_shape(&worker.worker, problem));
         }
         let toolbox = self
-            .toolbox(worker, grant, &running.caller, &running.budget, place)
+            .toolbox(worker, &running.caller, &running.budget, place)
             .map_err(|error| not_equipped(&error))?;
         running.request_mut().tools = describe(&toolbox);
         self.tell(RunEvent::Prepared {
@@ -253,18 +247,15 @@ impl Session {
     /// model's context.
     fn check_limits(
         &self,
-        grant: &Grant,
+        max_turns: u64,
         model: &dyn Model,
-        turns: u64,
-        last: Usage,
         running: &mut ActiveConversation,
     ) -> Result<(), RunOutcome> {
         // If the run was cancelled during calls, their ends may arrive first.
         if self.shared.is_cancelled() {
             return Err(RunOutcome::Cancelled);
         }
-        let max_turns = grant.limits().max_turns();
-        if turns >= max_turns {
+        if running.turns >= max_turns {
             return Err(RunOutcome::TurnLimit { turns: max_turns });
         }
         // Called workers may have exhausted the rest.
@@ -273,16 +264,15 @@ impl Session {
         }
         is_too_long(running.bytes())?;
         match model.context_tokens() {
-            Some(limit) => self.trim_context(running, limit, last),
+            Some(limit) => self.trim_context(running, limit),
             None => Ok(()),
         }
     }
 
-    /// Makes the calls of a turn if the limits on calls allow them; `limit` bounds repetitions.
+    /// Makes the calls of a turn if the limits on calls allow them.
     async fn make_counted_calls(
         &self,
         toolbox: &Toolbox,
-        limit: Option<u64>,
         calls: Vec<ToolCall>,
         repeats: &mut RepeatDetector,
         running: &mut ActiveConversation,
@@ -297,14 +287,12 @@ impl Session {
         }
         running.budget.count_calls(made);
         let mut stuck = None;
-        let heard = |call: &ToolCall, result: &mut ToolResult| match repeats.count(
-            identity(call),
-            result.content.clone(),
-            limit,
-        ) {
+        let heard = |call: &ToolCall, result: &mut ToolResult| match repeats
+            .count(identity(call), result.content.clone())
+        {
             RepeatAction::No => {}
             RepeatAction::Hint => result.content.push_str(SAME_AGAIN),
-            RepeatAction::Stop => stuck = limit.map(|limit| limit.saturating_mul(2)),
+            RepeatAction::Stop { times } => stuck = Some(times),
         };
         self.make_calls(toolbox, running, calls, heard).await;
         match stuck {
@@ -318,14 +306,14 @@ impl Session {
         &self,
         model: &dyn Model,
         name: &str,
-        number: u64,
         running: &mut ActiveConversation,
     ) -> Result<CompletedTurn, RunOutcome> {
         self.shared.counts.turn();
+        running.turns += 1;
         let caller = running.caller.clone();
         self.tell(RunEvent::TurnStarted {
             caller: &caller,
-            turn: number,
+            turn: running.turns,
             model: name,
             time: running.budget.time(),
         });
@@ -352,7 +340,8 @@ impl Session {
         if stop == StopReason::Unknown {
             (self.shared).warn_once("the model stopped for a reason that forge does not know");
         }
-        running.name_calls(number, &mut turn.calls);
+        running.name_calls(&mut turn.calls);
+        running.last_usage = usage;
         // Each is in the report as it is in the transcript, also one that is not made.
         let calls = u64::try_from(turn.calls.len()).unwrap_or(u64::MAX);
         self.shared.counts.calls(calls);
@@ -365,17 +354,12 @@ impl Session {
             text: turn.text,
             calls: turn.calls,
             stop,
-            usage,
         })
     }
 
     /// Before the next turn: see [`context`](super::context).
-    fn trim_context(
-        &self,
-        running: &mut ActiveConversation,
-        limit: u64,
-        last: Usage,
-    ) -> Result<(), RunOutcome> {
+    fn trim_context(&self, running: &mut ActiveConversation, limit: u64) -> Result<(), RunOutcome> {
+        let last = running.last_usage;
         let Some(trimmed) = trim_context(running.request_mut(), limit, last)? else {
             return Ok(());
         };
@@ -393,7 +377,6 @@ struct CompletedTurn {
     text: String,
     calls: Vec<ToolCall>,
     stop: StopReason,
-    usage: Usage,
 }
 
 /// Returns the outcome of an answer; `None` if it does not fit and the model was asked once more.

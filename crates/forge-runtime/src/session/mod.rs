@@ -35,6 +35,12 @@ pub use builder::SessionBuilder;
 pub use conversation::{Conversation, UsageTotals};
 use session_state::SessionState;
 
+/// A worker with its rights.
+pub(crate) struct GrantedWorker {
+    pub(crate) worker: Worker,
+    pub(crate) grant: Grant,
+}
+
 /// A run of a worker tree.
 ///
 /// ```
@@ -129,9 +135,9 @@ impl Session {
     ) -> RunReport {
         self.shared.counts.start_from(&conversation);
         let caller = Caller::new(worker.name());
-        let end = self
-            .run_worker(worker.clone(), grant, caller, conversation, None)
-            .await;
+        let worker = worker.clone();
+        let granted = GrantedWorker { worker, grant };
+        let end = self.run_worker(granted, caller, conversation, None).await;
         self.shared.report(end)
     }
 
@@ -174,12 +180,12 @@ impl Session {
     /// polled; if that is dropped early, the worker is reported as stopped.
     pub(crate) fn run_worker(
         &self,
-        worker: Worker,
-        grant: Grant,
+        granted: GrantedWorker,
         caller: Caller,
         conversation: Conversation,
         above: Option<Arc<WorkerBudget>>,
     ) -> BoxFuture<'static, RunOutcome> {
+        let (worker, grant) = (&granted.worker, &granted.grant);
         let caller = caller.numbered(match above {
             None => 1,
             Some(_) => self.shared.counts.worker_run(),
@@ -200,7 +206,7 @@ impl Session {
             });
         }
         let mut instructions = worker.instructions().to_owned();
-        let shape = self.shape_of(&worker, &caller);
+        let shape = self.shape_of(worker, &caller);
         if let Ok(Some(shape)) = &shape {
             instructions.push_str(&shape.instructions());
         }
@@ -224,7 +230,7 @@ impl Session {
             let end = tokio::select! {
                 biased;
                 () = session.shared.cancelled() => RunOutcome::Cancelled,
-                end = session.converse(&worker, &grant, shape, place, &mut running) => end,
+                end = session.converse(&granted, shape, place, &mut running) => end,
                 end = budget.time_up() => end,
             };
             budget.children_ended().await;
@@ -245,13 +251,12 @@ impl Session {
     /// The worker's tools: its grant's, and one for each worker that it may call.
     pub(crate) fn toolbox(
         &self,
-        worker: &Worker,
-        grant: &Grant,
+        worker: &GrantedWorker,
         caller: &Caller,
         budget: &Arc<WorkerBudget>,
         place: Option<Mount>,
     ) -> Result<Toolbox, EquipError> {
-        let equipped = self.equip(worker, grant, caller, budget, place)?;
+        let equipped = self.equip(worker, caller, budget, place)?;
         for text in &equipped.warnings {
             self.shared.warn_once(text);
         }
@@ -284,20 +289,20 @@ impl Session {
     pub fn tools_of(&self, worker: &Worker, grant: &Grant) -> Result<WorkerEquipment, EquipError> {
         let caller = Caller::new(worker.name()).numbered(self.shared.counts.worker_run());
         let budget = WorkerBudget::new(None, *grant.limits(), ElapsedTime::default());
-        self.equip(worker, grant, &caller, &budget, None)
+        let (worker, grant) = (worker.clone(), grant.clone());
+        self.equip(&GrantedWorker { worker, grant }, &caller, &budget, None)
     }
 
     fn equip(
         &self,
-        worker: &Worker,
-        grant: &Grant,
+        worker: &GrantedWorker,
         caller: &Caller,
         budget: &Arc<WorkerBudget>,
         place: Option<Mount>,
     ) -> Result<WorkerEquipment, EquipError> {
-        let delegates = delegate::tools(self, worker, grant, caller, budget);
+        let delegates = delegate::tools(self, worker, caller, budget);
         equip_with(
-            grant,
+            &worker.grant,
             caller.clone(),
             &self.shared.isolation,
             Arc::new(PausingApprover {

@@ -213,74 +213,63 @@ impl<'s> TreeWalker<'s> {
         }
     }
 
-    async fn read(&mut self, dir: PendingDir) -> Result<DirListing<'s>, (String, BackendError)> {
-        let PendingDir {
-            at,
-            prefix,
-            state,
-            depth,
-            mut ignores,
-        } = dir;
+    async fn read(
+        &mut self,
+        mut dir: PendingDir,
+    ) -> Result<DirListing<'s>, (String, BackendError)> {
         let mut children = Vec::new();
         let mut handle = None;
         // Of a closed mount only those are shown that lie in it and are open.
-        if let DirRef::In { mount, names } = &at
-            && !self.is_closed(&at)
+        if let DirRef::In { mount, names } = &dir.at
+            && !self.is_closed(&dir.at)
         {
             let opened = match self.files.open_dir(*mount, names).await {
                 Ok(opened) => opened,
-                Err(fault) => return Err((prefix, fault)),
+                Err(fault) => return Err((dir.prefix, fault)),
             };
-            if let Err(fault) = self
-                .fill(
-                    *mount,
-                    (names, &prefix),
-                    state.as_ref(),
-                    &opened,
-                    &mut children,
-                )
-                .await
-            {
-                return Err((prefix, fault));
+            if let Err(fault) = self.fill(&dir, &opened, &mut children).await {
+                return Err((dir.prefix, fault));
             }
             if self.options.gitignore {
                 let own = children
                     .iter()
                     .find(|child| child.name == ignore_rules::FILE);
                 if own.is_some_and(|own| own.kind == FileKind::File) {
-                    match IgnoreRules::read(&opened, names, ignores.clone()).await {
-                        Ok(level) => ignores = Some(Arc::new(level)),
-                        Err(why) => self.skip(&format!("{prefix}{}", ignore_rules::FILE), why),
+                    match IgnoreRules::read(&opened, names, dir.ignores.clone()).await {
+                        Ok(level) => dir.ignores = Some(Arc::new(level)),
+                        Err(why) => {
+                            self.skip(&format!("{}{}", dir.prefix, ignore_rules::FILE), why)
+                        }
                     }
                 }
             }
             handle = Some(opened);
         }
-        self.files.add_roots(&at, &mut children);
+        self.files.add_roots(&dir.at, &mut children);
         children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         if self.options.gitignore {
-            self.drop_ignored(&at, &prefix, ignores.as_deref(), &mut children);
+            self.drop_ignored(&dir, &mut children);
         }
-        self.note(&at, &prefix, state.as_ref(), depth, &ignores, &mut children);
-        let page = DirListing {
-            at,
-            prefix,
+        self.note(&dir, &mut children);
+        Ok(DirListing {
+            at: dir.at,
+            prefix: dir.prefix,
             dir: handle,
             children,
-        };
-        Ok(page)
+        })
     }
 
+    /// Reads the entries of a directory of a mount.
     async fn fill(
         &mut self,
-        mount: usize,
-        (names, prefix): (&[OsString], &str),
-        state: Option<&GlobState>,
+        pending: &PendingDir,
         dir: &Handle<'_>,
         children: &mut Vec<DirEntry>,
     ) -> Result<(), BackendError> {
-        let index = mount;
-        let mount = &self.files.table.mounts[index];
+        let DirRef::In { mount, names } = &pending.at else {
+            return Ok(());
+        };
+        let (index, mount) = (*mount, &self.files.table.mounts[*mount]);
         let hidden = mount.hidden.in_dir(mount.rule_bases(), names);
         let mut entries = dir.names().await?;
         let mut directories = 0;
@@ -304,12 +293,12 @@ impl<'s> TreeWalker<'s> {
                 continue;
             }
             let (name, raw) = shown_name(raw);
-            if self.is_unmatched(state, &name, kind) {
+            if self.is_unmatched(pending.state.as_ref(), &name, kind) {
                 continue;
             }
             if let Some(window) = &self.window {
                 let walks = self.glob.is_some() && kind == FileKind::Directory;
-                if !walks && !window.shows(prefix, &name, kind) {
+                if !walks && !window.shows(&pending.prefix, &name, kind) {
                     continue;
                 }
                 if children.len() >= window.room() && children.len() >= 2 * directories {
@@ -375,14 +364,11 @@ impl<'s> TreeWalker<'s> {
         secret.await
     }
 
-    fn drop_ignored(
-        &mut self,
-        at: &DirRef,
-        prefix: &str,
-        ignores: Option<&IgnoreRules>,
-        children: &mut Vec<DirEntry>,
-    ) {
-        let DirRef::In { names, .. } = at else { return };
+    fn drop_ignored(&mut self, dir: &PendingDir, children: &mut Vec<DirEntry>) {
+        let DirRef::In { names, .. } = &dir.at else {
+            return;
+        };
+        let (prefix, ignores) = (&dir.prefix, dir.ignores.as_deref());
         let mut way = ignore_rules::relative_path(names);
         let report = &mut self.report.ignored;
         let (files, mut asked) = (self.files, 0_usize);
@@ -411,18 +397,10 @@ impl<'s> TreeWalker<'s> {
     }
 
     /// Marks matching entries, and adds directories that may contain more to the pending ones.
-    fn note(
-        &mut self,
-        at: &DirRef,
-        prefix: &str,
-        state: Option<&GlobState>,
-        depth: usize,
-        ignores: &Option<Arc<IgnoreRules>>,
-        children: &mut [DirEntry],
-    ) {
+    fn note(&mut self, dir: &PendingDir, children: &mut [DirEntry]) {
         let first_new = self.pending.len();
         for child in children {
-            let next = match (self.glob, state) {
+            let next = match (self.glob, &dir.state) {
                 (Some(glob), Some(state)) if child.kind == FileKind::Directory => {
                     let next = glob.step(state, &child.name);
                     child.hit = glob.accepts(&next);
@@ -440,7 +418,7 @@ impl<'s> TreeWalker<'s> {
             if child.kind != FileKind::Directory {
                 continue;
             }
-            let (below, ignores) = match (child.elsewhere.take(), at) {
+            let (below, ignores) = match (child.elsewhere.take(), &dir.at) {
                 (Some(elsewhere), _) => (*elsewhere, None),
                 (None, DirRef::In { mount, names }) => {
                     let mut way = Vec::with_capacity(names.len() + 1);
@@ -450,7 +428,7 @@ impl<'s> TreeWalker<'s> {
                         mount: *mount,
                         names: way,
                     };
-                    (below, ignores.clone())
+                    (below, dir.ignores.clone())
                 }
                 // All entries of a virtual directory are in other directories.
                 (None, DirRef::Virtual(_)) => continue,
@@ -461,9 +439,9 @@ impl<'s> TreeWalker<'s> {
             }
             self.pending.push(PendingDir {
                 at: below,
-                prefix: format!("{prefix}{}/", child.name),
+                prefix: format!("{}{}/", dir.prefix, child.name),
                 state: next,
-                depth: depth + 1,
+                depth: dir.depth + 1,
                 ignores,
             });
         }

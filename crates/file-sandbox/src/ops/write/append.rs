@@ -9,7 +9,7 @@ use crate::cancellation::CancellationToken;
 use crate::error::{Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::ops::write::atomic_write::{WriteMode, WriteSource, write_all};
-use crate::ops::write::file_lock::check_unchanged;
+use crate::ops::write::open_unchanged;
 use crate::ops::write::{WriteOutcome, last_name};
 use crate::path::SandboxPath;
 use crate::resolve::check_size;
@@ -162,7 +162,7 @@ impl FileSandbox {
         let (_lock, old) = self
             .lock_unless(options.preview, (path, &location), verb, old)
             .await?;
-        self.check_match(path, &location, old, options.if_match, verb)
+        self.check_match((path, &location), verb, old, options.if_match)
             .await?;
         let fitted = self.encode_addition(path, &location, old, addition).await?;
         let added = fitted.bytes.len() as u64;
@@ -179,22 +179,25 @@ impl FileSandbox {
             return Ok(appended);
         }
         let _room = self
-            .check_quota(path, &location, verb, old.map(|old| old.size), after)
+            .check_quota((path, &location), verb, old, after)
             .await?;
         let how = WriteMode {
             create_new: options.create_new,
             durable: location.is_durable(options.durable),
+            old,
             content: options.if_match,
+            ..WriteMode::default()
         };
         match (&location.found, old) {
             (Lookup::Entry { parent, .. }, Some(old)) => {
                 let name = last_name(path, &location)?;
-                let done = extend(parent, &name, &fitted.bytes, old, how, &self.cancel).await;
+                let (at, bytes) = ((&**parent, &*name), &*fitted.bytes);
+                let done = extend(at, bytes, &old, how, &self.cancel).await;
                 done.map_err(|fault| self.backend_error(path, verb, fault))?;
             }
             (Lookup::Root | Lookup::Missing { .. }, None) => {
                 let source = WriteSource::Bytes(&fitted.bytes);
-                self.put_at(path, location, source, None, how, verb).await?;
+                self.put_at((path, location), verb, source, how).await?;
             }
             (Lookup::Entry { .. }, None) | (Lookup::Root | Lookup::Missing { .. }, Some(_)) => {
                 return Err(not_found(path, Vec::new()));
@@ -407,18 +410,13 @@ async fn is_utf8(
 
 /// Appends the bytes, or restores the old size.
 async fn extend(
-    at: &AnyDir,
-    name: &OsStr,
+    at: (&AnyDir, &OsStr),
     bytes: &[u8],
-    old: FileMeta,
+    old: &FileMeta,
     how: WriteMode,
     cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
-    let file = at.open_to_write(name).await?;
-    if file.meta().await?.id != old.id {
-        return Err(BackendError::Link);
-    }
-    check_unchanged(at, name, &old, how.content, cancel).await?;
+    let file = open_unchanged(at, old, how.content, cancel).await?;
     let mut done = write_all(&file, bytes, old.size, cancel).await;
     if done.is_ok() && how.durable {
         done = file.sync().await;

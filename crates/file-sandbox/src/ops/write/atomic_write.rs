@@ -37,11 +37,15 @@ pub(crate) enum WriteSource<'a> {
     File(&'a AnyFile, FileMeta),
 }
 
-/// Options of an atomic write.
+/// Options of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriteMode {
     pub(crate) create_new: bool,
     pub(crate) durable: bool,
+    /// The bytes go into the old file, so that this write is not atomic.
+    pub(crate) in_place: bool,
+    /// The file that is replaced, if there is one.
+    pub(crate) old: Option<FileMeta>,
     /// The content that the replaced file must have until then.
     pub(crate) content: Option<ContentHash>,
 }
@@ -51,24 +55,23 @@ pub(crate) async fn atomic_write(
     at: &AnyDir,
     name: &OsStr,
     source: WriteSource<'_>,
-    old: Option<FileMeta>,
     how: WriteMode,
     cancel: &CancellationToken,
 ) -> Result<(), AtomicWriteError> {
-    if old.is_some()
+    if how.old.is_some()
         && let Some(fault) = at.refuses_write(name).await
     {
         return Err(fault.into());
     }
-    let mode = match (&old, source) {
+    let mode = match (&how.old, source) {
         (Some(old), _) => old.mode & 0o777,
         (None, WriteSource::File(_, from)) => from.mode & 0o777,
         (None, WriteSource::Bytes(_)) => 0o666,
     };
     let (file, temp) = create_temp(at, mode).await?;
-    let mut placed = fill(&file, source, old, how, cancel).await;
+    let mut placed = fill(&file, source, how, cancel).await;
     if placed.is_ok() {
-        let moved = place(at, &temp, name, old, how, cancel).await;
+        let moved = place(at, &temp, name, how, cancel).await;
         placed = moved.map_err(AtomicWriteError::from);
     }
     if placed.is_err() {
@@ -78,16 +81,15 @@ pub(crate) async fn atomic_write(
     placed
 }
 
-/// Renames the temporary file to its name, if the name still refers to `old`.
+/// Renames the temporary file to its name, if the name still refers to the old file.
 async fn place(
     at: &AnyDir,
     temp: &OsStr,
     name: &OsStr,
-    old: Option<FileMeta>,
     how: WriteMode,
     cancel: &CancellationToken,
 ) -> Result<(), BackendError> {
-    let replaces = match &old {
+    let replaces = match &how.old {
         Some(old) if !how.create_new => {
             check_unchanged(at, name, old, how.content, cancel).await?;
             true
@@ -96,7 +98,9 @@ async fn place(
     };
     match at.rename(temp, at, name, replaces).await {
         // Another process has created it: the caller retries with the present file.
-        Err(BackendError::Exists) if old.is_none() && !how.create_new => Err(BackendError::Link),
+        Err(BackendError::Exists) if how.old.is_none() && !how.create_new => {
+            Err(BackendError::Link)
+        }
         // A file system without `RENAME_NOREPLACE`.
         Err(BackendError::System(_) | BackendError::Kind(_) | BackendError::Invalid)
             if !replaces && !how.create_new && is_missing(at, name).await =>
@@ -114,7 +118,6 @@ async fn is_missing(at: &AnyDir, name: &OsStr) -> bool {
 async fn fill(
     file: &AnyFile,
     source: WriteSource<'_>,
-    old: Option<FileMeta>,
     how: WriteMode,
     cancel: &CancellationToken,
 ) -> Result<(), AtomicWriteError> {
@@ -122,7 +125,7 @@ async fn fill(
         WriteSource::Bytes(bytes) => write_all(file, bytes, 0, cancel).await?,
         WriteSource::File(from, meta) => copy_bytes(from, meta.size, file, cancel).await?,
     }
-    if let Some(old) = old {
+    if let Some(old) = how.old {
         if file.meta().await?.owner != old.owner {
             let given = file.set_owner(old.owner).await;
             given.map_err(|_| AtomicWriteError::Ownership)?;

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use crate::backend::{AnyDir, BackendDir as _, BackendFile as _, FileMeta, block_on_ready};
 use crate::error::{CurrentContent, Error, ErrorReason, NoMatch, Verb};
 use crate::hash::ContentHash;
-use crate::ops::write::atomic_write::{WriteMode, WriteSource};
-use crate::ops::write::{last_name, overwrite};
+use crate::ops::write::atomic_write::WriteMode;
+use crate::ops::write::last_name;
 use crate::path::SandboxPath;
 use crate::resolve::content_rules::is_key;
 use crate::resolve::location::MountLocation;
@@ -160,14 +160,7 @@ impl FileSandbox {
         options: &EditOptions,
     ) -> Result<EditOutcome, Error> {
         let verb = Verb::Edit;
-        let location = self
-            .locate_for_change(path, FinalLink::Follow, verb)
-            .await?;
-        if matches!(location.found, Lookup::Missing { .. }) {
-            self.check_suffix(path, &location)?;
-            return Err(self.missing_error(path, &location).await);
-        }
-        let old = self.check_file_target(path, &location, verb)?;
+        let (location, old) = self.locate_for_edit(path).await?;
         let (_lock, old) = self
             .lock_unless(options.preview, (path, &location), verb, old)
             .await?;
@@ -186,32 +179,52 @@ impl FileSandbox {
         }
         let look = || self.check_cancelled(path, verb);
         let common = MatchOptions::common(options.fuzzy, self.mask.as_ref());
-        let mut work = PendingEdit::new(path, &bytes, hash, replacements, common, &look)?;
+        let wanted = WantedChanges {
+            path,
+            hash,
+            replacements,
+            common,
+            look: &look,
+        };
+        let mut work = PendingEdit::new(&bytes, &wanted)?;
         let new_bytes = work.finish(&bytes)?;
         look()?;
         let size = new_bytes.len() as u64;
         check_size(path, location.mount, verb, size)?;
         let _room = self
-            .check_quota(path, &location, verb, Some(old.size), size)
+            .check_quota((path, &location), verb, Some(old), size)
             .await?;
         let edited = work.outcome(location.path(), &new_bytes, self.mask.as_ref());
         if options.preview || new_bytes == bytes {
             return Ok(edited);
         }
         let how = WriteMode {
-            create_new: false,
             durable: location.is_durable(options.durable),
+            in_place: options.in_place,
+            old: Some(old),
             content: Some(hash),
+            ..WriteMode::default()
         };
-        if options.in_place {
-            let done = overwrite(parent, &name, &new_bytes, old, how, &self.cancel).await;
-            done.map_err(|fault| self.backend_error(path, verb, fault))?;
-        } else {
-            let source = WriteSource::Bytes(&new_bytes);
-            self.put_at(path, location, source, Some(old), how, verb)
-                .await?;
-        }
+        self.put_bytes((path, location), verb, &new_bytes, how)
+            .await?;
         Ok(edited)
+    }
+
+    /// Finds and checks the place of a file to edit.
+    async fn locate_for_edit(
+        &self,
+        path: &SandboxPath,
+    ) -> Result<(MountLocation<'_>, Option<FileMeta>), Error> {
+        let verb = Verb::Edit;
+        let location = self
+            .locate_for_change(path, FinalLink::Follow, verb)
+            .await?;
+        if matches!(location.found, Lookup::Missing { .. }) {
+            self.check_suffix(path, &location)?;
+            return Err(self.missing_error(path, &location).await);
+        }
+        let old = self.check_file_target(path, &location, verb)?;
+        Ok((location, old))
     }
 
     /// Opens the file of an edit, and checks that it is still the locked one and not a key.
@@ -236,6 +249,17 @@ impl FileSandbox {
     }
 }
 
+/// The changes that a caller wants in a file.
+struct WantedChanges<'p> {
+    path: &'p SandboxPath,
+    /// Of the present content.
+    hash: ContentHash,
+    replacements: &'p [Replacement],
+    common: MatchOptions<'p>,
+    /// Fails after a cancellation.
+    look: &'p dyn Fn() -> Result<(), Error>,
+}
+
 /// An edit in the making.
 struct PendingEdit<'p> {
     path: &'p SandboxPath,
@@ -246,14 +270,8 @@ struct PendingEdit<'p> {
 }
 
 impl<'p> PendingEdit<'p> {
-    fn new(
-        path: &'p SandboxPath,
-        bytes: &[u8],
-        hash: ContentHash,
-        replacements: &[Replacement],
-        common: MatchOptions<'_>,
-        look: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<Self, Error> {
+    fn new(bytes: &[u8], wanted: &WantedChanges<'p>) -> Result<Self, Error> {
+        let (path, replacements) = (wanted.path, wanted.replacements);
         if replacements.is_empty() || replacements.len() > MAX_REPLACEMENTS {
             let why = if replacements.is_empty() {
                 "to replace is missing"
@@ -266,14 +284,13 @@ impl<'p> PendingEdit<'p> {
         let decoded = Decoded::of(bytes);
         let decoded = decoded.ok_or_else(|| path.error(ErrorReason::NotText))?;
         let guessed = decoded.encoding.is_guessed();
-        let first = find_replacements(path, &decoded.text, hash, replacements, common, look);
+        let first = wanted.find_in(&decoded.text);
         // UTF-8 with an invalid byte is guessed to be another encoding; then its letters are found
         // only if it is decoded as UTF-8.
         if guessed
             && first.is_err()
             && let Some(decoded) = Decoded::with_invalid_bytes(bytes)
-            && let Ok(changes) =
-                find_replacements(path, &decoded.text, hash, replacements, common, look)
+            && let Ok(changes) = wanted.find_in(&decoded.text)
         {
             let has_invalid_bytes = true;
             return Ok(Self {
@@ -345,49 +362,46 @@ impl<'p> PendingEdit<'p> {
     }
 }
 
-fn find_replacements(
-    path: &SandboxPath,
-    text: &str,
-    hash: ContentHash,
-    replacements: &[Replacement],
-    common: MatchOptions<'_>,
-    look: &dyn Fn() -> Result<(), Error>,
-) -> Result<Vec<TextChange>, Error> {
-    let view = NormalizedText::of(text);
-    let mut changes = Vec::new();
-    for (i, replacement) in replacements.iter().enumerate() {
-        look()?;
-        let which = (replacements.len() > 1).then_some(i + 1);
-        if replacement.old.is_empty() {
-            let why = "to replace is empty";
-            return Err(path.error(ErrorReason::Edits { which, why }));
-        }
-        let how = MatchOptions {
-            all: replacement.all,
-            near_line: replacement.near_line,
-            ..common
-        };
-        let found = replace::find_changes(&view, &replacement.old, &replacement.new, how);
-        changes.extend(found.map_err(|lost| {
-            let reason = match lost {
-                MatchError::Nowhere(nearest) => ErrorReason::NoMatch(Box::new(NoMatch {
-                    which,
-                    nearest,
-                    hash,
-                })),
-                MatchError::Several {
-                    total,
-                    places,
-                    fuzzy,
-                } => ErrorReason::NotUnique {
-                    which,
-                    total,
-                    places,
-                    fuzzy,
-                },
+impl WantedChanges<'_> {
+    /// Finds the text of every replacement.
+    fn find_in(&self, text: &str) -> Result<Vec<TextChange>, Error> {
+        let (path, hash, replacements) = (self.path, self.hash, self.replacements);
+        let view = NormalizedText::of(text);
+        let mut changes = Vec::new();
+        for (i, replacement) in replacements.iter().enumerate() {
+            (self.look)()?;
+            let which = (replacements.len() > 1).then_some(i + 1);
+            if replacement.old.is_empty() {
+                let why = "to replace is empty";
+                return Err(path.error(ErrorReason::Edits { which, why }));
+            }
+            let how = MatchOptions {
+                all: replacement.all,
+                near_line: replacement.near_line,
+                ..self.common
             };
-            path.error(reason)
-        })?);
+            let found = replace::find_changes(&view, &replacement.old, &replacement.new, how);
+            changes.extend(found.map_err(|lost| {
+                let reason = match lost {
+                    MatchError::Nowhere(nearest) => ErrorReason::NoMatch(Box::new(NoMatch {
+                        which,
+                        nearest,
+                        hash,
+                    })),
+                    MatchError::Several {
+                        total,
+                        places,
+                        fuzzy,
+                    } => ErrorReason::NotUnique {
+                        which,
+                        total,
+                        places,
+                        fuzzy,
+                    },
+                };
+                path.error(reason)
+            })?);
+        }
+        Ok(changes)
     }
-    Ok(changes)
 }

@@ -15,7 +15,8 @@ mod quota;
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{
-    AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta, block_on_ready,
+    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileKind, FileMeta,
+    block_on_ready,
 };
 use crate::cancellation::CancellationToken;
 use crate::error::{CurrentContent, Error, ErrorReason, Verb};
@@ -135,7 +136,7 @@ impl FileSandbox {
         block_on_ready(async {
             let verb = Verb::Write;
             let (location, old) = self.locate_file(path, options.create_new, verb).await?;
-            self.check_match(path, &location, old, options.if_match, verb)
+            self.check_match((path, &location), verb, old, options.if_match)
                 .await
         })
     }
@@ -161,12 +162,10 @@ impl FileSandbox {
         check_size(path, location.mount, verb, bytes.len() as u64)?;
         let hold = self.lock_target(path, &location, verb, old).await?;
         let old = hold.as_ref().map(|hold| hold.meta);
-        self.check_match(path, &location, old, options.if_match, verb)
+        self.check_match((path, &location), verb, old, options.if_match)
             .await?;
         let size = bytes.len() as u64;
-        let _room = self
-            .check_quota(path, &location, verb, old.map(|old| old.size), size)
-            .await?;
+        let _room = self.check_quota((path, &location), verb, old, size).await?;
         let written = WriteOutcome {
             path: location.path(),
             chars: size,
@@ -176,19 +175,11 @@ impl FileSandbox {
         let how = WriteMode {
             create_new: options.create_new,
             durable: location.is_durable(options.durable),
+            in_place: options.in_place,
+            old,
             content: options.if_match,
         };
-        match (&location.found, old) {
-            (Lookup::Entry { parent, .. }, Some(old)) if options.in_place => {
-                let name = last_name(path, &location)?;
-                let done = overwrite(parent, &name, bytes, old, how, &self.cancel).await;
-                done.map_err(|fault| self.backend_error(path, verb, fault))?;
-            }
-            _ => {
-                self.put_at(path, location, WriteSource::Bytes(bytes), old, how, verb)
-                    .await?
-            }
-        }
+        self.put_bytes((path, location), verb, bytes, how).await?;
         Ok(written)
     }
 
@@ -272,11 +263,10 @@ impl FileSandbox {
     /// Checks that the file has the expected content.
     pub(crate) async fn check_match(
         &self,
-        path: &SandboxPath,
-        location: &MountLocation<'_>,
+        (path, location): (&SandboxPath, &MountLocation<'_>),
+        verb: Verb,
         old: Option<FileMeta>,
         expected: Option<ContentHash>,
-        verb: Verb,
     ) -> Result<(), Error> {
         let Some(expected) = expected else {
             return Ok(());
@@ -303,15 +293,44 @@ impl FileSandbox {
         Err(path.error(ErrorReason::Stale { verb, now }))
     }
 
+    /// Writes bytes at a checked path, into the old file or in place of it.
+    pub(crate) async fn put_bytes(
+        &self,
+        (path, location): (&SandboxPath, MountLocation<'_>),
+        verb: Verb,
+        bytes: &[u8],
+        how: WriteMode,
+    ) -> Result<(), Error> {
+        let (Lookup::Entry { parent, .. }, Some(old), true) =
+            (&location.found, &how.old, how.in_place)
+        else {
+            let source = WriteSource::Bytes(bytes);
+            return self.put_at((path, location), verb, source, how).await;
+        };
+        let name = last_name(path, &location)?;
+        let overwritten = async {
+            let at = (&**parent, &*name);
+            let file = open_unchanged(at, old, how.content, &self.cancel).await?;
+            // From here on it is done to its end: half of it would be neither the old nor the new
+            // file.
+            file.write_at(bytes, 0).await?;
+            file.set_size(bytes.len() as u64).await?;
+            match how.durable {
+                true => file.sync().await,
+                false => Ok(()),
+            }
+        };
+        let overwritten = overwritten.await;
+        overwritten.map_err(|fault| self.backend_error(path, verb, fault))
+    }
+
     /// Writes a whole file at a checked path, and creates missing parent directories.
     pub(crate) async fn put_at(
         &self,
-        path: &SandboxPath,
-        location: MountLocation<'_>,
-        source: WriteSource<'_>,
-        old: Option<FileMeta>,
-        how: WriteMode,
+        (path, location): (&SandboxPath, MountLocation<'_>),
         verb: Verb,
+        source: WriteSource<'_>,
+        how: WriteMode,
     ) -> Result<(), Error> {
         let name = last_name(path, &location)?;
         let failed = |failure| match failure {
@@ -324,7 +343,7 @@ impl FileSandbox {
             Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
         };
         let dirs = NewParentDirs::make(parent, &rest).await.map_err(failed)?;
-        match atomic_write(dirs.innermost(), &name, source, old, how, &self.cancel).await {
+        match atomic_write(dirs.innermost(), &name, source, how, &self.cancel).await {
             Ok(()) if how.durable => dirs.sync().await.map_err(|fault| failed(fault.into())),
             Ok(()) => Ok(()),
             Err(failure) => {
@@ -335,27 +354,19 @@ impl FileSandbox {
     }
 }
 
-/// Overwrites the bytes of a file, which must still be the checked one.
-pub(crate) async fn overwrite(
-    at: &AnyDir,
-    name: &OsStr,
-    bytes: &[u8],
-    old: FileMeta,
-    how: WriteMode,
+/// Opens a file to write into it, which must still be the checked one.
+pub(crate) async fn open_unchanged(
+    (at, name): (&AnyDir, &OsStr),
+    old: &FileMeta,
+    content: Option<ContentHash>,
     cancel: &CancellationToken,
-) -> Result<(), BackendError> {
+) -> Result<AnyFile, BackendError> {
     let file = at.open_to_write(name).await?;
     if file.meta().await?.id != old.id {
         return Err(BackendError::Link);
     }
-    check_unchanged(at, name, &old, how.content, cancel).await?;
-    // From here on it is done to its end: half of it would be neither the old nor the new file.
-    file.write_at(bytes, 0).await?;
-    file.set_size(bytes.len() as u64).await?;
-    if how.durable {
-        file.sync().await?;
-    }
-    Ok(())
+    check_unchanged(at, name, old, content, cancel).await?;
+    Ok(file)
 }
 
 pub(crate) fn last_name(

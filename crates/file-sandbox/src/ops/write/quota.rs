@@ -23,15 +23,15 @@ struct QuotaUsage {
 }
 
 impl FileSandbox {
-    /// Reserves quota for a file of `new` bytes in place of one of `old`.
+    /// Reserves quota for a file of `new` bytes in place of `old`.
     pub(crate) async fn check_quota(
         &self,
-        path: &SandboxPath,
-        location: &MountLocation<'_>,
+        (path, location): (&SandboxPath, &MountLocation<'_>),
         verb: Verb,
-        old: Option<u64>,
+        old: Option<FileMeta>,
         new: u64,
     ) -> Result<Option<QuotaReservation>, Error> {
+        let old = old.map(|old| old.size);
         let limits = location.mount.limits();
         let [max_bytes, max_files] = limits.quotas();
         let adds_bytes = max_bytes.is_some() && new > old.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! The output of `--output stream-json`: in every case the last line is the result.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use forge_runtime::{AttackAttempts, RunReport};
@@ -23,23 +23,11 @@ pub(super) struct EventOutput {
 
 impl EventOutput {
     /// The run begins.
-    pub(super) fn begin(
-        &mut self,
-        worker: &str,
-        model: &str,
-        input: &str,
-        run: &Path,
-        redactor: &Arc<Redactor>,
-    ) {
-        self.kept = Some(run.to_owned());
+    pub(super) fn begin(&mut self, start: &RunStart<'_>, redactor: &Arc<Redactor>) {
+        self.kept = Some(start.run.to_owned());
         if let Some(stream) = &self.stream {
             stream.redact(Arc::clone(redactor));
-            stream.begin(&RunStart {
-                worker,
-                model,
-                input,
-                run,
-            });
+            stream.begin(start);
         }
     }
 

@@ -28,7 +28,7 @@ use crate::commands::log::summary::CallSummary;
 use crate::commands::reviewed::{self, ReviewedChanges, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
-use crate::run_view::{RunWatcher, ViewGuard, ViewOptions};
+use crate::run_view::{RunStart, RunWatcher, ViewGuard, ViewOptions};
 use crate::setup;
 use crate::setup::repositories;
 use crate::setup::target::{RunTarget, run_target, with_sentence_as_input};
@@ -262,8 +262,13 @@ impl StartedRun {
         told: &mut EventOutput,
     ) -> (Arc<dyn Observer>, ViewGuard, Arc<Mutex<Refusals>>) {
         let (kept, redactor) = (&self.kept, &self.redactor);
-        let (worker, model) = (self.target.worker.name(), self.models.entry.name());
-        told.begin(worker, &model, &kept.input, kept.dir.path(), redactor);
+        let start = RunStart {
+            worker: self.target.worker.name(),
+            model: &self.models.entry.name(),
+            input: &kept.input,
+            run: kept.dir.path(),
+        };
+        told.begin(&start, redactor);
         let look = view_options(ambient);
         let (watcher, watching) = RunWatcher::start(look, redactor, told.stream());
         let (tally, refusals) = RefusalCounter::before(watcher);
