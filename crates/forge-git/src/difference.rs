@@ -166,6 +166,28 @@ mod tests {
         }
     }
 
+    /// Whoever pushes agrees to every line.
+    #[test]
+    fn nothing_that_looks_like_a_key_hides_a_line_of_code() {
+        let lines = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n".repeat(2);
+        for code in ["touch x", "import os; os.system('x')", "reboot"] {
+            for new in [
+                format!(
+                    "#-----BEGIN PRIVATE KEY-----\n{lines}{code}\n{lines}#-----END PRIVATE KEY-----\n"
+                ),
+                format!("#-----BEGIN PRIVATE KEY-----\n{code}\n{lines}"),
+                format!(
+                    "#-----BEGIN PRIVATE KEY-----\n{lines}{code}\n#-----END PRIVATE KEY-----\n"
+                ),
+                format!("#-----BEGIN\n{code}\nPRIVATE KEY-----\n{lines}"),
+                format!("Authorization: Bearer /tmp/{code}/0123456789\n"),
+            ] {
+                let shown = rows(None, Some(new.as_bytes()));
+                assert!(shown.contains(code), "{shown}");
+            }
+        }
+    }
+
     #[test]
     fn what_cannot_be_read_has_sizes() {
         for bytes in [&b"\x7fELF\0\0\0\0"[..], b"a\0b", &[0xff; 100]] {

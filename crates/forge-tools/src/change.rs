@@ -21,6 +21,8 @@ pub struct FileChange {
     whole: bool,
     /// `true` if the file is as it would be already.
     nothing: bool,
+    /// `true` if it hides already what a question hides.
+    is_redacted: bool,
     seen: Vec<(String, ReviewedState)>,
 }
 
@@ -54,6 +56,7 @@ impl FileChange {
             diff,
             whole: true,
             nothing: before.is_some_and(|before| before == after),
+            is_redacted: false,
             seen: Vec::new(),
         }
     }
@@ -67,11 +70,12 @@ impl FileChange {
             diff,
             whole: true,
             nothing: hunks.as_ref().is_empty(),
+            is_redacted: false,
             seen: Vec::new(),
         }
     }
 
-    /// As [`new`](Self::new), without parts of secrets of several lines.
+    /// As [`new`](Self::new), with the redactor of a question.
     pub(crate) fn between(
         path: &str,
         before: Option<&str>,
@@ -80,10 +84,8 @@ impl FileChange {
     ) -> Self {
         let nothing = before.is_some_and(|before| before == after);
         let before = before.map(|before| redactor.redact_blocks(before).into_owned());
-        FileChange {
-            nothing,
-            ..FileChange::new(path, before, redactor.redact_blocks(after))
-        }
+        let change = FileChange::new(path, before, redactor.redact_blocks(after));
+        FileChange { nothing, ..change }.redacted(redactor)
     }
 
     /// The removal of the file at `path`: its text, or a summary in a few rows.
@@ -99,6 +101,7 @@ impl FileChange {
             diff,
             whole: true,
             nothing: false,
+            is_redacted: false,
             seen: Vec::new(),
         }
     }
@@ -110,6 +113,7 @@ impl FileChange {
             diff: format!("--- {from}\n+++ {to}\n{rows}"),
             whole: true,
             nothing: false,
+            is_redacted: false,
             seen: Vec::new(),
         }
     }
@@ -124,6 +128,7 @@ impl FileChange {
             diff,
             whole: false,
             nothing: false,
+            is_redacted: false,
             seen: Vec::new(),
         }
     }
@@ -141,6 +146,7 @@ impl FileChange {
             diff,
             whole,
             nothing,
+            is_redacted: _,
             seen: _,
         } = self;
         (path, diff, *whole, *nothing) == (&other.path, &other.diff, other.whole, other.nothing)
@@ -160,10 +166,12 @@ impl FileChange {
         pub diff: &str = &diff;
     }
 
-    /// Replaces each secret by its placeholder.
+    /// Replaces each secret by its placeholder. The first redactor decides.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
-        redactor.redact_in_place(&mut self.path);
-        redactor.redact_in_place(&mut self.diff);
+        if !std::mem::replace(&mut self.is_redacted, true) {
+            redactor.redact_in_place(&mut self.path);
+            redactor.redact_in_place(&mut self.diff);
+        }
         self
     }
 }

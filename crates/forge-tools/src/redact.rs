@@ -14,7 +14,7 @@ mod shapes;
 mod table;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,6 +59,8 @@ pub struct Redactor {
     key: [u8; 32],
     /// Kind and value, exact.
     named: Vec<(String, Secret)>,
+    /// `true` if keys are found by their shape, too.
+    by_shape: bool,
     seen: Mutex<SecretTable>,
 }
 
@@ -130,6 +132,34 @@ impl Redactor {
         Redactor {
             key,
             named,
+            by_shape: true,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Returns the redactor of a question about a call: for the secrets of `sources`, and those
+    /// behind placeholders in `written`, the call as JSON. It leaves values that the call contains:
+    /// whatever they look like, a person would agree to a text that they have not seen.
+    pub(crate) fn for_question(&self, written: &Value, sources: &[&str]) -> Redactor {
+        let mut written = json_texts(written);
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for (at, _) in placeholders(&written) {
+            let kind = written[at.clone()].trim_start_matches(OPEN).split(' ');
+            if let Ok(value) = self.restore(&written[at]) {
+                values.insert(value.into_owned(), kind.take(1).collect());
+            }
+        }
+        for source in sources {
+            let found = self.find(source).into_iter();
+            values.extend(found.map(|(kind, at)| (source[at].to_owned(), kind.into_owned())));
+        }
+        written.retain(|letter| letter != '\r');
+        values.retain(|value, _| !written.contains(&value.replace('\r', "")));
+        let named = values.into_iter();
+        Redactor {
+            key: self.key,
+            named: named.map(|(value, kind)| (kind, Secret(value))).collect(),
+            by_shape: false,
             seen: Mutex::default(),
         }
     }
@@ -369,8 +399,11 @@ impl Redactor {
                 .filter(|byte| *byte == b'\n')
                 .count()
                 + 1;
+            let lines = text[at].matches('\n').count() + 1;
+            let lines = (lines > 1).then(|| format!(", {lines} lines"));
+            let lines = lines.unwrap_or_default();
             SecretExcerpt {
-                shown: format!("{before}{OPEN}{kind}]{after}"),
+                shown: format!("{before}{OPEN}{kind}{lines}]{after}"),
                 kind: kind.into_owned(),
                 line,
             }
@@ -394,8 +427,10 @@ impl Redactor {
                 from = start + value.chars().next().map_or(1, char::len_utf8);
             }
         }
-        let shaped = shapes::find(text).into_iter();
-        found.extend(shaped.map(|(kind, at)| (Cow::Borrowed(kind), at)));
+        if self.by_shape {
+            let shaped = shapes::find(text).into_iter();
+            found.extend(shaped.map(|(kind, at)| (Cow::Borrowed(kind), at)));
+        }
         found.sort_by_key(|(_, at)| (at.start, std::cmp::Reverse(at.end)));
         let mut apart: Vec<(Cow<'_, str>, Range<usize>)> = Vec::with_capacity(found.len());
         for (kind, at) in found {
@@ -422,6 +457,16 @@ impl Redactor {
             seen.by_tag.insert(tag, Secret(value.to_owned()));
         }
         placeholder
+    }
+}
+
+/// Every text in `value`.
+fn json_texts(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text}\0"),
+        Value::Array(items) => items.iter().map(json_texts).collect(),
+        Value::Object(fields) => fields.values().map(json_texts).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
     }
 }
 

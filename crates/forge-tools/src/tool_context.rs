@@ -24,6 +24,9 @@ use crate::tree_digest::TreeDigest;
 /// A file above this is not compared: its difference could not be shown.
 const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
 
+/// A larger file is not edited.
+const MAX_EDITED_BYTES: u64 = 8 * 1024 * 1024;
+
 /// Most files of one command that are shown as its scripts.
 #[cfg(feature = "process")]
 const MAX_SCRIPTS: usize = 64;
@@ -116,6 +119,11 @@ impl ReadOnlyContext<'_> {
         &self.context.redactor
     }
 
+    /// The redactor of a question about this call; see [`Redactor::for_question`].
+    fn for_question(&self, sources: &[&str]) -> Redactor {
+        self.redactor().for_question(&self.context.written, sources)
+    }
+
     /// Returns the change that an edit would make to a file, for
     /// [`Invocation::preview`](crate::Invocation::preview). `None` if the edit would fail. Blocks.
     pub fn edit(
@@ -128,13 +136,21 @@ impl ReadOnlyContext<'_> {
         let path = self.context.path(path).ok()?;
         // Hashed before the content is read: a change in between is then detected.
         let seen = ReviewedState::Bytes(files.hash(&path).ok()?);
+        let before = ReadOptions::new().max_chars(MAX_EDITED_BYTES);
+        let before = files.read(&path, before).map(|text| text.content);
+        let before = before.or_else(|_| {
+            let bytes = files.read_bytes(&path, MAX_EDITED_BYTES)?;
+            Ok::<_, file_sandbox::Error>(String::from_utf8_lossy(&bytes).into_owned())
+        });
+        let redactor = Arc::new(self.for_question(&[path.as_str(), &before.ok()?]));
+        let files = files.with_mask(redactor.mask());
         let edited = files
             .edit(&path, replacements, options.preview(true))
             .ok()?;
         let change = if edited.diff_cut {
             FileChange::unseen(path.as_str())
         } else {
-            FileChange::of_diff(path.as_str(), edited.diff)
+            FileChange::of_diff(path.as_str(), edited.diff).redacted(&redactor)
         };
         Some(change.based_on(path.as_str(), seen))
     }
@@ -158,7 +174,9 @@ impl ReadOnlyContext<'_> {
             Err(_) => return None,
         };
         let after = after(before.as_deref().unwrap_or_default())?;
-        let change = FileChange::between(path.as_str(), before.as_deref(), &after, self.redactor());
+        let sources = [path.as_str(), before.as_deref().unwrap_or_default()];
+        let redactor = self.for_question(&sources);
+        let change = FileChange::between(path.as_str(), before.as_deref(), &after, &redactor);
         Some(change.based_on(path.as_str(), seen))
     }
 
@@ -196,8 +214,9 @@ impl ReadOnlyContext<'_> {
         }
         let unseen = || FileChange::unseen(to.as_str());
         if let (Some((new, source)), Some((old, target))) = (self.text(from), self.text(to)) {
+            let redactor = self.for_question(&[to.as_str(), &old, &new]);
             return Some(
-                FileChange::between(to.as_str(), Some(&old), &new, self.redactor())
+                FileChange::between(to.as_str(), Some(&old), &new, &redactor)
                     .based_on(from.as_str(), ReviewedState::Bytes(source))
                     .based_on(to.as_str(), ReviewedState::Bytes(target)),
             );
@@ -523,6 +542,8 @@ pub struct ToolContext {
     pub(crate) reads_outputs: bool,
     /// Replaces secrets in the text that a tool truncates by itself.
     pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,
+    /// The arguments of the call as the model wrote them.
+    pub(crate) written: Arc<serde_json::Value>,
     /// Excludes other calls from these paths, as long as any copy of this is at work.
     pub(crate) writing: Option<std::sync::Arc<crate::path_locks::PathLockGuard>>,
     /// Set when the caller no longer waits for the call.

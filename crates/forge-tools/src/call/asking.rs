@@ -100,6 +100,7 @@ impl JudgedCall {
 
     fn question(&self, changes: &[FileChange]) -> ApprovalRequest {
         let (inner, spec, judgement) = (self.inner(), self.spec(), &self.judgement);
+        let written = &self.parsed.context.written;
         ApprovalRequest {
             caller: inner.context.caller.clone(),
             tool: spec.name.clone(),
@@ -112,7 +113,11 @@ impl JudgedCall {
             intents: self
                 .intents
                 .iter()
-                .map(|intent| inner.redactor.redact(&intent.to_string()).into_owned())
+                .map(|intent| {
+                    let text = intent.to_string();
+                    let redactor = inner.redactor.for_question(written, &[&text]);
+                    redactor.redact(&text).into_owned()
+                })
                 .collect(),
             changes: changes
                 .iter()

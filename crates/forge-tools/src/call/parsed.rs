@@ -65,6 +65,7 @@ impl ParsedCall {
         context.call = Some(open.of_command());
         context.reads_outputs = inner.offers(READ_OUTPUT);
         context.redactor = Arc::clone(&inner.redactor);
+        context.written = asked.to_json().into();
         Ok(ParsedCall {
             inner: Arc::clone(inner),
             tool,

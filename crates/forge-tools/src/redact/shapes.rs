@@ -257,57 +257,108 @@ const MAX_BLOCK: usize = 64 * 1024;
 /// Longest secret, with the text by which it is recognized.
 pub(super) const MAX_BYTES: usize = MAX_BLOCK + 256;
 
+/// Most bytes between two lines of a key: prefixes, quotes and headers.
+const MAX_BETWEEN: usize = 200;
+/// Shorter runs of base64 only end a key.
+const MIN_LINE: usize = 16;
+/// Headers of keys, which stand in front of the first line.
+const HEADERS: [&str; 3] = ["Proc-Type: ", "DEK-Info: ", "Version: GnuPG "];
+
 /// A private key in PEM, from its first line to its last; without a last line, as far as it
-/// looks like one.
+/// looks like one. All other text ends it: a line of code must not pass for a part of a key.
 fn private_key(text: &str, at: usize) -> Option<KeyMatch> {
-    const MARK: &str = "PRIVATE KEY";
-    let rest = text[at..].strip_prefix(BLOCK)?;
-    let label = rest.find("-----").filter(|end| *end <= 64)?;
-    if !rest[..label].contains(MARK) {
-        return None;
-    }
-    let body = at + BLOCK.len() + label + 5;
     let bytes = text.as_bytes();
-    let mut limit = (body + MAX_BLOCK).min(text.len());
-    while !text.is_char_boundary(limit) {
-        limit -= 1;
-    }
-    // Of the next one nothing belongs to it.
-    let block = &text[body..limit];
-    let block = &block[..block.find(BLOCK).unwrap_or(block.len())];
-    // The end of the last run of base64 that is long enough to be of a key, with no words between.
-    let mut end = None;
+    let rest = bytes[at..].strip_prefix(BLOCK.as_bytes())?;
+    let body = at + BLOCK.len() + label(rest, true)?;
+    let limit = (body + MAX_BLOCK).min(bytes.len());
+    let block = &bytes[body..limit];
+    let mut last = None;
     let mut cursor = 0;
-    let mut between = 0;
-    let stop = block.find("-----END ");
-    while cursor < stop.unwrap_or(block.len()) {
-        let length = run(bytes, body + cursor, is_base64);
-        if length >= 16 {
-            between = 0;
-            cursor += length;
-            end = Some(body + cursor);
-        } else {
-            let step = length.max(1);
-            between += step;
-            // A header of an old format is short; a page of prose is not.
-            if between > 200 {
+    loop {
+        let next = cursor + between(&block[cursor..], last.is_none());
+        if next - cursor > MAX_BETWEEN {
+            break;
+        }
+        if let Some(end) = block[next..].strip_prefix(b"-----END ") {
+            if let Some(label) = label(end, false).filter(|_| last.is_some()) {
+                last = Some(body + next + 9 + label);
+            }
+            break;
+        }
+        let length = run(block, next, is_base64);
+        if !is_key_line(&block[next..next + length]) {
+            break;
+        }
+        cursor = next + length;
+        if length < MIN_LINE {
+            // The last line; OpenPGP writes a checksum behind it.
+            let end = cursor + between(&block[cursor..], false);
+            let end = match block.get(end) {
+                Some(b'=') if run(block, end, is_base64) == 5 => end + 5,
+                _ => cursor,
+            };
+            let next = end + between(&block[end..], false);
+            let is_end = next == block.len() || block[next..].starts_with(b"-----END ");
+            if !is_end || next - end > MAX_BETWEEN {
                 break;
             }
-            cursor += step;
+            cursor = end;
         }
+        last = Some(body + cursor);
     }
-    let last = end?;
-    let closing = stop.filter(|stop| body + stop - last.min(body + stop) <= 200);
-    let end = closing
-        .and_then(|stop| {
-            let line = &block[stop + 9..];
-            line.find("-----")
-                .map(|dashes| body + stop + 9 + dashes + 5)
-        })
-        .or_else(|| closing.map(|stop| body + stop))
-        // The rest of the last line may be shorter than a run that counts.
-        .unwrap_or_else(|| last + run(bytes, last, is_base64));
-    Some(("private-key", at..end))
+    Some(("private-key", at..last?))
+}
+
+/// The length of the rest of a first or last line: `RSA PRIVATE KEY-----`.
+fn label(rest: &[u8], of_key: bool) -> Option<usize> {
+    const MARK: &[u8] = b"PRIVATE KEY";
+    let is_label = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ';
+    let length = run(rest, 0, is_label);
+    let is_of_key = !of_key || rest[..length].windows(MARK.len()).any(|word| word == MARK);
+    let is_whole = length <= 64 && rest[length..].starts_with(b"-----");
+    (is_of_key && is_whole).then_some(length + 5)
+}
+
+/// Base64 of bytes has capital and small letters; words and most paths do not.
+fn is_key_line(line: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| line.iter().any(is);
+    match line.len() {
+        0 => false,
+        1..MIN_LINE => has(|byte| !byte.is_ascii_lowercase() && *byte != b'/'),
+        _ => has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase),
+    }
+}
+
+/// The length of what may be between two lines of a key: blanks, quotes and the ends of lines as
+/// source code has them, signs of comments and differences, and headers.
+fn between(rest: &[u8], is_first: bool) -> usize {
+    let mut at = 0;
+    while at < rest.len() && at <= MAX_BETWEEN {
+        at += match &rest[at..] {
+            [b'\\', b'n' | b'r', ..] => 2,
+            [byte, ..] if b" \t\r\n\"'`\\,#*>".contains(byte) => 1,
+            [b'+', b' ' | b'\r' | b'\n', ..] => 1,
+            [b'+' | b'-', end @ ..] if end.starts_with(b"-----END ") => 1,
+            [b'-', next, ..] if is_base64(*next) => 1,
+            here => match header(here).filter(|_| is_first) {
+                Some(length) => length,
+                None => break,
+            },
+        };
+    }
+    at
+}
+
+/// The length of a header of a key, which is no code: it has no sign that calls.
+fn header(line: &[u8]) -> Option<usize> {
+    let is_plain = |byte: u8| is_bearer(byte) || matches!(byte, b' ' | b',' | b':');
+    let name = HEADERS
+        .iter()
+        .find(|name| line.starts_with(name.as_bytes()))?;
+    let value = name.len() + run(line, name.len(), is_plain);
+    let system = line[value..].starts_with(b"(GNU/Linux)");
+    let length = value + if system { 11 } else { 0 };
+    matches!(line.get(length), None | Some(b'\n' | b'\r' | b'\\')).then_some(length)
 }
 
 #[cfg(test)]
@@ -412,6 +463,12 @@ mod tests {
                 "c2hvcnQ="
             )
         };
+        let key = |prefix: &str, end: &str| {
+            let lines = format!("{prefix}{}{end}", a(20)).repeat(3);
+            format!(
+                "{prefix}~-----BEGIN RSA PRIVATE KEY-----{end}{lines}{prefix}c2hvcnQ={end}{prefix}-----END RSA PRIVATE KEY-----~{end}"
+            )
+        };
         let rows = [
             ("anthropic-key", format!("key=~sk-ant-api03-{}~;", a(10))),
             ("api-key", format!("\"~sk-proj-{}~\"", a(10))),
@@ -429,6 +486,25 @@ mod tests {
             ("private-key", pem("OPENSSH ")),
             ("private-key", format!("\"{}\"", pem("").replace('\n', "\\n"))),
             ("private-key", format!("~-----BEGIN PRIVATE KEY-----\n{}~\n[cut]", "MIIEvQIBADANBgkq".repeat(4))),
+            // As texts have them: quoted, commented, numbered, in a difference, with headers.
+            ("private-key", key("\"", "\\n\" +\n")),
+            ("private-key", key("    # ", "\n")),
+            ("private-key", key("+", "\r\n")),
+            ("private-key", key("-", "\n")),
+            ("private-key", key("", " ")),
+            ("private-key", pem("RSA ").replacen("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n", 1)),
+            ("private-key", format!(
+                "~-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v1.4.11 (GNU/Linux)\n\n{}\nxQ==\n=aB3d\n-----END PGP PRIVATE KEY BLOCK-----~\n",
+                a(20)
+            )),
+            // Other text ends one.
+            ("private-key", format!("~-----BEGIN PRIVATE KEY-----\n{}~\nrm x\n{}\n-----END PRIVATE KEY-----", a(20), a(20))),
+            ("private-key", format!("~-----BEGIN PRIVATE KEY-----\n{}~\nreboot\n-----END PRIVATE KEY-----", a(20))),
+            ("private-key", format!("~-----BEGIN PRIVATE KEY-----\n{}~\n-----END $(rm x)-----", a(20))),
+            ("", format!("-----BEGIN PRIVATE KEY-----\nrm x\n{}\n-----END PRIVATE KEY-----", a(20))),
+            ("", format!("-----BEGIN PRIVATE KEY-----\nComment: $(rm)\n{}\n-----END PRIVATE KEY-----", a(20))),
+            ("", format!("-----BEGIN\nrm x\nPRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", a(20))),
+            ("", "-----BEGIN PRIVATE KEY-----\n/usr/local/bin/something/else\n-----END PRIVATE KEY-----".to_owned()),
             // Where one begins: behind what joins words, and behind what stands for another letter.
             ("github-token", format!("TOKEN_~ghp_{}~", a(12))),
             ("aws-key", format!("KEY_~AKIA{}~", "A1B2".repeat(4))),

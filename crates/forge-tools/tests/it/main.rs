@@ -17,6 +17,7 @@ mod endings;
 mod executor;
 mod file_tools;
 mod given_up;
+mod hidden_lines;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod listed;
 mod outputs;
