@@ -203,7 +203,7 @@ impl ClientApprover {
             {
                 self.next.ask(request).await
             }
-            ElicitedDecision::AllowRun if !request.only_a_person => {
+            ElicitedDecision::AllowRun if !request.only_a_person && !request.counts_once() => {
                 for key in keys {
                     self.questions.agree(key);
                 }
@@ -260,7 +260,7 @@ impl ElicitationForm {
             None => "\nallow_once  this call, as it is shown\n",
         });
         let mut choices = vec!["allow_once"];
-        if !request.only_a_person {
+        if !request.only_a_person && !request.counts_once() {
             message.push_str(&format!(
                 "allow_run   also every further {}, until this server ends, for 30 minutes at most\n",
                 request.scope()

@@ -9,6 +9,7 @@ use crate::change::FileChange;
 use crate::escape::{escape_controls, escape_exactly};
 use crate::gate::VerdictReason;
 use crate::tool::BoxFuture;
+use crate::tool_context::UNNAMED_FILES;
 
 /// Everything a person is shown before answering.
 ///
@@ -110,6 +111,13 @@ impl ApprovalRequest {
         !self.changes.is_empty() && self.changes.iter().all(FileChange::is_nothing)
     }
 
+    /// Returns `true` if an answer counts for this call only, because the next one could run other
+    /// files.
+    pub fn counts_once(&self) -> bool {
+        let mut changes = self.changes.iter();
+        changes.any(|change| change.path() == UNNAMED_FILES)
+    }
+
     /// Describes the scope of an answer that counts more than once: this tool, its intents, this
     /// worker. The duration is up to the caller.
     ///
@@ -136,6 +144,9 @@ impl ApprovalRequest {
             );
         }
         let touched = escape_exactly(&self.intents.join(", "));
+        if self.counts_once() {
+            return "this call only: the line does not say which files it runs".to_owned();
+        }
         // The long form is shown whole above; twice would be too much to read.
         let touched = match touched.chars().count() {
             0 => String::new(),

@@ -18,24 +18,20 @@
 
 mod nested_commands;
 mod parser;
+#[cfg(feature = "process")]
+mod run_files;
 
 use std::fmt;
 use std::sync::Arc;
 
 use nested_commands::NestedCommands;
 use parser::Parser;
+#[cfg(feature = "process")]
+pub(crate) use run_files::RunFiles;
 
 use crate::shell_session::ShellState;
 
 /// Longest accepted line, in bytes.
-/// Programs that run the files they are handed, without the digits of a version.
-#[cfg(feature = "process")]
-const RUN_FILES: [&str; 33] = [
-    ".", "R", "Rscript", "ash", "awk", "bash", "bats", "bun", "dash", "deno", "expect", "fish",
-    "gawk", "gdb", "guile", "java", "julia", "just", "ksh", "lua", "make", "mksh", "node",
-    "nodejs", "perl", "php", "pypy", "python", "ruby", "sed", "sh", "source", "zsh",
-];
-
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// A parsed command line.
@@ -192,25 +188,6 @@ impl CommandLine {
     /// text that shells read differently.
     pub fn has_hidden_commands(&self) -> bool {
         self.unparsed || self.needs_shell && self.has_hidden_commands
-    }
-
-    /// The words that may name a file which is run: a program by its path, and every argument of a
-    /// program that runs files.
-    #[cfg(feature = "process")]
-    pub(crate) fn scripts(&self) -> impl Iterator<Item = &str> {
-        self.segments
-            .iter()
-            .chain(&self.starts)
-            .flat_map(|segment| {
-                let program = segment.words.first().map_or("", String::as_str);
-                let name = program.rsplit('/').next().unwrap_or_default();
-                let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-                let runs = RUN_FILES.contains(&name);
-                let own = program.contains('/').then_some(program);
-                let handed = segment.words.iter().skip(1).map(String::as_str);
-                let handed = handed.filter(move |word| runs && !word.starts_with('-'));
-                own.into_iter().chain(handed)
-            })
     }
 
     /// Where it begins, in a session.

@@ -27,6 +27,9 @@ const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
 /// A larger file is not edited.
 const MAX_EDITED_BYTES: u64 = 8 * 1024 * 1024;
 
+/// Stands for the files that a command runs without naming them. No file has such a path.
+pub(crate) const UNNAMED_FILES: &str = "(other files)";
+
 /// Most files of one command that are shown as its scripts.
 #[cfg(feature = "process")]
 const MAX_SCRIPTS: usize = 64;
@@ -34,8 +37,45 @@ const MAX_SCRIPTS: usize = 64;
 /// Most paths of one call that are remembered.
 const MAX_PATHS: usize = 64;
 
+/// `true` for a program that no worker can replace.
+#[cfg(feature = "process")]
+fn is_of_system(path: &str) -> bool {
+    const ROOTS: [&str; 4] = ["/bin/", "/sbin/", "/usr/", "/lib"];
+    ROOTS.iter().any(|root| path.starts_with(root)) && !path.contains("/..")
+}
+
 /// A file above this is not hashed to be shown: the person waits for it.
 const MAX_HASHED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The directories in which a line may run a file, and `true` if there may be others.
+#[cfg(feature = "process")]
+fn directories_of(
+    line: &crate::CommandLine,
+    run: &crate::command_line::RunFiles<'_>,
+) -> (Vec<String>, bool) {
+    let state = line.session().and_then(|state| state.directory());
+    let mut all = vec![state.unwrap_or("/work").to_owned()];
+    for directory in &run.directories {
+        for from in all.clone() {
+            let one = match directory.starts_with('/') {
+                true => (*directory).to_owned(),
+                false => format!("{from}/{directory}"),
+            };
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+        if all.len() > MAX_SCRIPTS {
+            return (all, true);
+        }
+    }
+    let is_relative = |(word, is_run): &(&str, bool)| *is_run && !word.starts_with('/');
+    let is_lost = run.directories.iter().any(|one| one.starts_with('$'));
+    (
+        all,
+        run.runs_more || is_lost && run.words.iter().any(is_relative),
+    )
+}
 
 /// The person agreed to another change than this would be by now.
 pub(crate) fn changed_since_shown(path: &SandboxPath) -> CallFailure {
@@ -290,36 +330,56 @@ impl ReadOnlyContext<'_> {
         let Ok(files) = self.context.files() else {
             return Vec::new();
         };
+        let run = line.run_files();
+        let (directories, mut runs_more) = directories_of(line, &run);
         let mut found: Vec<FileChange> = Vec::new();
-        for word in line.scripts() {
-            let below = match line.session().and_then(|state| state.directory()) {
-                Some(directory) => format!("{directory}/{word}"),
-                None => format!("/work/{word}"),
-            };
-            let asked = if word.starts_with('/') { word } else { &below };
-            let Ok(path) = self.context.path(asked) else {
-                continue;
-            };
-            let is_file = files
-                .stat(&path)
-                .is_ok_and(|stat| stat.kind == EntryKind::File);
-            if !is_file || found.iter().any(|change| change.path() == path.as_str()) {
-                continue;
-            }
-            if found.len() == MAX_SCRIPTS {
-                // What is not shown is not agreed to.
-                found.push(FileChange::unseen("the other files that it runs"));
-                break;
-            }
-            found.push(match self.summary(&path) {
-                Some((row, seen)) => {
-                    FileChange::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
-                        .based_on(path.as_str(), seen)
+        for (word, is_run) in run.words {
+            let is_whole = word.starts_with('/');
+            let below = directories.iter().map(|from| format!("{from}/{word}"));
+            let places = below.take(if is_whole { 0 } else { MAX_SCRIPTS });
+            let mut is_known = is_whole && is_of_system(word);
+            for asked in places.chain(is_whole.then(|| word.to_owned())) {
+                let Ok(path) = self.context.path(&asked) else {
+                    continue;
+                };
+                let stat = files.stat(&path);
+                if !stat.is_ok_and(|stat| stat.kind == EntryKind::File) {
+                    continue;
                 }
-                None => FileChange::unseen(path.as_str()),
-            });
+                // The parent of a link is another directory to a program.
+                is_known |= !asked.contains("/..");
+                if found.iter().any(|change| change.path() == path.as_str()) {
+                    continue;
+                }
+                if found.len() == MAX_SCRIPTS {
+                    // What is not shown is not agreed to.
+                    found.push(FileChange::unseen("the other files that it runs"));
+                    return found;
+                }
+                found.push(self.script(&path));
+            }
+            runs_more |= is_run && !is_known;
+        }
+        if runs_more {
+            let rows = " (the line does not say which files it runs)\n";
+            found.push(FileChange::used(
+                UNNAMED_FILES,
+                "(run by the command)",
+                rows,
+            ));
         }
         found
+    }
+
+    #[cfg(feature = "process")]
+    fn script(&self, path: &SandboxPath) -> FileChange {
+        match self.summary(path) {
+            Some((row, seen)) => {
+                FileChange::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
+                    .based_on(path.as_str(), seen)
+            }
+            None => FileChange::unseen(path.as_str()),
+        }
     }
 
     /// The size and hash of a file that a call hands to a worker, for

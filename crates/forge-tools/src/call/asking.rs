@@ -59,7 +59,7 @@ impl JudgedCall {
                     continue;
                 }
             }
-            if for_run {
+            if for_run && !request.counts_once() {
                 let mut allowed = inner.lock_allowed();
                 allowed.insert(shown);
                 allowed.insert(ApprovalKey::Done(key));

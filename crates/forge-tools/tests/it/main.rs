@@ -14,6 +14,8 @@ mod capture;
 mod commands;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod endings;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod exchanged;
 mod executor;
 mod file_tools;
 mod given_up;
