@@ -349,7 +349,7 @@ fn between(rest: &[u8], is_first: bool) -> usize {
     at
 }
 
-/// The length of a header of a key, which is no code: it has no sign that calls.
+/// The length of a header of a key. Its value has no sign with which code calls or expands.
 fn header(line: &[u8]) -> Option<usize> {
     let is_plain = |byte: u8| is_bearer(byte) || matches!(byte, b' ' | b',' | b':');
     let name = HEADERS
