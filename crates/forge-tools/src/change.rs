@@ -21,7 +21,7 @@ pub struct FileChange {
     whole: bool,
     /// `true` if the file is as it would be already.
     nothing: bool,
-    /// `true` if it hides already what a question hides.
+    /// `true` if its secrets are replaced.
     is_redacted: bool,
     seen: Vec<(String, ReviewedState)>,
 }

@@ -352,7 +352,7 @@ impl ReadOnlyContext<'_> {
                     continue;
                 }
                 if found.len() == MAX_SCRIPTS {
-                    // What is not shown is not agreed to.
+                    // A person does not agree to a file that is not shown.
                     found.push(FileChange::unseen("the other files that it runs"));
                     return found;
                 }

@@ -18,7 +18,7 @@ const RUN_SOME: &[&str] = &["awk", "bun", "deno", "gawk", "gdb", "just", "make",
 /// Files that a program runs without being told.
 const OWN_FILES: [&str; 4] = ["GNUmakefile", "makefile", "Makefile", "justfile"];
 
-/// Ends of the names of variables by which programs find what they run.
+/// Ends of the names of variables by which programs find the files that they run.
 #[rustfmt::skip]
 const VARIABLES: &[&str] = &[
     "PATH", "BASH_ENV", "OPT", "OPTS", "OPTIONS", "LIB", "PRELOAD", "STARTUP", "MAKEFLAGS", "MAKEFILES",
@@ -120,7 +120,7 @@ fn names_file(option: &str) -> bool {
     option == "-" || option.starts_with("--") || option.contains(['/', 'm', 'M', 'I', 'r'])
 }
 
-/// `true` if a word sets a variable that may decide what a program runs: by its name, or because its
+/// `true` if a word sets a variable that may decide which files a program runs: by its name, or because its
 /// value is a path or expanded.
 fn sets_program(word: &str) -> bool {
     let name = word.split_once('=').filter(|_| is_assignment(word));

@@ -329,7 +329,7 @@ fn is_key_line(line: &[u8]) -> bool {
     }
 }
 
-/// The length of what may be between two lines of a key: blanks, quotes and the ends of lines as
+/// The length of the text between two lines of a key: blanks, quotes and the ends of lines as
 /// source code has them, signs of comments and differences, and headers.
 fn between(rest: &[u8], is_first: bool) -> usize {
     let mut at = 0;
