@@ -69,7 +69,7 @@ fn directories_of(
             return (all, true);
         }
     }
-    let is_relative = |(word, is_run): &(&str, bool)| *is_run && !word.starts_with('/');
+    let is_relative = |(word, is_run): &(std::borrow::Cow<'_, str>, bool)| *is_run && !word.starts_with('/');
     let is_lost = run.directories.iter().any(|one| one.starts_with('$'));
     (
         all,
@@ -337,8 +337,8 @@ impl ReadOnlyContext<'_> {
             let is_whole = word.starts_with('/');
             let below = directories.iter().map(|from| format!("{from}/{word}"));
             let places = below.take(if is_whole { 0 } else { MAX_SCRIPTS });
-            let mut is_known = is_whole && is_of_system(word);
-            for asked in places.chain(is_whole.then(|| word.to_owned())) {
+            let mut is_known = is_whole && is_of_system(&word);
+            for asked in places.chain(is_whole.then(|| word.to_string())) {
                 let Ok(path) = self.context.path(&asked) else {
                     continue;
                 };

@@ -1,6 +1,8 @@
 //! The files that a line runs, as far as its words name them. A yes for the run counts for a line
 //! only if they do: another file in their place would run without a question.
 
+use std::borrow::Cow;
+
 use super::{CommandLine, is_assignment, is_expanded};
 
 /// Programs whose first argument is a file that they run, without the digits of a version.
@@ -28,7 +30,7 @@ const VARIABLES: &[&str] = &[
 #[derive(Default)]
 pub(crate) struct RunFiles<'l> {
     /// Words that may be the name of one; `true` if something is run by that name.
-    pub(crate) words: Vec<(&'l str, bool)>,
+    pub(crate) words: Vec<(Cow<'l, str>, bool)>,
     /// The directories to which it changes.
     pub(crate) directories: Vec<&'l str>,
     /// `true` if it may run others.
@@ -58,7 +60,7 @@ impl CommandLine {
 impl<'l> RunFiles<'l> {
     fn by(&mut self, program: &'l str, rest: &'l [String]) {
         if program.contains('/') {
-            self.words.push((program, true));
+            self.words.push((program.into(), true));
         }
         for (at, word) in rest.iter().enumerate() {
             let next = rest.get(at + 1).map_or("", String::as_str);
@@ -76,7 +78,9 @@ impl<'l> RunFiles<'l> {
                 Some(_) | None => self.directories.push("$"),
             },
             "pushd" | "popd" => self.directories.push("$"),
-            "make" | "just" => self.words.extend(OWN_FILES.map(|file| (file, false))),
+            "make" | "just" => self
+                .words
+                .extend(OWN_FILES.map(|file| (file.into(), false))),
             _ => {}
         }
         let takes_file = RUN_FIRST.contains(&name);
@@ -85,9 +89,19 @@ impl<'l> RunFiles<'l> {
         }
         let files = rest.iter().filter(|word| !word.starts_with('-'));
         let is_info =
-            matches!(rest, [only] if ["--version", "--help", "-V"].contains(&only.as_str()));
+            matches!(rest, [only] if ["--version", "--help", "-V", "-v"].contains(&only.as_str()));
         if !takes_file || is_info || has_text(name, rest) {
-            self.words.extend(files.map(|file| (file.as_str(), false)));
+            self.words.extend(files.map(|file| (file.into(), false)));
+            return;
+        }
+        if let ("python" | "pypy", [option, module, ..]) = (name, rest)
+            && option == "-m"
+            && !is_expanded(module)
+        {
+            // Without such a file it is a module of the environment.
+            let path = module.replace('.', "/");
+            let files = [format!("{path}.py"), format!("{path}/__main__.py")];
+            self.words.extend(files.map(|file| (file.into(), false)));
             return;
         }
         // The value of an option may stand in front of the file.
@@ -96,7 +110,7 @@ impl<'l> RunFiles<'l> {
         self.runs_more |= rest.is_empty() || options.clone().any(|option| names_file(option));
         let before = self.words.len();
         self.words
-            .extend(files.map(|file| (file.as_str(), !is_first)));
+            .extend(files.map(|file| (file.into(), !is_first)));
         match self.words.get_mut(before) {
             Some((_, runs)) => *runs = true,
             None => self.runs_more = true,

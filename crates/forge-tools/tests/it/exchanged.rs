@@ -89,6 +89,8 @@ const EVERYDAY: &[&str] = &[
     "sed -n 1,5p /work-dir/bin/s.sh",
     "echo $HOME",
     "python3 --version",
+    "python3 -m pytest -q",
+    "node -v",
     "python3 -c 'print(1)'",
     "node -e '1 + 1'",
     "sh -c 'echo a; echo b'",
