@@ -1,11 +1,13 @@
 //! A command on this host from its start to its end.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use forge_runtime::describe_parent_proxy;
 use forge_tools::TemporaryPorts;
-use os_sandbox::{Child, Error, ErrorKind, Plan};
+use os_sandbox::{Child, Entry, Error, ErrorKind, Plan};
 use sandbox_config::Project;
+use serde_json::Value;
 
 use super::ask_hosts::CommandHostQuestions;
 use super::command_builder::{CommandBuilder, unset};
@@ -22,7 +24,7 @@ use super::{caller_directory, outside_repository, signals};
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
 use crate::commands::review_subject::IN_A_COPY;
-use crate::commands::reviewed::{self, ReviewedRun};
+use crate::commands::reviewed::{self, ReviewedChanges, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
@@ -67,162 +69,247 @@ fn run_it(
     kept: &mut Option<ExecLog>,
     questions: Option<&CommandHostQuestions>,
 ) -> Result<ExitKind, CliError> {
-    let PlannedStart {
-        mut plan,
-        project,
-        of,
-        committer,
-        git,
-        presets,
-        stops: held,
-        mut review,
-    } = start;
-    let Some((program, rest)) = args.command.split_first() else {
+    let Some((program, arguments)) = args.command.split_first() else {
         return Err(CliError::usage("missing command"));
     };
-    let here = caller_directory(&ambient.global)?;
+    let of_git = start.committer.variables().into_iter();
+    let of_git = of_git.chain(start.git.map(PersonalGit::variable));
     let command = CommandBuilder {
         global: &ambient.global,
         args,
         program,
-        arguments: rest,
-        of_git: unset(
-            committer
-                .variables()
-                .into_iter()
-                .chain(git.map(PersonalGit::variable)),
-            plan.policy(),
-        ),
-        directory: of.directory.clone(),
+        arguments,
+        of_git: unset(of_git, start.plan.policy()),
+        directory: start.of.directory.clone(),
         questions,
-        presets,
+        presets: start.presets,
         ports: TemporaryPorts::default(),
     };
-    let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
+    let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let interrupts = match ambient.any_terminal {
         true => Interrupts::OfCommand,
         false => Interrupts::Stop,
     };
     let stops = KillOnSignal::listen(interrupts).map_err(|error| signals(&error))?;
-    let quiet = ambient.global.quiet || ambient.global.json;
-    if let Some(presets) = presets.filter(|_| !quiet) {
-        presets.print(&plan);
-    }
-    let spawned = match command.build(&plan).spawn() {
-        // The cached detection was invalidated, so the plan is made again.
-        Err(error) if error.kind() == ErrorKind::Enforcement && !args.no_os_sandbox => {
-            plan = of.plan(args)?;
-            command.build(&plan).spawn()
-        }
-        started => started,
+    let mut run = CommandRun {
+        args,
+        ambient,
+        program,
+        here: caller_directory(&ambient.global)?,
+        project: start.project,
+        presets: start.presets,
+        plan: start.plan,
+        of_review: start.review.as_ref().map(reviewed::plan_json),
+        review: start.review,
+        receipt,
     };
-    let mut child = spawned.map_err(|error| {
+    let spawned = run.spawn(&command, start.of)?;
+    let mut child = spawned.map_err(|error| run.not_started(&error, kept.as_mut()))?;
+    run.started(&child)?;
+    stops.command(child.killer().map_err(|error| not_started(&error))?);
+    let opener = run.open_urls(&command, kept.as_ref())?;
+    let at_start = child.enforcement().promises.clone();
+    let mut printed = CapturedOutput::new(run.plan.policy().limits());
+    let wanted = ambient.global.json.then_some(&mut printed);
+    let (ended, withheld) = wait(&mut child, wanted, start.stops)?;
+    let opened = opener.and_then(UrlOpener::finish);
+    run.print(withheld.into_iter().chain(opened));
+    let ended = CommandResult {
+        ended,
+        printed,
+        at_start,
+    };
+    run.ended(&child, ended, kept, &stops)
+}
+
+/// How a command ended.
+struct CommandResult {
+    ended: Result<os_sandbox::Exit, CliError>,
+    printed: CapturedOutput,
+    /// What was enforced when it started.
+    at_start: Vec<Entry>,
+}
+
+/// A command that was typed, and the facts of which its reports consist.
+struct CommandRun<'a> {
+    args: &'a ExecArgs,
+    ambient: &'a Ambient,
+    program: &'a OsStr,
+    /// The caller's directory.
+    here: PathBuf,
+    project: &'a Project,
+    presets: Option<&'a ActivePresets>,
+    plan: Plan,
+    /// Until the end of the command.
+    review: Option<ReviewedRun>,
+    /// The review, as a receipt shows it.
+    of_review: Option<Value>,
+    receipt: Option<Receipt<'a>>,
+}
+
+impl CommandRun<'_> {
+    fn is_quiet(&self) -> bool {
+        self.ambient.global.quiet || self.ambient.global.json
+    }
+
+    /// Prints lines for a person.
+    fn print(&self, lines: impl IntoIterator<Item = String>) {
+        if !self.is_quiet() {
+            lines.into_iter().for_each(stderr::print);
+        }
+    }
+
+    /// Starts the command; plans again if the remembered detection turned out to be wrong.
+    fn spawn(
+        &mut self,
+        command: &CommandBuilder<'_>,
+        of: &LocalContext,
+    ) -> Result<Result<Child, Error>, CliError> {
+        if let Some(presets) = self.presets.filter(|_| !self.is_quiet()) {
+            presets.print(&self.plan);
+        }
+        let spawned = command.build(&self.plan).spawn();
+        let is_wrong = |error: &Error| error.kind() == ErrorKind::Enforcement;
+        if self.args.no_os_sandbox || !spawned.as_ref().is_err_and(is_wrong) {
+            return Ok(spawned);
+        }
+        self.plan = of.plan(self.args)?;
+        Ok(command.build(&self.plan).spawn())
+    }
+
+    /// Returns the failure to start, with what helps against it.
+    fn not_started(&self, error: &Error, log: Option<&mut ExecLog>) -> CliError {
+        let (program, ambient) = (self.program, self.ambient);
         // Landlock alone refuses an interpreter that is not seen instead of hiding it.
         let is_missing = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotExecutable);
-        let find = || MissingProgram::find(program, &here, plan.policy(), ambient);
+        let find = || MissingProgram::find(program, &self.here, self.plan.policy(), ambient);
         let missing = is_missing.then(find).flatten();
-        if let (Some(log), Some(missing)) = (kept.as_mut(), &missing) {
+        if let (Some(log), Some(missing)) = (log, &missing) {
             log.not_shown(missing);
         }
-        let in_overlay = review.as_ref().is_some_and(reviewed::is_overlay);
-        let missing = missing.map(|missing| missing.hint(project, args.worker.is_some(), ambient));
-        let missing = args.flag_of_value(program).or(missing);
+        let in_overlay = self.review.as_ref().is_some_and(reviewed::is_overlay);
+        let of_worker = self.args.worker.is_some();
+        let missing = missing.map(|missing| missing.hint(self.project, of_worker, ambient));
+        let missing = self.args.flag_of_value(program).or(missing);
         // The presets show its programs, if they are installed.
-        let advice = match presets {
+        let advice = match self.presets {
             None if is_installed(program, ambient) => presets::advice(program, ambient),
             None | Some(_) => None,
         };
-        start_error(&error, missing, advice, in_overlay)
-    })?;
-    let of_review = review.as_ref().map(reviewed::plan_json);
-    let text = |child: &Child| as_text(child.enforcement(), presets, &plan, of_review.as_ref());
-    if let Some(review) = &mut review {
-        let killer = child.killer().map_err(|error| not_started(&error))?;
-        reviewed::started(review, move || killer.kill())?;
+        start_error(error, missing, advice, in_overlay)
     }
-    if !quiet {
-        print_start(&plan, &child, review.as_ref(), &here);
-        if ambient.global.verbose > 0 {
-            stderr::print(escape_lines(&plan.to_string()));
+
+    /// Counts the changes from now on, and tells what is enforced.
+    fn started(&mut self, child: &Child) -> Result<(), CliError> {
+        if let Some(review) = &mut self.review {
+            let killer = child.killer().map_err(|error| not_started(&error))?;
+            reviewed::started(review, move || killer.kill())?;
         }
-    }
-    if let Some(receipt) = &mut receipt {
+        if !self.is_quiet() {
+            print_start(&self.plan, child, self.review.as_ref(), &self.here);
+            if self.ambient.global.verbose > 0 {
+                stderr::print(escape_lines(&self.plan.to_string()));
+            }
+        }
         // Written as soon as it is true, so that a command that never ends has one.
-        receipt.write(text(&child))?;
+        self.write_receipt(child)
     }
-    stops.command(child.killer().map_err(|error| not_started(&error))?);
-    let urls = presets.and_then(ActivePresets::urls).zip(kept.as_ref());
-    let opener = urls.map(|(urls, log)| {
-        let ports = command.ports.clone();
-        UrlOpener::start(urls, ports, &plan, log.recorder(), ambient, quiet)
-    });
-    let opener = opener.transpose()?;
-    let started = child.enforcement().promises.clone();
-    let mut printed = CapturedOutput::new(plan.policy().limits());
-    let (ended, withheld) = wait(
-        &mut child,
-        ambient.global.json.then_some(&mut printed),
-        held,
-    )?;
-    withheld
-        .filter(|_| !quiet)
-        .into_iter()
-        .for_each(stderr::print);
-    let opened = opener.and_then(UrlOpener::finish);
-    opened
-        .filter(|_| !quiet)
-        .into_iter()
-        .for_each(stderr::print);
-    if let Some(receipt) = &mut receipt {
-        receipt.write(text(&child))?;
-        receipt.check()?;
+
+    fn write_receipt(&mut self, child: &Child) -> Result<(), CliError> {
+        let of_review = self.of_review.as_ref();
+        let Some(receipt) = &mut self.receipt else {
+            return Ok(());
+        };
+        let enforcement = child.enforcement();
+        receipt.write(as_text(enforcement, self.presets, &self.plan, of_review))
     }
-    if !ambient.global.json {
-        // The quarantine of a copy is not one of the project.
-        print_quarantined(&child, !quiet && review.is_none());
+
+    fn open_urls(
+        &self,
+        command: &CommandBuilder<'_>,
+        log: Option<&ExecLog>,
+    ) -> Result<Option<UrlOpener>, CliError> {
+        let urls = self.presets.and_then(ActivePresets::urls).zip(log);
+        let opener = urls.map(|(urls, log)| {
+            let (ports, quiet) = (command.ports.clone(), self.is_quiet());
+            UrlOpener::start(urls, ports, &self.plan, log.recorder(), self.ambient, quiet)
+        });
+        opener.transpose()
     }
-    if !quiet {
-        notes(&started, child.enforcement());
+
+    /// Writes the receipt and the log, and tells what the command did.
+    fn ended(
+        mut self,
+        child: &Child,
+        result: CommandResult,
+        log: &mut Option<ExecLog>,
+        stops: &KillOnSignal,
+    ) -> Result<ExitKind, CliError> {
+        self.write_receipt(child)?;
+        if let Some(receipt) = &self.receipt {
+            receipt.check()?;
+        }
+        let is_json = self.ambient.global.json;
+        if !is_json {
+            // The quarantine of a copy is not one of the project.
+            print_quarantined(child, !self.is_quiet() && self.review.is_none());
+        }
+        if !self.is_quiet() {
+            notes(&result.at_start, child.enforcement());
+        }
+        // Listed even if the command's end is not known: it may have changed something.
+        let changes = self.review.take().map(|run| reviewed::end(run, false));
+        let of_command = child.exceeded().as_ref().map(describe_limit);
+        let of_changes = || reviewed::exceeded(changes.as_ref()?.as_ref().ok()?).map(str::to_owned);
+        let exceeded = of_command.or_else(of_changes);
+        let exit = close_log(log.take(), result.ended, child, exceeded.clone())?;
+        let changes = changes.transpose()?;
+        // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
+        let stopped = stops.exit_code();
+        if is_json {
+            let of_review = self.of_review.as_ref();
+            let enforcement = as_json(child.enforcement(), self.presets, &self.plan, of_review);
+            let facts = changes.as_ref().map(reviewed::to_json);
+            report(&exit, exceeded, &result.printed, enforcement, facts)?;
+        } else {
+            self.print_end(child, &exit, changes.as_ref(), stops);
+        }
+        Ok(match stopped {
+            Some(code) => ExitKind::Command(code),
+            None if self.args.fail_on_quarantine && !child.quarantined().is_empty() => {
+                ExitKind::Quarantined
+            }
+            None => ExitKind::Command(u8::try_from(exit.code()).unwrap_or(255)),
+        })
     }
-    // Listed even if the command's end is not known: it may have changed something.
-    let changes = review.map(|run| reviewed::end(run, false));
-    let of_command = child.exceeded().as_ref().map(describe_limit);
-    let of_changes = || reviewed::exceeded(changes.as_ref()?.as_ref().ok()?).map(str::to_owned);
-    let exceeded = of_command.or_else(of_changes);
-    let exit = close_log(kept.take(), ended, &child, exceeded.clone())?;
-    let changes = changes.transpose()?;
-    // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
-    let stopped = stops.exit_code();
-    if ambient.global.json {
-        let enforcement = as_json(child.enforcement(), presets, &plan, of_review.as_ref());
-        let facts = changes.as_ref().map(reviewed::to_json);
-        report(&exit, exceeded, &printed, enforcement, facts)?;
-    } else {
+
+    fn print_end(
+        &self,
+        child: &Child,
+        exit: &os_sandbox::Exit,
+        changes: Option<&ReviewedChanges>,
+        stops: &KillOnSignal,
+    ) {
         let end = CommandEnd {
-            child: &child,
-            policy: plan.policy(),
-            args,
-            project,
-            presets,
-            program,
-            here: &here,
+            child,
+            policy: self.plan.policy(),
+            args: self.args,
+            project: self.project,
+            presets: self.presets,
+            program: self.program,
+            here: &self.here,
             is_success: exit.success(),
             is_own_exit: matches!(exit, os_sandbox::Exit::Code(_)) && child.exceeded().is_none(),
         };
-        end.print(quiet, ambient);
-        if let Some(changes) = &changes {
-            if !exit.success() && !quiet {
+        end.print(self.is_quiet(), self.ambient);
+        if let Some(changes) = changes {
+            if !exit.success() && !self.is_quiet() {
                 reviewed::print_foreign(changes);
             }
-            reviewed::show(ambient, changes, Some(&stops));
+            reviewed::show(self.ambient, changes, Some(stops));
         }
     }
-    Ok(match stopped {
-        Some(code) => ExitKind::Command(code),
-        None if args.fail_on_quarantine && !child.quarantined().is_empty() => ExitKind::Quarantined,
-        None => ExitKind::Command(u8::try_from(exit.code()).unwrap_or(255)),
-    })
 }
 
 /// Prints the facts of a command that has started: its copies, its ports and its gaps.

@@ -40,7 +40,7 @@ use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::{Findings, Notes};
 use crate::plan::Plan;
-use crate::policy::{DEFAULT_PATH, GitConfig, MountPlacement, Network, UnixSockets};
+use crate::policy::{DEFAULT_PATH, GitConfig, MountPlacement, Network, Policy, UnixSockets};
 use crate::process::StartedCommand;
 use crate::promise::Promise;
 use crate::sandbox::Sandbox;
@@ -61,6 +61,7 @@ use observe::{DenialReports, observed_calls};
 use running::{Record, RunResources, Running};
 use sockets::ConnectorSpec;
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -259,154 +260,18 @@ impl Prepared {
         is_probe: bool,
     ) -> Result<Prepared, Error> {
         let plan = command.plan();
-        let policy = plan.policy();
-        let backend = plan.backend();
+        let (policy, backend) = (plan.policy(), plan.backend());
         let mut mounts = host_mounts(policy)?;
         let remarks = worktree::show(policy, &mut mounts, backend.has_own_root());
-        let remarks = remarks.into_iter();
-        let remarks = remarks
-            .map(|remark| (Promise::WriteOutside, remark))
-            .collect();
-        let links = !mounts
-            .iter()
-            .any(|mount| mount.place == MountPlacement::Root);
-        // birdcage shows every file at its path of the host.
-        let private = if backend.has_own_root() || plan.support().own_container {
-            None
-        } else {
-            Some(private_dir(&command.sandbox, &mounts, links)?)
-        };
-        let view = MountView {
-            policy,
-            mounts: &mounts,
-            private: private.as_deref(),
-        };
-
-        let (home, tmp) = match &private {
-            Some(private) => (
-                private.home().into_os_string(),
-                private.tmp().into_os_string(),
-            ),
-            None => (inside_paths::HOME.into(), inside_paths::TMP.into()),
-        };
-        let url = proxy.map(LoopbackProxy::url);
-        let variables = command.variables_with_proxy(&home, &tmp, url.as_deref());
-        let path = variables
-            .get(OsStr::new("PATH"))
-            .cloned()
-            .unwrap_or(DEFAULT_PATH.into());
-        let mut run = Run {
-            wall_ms: command.wall().map_or(0, milliseconds),
-            limits: limits(plan),
-            directory: view
-                .directory(command.cwd.as_deref())
-                .into_os_string()
-                .into_vec(),
-            candidates: view.candidates(&command.program, &path),
-            args: std::iter::once(&command.program)
-                .chain(&command.args)
-                .map(|arg| arg.as_bytes().to_vec())
-                .collect(),
-            env: variables
-                .iter()
-                .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
-                .collect(),
-            ..Run::default()
-        };
-        match command.session {
-            Session::New => run.flags |= wire::FLAG_SETSID,
-            Session::Inherit => {}
-            Session::Terminal => {
-                run.flags |= wire::FLAG_TERMINAL;
-                if !backend.has_own_root() {
-                    run.terminal_rights = ruleset::terminal(plan.support().landlock_abi());
-                }
-            }
-        }
-
-        let abi = plan.support().landlock_abi();
-        let mut ruleset = None;
-        match backend {
-            Backend::None => run.flags |= wire::FLAG_UNCONFINED,
-            Backend::Docker => {
-                return Err(
-                    ErrorKind::Unsupported.error("containers are not started by the launcher")
-                );
-            }
-            Backend::Seatbelt => {
-                return Err(ErrorKind::Unsupported.error("Seatbelt is a part of macOS"));
-            }
-            Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
-                if plan.support().seccomp() {
-                    run.filter = filter(command)?;
-                }
-                if abi > 0 {
-                    ruleset = Some(rules(command, &mounts, private.as_deref(), links)?);
-                    run.flags |= wire::FLAG_RULESET;
-                }
-            }
-        }
-        match backend {
-            Backend::Namespaces | Backend::Bubblewrap => {
-                run.flags |= wire::FLAG_PID1;
-                if backend == Backend::Namespaces {
-                    run.flags |= wire::FLAG_OWN_MOUNTS;
-                }
-                if plan.has_unreachable_hosts() {
-                    run.flags |= wire::FLAG_COUNT_UNREACHABLE;
-                }
-                let of_policy = &mounts[..policy.mounts().len().min(mounts.len())];
-                let parts = of_policy.iter().any(|mount| {
-                    let around = |other: &HostMount| {
-                        mount.host != other.host && mount.host.starts_with(&other.host)
-                    };
-                    of_policy.iter().any(around)
-                });
-                if parts {
-                    run.flags |= wire::FLAG_PARTS;
-                }
-                if abi > 0 {
-                    run.rules = ruleset::inside(policy, &mounts, abi, links);
-                }
-            }
-            Backend::Landlock | Backend::None if policy.leaves() => {
-                run.flags |= wire::FLAG_ALONE;
-            }
-            Backend::Birdcage => {
-                run.flags |= wire::FLAG_DEVICE_LINKS;
-                if abi > 0 {
-                    run.rules = ruleset::inside_birdcage(policy, abi);
-                }
-                // birdcage's own process is the first of its namespace; it ends with ours.
-                if abi >= 6 {
-                    run.flags |= wire::FLAG_SCOPE;
-                }
-            }
-            Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
-            Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
-        }
-        let judges = plan.judges_modes();
-        let places = judges.then(|| writable_places(&mounts, private.as_deref()));
+        let remark_of = |remark| (Promise::WriteOutside, remark);
+        let places = CommandPlaces::new(command, mounts)?;
+        let mut run = places.run(command, proxy);
+        let ruleset = confine(command, &places, &mut run)?;
         let addresses = proxy.map(LoopbackProxy::addresses).unwrap_or_default();
-        let reports = DenialReports::new(
-            plan,
-            command.reports,
-            &addresses,
-            &mounts,
-            private.as_deref(),
-        )?;
-        let connector = match (plan.connects(), &reports) {
-            ([], None) if addresses.is_empty() => {
-                run.places = places.unwrap_or_default();
-                None
-            }
-            (paths, _) => {
-                run.flags |= wire::FLAG_CONNECT;
-                let internet = internet_rule(plan) == InternetSocketRule::Allow;
-                let spec = ConnectorSpec::new(paths, &mounts, internet, places)?;
-                Some(spec.with_addresses(addresses))
-            }
-        };
+        let private = places.private.as_deref();
+        let reports =
+            DenialReports::new(plan, command.reports, &addresses, &places.mounts, private)?;
+        let connector = places.connector(plan, addresses, reports.is_some(), &mut run)?;
         let group = limit_tree(&command.sandbox, &mut run)?;
         let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
         let doors = doors.unwrap_or_default();
@@ -414,7 +279,7 @@ impl Prepared {
         let mut prepared = Prepared {
             run,
             ruleset,
-            private,
+            private: places.private,
             group,
             doors,
             outer: None,
@@ -424,32 +289,45 @@ impl Prepared {
             configs: None,
             notes: Notes {
                 degraded: Vec::new(),
-                annotations: remarks,
+                annotations: remarks.into_iter().map(remark_of).collect(),
                 hidden: Vec::new(),
             },
             held: None,
             sweep: None,
             left: Findings::default(),
         };
+        prepared.guard(command, places.mounts, is_probe)?;
+        Ok(prepared)
+    }
+
+    /// Looks through the writable mounts, and composes the root directory with what is there.
+    fn guard(
+        &mut self,
+        command: &Command,
+        mounts: Vec<HostMount>,
+        is_probe: bool,
+    ) -> Result<(), Error> {
+        let plan = command.plan();
+        let (policy, backend) = (plan.policy(), plan.backend());
         let records = match is_probe || plan.support().own_container {
             true => RecordPlace::Nowhere,
             false => RecordPlace::StateDir(command.state_dir()),
         };
         if backend.has_mount_layer() {
-            prepared.compose(plan, mounts, command.state_dir(), records)?;
+            self.compose(plan, mounts, command.state_dir(), records)?;
         } else if backend == Backend::Landlock
             && !policy.leaves()
             && PostRunScan::is_needed(policy, &mounts)
         {
             let guarded = look(policy, &mounts, records)?;
-            prepared.notes.degraded.extend(guarded.notes);
-            prepared.left = guarded.left;
+            self.notes.degraded.extend(guarded.notes);
+            self.left = guarded.left;
             let scan = PostRunScan::new(policy, mounts, guarded.names, guarded.running, None)?;
-            prepared.sweep = scan.map(PostRunScan::of_loose_names);
+            self.sweep = scan.map(PostRunScan::of_loose_names);
         }
-        let remark = prepared.sweep.as_ref().and_then(PostRunScan::remark);
-        prepared.notes.annotations.extend(remark);
-        Ok(prepared)
+        let remark = self.sweep.as_ref().and_then(PostRunScan::remark);
+        self.notes.annotations.extend(remark);
+        Ok(())
     }
 
     /// Makes the supervisor send its network namespace before the command starts.
@@ -617,6 +495,177 @@ impl Prepared {
     }
 }
 
+/// The directories of a command.
+struct CommandPlaces {
+    mounts: Vec<HostMount>,
+    /// Its home and temporary directories on this host, if it has no root directory of its own.
+    private: Option<Arc<ScratchDir>>,
+    /// The private directory has links to the mounts: none of them is the root.
+    links: bool,
+}
+
+impl CommandPlaces {
+    fn new(command: &Command, mounts: Vec<HostMount>) -> Result<CommandPlaces, Error> {
+        let plan = command.plan();
+        let is_root = |mount: &HostMount| mount.place == MountPlacement::Root;
+        let links = !mounts.iter().any(is_root);
+        // birdcage shows every file at its path of the host.
+        let private = match plan.backend().has_own_root() || plan.support().own_container {
+            true => None,
+            false => Some(private_dir(&command.sandbox, &mounts, links)?),
+        };
+        Ok(CommandPlaces {
+            mounts,
+            private,
+            links,
+        })
+    }
+
+    /// Returns what the supervisor executes, where, and with which variables.
+    fn run(&self, command: &Command, proxy: Option<&LoopbackProxy>) -> Run {
+        let plan = command.plan();
+        let view = MountView {
+            policy: plan.policy(),
+            mounts: &self.mounts,
+            private: self.private.as_deref(),
+        };
+        let (home, tmp) = match &self.private {
+            Some(private) => (
+                private.home().into_os_string(),
+                private.tmp().into_os_string(),
+            ),
+            None => (inside_paths::HOME.into(), inside_paths::TMP.into()),
+        };
+        let url = proxy.map(LoopbackProxy::url);
+        let variables = command.variables_with_proxy(&home, &tmp, url.as_deref());
+        let path = variables
+            .get(OsStr::new("PATH"))
+            .cloned()
+            .unwrap_or(DEFAULT_PATH.into());
+        let mut run = Run {
+            wall_ms: command.wall().map_or(0, milliseconds),
+            limits: limits(plan),
+            directory: view
+                .directory(command.cwd.as_deref())
+                .into_os_string()
+                .into_vec(),
+            candidates: view.candidates(&command.program, &path),
+            args: std::iter::once(&command.program)
+                .chain(&command.args)
+                .map(|arg| arg.as_bytes().to_vec())
+                .collect(),
+            env: variables
+                .iter()
+                .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+                .collect(),
+            ..Run::default()
+        };
+        match command.session {
+            Session::New => run.flags |= wire::FLAG_SETSID,
+            Session::Inherit => {}
+            Session::Terminal => {
+                run.flags |= wire::FLAG_TERMINAL;
+                if !plan.backend().has_own_root() {
+                    run.terminal_rights = ruleset::terminal(plan.support().landlock_abi());
+                }
+            }
+        }
+        run
+    }
+
+    /// Returns the inputs of a connector, if the plan needs one: for sockets and addresses that are
+    /// named, and for reports.
+    fn connector(
+        &self,
+        plan: &Plan,
+        addresses: Vec<SocketAddr>,
+        reports: bool,
+        run: &mut Run,
+    ) -> Result<Option<ConnectorSpec>, Error> {
+        let judges = plan.judges_modes();
+        let places = judges.then(|| writable_places(&self.mounts, self.private.as_deref()));
+        if plan.connects().is_empty() && !reports && addresses.is_empty() {
+            run.places = places.unwrap_or_default();
+            return Ok(None);
+        }
+        run.flags |= wire::FLAG_CONNECT;
+        let internet = internet_rule(plan) == InternetSocketRule::Allow;
+        let spec = ConnectorSpec::new(plan.connects(), &self.mounts, internet, places)?;
+        Ok(Some(spec.with_addresses(addresses)))
+    }
+
+    /// Returns `true` if a mount of the policy lies in another one.
+    fn has_nested_mounts(&self, policy: &Policy) -> bool {
+        let of_policy = &self.mounts[..policy.mounts().len().min(self.mounts.len())];
+        of_policy.iter().any(|mount| {
+            let around =
+                |other: &HostMount| mount.host != other.host && mount.host.starts_with(&other.host);
+            of_policy.iter().any(around)
+        })
+    }
+}
+
+/// Sets the confinement of the plan's mechanism. Returns the ruleset.
+fn confine(
+    command: &Command,
+    places: &CommandPlaces,
+    run: &mut Run,
+) -> Result<Option<Arc<LandlockRuleset>>, Error> {
+    let plan = command.plan();
+    let (policy, backend) = (plan.policy(), plan.backend());
+    let abi = plan.support().landlock_abi();
+    let mut ruleset = None;
+    match backend {
+        Backend::None => run.flags |= wire::FLAG_UNCONFINED,
+        Backend::Docker => {
+            return Err(ErrorKind::Unsupported.error("containers are not started by the launcher"));
+        }
+        Backend::Seatbelt => {
+            return Err(ErrorKind::Unsupported.error("Seatbelt is a part of macOS"));
+        }
+        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
+            if plan.support().seccomp() {
+                run.filter = filter(command)?;
+            }
+            if abi > 0 {
+                ruleset = Some(rules(command, places)?);
+                run.flags |= wire::FLAG_RULESET;
+            }
+        }
+    }
+    match backend {
+        Backend::Namespaces | Backend::Bubblewrap => {
+            run.flags |= wire::FLAG_PID1;
+            if backend == Backend::Namespaces {
+                run.flags |= wire::FLAG_OWN_MOUNTS;
+            }
+            if plan.has_unreachable_hosts() {
+                run.flags |= wire::FLAG_COUNT_UNREACHABLE;
+            }
+            if places.has_nested_mounts(policy) {
+                run.flags |= wire::FLAG_PARTS;
+            }
+            if abi > 0 {
+                run.rules = ruleset::inside(policy, &places.mounts, abi, places.links);
+            }
+        }
+        Backend::Landlock | Backend::None if policy.leaves() => run.flags |= wire::FLAG_ALONE,
+        Backend::Birdcage => {
+            run.flags |= wire::FLAG_DEVICE_LINKS;
+            if abi > 0 {
+                run.rules = ruleset::inside_birdcage(policy, abi);
+            }
+            // birdcage's own process is the first of its namespace; it ends with ours.
+            if abi >= 6 {
+                run.flags |= wire::FLAG_SCOPE;
+            }
+        }
+        Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
+        Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
+    }
+    Ok(ruleset)
+}
+
 /// The launcher closes all descriptors from 3 on before it receives new ones, so these are the
 /// numbers.
 const FD_ARGS: i32 = 3;
@@ -650,22 +699,22 @@ fn private_dir(
     }
 }
 
-fn rules(
-    command: &Command,
-    mounts: &[HostMount],
-    private: Option<&ScratchDir>,
-    links: bool,
-) -> Result<Arc<LandlockRuleset>, Error> {
+fn rules(command: &Command, places: &CommandPlaces) -> Result<Arc<LandlockRuleset>, Error> {
     let plan = command.plan();
-    let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
-    let own: Vec<&Path> = places
-        .iter()
-        .flat_map(|p| [p[0].as_path(), p[1].as_path()])
+    let private = places.private.as_deref();
+    let [home, tmp, work] = match private {
+        Some(private) => [private.home(), private.tmp(), private.work()].map(Some),
+        None => [None, None, None],
+    };
+    let own: Vec<&Path> = [&home, &tmp]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
         .collect();
-    let listed: Vec<&Path> = places
+    let listed: Vec<&Path> = work
         .iter()
-        .filter(|_| links)
-        .map(|p| p[2].as_path())
+        .filter(|_| places.links)
+        .map(PathBuf::as_path)
         .collect();
     let image = match plan.support().own_container && !plan.backend().has_mount_layer() {
         true => Some(ruleset::image(plan.policy())?),
@@ -674,7 +723,7 @@ fn rules(
     let wanted = ruleset::RulesetSpec {
         policy: plan.policy(),
         abi: plan.support().landlock_abi(),
-        mounts,
+        mounts: &places.mounts,
         private: &own,
         listed: &listed,
         host_etc: private.is_some(),
