@@ -69,7 +69,8 @@ fn directories_of(
             return (all, true);
         }
     }
-    let is_relative = |(word, is_run): &(std::borrow::Cow<'_, str>, bool)| *is_run && !word.starts_with('/');
+    let is_relative =
+        |(word, is_run): &(std::borrow::Cow<'_, str>, bool)| *is_run && !word.starts_with('/');
     let is_lost = run.directories.iter().any(|one| one.starts_with('$'));
     (
         all,
