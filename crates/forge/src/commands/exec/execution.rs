@@ -115,7 +115,7 @@ fn run_it(
     let (ended, withheld) = wait(&mut child, wanted, start.stops)?;
     let opened = opener.and_then(UrlOpener::finish);
     run.print(withheld.into_iter().chain(opened));
-    let ended = CommandResult {
+    let ended = EndedCommand {
         ended,
         printed,
         at_start,
@@ -124,7 +124,7 @@ fn run_it(
 }
 
 /// How a command ended.
-struct CommandResult {
+struct EndedCommand {
     ended: Result<os_sandbox::Exit, CliError>,
     printed: CapturedOutput,
     /// What was enforced when it started.
@@ -242,7 +242,7 @@ impl CommandRun<'_> {
     fn ended(
         mut self,
         child: &Child,
-        result: CommandResult,
+        result: EndedCommand,
         log: &mut Option<ExecLog>,
         stops: &KillOnSignal,
     ) -> Result<ExitKind, CliError> {
