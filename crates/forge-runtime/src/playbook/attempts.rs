@@ -1,6 +1,7 @@
 //! Attempts: calls of a hostile playbook, and the layer that stopped each of them, read from the
 //! real results.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +39,12 @@ pub struct AttackAttempt {
 pub struct AttackAttempts {
     /// Each with the line of its turn in the playbook.
     list: Arc<Mutex<Vec<(u64, AttackAttempt)>>>,
+    last_turns: Arc<Mutex<LastTurns>>,
 }
+
+/// For the worker and the line of each list of turns: the last turn that was played, from 1, and `true`
+/// if no call leads to the next one.
+type LastTurns = BTreeMap<(String, u64), (usize, bool)>;
 
 impl AttackAttempts {
     /// Returns the attempts so far, in the order of the playbook: workers that run side by side
@@ -47,6 +53,28 @@ impl AttackAttempts {
         let mut list = self.lock().clone();
         list.sort_by_key(|(line, _)| *line);
         list.into_iter().map(|(_, attempt)| attempt).collect()
+    }
+
+    /// Describes the turns behind an answer, which no model is asked for.
+    pub fn unplayed(&self) -> Option<String> {
+        let turns = self
+            .last_turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let ((worker, _), (turn, _)) = turns.iter().find(|(_, (_, is_early))| *is_early)?;
+        Some(format!(
+            "turn {} of worker `{worker}` was not played: turn {turn} has no call, so it is the answer",
+            turn + 1
+        ))
+    }
+
+    pub(crate) fn played(&self, worker: &str, line: u64, turn: usize, is_early: bool) {
+        let mut turns = self
+            .last_turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let last = turns.entry((worker.to_owned(), line)).or_default();
+        *last = (turn, is_early).max(*last);
     }
 
     pub(crate) fn push(&self, line: u64, attempt: AttackAttempt) {

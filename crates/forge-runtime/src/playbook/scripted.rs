@@ -110,10 +110,14 @@ impl ScriptedModel {
                 signature: thought.signature.clone(),
             })
         });
+        let calls = play.calls(script, &known)?;
+        let is_early = calls.is_empty() && play.turn < turns.len();
+        let line = turns.first().map_or(0, |first| first.line);
+        self.attempts.played(play.worker, line, play.turn, is_early);
         Ok(PlayedTurn {
             thinking: thinking.collect::<Result<_, ModelError>>()?,
             text: said(&script.say)?,
-            calls: play.calls(script, &known)?,
+            calls,
             usage: script.usage,
             stop: script.stop.into(),
             fail: script.fail.clone(),

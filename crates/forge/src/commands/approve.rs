@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ApproveArgs, ambient: &Ambient) -> Result<ExitKind, Cli
     let desk = ApprovalClient {
         global: &ambient.global,
         place: ambient.queue(&project),
-        allow_command: setup::allow_command(&project),
+        allow_command: setup::command_for(&project, "allow"),
         // Without a person at the terminal the requests are only shown.
         asks: ambient.terminal
             && ambient.reason_not_to_ask(ambient.global.no_input).is_none()

@@ -14,6 +14,7 @@ pub(crate) mod repositories;
 pub(crate) mod target;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -464,7 +465,7 @@ pub(crate) fn approver(
             "{reason}, and nobody watches with `forge approve --watch`"
         ))),
         None => {
-            let command = (!ambient.global.quiet).then(|| allow_command(project.dir()));
+            let command = (!ambient.global.quiet).then(|| command_for(project.dir(), "allow"));
             Arc::new(TerminalApprover::new(
                 approval_timeout,
                 ambient.colour,
@@ -475,19 +476,30 @@ pub(crate) fn approver(
     }
 }
 
-/// Returns the command that writes a rule of the person's for this project, as it is typed here.
-pub(crate) fn allow_command(project: &Path) -> String {
+/// Asks a person in one line, and reads a line from standard input.
+pub(crate) fn ask_line(question: &str) -> Result<String, CliError> {
+    let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
+    let mut screen = std::io::stderr().lock();
+    let written = write!(screen, "{question}").and_then(|()| screen.flush());
+    written.map_err(failed)?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(failed)?;
+    Ok(line.trim().to_owned())
+}
+
+/// Returns a command of forge for this project, as it is typed here.
+pub(crate) fn command_for(project: &Path, command: &str) -> String {
     let real = |path: &Path| path.canonicalize().ok();
     let here = std::env::current_dir().ok().and_then(|here| real(&here));
     let is_inside = here
         .zip(real(project))
         .is_some_and(|(here, project)| here.starts_with(project));
     match is_inside {
-        true => "forge allow".to_owned(),
+        true => format!("forge {command}"),
         false => {
             let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
             let project = shell_word(&project.to_string_lossy());
-            format!("forge -C {project} allow")
+            format!("forge -C {project} {command}")
         }
     }
 }

@@ -321,3 +321,48 @@ fn a_store_that_is_not_ones_own_is_not_believed() {
         eprintln!("skipped: only root can give a file away");
     }
 }
+
+/// The hint names the project, wherever it is typed.
+#[test]
+fn trust_is_typed_as_it_is_printed() {
+    let worker = "---\nname: main\n---\nGo.\n";
+    let playbook = "version: 1\nworkers: { main: [{ say: done }] }\n";
+    for (start, args) in [
+        ("", &["-C", "the project"][..]),
+        ("the project", &[]),
+        ("the project/workers", &[]),
+    ] {
+        let world = World::new(&[]);
+        let project = world.outside().join("the project");
+        std::fs::create_dir_all(project.join("workers")).unwrap();
+        std::fs::write(project.join(FILE), "network: true\n").unwrap();
+        std::fs::write(project.join("workers/main.worker"), worker).unwrap();
+        std::fs::write(project.join("play.yaml"), playbook).unwrap();
+        let run = |args: &[&str]| {
+            let mut command = world.command(crate::support::forge_program(), args);
+            command.current_dir(world.outside().join(start));
+            crate::support::ran(command.output().unwrap())
+        };
+        let check = [args, &["check"]].concat();
+        let ran = run(&check);
+        let (_, typed) = ran
+            .stderr
+            .split_once("if you trust this project: `forge ")
+            .unwrap();
+        let (typed, _) = typed.split_once('`').unwrap();
+        let line = format!("$0 {typed} --yes");
+        let forge = crate::support::forge_program();
+        let mut shell = world.command("sh".as_ref(), &["-c", &line]);
+        let shell = shell.arg(forge).current_dir(world.outside().join(start));
+        crate::support::ran(shell.output().unwrap()).code(0);
+        assert!(!run(&check).stderr.contains("trust this project"), "{line}");
+    }
+    let world = World::new(&[]);
+    std::fs::create_dir(world.project().join("deep")).unwrap();
+    let ran = world.forge(&["-C", "deep", "trust"]);
+    assert!(
+        ran.code(0).stdout.contains("deep has no project file"),
+        "{}",
+        ran.stdout
+    );
+}

@@ -210,3 +210,37 @@ fn whom_it_cannot_ask() {
             .says(&[why]);
     }
 }
+
+/// The option that it says to try is one of the provider's.
+#[test]
+fn the_hint_fits_the_provider() {
+    let missing = refusal(404, &json!({"error": {"message": "404 page not found"}}));
+    let text = json!({"content": AS_TEXT});
+    for (name, wire, answers, hint) in [
+        (
+            "mine",
+            "openai-responses",
+            vec![missing.clone(), missing],
+            "try: forge doctor --model mine:m -c providers.mine.wire=openai-chat",
+        ),
+        (
+            "ollama",
+            "openai-chat",
+            vec![says(std::slice::from_ref(&text)), says_whole(&text)],
+            "try: forge doctor --model ollama:ANOTHER",
+        ),
+    ] {
+        let vendor = Vendor::start(answers);
+        let world = World::new(&[]);
+        let setting = |key: &str, value: &str| format!("providers.{name}.{key}={value}");
+        let (wire, url) = (setting("wire", wire), setting("base_url", &vendor.url));
+        let model = format!("{name}:m");
+        let ran = world.forge(&["doctor", "--model", &model, "-c", &wire, "-c", &url]);
+        assert!(
+            ran.code(1).stdout.contains(hint),
+            "{}{}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}

@@ -756,3 +756,22 @@ fn a_key_is_not_a_host_and_a_wrong_port_is_named() {
     }
     world.forge(&["explain", "host:sandbox.root"]).code(0);
 }
+
+/// A path inside that is one of this host's, too, is told apart.
+#[test]
+fn a_path_of_this_host_is_told_apart() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n"), ("a.txt", "")]);
+    let file = world.project().canonicalize().unwrap().join("a.txt");
+    let file = file.display().to_string();
+    for (path, says) in [
+        (
+            "/etc/passwd",
+            "it is a path inside, and this host's /etc/passwd is outside",
+        ),
+        (&*file, "is /a.txt inside"),
+        ("/missing", "the answer is about its name\n"),
+    ] {
+        let ran = world.forge(&["explain", path]);
+        assert!(ran.code(0).stdout.contains(says), "{path}: {}", ran.stdout);
+    }
+}

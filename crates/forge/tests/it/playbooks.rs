@@ -49,6 +49,29 @@ fn attempts(ran: &Ran) -> String {
     rows.map(cells).collect::<Vec<_>>().join("\n")
 }
 
+/// Turns behind an answer would test nothing.
+#[test]
+fn turns_behind_an_answer_are_a_mistake() {
+    let list = "{ calls: [{ tool: list_files, args: { path: / } }] }";
+    for (turns, says) in [
+        (
+            "{ say: hello }, { calls: [{ tool: list_files, args: { path: / }, attempt: look }] }, { say: done }",
+            Some("turn 2 of worker `main` was not played"),
+        ),
+        (
+            &*format!("{list}, {{ say: done }}, {list}"),
+            Some("turn 3 of worker"),
+        ),
+        (&*format!("{list}, {{ say: done }}"), None),
+    ] {
+        let playbook = format!("version: 1\nworkers: {{ main: [{turns}] }}\n");
+        let main = "---\nname: main\n---\nGo.\n";
+        let world = World::new(&[("workers/main.worker", main), ("play.yaml", &playbook)]);
+        let ran = world.forge(&["run", "-m", "scripted:play.yaml", "main", "go"]);
+        ran.code(i32::from(says.is_some())).says(says.as_slice());
+    }
+}
+
 #[test]
 fn three_workers_each_with_less() {
     let world = World::new(&[]);

@@ -176,8 +176,13 @@ fn a_playbooks_ends() {
         ),
     ];
     for (what, turn, flags, expected) in rows {
-        let last = "{ say: end }";
-        let playbook = format!("version: 1\nworkers: {{ main: [{{ {turn} }}, {last}] }}\n");
+        // An answer is the last turn.
+        let last = if turn.contains("say:") {
+            ""
+        } else {
+            ", { say: end }"
+        };
+        let playbook = format!("version: 1\nworkers: {{ main: [{{ {turn} }}{last}] }}\n");
         let world = World::new(&[
             (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
             ("workers/main.worker", MAIN),
@@ -390,6 +395,60 @@ fn a_proxy_of_the_environment() {
         }
         let texts = ran.stdout + &ran.stderr;
         assert!(!texts.contains("4711"), "{texts}");
+    }
+}
+
+/// The printed command works, with a larger limit, whoever set the one that was met; and it keeps the
+/// options of the run.
+#[test]
+fn a_run_that_met_a_limit_goes_on_as_it_is_typed() {
+    let playbook = "version: 1\nworkers: { main: [{ calls: [{ tool: list_files, args: { path: / } }] }, { say: done }] }\n";
+    let limits = "limits: { max_turns: 1 }\n";
+    let sandbox = "sandbox: { mode: direct, zones: { data: { path: /var/tmp } } }\n";
+    for (project, flags, keeps) in [
+        ("", &["--max-turns", "1"][..], ""),
+        (limits, &[], ""),
+        (
+            "",
+            &["--max-turns", "1", "-c", "limits.max_tool_calls=7"],
+            "-c limits.max_tool_calls=7",
+        ),
+        (sandbox, &["--max-turns", "1", "--trust"], "--trust"),
+    ] {
+        let files = [
+            (FILE, project),
+            ("workers/main.worker", MAIN),
+            ("play.yaml", playbook),
+        ];
+        let world = World::new(&files);
+        let run = ["run", "-m", "scripted:play.yaml"];
+        let ran = world.forge(&[&run[..], flags, &["main", "go"]].concat());
+        let typed = ran.code(5).stderr.lines();
+        let mut typed = typed.filter_map(|line| line.strip_prefix("it goes on with: forge "));
+        let typed = typed.next().unwrap();
+        assert!(typed.contains(keeps), "{typed}");
+        let words: Vec<&str> = typed.split(' ').collect();
+        assert_eq!(world.forge(&words).code(0).stdout, "done\n", "{typed}");
+    }
+}
+
+/// A call that a model writes as text does nothing.
+#[test]
+fn a_call_as_text_is_no_answer() {
+    for (say, is_call) in [
+        (
+            r#"{"name": "read_file", "arguments": {"path": "/a"}}"#,
+            true,
+        ),
+        ("<function=list_files>{}</function>", true),
+        ("I used \"read_file\" before.", false),
+    ] {
+        let turn = json!({ "say": say, "verbatim": true });
+        let playbook = json!({ "version": 1, "workers": { "main": [turn] } }).to_string();
+        let files = [("workers/main.worker", MAIN), ("play.yaml", &playbook)];
+        let ran = World::new(&files).forge(&["run", "-m", "scripted:play.yaml", "main", "go"]);
+        let told = ran.code(0).stderr.contains("forge doctor --model");
+        assert_eq!(told, is_call, "{say}: {}", ran.stderr);
     }
 }
 

@@ -138,7 +138,7 @@ impl<'s> LoadContext<'s> {
                     DiagnosticCode::Untrusted.warning(format!("{text}: {instead}"))
                 }
             };
-            let help = "if you trust this project: `forge trust`, or `--trust` for one run";
+            let help = self.sources.trust_help();
             self.reports.add(diagnostic.at(span).help(help));
         }
         trusted

@@ -58,6 +58,14 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// Returns the commands with which a person trusts the project, as they are typed.
+    pub(crate) fn trust_help(&self) -> String {
+        let start = self.start.strip_prefix(".").unwrap_or(&self.start);
+        let quoted = start.to_string_lossy().replace('\'', r"'\''");
+        let forge = format!("forge -C '{quoted}'").replace(" -C ''", "");
+        format!("if you trust this project: `{forge} trust`, or `--trust` for one run")
+    }
+
     /// Discover a project from `start`; no environment, no home, nothing trusted.
     #[must_use]
     pub fn new(start: impl Into<PathBuf>) -> Sources {

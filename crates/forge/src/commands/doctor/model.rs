@@ -215,8 +215,10 @@ impl ProbeReport<'_> {
             {
                 again(&format!("providers.{name}.stream={}", !probe.stream))
             }
-            // Its server has to know how this model writes a call.
-            ProbeOutcome::CallAsText(_) if self.provider.wire() == Wire::OpenAiChat => {
+            // Its server has to know how this model writes a call. Ollama has its own templates.
+            ProbeOutcome::CallAsText(_)
+                if self.provider.wire() == Wire::OpenAiChat && name != "ollama" =>
+            {
                 "llama-server --jinja --model FILE".to_owned()
             }
             ProbeOutcome::CallAsText(_) | ProbeOutcome::NoCall(_) | ProbeOutcome::OtherCall(_) => {
@@ -237,6 +239,12 @@ impl ProbeReport<'_> {
                 message,
             }) if message.to_lowercase().contains("model") => {
                 format!("forge doctor --model {name}:ANOTHER")
+            }
+            // Most local servers have the older wire alone.
+            ProbeOutcome::Failed(ModelError::Rejected {
+                status: Some(404), ..
+            }) if self.provider.wire() == Wire::OpenAiResponses => {
+                again(&format!("providers.{name}.wire=openai-chat"))
             }
             ProbeOutcome::Failed(_) => again(&format!("providers.{name}.base_url=URL")),
         })

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use forge_tools::{describe_denials, relevant_denials};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Enforcement};
-use sandbox_config::SharedState;
+use sandbox_config::{Project, SharedState};
 
 use super::hints::{HintContext, is_of_kernel};
-use super::{proposals::Proposals, touched};
+use super::{proposals::RuleOffers, touched};
 use crate::output::escape::escape_path;
 use crate::output::stderr;
 
@@ -31,24 +31,29 @@ pub(super) fn print_all(receipt: &Enforcement, hints: &HintContext<'_>) {
             false => "refused: not known, because this mechanism does not report it",
         });
     }
-    // Full reports end with grants.
-    if receipt.touched.is_none() {
-        hints.print(&receipt.denials.iter().collect::<Vec<_>>());
-    }
+    hints.print(&receipt.denials.iter().collect::<Vec<_>>());
 }
 
 /// Prints the smallest grants that would have let the refused attempts pass.
-pub(super) fn print_grants(receipt: &Enforcement, home: Option<&Path>) {
-    let proposals = Proposals::new(&receipt.denials, home);
-    for line in proposals.lines() {
-        stderr::print(format!("grant: {line}"));
-    }
-    match proposals.without().len() {
+pub(super) fn print_grants(receipt: &Enforcement, hints: &HintContext<'_>) {
+    let all = &receipt.denials[..];
+    let of_workers = if hints.is_of_worker { all } else { &[] };
+    let offers = RuleOffers::new(all, of_workers, hints.project, hints.home);
+    let lines = describe_grants(&offers, hints.project);
+    lines.into_iter().for_each(stderr::print);
+}
+
+/// Returns a line for each command that lifts refusals.
+pub(crate) fn describe_grants(offers: &RuleOffers, project: &Project) -> Vec<String> {
+    let lines = offers.commands(project).into_iter();
+    let mut lines: Vec<String> = lines.map(|line| format!("grant: {line}")).collect();
+    match offers.without.len() {
         0 => {}
-        count => stderr::print(format!(
-            "grant: none is proposed for {count} of the refusals"
+        rest => lines.push(format!(
+            "grant: none is proposed for {rest} of the refusals"
         )),
     }
+    lines
 }
 
 /// Prints the denials of a command that has ended, and one hint for each kind of them. No setting
@@ -110,7 +115,7 @@ pub(super) fn describe_hidden(receipt: &Enforcement, hints: &HintContext<'_>) ->
         [] => ("", "is"),
         _ => (" and others", "are"),
     };
-    let hint = hints.own.hint_to_show(&first.pattern);
+    let hint = hints.own.hint_to_show(&first.pattern, &first.path);
     let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     Some(format!(
         "note: if a file could not be read: commands cannot read {}{others}, which {are} \

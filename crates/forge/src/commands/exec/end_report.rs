@@ -2,11 +2,13 @@
 //! that differ from the plan.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::Path;
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
+    Backend, Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
     ReportLevel,
 };
 use sandbox_config::Project;
@@ -57,8 +59,8 @@ pub(super) struct CommandEnd<'a> {
     /// The caller's directory.
     pub(super) here: &'a Path,
     pub(super) is_success: bool,
-    /// `true` if the command exited by itself.
-    pub(super) is_own_exit: bool,
+    /// The exit code, if the command exited by itself.
+    pub(super) own_code: Option<i32>,
 }
 
 impl CommandEnd<'_> {
@@ -82,7 +84,7 @@ impl CommandEnd<'_> {
             self.print_refused(&hints);
         }
         if self.args.trace.is_some() && report_level(self.args, self.policy) == ReportLevel::Full {
-            denials::print_grants(receipt, home);
+            denials::print_grants(receipt, &hints);
         }
         if !(quiet || self.is_success) {
             self.print_hints(ambient);
@@ -100,8 +102,10 @@ impl CommandEnd<'_> {
             self.print_refusals(hints);
         }
         if !self.is_success {
-            // A signal or a limit is not a file that could not be read.
-            if self.is_own_exit {
+            // A signal, a limit or the answer "no" is not a file that could not be read.
+            let name = Path::new(self.program).file_name().and_then(OsStr::to_str);
+            let is_answer = name.is_some_and(|name| ANSWERS_NO_BY_1.contains(&name));
+            if self.own_code.is_some_and(|code| code != 1 || !is_answer) {
                 let hidden = denials::describe_hidden(receipt, hints);
                 hidden.into_iter().for_each(stderr::print);
             }
@@ -169,6 +173,16 @@ impl CommandEnd<'_> {
     fn print_hints(&self, ambient: &Ambient) {
         let hint = parent_proxy::hint(self.child.enforcement(), self.policy, ambient);
         hint.into_iter().for_each(stderr::print);
+        let backend = self.child.enforcement().backend;
+        let is_own = matches!(self.policy.network(), Network::Denied | Network::Loopback)
+            && matches!(backend, Backend::Namespaces | Backend::Bubblewrap);
+        let words = self.args.command.iter().filter_map(|word| word.to_str());
+        if let Some(server) = words.flat_map(host_servers).next().filter(|_| is_own) {
+            stderr::print(format!(
+                "hint: a server of this host listens at {server}, and 127.0.0.1 is the command's \
+                 own; to let it reach that one: forge exec --host {server}"
+            ));
+        }
         let advice = match self.presets {
             Some(_) => None,
             None => presets::advice(self.program, ambient),
@@ -177,6 +191,11 @@ impl CommandEnd<'_> {
         advice.into_iter().for_each(stderr::print);
     }
 }
+
+/// Programs that exit with 1 to say no, and with another code if they cannot read a file.
+const ANSWERS_NO_BY_1: [&str; 10] = [
+    "[", "cmp", "diff", "egrep", "expr", "false", "fgrep", "grep", "rg", "test",
+];
 
 /// Programs that read a file of their directory without being told its name.
 const READS_BY_NAME: [(&str, &str); 8] = [
@@ -189,6 +208,18 @@ const READS_BY_NAME: [(&str, &str); 8] = [
     ("pnpm", "package.json"),
     ("yarn", "package.json"),
 ];
+
+/// Returns the addresses of the loopback in a word at which servers of this host listen.
+fn host_servers(word: &str) -> impl Iterator<Item = String> {
+    let behind = |name: &'static str| word.split(name).skip(1).map(move |rest| (name, rest));
+    let named = ["127.0.0.1:", "localhost:"].into_iter().flat_map(behind);
+    named.filter_map(|(name, rest)| {
+        let port = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let bound = TcpListener::bind(("127.0.0.1", port.parse::<u16>().ok()?));
+        let is_used = bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+        is_used.then(|| format!("{name}{port}"))
+    })
+}
 
 /// Prints the hosts that the command was refused, and how to allow them.
 pub(super) fn print_refused_hosts(contacts: &[Contact]) {

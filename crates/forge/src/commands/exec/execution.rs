@@ -300,7 +300,10 @@ impl CommandRun<'_> {
             program: self.program,
             here: &self.here,
             is_success: exit.success(),
-            is_own_exit: matches!(exit, os_sandbox::Exit::Code(_)) && child.exceeded().is_none(),
+            own_code: match exit {
+                os_sandbox::Exit::Code(code) if child.exceeded().is_none() => Some(*code),
+                _ => None,
+            },
         };
         end.print(self.is_quiet(), self.ambient);
         if let Some(changes) = changes {

@@ -4,14 +4,17 @@
 //! Entry point: [`HintContext::print`].
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
 use sandbox_config::{Project, UNPROTECTABLE};
-use sandbox_names::{HIDDEN, PROTECTED, git};
+use sandbox_names::{HIDDEN, PROTECTED, fold, git, pattern};
+use serde_json::json;
 
 use super::denials::is_connect;
-use super::proposals::{RuleOffers, offer_rules};
+use super::proposals::RuleOffers;
+use crate::output::escape::shell_word;
 use crate::output::stderr;
 use crate::setup::presets::ActivePresets;
 
@@ -24,6 +27,10 @@ const TO_CHANGE_NAME: &str = "to let it change that name";
 pub(crate) struct OwnPatterns {
     protect: Vec<String>,
     hide: Vec<String>,
+    /// The project's file, which no setting lets a command change.
+    file: Option<PathBuf>,
+    /// The directories that rules of the person show.
+    shown: Vec<PathBuf>,
 }
 
 impl OwnPatterns {
@@ -36,30 +43,39 @@ impl OwnPatterns {
         OwnPatterns {
             protect: protect.filter(|one| !is_of_preset(one)).cloned().collect(),
             hide: ceiling.hide().to_vec(),
+            file: project.file().map(Path::to_owned),
+            shown: project
+                .personal_dirs()
+                .iter()
+                .map(|dir| dir.host.clone())
+                .collect(),
         }
     }
 
-    /// Returns the setting that shows a hidden name.
-    pub(super) fn hint_to_show(&self, pattern: &str) -> Option<String> {
+    /// Returns the settings that show a hidden name.
+    pub(super) fn hint_to_show(&self, pattern: &str, path: &str) -> Option<String> {
         let mut settings = LiftedGuards::default();
-        let is_known = settings.add_show(pattern, self);
+        let is_known = settings.add_show(pattern, path, self);
         is_known.then(|| settings.describe("to show that name"))
     }
 
-    /// Returns the settings that let a command change a name.
-    fn hint_to_change(&self, reasons: &[DenialReason]) -> Option<String> {
+    /// Returns the settings that let a command change a name. `path`: the first name of the reasons.
+    fn hint_to_change(&self, reasons: &[DenialReason], path: &str) -> Option<String> {
+        if self.file.as_deref() == Some(Path::new(path)) {
+            return None;
+        }
         let mut settings = LiftedGuards::default();
         for reason in reasons {
-            let is_known = match reason {
-                // The built-in names that are hidden are protected too.
-                DenialReason::Hidden(pattern) => {
-                    settings.add_show(pattern, self)
-                        && (!self.protects(pattern) || settings.add_unprotect(pattern, self))
+            let (is_known, pattern) = match reason {
+                DenialReason::Hidden(pattern) => (settings.add_show(pattern, path, self), pattern),
+                DenialReason::Protected(pattern) => {
+                    (settings.add_unprotect(pattern, self), pattern)
                 }
-                DenialReason::Protected(pattern) => settings.add_unprotect(pattern, self),
-                _ => false,
+                _ => return None,
             };
-            if !is_known {
+            // The built-in names that are hidden are protected too.
+            let mut protect = of_name(&self.protect, pattern, path);
+            if !(is_known && protect.all(|one| settings.add_unprotect(one, self))) {
                 return None;
             }
         }
@@ -69,6 +85,20 @@ impl OwnPatterns {
     fn protects(&self, pattern: &str) -> bool {
         self.protect.iter().any(|one| one == pattern)
     }
+}
+
+/// Returns the patterns of a list for the name in a path that a pattern is about.
+fn of_name<'a>(
+    list: &'a [String],
+    pattern: &'a str,
+    path: &'a str,
+) -> impl Iterator<Item = &'a str> {
+    let fits = |one: &str, name: &OsStr| pattern::fits(&fold(one), name);
+    let is_of_name = move |one: &&String| {
+        let mut names = Path::new(path).iter();
+        *one == pattern || names.any(|name| fits(pattern, name) && fits(one, name))
+    };
+    list.iter().filter(is_of_name).map(String::as_str)
 }
 
 /// Settings that lift the guards of names.
@@ -83,16 +113,16 @@ struct LiftedGuards<'a> {
 
 impl<'a> LiftedGuards<'a> {
     /// Returns `false` if no setting shows the name.
-    fn add_show(&mut self, pattern: &'a str, own: &OwnPatterns) -> bool {
-        if HIDDEN.contains(&pattern) {
-            self.show.insert(pattern);
-            return true;
-        }
-        let is_own = own.hide.iter().any(|one| one == pattern);
-        if is_own {
-            self.own.insert(("hide", pattern));
-        }
-        is_own
+    fn add_show(&mut self, pattern: &'a str, path: &'a str, own: &'a OwnPatterns) -> bool {
+        let mut all = std::iter::once(pattern).chain(of_name(&own.hide, pattern, path));
+        all.all(|pattern| {
+            let is_own = own.hide.iter().any(|one| one == pattern);
+            match HIDDEN.contains(&pattern) {
+                true => self.show.insert(pattern),
+                false => is_own && self.own.insert(("hide", pattern)),
+            };
+            is_own || HIDDEN.contains(&pattern)
+        })
     }
 
     /// Returns `false` if no setting lets a command change the name.
@@ -160,7 +190,7 @@ impl HintContext<'_> {
         let all: Vec<Denial> = denials.iter().copied().cloned().collect();
         let rules = match self.is_of_worker {
             true => RuleOffers::default(),
-            false => offer_rules(&all, self.project, self.home),
+            false => RuleOffers::new(&all, &[], self.project, self.home),
         };
         let mut hints: Vec<String> = Vec::new();
         let mut add = |hint: String| {
@@ -229,18 +259,20 @@ pub(crate) fn key_hint(denial: &Denial, own: &OwnPatterns) -> Option<String> {
         DeniedOperation::Read | DeniedOperation::Execute
     );
     let text = match &denial.reason {
+        DenialReason::ReadOnly(mount) if own.shown.iter().any(|dir| dir == Path::new(mount)) => {
+            let rule = shell_word(&format!("write:{mount}"));
+            format!("to let it write there: forge allow {rule}")
+        }
         DenialReason::ReadOnly(mount) => {
             format!("to let it write there: make {mount} writable in the project file")
         }
-        DenialReason::Hidden(pattern) if is_read => return own.hint_to_show(pattern),
+        DenialReason::Hidden(pattern) if is_read => {
+            return own.hint_to_show(pattern, &denial.object);
+        }
         reason @ (DenialReason::Hidden(_) | DenialReason::Protected(_)) => {
-            return own
-                .hint_to_change(std::slice::from_ref(reason))
-                .or_else(|| no_setting(std::slice::from_ref(reason)));
+            return change_hint(std::slice::from_ref(reason), &denial.object, own);
         }
-        DenialReason::Holds { reasons, .. } => {
-            return own.hint_to_change(reasons).or_else(|| no_setting(reasons));
-        }
+        DenialReason::Holds { reasons, path } => return change_hint(reasons, path, own),
         DenialReason::Quarantine => {
             "forge moves files there that commands may not create: forge quarantine list".to_owned()
         }
@@ -257,15 +289,19 @@ pub(crate) fn key_hint(denial: &Denial, own: &OwnPatterns) -> Option<String> {
                 .to_owned()
         }
         DenialReason::SocketNotNamed => {
-            "to let it connect: the socket's path in `sandbox.unix_sockets`".to_owned()
+            let setting = format!("sandbox.unix_sockets={}", json!([denial.object]));
+            format!("to let it connect: for once, -c {}", shell_word(&setting))
         }
         _ => return None,
     };
     Some(text)
 }
 
-/// Returns what to do about names that no setting lets a command change.
-fn no_setting(reasons: &[DenialReason]) -> Option<String> {
+/// Returns the settings that let a command change a name, or advice without one.
+fn change_hint(reasons: &[DenialReason], path: &str, own: &OwnPatterns) -> Option<String> {
+    if let Some(hint) = own.hint_to_change(reasons, path) {
+        return Some(hint);
+    }
     let is_of_git = |reason: &DenialReason| matches!(reason, DenialReason::Protected(pattern) if pattern.starts_with(".git"));
     reasons.iter().any(is_of_git).then(|| {
         "no setting lets commands change files that git executes or obeys: do it without forge"

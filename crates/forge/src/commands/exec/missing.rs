@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Policy};
 use sandbox_config::Project;
 
-use super::proposals::offer_rules;
+use super::proposals::RuleOffers;
 use crate::ambient::Ambient;
 use crate::output::escape::escape_path;
 use crate::setup::program_dirs::PathDirs;
@@ -40,6 +40,12 @@ impl MissingProgram {
             return Some(MissingProgram::Other(advice));
         }
         let sees = |path: &Path| policy.allows(path, Access::READ | Access::EXECUTE);
+        let path: PathBuf = here.join(program).components().collect();
+        let is_path = program.as_bytes().contains(&b'/') || program == "." || program == "..";
+        if is_path && path.is_dir() {
+            let text = format!("{} is a directory, not a program", escape_path(&path));
+            return Some(MissingProgram::Other(text));
+        }
         if !program.as_bytes().contains(&b'/') {
             let Some(outside) = find(program, ambient) else {
                 let text = "it is not in your PATH outside of the sandbox either";
@@ -53,7 +59,6 @@ impl MissingProgram {
                 false => MissingProgram::Unseen(outside),
             });
         }
-        let path: PathBuf = here.join(program).components().collect();
         if !path.is_file() {
             return Some(MissingProgram::Other(format!(
                 "{} is not there outside of the sandbox either",
@@ -86,7 +91,7 @@ impl MissingProgram {
             MissingProgram::Other(text) => return text.clone(),
         };
         let denials: Vec<Denial> = self.denial().into_iter().collect();
-        let rules = offer_rules(&denials, project, ambient.home.as_deref());
+        let rules = RuleOffers::new(&denials, &[], project, ambient.home.as_deref());
         let how = match rules.without.first() {
             Some((_, why)) => format!("no rule shows it: {why}"),
             None => how_to_show(path, ambient, is_of_worker),

@@ -50,7 +50,7 @@ fn describe(policy: &Policy, here: &Path, is_shown: bool) -> Option<String> {
     }
     let shown = escape_path(&repository);
     let commit = match is_shown {
-        true => "; to let git commit: -c git.mode=commit",
+        true => "; to let git commit too, instead of that rule: -c git.mode=commit",
         false => "",
     };
     Some(format!(

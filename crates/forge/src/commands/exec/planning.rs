@@ -14,6 +14,9 @@ const GAPS_REFUSE: &str = "without `require: guards` these gaps are listed and d
 const CHANGES_AT_ONCE: &str = "without `--review`, `sandbox.review: true` and `mode: staged` it changes \
                                the project at once";
 
+const NOT_APART: &str = "--no-os-sandbox turns off what keeps changes apart from the project \
+                         (`mode: staged`, `--review`)";
+
 pub(super) fn plan(
     args: &ExecArgs,
     grant: &Grant,
@@ -30,7 +33,10 @@ pub(super) fn plan(
         warn_unconfined();
         let nothing = Support::assume(HostSpec::default());
         return Plan::with_mechanism(policy, &nothing, Requirement::BestEffort, Backend::None)
-            .map_err(|error| refused(&error, false));
+            .map_err(|_| {
+                CliError::exec_refused("isolation.unavailable", NOT_APART)
+                    .hint("leave out --no-os-sandbox")
+            });
     }
     let support = setup::host_support();
     let plan = match args.mechanism {

@@ -1,20 +1,20 @@
-//! Proposed grants: the smallest lines for a project file that would have let refused attempts pass.
-//! A proposal names one directory, address or socket. It never names `/`, the home directory or a
+//! Proposed grants: the smallest rules of a person that would have let refused attempts pass.
+//! A proposal names one directory, or an address. It never names `/`, the home directory or a
 //! directory around it, a directory of the system or the kernel, a protected or hidden name, or a
 //! place of credentials; such refusals have a reason instead. Nothing is written.
 //!
-//! Entry point: [`Proposals::new`].
+//! Entry point: [`RuleOffers::new`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use crate::output::escape::shell_word;
+use crate::setup::command_for;
+use crate::setup::program_dirs::PathDirs;
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
 use sandbox_config::{PersonalRules, Project};
 use sandbox_names::{HIDDEN, PROTECTED, credentials, fold, pattern};
-use serde_json::{Value, json};
-
-use crate::setup::program_dirs::PathDirs;
 
 /// Directories of the system and the kernel, of which a project gets no more than forge shows.
 const OF_SYSTEM: [&str; 15] = [
@@ -26,10 +26,8 @@ const OF_SYSTEM: [&str; 15] = [
 enum ProposedGrant {
     /// A directory to show; `true` if it is to be written.
     Directory(PathBuf, bool),
-    /// Directories with programs.
-    Programs(Vec<PathBuf>),
-    Host(String),
-    Socket(String),
+    /// Rules for directories with programs, or for a host.
+    Rules(Vec<String>),
 }
 
 /// The reason for which no grant is proposed.
@@ -49,6 +47,8 @@ pub(crate) enum NoGrant {
     Absent,
     /// A worker's command: its directories are mounts.
     OfWorker,
+    /// A lookup of a name while the network is off.
+    UnknownName,
     /// The project, its guards, or another part of the policy decides.
     Policy,
     /// A line for the directory would have no effect.
@@ -69,6 +69,10 @@ impl fmt::Display for NoGrant {
             }
             NoGrant::Absent => "no directory around it exists",
             NoGrant::OfWorker => "the directories of workers are mounts: `sandbox.mounts`",
+            NoGrant::UnknownName => {
+                "it looks up the name of a host, which is not recorded; if you know the name: \
+                 forge allow host:NAME"
+            }
             NoGrant::Policy => "a rule of yours does not change it",
             NoGrant::NoEffect(why) => return f.write_str(why),
         })
@@ -77,12 +81,11 @@ impl fmt::Display for NoGrant {
 
 /// The proposals for the refusals of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Proposals {
+struct Proposals {
     /// Directories to show; `true` if they are to be written.
     mounts: BTreeMap<PathBuf, bool>,
-    programs: BTreeSet<PathBuf>,
-    hosts: BTreeSet<String>,
-    sockets: BTreeSet<String>,
+    /// The other rules.
+    rules: BTreeSet<String>,
     /// The refusals with a proposal.
     with: Vec<(Denial, ProposedGrant)>,
     /// The refusals without one.
@@ -91,10 +94,13 @@ pub(crate) struct Proposals {
 
 impl Proposals {
     /// Finds the proposals. `home`: the person's home directory.
-    pub(crate) fn new(denials: &[Denial], home: Option<&Path>) -> Proposals {
+    fn new(denials: &[Denial], of_workers: &[Denial], home: Option<&Path>) -> Proposals {
         let mut proposals = Proposals::default();
         for denial in denials {
             match propose(denial, home) {
+                Ok(ProposedGrant::Directory(..)) if of_workers.contains(denial) => {
+                    proposals.without.push((denial.clone(), NoGrant::OfWorker));
+                }
                 Ok(grant) => proposals.with.push((denial.clone(), grant)),
                 Err(why) => proposals.without.push((denial.clone(), why)),
             }
@@ -104,9 +110,7 @@ impl Proposals {
                 ProposedGrant::Directory(path, is_written) => {
                     *proposals.mounts.entry(path.clone()).or_default() |= is_written;
                 }
-                ProposedGrant::Programs(paths) => proposals.programs.extend(paths.clone()),
-                ProposedGrant::Host(host) => drop(proposals.hosts.insert(host.clone())),
-                ProposedGrant::Socket(path) => drop(proposals.sockets.insert(path.clone())),
+                ProposedGrant::Rules(rules) => proposals.rules.extend(rules.clone()),
             }
         }
         let all = proposals.mounts.clone();
@@ -120,14 +124,8 @@ impl Proposals {
         proposals
     }
 
-    /// Returns the refusals without a proposal, with the reasons.
-    pub(crate) fn without(&self) -> &[(Denial, NoGrant)] {
-        &self.without
-    }
-
-    /// Returns the rules of a person for the proposed directories, each with the refusals that it
-    /// lifts.
-    pub(crate) fn personal_rules(&self) -> Vec<(String, Vec<&Denial>)> {
+    /// Returns the rules of a person, each with the refusals that it lifts.
+    fn personal_rules(&self) -> Vec<(String, Vec<&Denial>)> {
         let lifted = |lifts: &dyn Fn(&ProposedGrant) -> bool| -> Vec<&Denial> {
             let with = self.with.iter().filter(|(_, grant)| lifts(grant));
             with.map(|(denial, _)| denial).collect()
@@ -141,42 +139,13 @@ impl Proposals {
             };
             (rule, lifted(&below))
         });
-        let programs = self.programs.iter().map(|path| {
-            let rule = format!("programs:{}", path.display());
+        let rules = self.rules.iter().map(|rule| {
             let of = |grant: &ProposedGrant| {
-                matches!(grant, ProposedGrant::Programs(all) if all.contains(path))
+                matches!(grant, ProposedGrant::Rules(all) if all.contains(rule))
             };
-            (rule, lifted(&of))
+            (rule.clone(), lifted(&of))
         });
-        mounts.chain(programs).collect()
-    }
-
-    /// Returns a line for each proposal: the key, and the value to add to it.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut names = BTreeSet::new();
-        for (path, is_written) in &self.mounts {
-            let source = quoted(&path.to_string_lossy());
-            let target = quoted(&format!("/{}", unused_name(path, &mut names)));
-            let access = match is_written {
-                true => "",
-                false => ", readonly: true",
-            };
-            lines.push(format!(
-                "`sandbox.mounts`: {{ source: {source}, target: {target}{access} }}"
-            ));
-        }
-        let paths = self.programs.iter().map(|path| path.to_string_lossy());
-        lines.extend(paths.map(|path| format!("`sandbox.programs`: {}", quoted(&path))));
-        let hosts = self.hosts.iter();
-        lines.extend(hosts.map(|host| format!("`network.allow`: {}", quoted(host))));
-        let sockets = self.sockets.iter();
-        lines.extend(sockets.map(|path| format!("`sandbox.unix_sockets`: {}", quoted(path))));
-        lines
-    }
-
-    pub(crate) fn as_json(&self) -> Value {
-        json!({ "grants": self.lines(), "without_grant": self.without.len() })
+        mounts.chain(rules).collect()
     }
 }
 
@@ -189,28 +158,38 @@ pub(crate) struct RuleOffers {
     pub(crate) without: Vec<(Denial, NoGrant)>,
 }
 
-/// Finds the rules of a person that lift refusals of the project's commands.
-pub(crate) fn offer_rules(
-    denials: &[Denial],
-    project: &Project,
-    home: Option<&Path>,
-) -> RuleOffers {
-    let proposals = Proposals::new(denials, home);
-    let mut offers = RuleOffers {
-        offered: Vec::new(),
-        without: proposals.without().to_vec(),
-    };
-    for (rule, lifts) in proposals.personal_rules() {
-        let lifts: Vec<Denial> = lifts.into_iter().cloned().collect();
-        match reason_against(&rule, project) {
-            None => offers.offered.push((rule, lifts)),
-            Some(why) => {
-                let lifts = lifts.into_iter().map(|denial| (denial, why.clone()));
-                offers.without.extend(lifts);
+impl RuleOffers {
+    /// Finds the rules that lift refusals of the project's commands. `of_workers`: those of workers'
+    /// commands.
+    pub(crate) fn new(
+        denials: &[Denial],
+        of_workers: &[Denial],
+        project: &Project,
+        home: Option<&Path>,
+    ) -> RuleOffers {
+        let proposals = Proposals::new(denials, of_workers, home);
+        let mut offers = RuleOffers::default();
+        for (rule, lifts) in proposals.personal_rules() {
+            let lifts = lifts.into_iter().cloned();
+            match reason_against(&rule, project) {
+                None => offers.offered.push((rule, lifts.collect())),
+                Some(why) => offers
+                    .without
+                    .extend(lifts.map(|denial| (denial, why.clone()))),
             }
         }
+        offers.without.splice(0..0, proposals.without);
+        offers
     }
-    offers
+
+    /// Returns the commands that lift the refusals, as they are typed.
+    pub(crate) fn commands(&self, project: &Project) -> Vec<String> {
+        let allow = command_for(project.dir(), "allow");
+        let rules = self.offered.iter();
+        rules
+            .map(|(rule, _)| format!("{allow} {}", shell_word(rule)))
+            .collect()
+    }
 }
 
 /// Returns the reason for which a rule would have no effect in the project.
@@ -237,23 +216,28 @@ fn propose(denial: &Denial, home: Option<&Path>) -> Result<ProposedGrant, NoGran
             if operation != DeniedOperation::Execute {
                 return Ok(ProposedGrant::Directory(directory, !reads));
             }
+            let rule = |path: &PathBuf| format!("programs:{}", path.display());
             let Some(home) = home else {
-                return Ok(ProposedGrant::Programs(vec![directory]));
+                return Ok(ProposedGrant::Rules(vec![rule(&directory)]));
             };
             // A version manager's programs need all of its directory.
             let whole = PathDirs::of(&directory, Some(home)).absolute(home);
             match whole.iter().any(|path| is_secret(path)) {
                 true => Err(NoGrant::Secret),
-                false => Ok(ProposedGrant::Programs(whole)),
+                false => Ok(ProposedGrant::Rules(whole.iter().map(rule).collect())),
             }
         }
         DenialReason::NetworkOff | DenialReason::NotNamed
             if operation == DeniedOperation::Connect =>
         {
-            Ok(ProposedGrant::Host(denial.object.clone()))
-        }
-        DenialReason::SocketNotNamed if denial.object.starts_with('/') => {
-            Ok(ProposedGrant::Socket(denial.object.clone()))
+            // A resolver's address is not that of the host.
+            match denial.object.ends_with(":53") {
+                true => Err(NoGrant::UnknownName),
+                false => Ok(ProposedGrant::Rules(vec![format!(
+                    "host:{}",
+                    denial.object
+                )])),
+            }
         }
         _ => Err(NoGrant::Policy),
     }
@@ -335,30 +319,6 @@ fn is_secret(path: &Path) -> bool {
     path.components().any(is_named) || homes.any(is_of_credentials)
 }
 
-/// Returns a name for a mount that no other proposal has.
-fn unused_name(path: &Path, used: &mut BTreeSet<String>) -> String {
-    let last = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_".contains(*letter);
-    let plain: String = last.chars().filter(is_plain).collect();
-    // Names of the system's own directories are reserved.
-    let plain = match plain.is_empty() || Path::new("/").join(&plain).exists() {
-        true => format!("shown-{plain}"),
-        false => plain,
-    };
-    let mut name = plain.clone();
-    let mut number = 1;
-    while !used.insert(name.clone()) {
-        number += 1;
-        name = format!("{plain}-{number}");
-    }
-    name
-}
-
-/// Returns a value as YAML reads it; JSON's strings are YAML's too.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,17 +377,17 @@ mod tests {
                 DenialReason::Protected("x".into()),
             ),
         ];
-        let proposals = Proposals::new(&denials, Some(&home));
+        let proposals = Proposals::new(&denials, &[], Some(&home));
+        let rules = proposals.personal_rules().into_iter();
+        let rules: Vec<String> = rules.map(|(rule, _)| rule).collect();
         let home = home.display();
         let wanted = [
-            format!(
-                "`sandbox.mounts`: {{ source: \"{home}/library\", target: \"/library\", readonly: true }}"
-            ),
-            format!("`sandbox.programs`: \"{home}/tools\""),
-            "`network.allow`: \"192.0.2.1:80\"".to_owned(),
+            format!("read:{home}/library"),
+            "host:192.0.2.1:80".to_owned(),
+            format!("programs:{home}/tools"),
         ];
-        assert_eq!(proposals.lines(), wanted);
-        assert_eq!(proposals.without().len(), 8);
+        assert_eq!(rules, wanted);
+        assert_eq!(proposals.without.len(), 8);
     }
 
     #[test]
@@ -435,6 +395,6 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let object = scratch.path().join("file");
         let one = denial(DeniedOperation::Read, &object, DenialReason::Outside);
-        assert_eq!(Proposals::new(&[one], None).without().len(), 1);
+        assert_eq!(Proposals::new(&[one], &[], None).without.len(), 1);
     }
 }

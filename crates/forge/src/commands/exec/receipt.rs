@@ -108,7 +108,7 @@ impl<'a> Receipt<'a> {
 /// The directory of a file, without a link that leads out of the one that we were started in.
 fn in_directory(path: &Path) -> std::io::Result<ReceiptDestination> {
     let name = path.file_name().map(OsStr::to_owned);
-    let name = name.ok_or_else(|| Error::from(ErrorKind::InvalidInput))?;
+    let name = name.ok_or_else(|| Error::from(ErrorKind::IsADirectory))?;
     let around = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),

@@ -2,7 +2,6 @@
 //! and name hosts that its commands reach, and directories that they see.
 //! The change is shown before it is written; the file is replaced whole, under a lock.
 
-use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 
 use sandbox_config::{
@@ -103,7 +102,7 @@ impl RulesFile {
         }
         let findings = rules.review(project.ceiling());
         let findings = findings.iter().filter(|finding| added(finding));
-        let mut notes: Vec<String> = findings.map(note).collect();
+        let mut notes: Vec<String> = findings.map(|one| one.message().to_owned()).collect();
         let mut commands = rules.command_origins().map(ConfigOrigin::line);
         if project.ceiling().shell().is_none() && commands.any(is_added) {
             notes.push(
@@ -134,16 +133,8 @@ impl RulesFile {
             stderr::print("hint: allow one of them: forge allow RULE");
             return Ok(Vec::new());
         }
-        let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
-        let mut screen = std::io::stderr().lock();
-        write!(screen, "Allow which? [numbers, or all; enter for none] ").map_err(failed)?;
-        screen.flush().map_err(failed)?;
-        let mut line = String::new();
-        std::io::stdin()
-            .lock()
-            .read_line(&mut line)
-            .map_err(failed)?;
-        picked(&rules, line.trim())
+        let line = setup::ask_line("Allow which? [numbers, or all; enter for none] ")?;
+        picked(&rules, &line)
     }
 
     /// Shows the change and asks. An error is how the command ends without it.
@@ -165,21 +156,9 @@ impl RulesFile {
             )
             .hint("pass --yes to write exactly this")));
         }
-        let asked = (|| {
-            let mut screen = std::io::stderr().lock();
-            write!(screen, "Write this? [y/N] ")?;
-            screen.flush()?;
-            let mut line = String::new();
-            std::io::stdin().lock().read_line(&mut line)?;
-            Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-        })();
-        match asked {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.done(&ambient.global, "refused", None, &[])),
-            Err(error) => {
-                let error: std::io::Error = error;
-                Err(Err(CliError::negative("terminal", error.to_string())))
-            }
+        match setup::ask_line("Write this? [y/N] ").map_err(Err)?.as_str() {
+            "y" | "Y" | "yes" => Ok(()),
+            _ => Err(self.done(&ambient.global, "refused", None, &[])),
         }
     }
 
@@ -285,7 +264,7 @@ fn at_home(rule: &str, ambient: &Ambient) -> String {
 }
 
 /// Loads the project as `forge exec` does.
-fn exec_project(ambient: &Ambient) -> Result<Project, CliError> {
+pub(super) fn exec_project(ambient: &Ambient) -> Result<Project, CliError> {
     let trust = TrustedSettings::Given;
     setup::project_trusting(ambient, None, WithoutDirectories::WholeDirectory, trust)
 }
@@ -308,10 +287,6 @@ fn picked(rules: &[String], answer: &str) -> Result<Vec<String>, CliError> {
         })
     };
     words.map(pick).collect()
-}
-
-fn note(finding: &Diagnostic) -> String {
-    finding.message().to_owned()
 }
 
 fn no_rule(rule: &str) -> CliError {

@@ -19,8 +19,10 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{ExplainArgs, Global};
-use crate::commands::exec::proposals::Proposals;
+use crate::commands::exec::denials::describe_grants;
+use crate::commands::exec::proposals::RuleOffers;
 use crate::commands::log::refused::RefusedAttempts;
+use crate::commands::project::allow::exec_project;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, shell_word};
@@ -82,27 +84,20 @@ fn explain_typed(args: &ExplainArgs, ambient: &Ambient) -> Result<Explanation, C
 /// Prints the refusals of a recorded run, and the grants that would let them pass.
 fn explain_run(run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let state = ambient.state_dir()?;
-    let denials = RefusedAttempts::of_run(state, run, &setup::project_dir(ambient)?)?.denials;
-    let proposals = Proposals::new(&denials, ambient.home.as_deref());
+    let refused = RefusedAttempts::of_run(state, run, &setup::project_dir(ambient)?)?;
+    let denials = &refused.denials;
+    let project = exec_project(ambient)?;
+    let home = ambient.home.as_deref();
+    let offers = RuleOffers::new(denials, &refused.of_workers, &project, home);
     let text = if ambient.global.json {
-        let mut object = proposals.as_json();
-        object["denials"] = serde_json::to_value(&denials).unwrap_or_default();
-        object.to_string()
+        let (grants, without) = (offers.commands(&project), offers.without.len());
+        json!({ "denials": denials, "grants": grants, "without_grant": without }).to_string()
+    } else if denials.is_empty() {
+        "refused: nothing is recorded".to_owned()
     } else {
-        let refused = denials.iter().map(|denial| format!("refused: {denial}"));
-        let grants = proposals.lines().into_iter();
-        let grants = grants.map(|line| format!("grant: {line}"));
-        let mut lines: Vec<String> = refused.chain(grants).collect();
-        match (denials.len(), proposals.without().len()) {
-            (0, _) => lines.push("refused: nothing is recorded".to_owned()),
-            (_, 0) => {}
-            (_, count) => {
-                lines.push(format!(
-                    "grant: none is proposed for {count} of the refusals"
-                ));
-            }
-        }
-        let lines = lines.iter().map(|line| escape(line));
+        let lines = denials.iter().map(|denial| format!("refused: {denial}"));
+        let lines = lines.chain(describe_grants(&offers, &project));
+        let lines = lines.map(|line| escape(&line));
         lines.collect::<Vec<_>>().join("\n")
     };
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
@@ -579,8 +574,15 @@ impl Explanation {
         if let Some(mount) = grant.mount_at(path.as_str()) {
             self.held_to = vec![("file rules", describe::file_rules(mount))];
             if operation != Operation::Write && is_absent(mount, path) {
-                self.note =
-                    Some("nothing is at this path now: the answer is about its name".to_owned());
+                let host = Path::new(path.as_str());
+                let mut note =
+                    "nothing is at this path now: the answer is about its name".to_owned();
+                if host.exists() {
+                    let inside = project.ceiling().sandbox_path(host);
+                    let is = inside.map_or("outside".into(), |path| format!("{path} inside"));
+                    note += &format!("; it is a path inside, and this host's {path} is {is}");
+                }
+                self.note = Some(note);
             }
         }
         if let Some(guarded) = guarded(project, grant, path, operation) {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::commands::exec::denials::with_program;
 use crate::commands::exec::hints::{OwnPatterns, key_hint};
-use crate::commands::exec::proposals::{NoGrant, offer_rules};
+use crate::commands::exec::proposals::{NoGrant, RuleOffers};
 use crate::commands::log::refused::RefusedAttempts;
 use crate::exit::CliError;
 use crate::output::escape::escape;
@@ -23,16 +23,10 @@ use crate::output::stdout::print_line;
 /// Bound on the refusals without an offer that are printed; the JSON has all.
 const MAX_ROWS: usize = 50;
 
-/// A rule, and the refusals that it lifts. Those of a host are not listed.
-struct Offer {
-    rule: String,
-    lifts: Vec<Denial>,
-}
-
 /// The offers for one run.
 pub(super) struct Offers {
-    offers: Vec<Offer>,
-    without: Vec<(Denial, NoGrant)>,
+    /// The refusals of a host are not listed.
+    offers: RuleOffers,
     own: OwnPatterns,
     more: bool,
     lacks_reads: bool,
@@ -40,47 +34,35 @@ pub(super) struct Offers {
 
 impl Offers {
     pub(super) fn new(refused: &RefusedAttempts, project: &Project, ambient: &Ambient) -> Offers {
-        let hosts = refused.hosts.iter().map(|host| Offer {
-            rule: format!("host:{host}"),
-            lifts: Vec::new(),
-        });
-        let mut offers = Offers {
-            offers: hosts.collect(),
-            without: Vec::new(),
+        let home = ambient.home.as_deref();
+        let mut offers = RuleOffers::new(&refused.denials, &refused.of_workers, project, home);
+        let hosts = refused.hosts.iter().map(|host| format!("host:{host}"));
+        let hosts = hosts.map(|rule| (rule, Vec::new()));
+        offers.offered.splice(0..0, hosts);
+        Offers {
+            offers,
             own: OwnPatterns::of(project, None),
             more: refused.more,
             lacks_reads: refused.lacks_reads,
-        };
-        let (of_worker, typed): (Vec<Denial>, Vec<Denial>) = refused
-            .denials
-            .iter()
-            .cloned()
-            .partition(|denial| refused.of_workers.contains(denial));
-        let rules = offer_rules(&typed, project, ambient.home.as_deref());
-        offers.without.extend(rules.without);
-        let offered = rules.offered.into_iter();
-        let offered = offered.map(|(rule, lifts)| Offer { rule, lifts });
-        offers.offers.extend(offered);
-        let of_worker = of_worker.into_iter();
-        offers
-            .without
-            .extend(of_worker.map(|denial| (denial, NoGrant::OfWorker)));
-        offers
+        }
     }
 
     pub(super) fn rules(&self) -> Vec<String> {
-        self.offers.iter().map(|offer| offer.rule.clone()).collect()
+        let offered = self.offers.offered.iter();
+        offered.map(|(rule, _)| rule.clone()).collect()
     }
 
     /// Prints the rules with their numbers, then what no rule lifts. With `only_without`, the rules
     /// are shown elsewhere.
     pub(super) fn print(&self, only_without: bool) -> Result<(), CliError> {
-        if self.offers.is_empty() && !only_without {
+        let RuleOffers { offered, without } = &self.offers;
+        let is_known = |(_, why): &(Denial, NoGrant)| *why != NoGrant::UnknownName;
+        if offered.is_empty() && !only_without && without.iter().all(is_known) {
             print_line("the last run of this project was refused nothing that a rule could allow")?;
         }
-        let numbered = self.offers.iter().enumerate().filter(|_| !only_without);
-        for (number, offer) in numbered {
-            let cause = match offer.lifts.as_slice() {
+        let numbered = offered.iter().enumerate().filter(|_| !only_without);
+        for (number, (rule, lifts)) in numbered {
+            let cause = match lifts.as_slice() {
                 [] => String::new(),
                 [one] => format!("  ({})", with_program(one)),
                 [first, rest @ ..] => {
@@ -90,11 +72,11 @@ impl Offers {
             print_line(format!(
                 "{}  {}{}",
                 number + 1,
-                escape(&offer.rule),
+                escape(rule),
                 escape(&cause)
             ))?;
         }
-        for (denial, why) in self.without.iter().take(MAX_ROWS) {
+        for (denial, why) in without.iter().take(MAX_ROWS) {
             let key = self.key(denial, why).map(|key| format!("; {key}"));
             let text = format!(
                 "not offered: {}: {why}{}",
@@ -103,12 +85,8 @@ impl Offers {
             );
             stderr::print(escape(&text));
         }
-        if let Some(count) = self
-            .without
-            .len()
-            .checked_sub(MAX_ROWS)
-            .filter(|count| *count > 0)
-        {
+        if without.len() > MAX_ROWS {
+            let count = without.len() - MAX_ROWS;
             stderr::print(format!("not offered: {count} more (--json lists them)"));
         }
         if self.more {
@@ -121,11 +99,11 @@ impl Offers {
     }
 
     pub(super) fn to_json(&self, project: &Path) -> Value {
-        let offered = self.offers.iter().flat_map(|offer| {
-            let lifts = offer.lifts.iter();
-            lifts.map(|denial| json!({ "denial": denial, "rule": offer.rule }))
+        let offered = self.offers.offered.iter().flat_map(|(rule, lifts)| {
+            let lifts = lifts.iter();
+            lifts.map(move |denial| json!({ "denial": denial, "rule": rule }))
         });
-        let without = self.without.iter().map(|(denial, why)| {
+        let without = self.offers.without.iter().map(|(denial, why)| {
             json!({ "denial": denial, "why_not": why.to_string(), "by_hand": self.key(denial, why) })
         });
         json!({

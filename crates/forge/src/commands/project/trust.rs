@@ -1,6 +1,6 @@
 //! `forge trust`: agrees to the keys of a project that widen the rights of its workers.
 
-use std::io::{BufRead as _, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use sandbox_config::{
@@ -12,7 +12,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, TrustArgs};
 use crate::commands::preset::describe_contents;
 use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape;
+use crate::output::escape::{escape, escape_path};
 use crate::setup;
 use crate::state::trust_store::TrustStore;
 
@@ -33,6 +33,10 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
     let is_agreed = keys.iter().all(before);
     let asks = !(args.show || args.revoke || args.yes || is_agreed);
     match ambient.global.json {
+        false if keys.is_empty() && project.file().is_none() => println_text(&format!(
+            "{} has no project file, so there is nothing to agree to.",
+            escape_path(project.dir())
+        ))?,
         false => {
             show(&mut std::io::stdout().lock(), &keys, presets, before).map_err(CliError::stdout)?
         }
@@ -210,15 +214,8 @@ fn agreed(ambient: &Ambient) -> Result<bool, CliError> {
         )
         .hint("pass --yes to agree to exactly the keys shown"));
     }
-    let asked = (|| {
-        let mut screen = std::io::stderr().lock();
-        write!(screen, "Agree to these keys, as they are now? [y/N] ")?;
-        screen.flush()?;
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line)?;
-        Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-    })();
-    asked.map_err(terminal)
+    let answer = setup::ask_line("Agree to these keys, as they are now? [y/N] ")?;
+    Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
 fn terminal(error: std::io::Error) -> CliError {

@@ -1,14 +1,13 @@
 //! The choice of a worker if the command line names none and the entry worker is missing: at a
 //! terminal the others are offered (decisions 17), elsewhere it is a mistake as before.
 
-use std::io::{BufRead as _, Read as _};
-
 use sandbox_config::{DiagnosticCode, Diagnostics, Project, Worker};
 
 use crate::ambient::Ambient;
 use crate::exit::CliError;
 use crate::output::escape::escape;
 use crate::output::stderr;
+use crate::setup;
 
 /// The entry worker, or the one that is chosen in its place.
 pub(crate) fn entry(project: &Project, ambient: &Ambient) -> Result<Worker, CliError> {
@@ -32,8 +31,8 @@ pub(crate) fn entry(project: &Project, ambient: &Ambient) -> Result<Worker, CliE
         let (name, about) = (escape(worker.name()), escape(about));
         stderr::print(format_args!("{:>4}  {name}  {about}", index + 1));
     }
-    stderr::print("Which one? Its number or name; Enter: none");
-    let chosen = line().and_then(|line| pick(&others, line.trim()));
+    let line = setup::ask_line("Which one? Its number or name; Enter: none\n").ok();
+    let chosen = line.and_then(|line| pick(&others, &line));
     chosen.ok_or_else(|| missing.into())
 }
 
@@ -41,18 +40,6 @@ fn is_missing(mistakes: &Diagnostics) -> bool {
     mistakes
         .iter()
         .all(|one| one.code() == DiagnosticCode::UnknownWorker)
-}
-
-/// Longer than any name or number.
-const MAX_LINE_BYTES: u64 = 1_024;
-
-fn line() -> Option<String> {
-    let mut line = String::new();
-    let read = std::io::stdin()
-        .lock()
-        .take(MAX_LINE_BYTES)
-        .read_line(&mut line);
-    read.ok().filter(|read| *read > 0).map(|_| line)
 }
 
 fn pick(others: &[Worker], word: &str) -> Option<Worker> {

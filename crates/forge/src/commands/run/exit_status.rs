@@ -37,21 +37,20 @@ pub(super) fn print_result(
         RunOutcome::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
         _ => None,
     };
-    let is_empty = answer
-        .as_ref()
-        .is_some_and(|answer| answer.trim().is_empty());
-    if is_empty && !global.quiet {
-        stderr::print("warning: the model ended with an empty answer");
+    if let Some(answer) = answer.as_deref().filter(|_| !global.quiet) {
+        warn_of(answer, report);
     }
     let output = args.answer.output_file.as_deref();
     let unwritten = match (output, &answer) {
         (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
         (None, _) | (_, None) => None,
     };
+    let unplayed = answer.as_ref().and_then(|_| told.attempts.unplayed());
+    let unplayed = unplayed.map(|text| CliError::negative("run.failed", text));
     if global.streams() {
         // The last line of the stream reports it, with the exit code; and the writer of the lines
         // may hold standard output while the reader stands still.
-        return unwritten.map_or(Ok(()), Err);
+        return unwritten.or(unplayed).map_or(Ok(()), Err);
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
@@ -73,7 +72,25 @@ pub(super) fn print_result(
         Ok(())
     };
     written.map_err(CliError::stdout)?;
-    unwritten.map_or(Ok(()), Err)
+    unwritten.or(unplayed).map_or(Ok(()), Err)
+}
+
+fn warn_of(answer: &str, report: &RunReport) {
+    if answer.trim().is_empty() {
+        stderr::print("warning: the model ended with an empty answer");
+    }
+    if report.calls == 0 && is_call_as_text(answer) {
+        stderr::print(
+            "warning: the answer is a tool call as text, so nothing was done: \
+             `forge doctor --model` tells whether the model makes calls",
+        );
+    }
+}
+
+/// Returns `true` for a text with a call of a tool, as models write it that make none.
+fn is_call_as_text(answer: &str) -> bool {
+    let has = |text: &str| answer.contains(text);
+    has("\"name\"") && has("\"arguments\"") || has("<function=") || has("<tool_call>")
 }
 
 /// Describes turns, calls, tokens and cost.

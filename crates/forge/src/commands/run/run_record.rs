@@ -20,7 +20,7 @@ use crate::cli::{Global, RunArgs};
 use crate::commands::review_subject::ReviewSubject;
 use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::CliError;
-use crate::output::escape::escape;
+use crate::output::escape::{escape, shell_word};
 use crate::output::stderr;
 use crate::setup::target::RunTarget;
 use crate::state::run_dir::{self, RunDir, TranscriptFileWriter};
@@ -188,10 +188,46 @@ impl RunRecord {
             stderr::print(format_args!(
                 "it goes on with: forge run --resume {}{}",
                 escape(&self.dir.name()),
-                report.map_or("", |report| other_model(&report.end))
+                escape(&resume_options(global, report))
             ));
         }
     }
+}
+
+/// Returns the options with which a run goes on: those that it was started with, and others in place
+/// of the limit or the model that stopped it.
+fn resume_options(global: &Global, report: Option<&RunReport>) -> String {
+    let raised = report.and_then(|report| raised_limit(&report.end));
+    let config = global.config.iter().map(|file| file.to_string_lossy());
+    let config = config.map(|file| ("--config", file));
+    let root = global.sandbox_root.iter();
+    let root = root.map(|root| ("--sandbox-root", root.into()));
+    let met = raised.as_ref().map_or("", |(key, _)| key);
+    let set = global.set.iter();
+    let set = set.filter(|set| set.split('=').next() != Some(met));
+    let given = config.chain(root).chain(set.map(|set| ("-c", set.into())));
+    let given = given.map(|(option, value)| format!(" {option} {}", shell_word(&value)));
+    let mut options: String = given.collect();
+    options += if global.no_config { " --no-config" } else { "" };
+    options += if global.trust { " --trust" } else { "" };
+    if let Some((key, value)) = raised {
+        options += &format!(" -c {key}={value} --accept-changes");
+    }
+    options + report.map_or("", |report| other_model(&report.end))
+}
+
+/// Returns the key of the limit that a run met, and twice of it. A count of repeated calls begins anew.
+fn raised_limit(end: &RunOutcome) -> Option<(&'static str, String)> {
+    let value = match end {
+        RunOutcome::TurnLimit { turns: met }
+        | RunOutcome::CallLimit { calls: met }
+        | RunOutcome::TokenLimit { tokens: met }
+        | RunOutcome::WallLimit { seconds: met }
+        | RunOutcome::WorkingLimit { seconds: met } => met.saturating_mul(2).max(1).to_string(),
+        RunOutcome::CostLimit { nano_usd } => format!("{}e-9", nano_usd.saturating_mul(2).max(1)),
+        _ => return None,
+    };
+    Some((end.limit_key()?, value))
 }
 
 /// Returns the options of a run that cannot go on with its model.

@@ -124,6 +124,28 @@ fn a_failed_command_is_told_of_hidden_names() {
     }
 }
 
+/// Programs that say no by 1 did not miss a file.
+#[test]
+fn an_answer_is_not_a_file_that_could_not_be_read() {
+    let world = World::new(&[("sub/.env", "a"), ("b", "a")]);
+    for mechanism in mount_layers(&world) {
+        for (line, is_told) in [
+            ("false", false),
+            ("test -f nope", false),
+            ("grep -q nothing b", false),
+            ("grep -rq nothing .", true),
+            ("cp -r sub to", true),
+        ] {
+            let exec = ["exec", "--mechanism", mechanism, "--"];
+            let words: Vec<&str> = exec.into_iter().chain(line.split(' ')).collect();
+            let ran = world.forge(&words);
+            assert_ne!(ran.code, 0, "{line}");
+            let told = ran.stderr.contains("commands cannot read");
+            assert_eq!(told, is_told, "{mechanism} {line}: {}", ran.stderr);
+        }
+    }
+}
+
 /// A report of every read says whether the command met a hidden name.
 #[test]
 fn hidden_names_are_told_by_a_full_report_only_if_they_were_met() {
@@ -193,6 +215,15 @@ fn a_repository_outside_the_mounts_is_named() {
             );
         }
         let tree = world.outside().join("tree");
+        let branch = |name: &str| {
+            let branch = format!("{name}-{mechanism}");
+            let flags = ["-c", "git.mode=commit", "--", "git", "branch", &branch];
+            let exec = ["exec", "--mechanism", mechanism];
+            world.forge_in(&tree, &[&exec[..], &flags].concat())
+        };
+        if has_layer {
+            branch("without-rule").code(0);
+        }
         let allowed = format!("read:{}", git.display());
         world.forge_in(&tree, &["allow", &allowed, "--yes"]).code(0);
         let ran = world.forge_in(
@@ -208,9 +239,17 @@ fn a_repository_outside_the_mounts_is_named() {
         );
         assert_eq!(ran.code(0).stdout, "first\n", "{mechanism}");
         assert!(!ran.stderr.contains("git finds"), "{}", ran.stderr);
-        world
-            .forge_in(&tree, &["allow", "--remove", &allowed, "--yes"])
-            .code(0);
+        let ran = branch("refused");
+        let hint = "hint: to let it write there: forge ";
+        let hint = ran.stderr.lines().find_map(|line| line.strip_prefix(hint));
+        let hint = hint.unwrap_or_else(|| panic!("{mechanism}: {}", ran.stderr));
+        let typed: Vec<&str> = hint.split(' ').chain(["--yes"]).collect();
+        world.forge_in(&tree, &typed).code(0);
+        branch("allowed").code(0);
+        for rule in [&allowed, typed[1]] {
+            let remove = ["allow", "--remove", rule, "--yes"];
+            world.forge_in(&tree, &remove).code(0);
+        }
     }
 }
 
@@ -352,9 +391,7 @@ fn a_full_trace_proposes_the_smallest_grants() {
             _ => "no mount shows it",
         };
         let refused = format!("refused: read {other}/data.txt ({why})");
-        let grant = format!(
-            "grant: `sandbox.mounts`: {{ source: \"{other}\", target: \"/other\", readonly: true }}"
-        );
+        let grant = format!("grant: forge allow read:{other}");
         let ran = world.forge(&[
             "exec",
             "--trace=full",

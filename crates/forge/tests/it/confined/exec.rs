@@ -822,3 +822,30 @@ fn a_limit_on_file_sizes_is_told() {
         "{told}"
     );
 }
+
+/// The message is about the mistake in the command line.
+#[test]
+fn a_wrong_word_is_named() {
+    let zones = "sandbox: { mode: direct, zones: { data: { path: ./data, mode: staged } } }\n";
+    let world = World::new(&[("data/a", "")]);
+    let dir = "is a directory, not a program";
+    for (args, says) in [
+        (&["."][..], dir),
+        (&["./data"], dir),
+        (
+            &["--receipt", ".", "true"],
+            "cannot write the receipt to .: is a directory",
+        ),
+    ] {
+        let ran = world.forge(&[&["exec"], args].concat());
+        assert_ne!(ran.code, 0, "{args:?}");
+        ran.says(&[says]);
+    }
+    world.write("forge.yaml", zones);
+    let ran = world.forge(&["exec", "--no-os-sandbox", "true"]);
+    ran.says(&[
+        "--no-os-sandbox turns off",
+        "hint: leave out --no-os-sandbox",
+    ]);
+    assert!(!ran.stderr.contains("missing"), "{}", ran.stderr);
+}

@@ -140,9 +140,12 @@ fn the_project_can_ask_for_it() {
     let promises = object["enforcement"]["promises"].to_string();
     assert!(promises.contains("overlay writes"), "{promises}");
     // No mechanism without overlays stands in, and nothing runs unconfined instead.
-    for without in [&["--mechanism", "landlock"][..], &["--no-os-sandbox"]] {
+    for (without, says) in [
+        (&["--mechanism", "landlock"][..], "overlay writes"),
+        (&["--no-os-sandbox"], "what keeps changes apart"),
+    ] {
         let args = [&["exec"], without, &["--", "sh", "-c", CHANGE]].concat();
-        world.forge(&args).code(125).says(&["overlay writes"]);
+        world.forge(&args).code(125).says(&[says]);
         untouched(&world);
     }
     world

@@ -5,7 +5,7 @@ mod detect;
 mod plan;
 mod write;
 
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
@@ -162,17 +162,8 @@ fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, C
         proposed.config,
         "[y] write it  [m] write the smallest one instead  [n] write nothing"
     ));
-    let answer = (|| {
-        let mut screen = std::io::stderr().lock();
-        write!(screen, "> ")?;
-        screen.flush()?;
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line)?;
-        Ok(line)
-    })();
-    let answer = answer
-        .map_err(|error: std::io::Error| CliError::negative("terminal", error.to_string()))?;
-    Ok(match answer.trim() {
+    let answer = setup::ask_line("> ")?;
+    Ok(match answer.as_str() {
         "y" | "Y" | "yes" => Some(proposed),
         "m" | "M" => Some(InitPlan::minimal(found)),
         _ => None,

@@ -131,6 +131,24 @@ const ROWS: &[Row] = &[
         hint: "`sandbox.show: [\".env*\"]`",
         ..NAMES
     },
+    // A name that two patterns fit, of which the command meets one after the other.
+    Row {
+        made: "echo x > .envrc",
+        line: "echo y > .envrc",
+        refused: "hidden name .env*",
+        hint: "`sandbox.unprotect: [\".env*\", \".envrc\"]`",
+        ..NAMES
+    },
+    Row {
+        file: "sandbox: { root: ., hide: [.envrc] }\n",
+        made: "echo x > .envrc",
+        flags: &["--trust"],
+        line: "echo y > .envrc",
+        refused: "hidden name .env",
+        hint: "take \".envrc\" out of `hide`",
+        way: Way::File("sandbox: { root: ., show: [\".env*\"], unprotect: [\".env*\", .envrc] }\n"),
+        ..NAMES
+    },
     Row {
         made: "mkdir .vscode",
         line: "echo y > .vscode/x",
@@ -149,7 +167,7 @@ const ROWS: &[Row] = &[
     Row {
         file: ROOT,
         line: "echo x > forge.yaml",
-        refused: "protected name /forge.yaml",
+        refused: "protected name forge.yaml",
         hint: "",
         way: Way::Nothing,
         ..NAMES
@@ -384,6 +402,138 @@ fn a_hint_lifts_the_refusal_that_it_follows() {
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Each command that a full report proposes is typed as it is printed, whatever names the project's
+/// directories.
+#[test]
+fn a_grant_lifts_the_refusal_as_it_is_typed() {
+    let fronts = [
+        "",
+        ROOT,
+        "sandbox: { mode: direct, zones: { data: { path: ./data } } }\n",
+        "sandbox: { mounts: [{ source: ./data, target: /data }] }\n",
+    ];
+    for file in fronts {
+        let row = Row {
+            file,
+            made: "mkdir data",
+            ..NAMES
+        };
+        let world = row.world();
+        let shown = world.outside().join("my lib");
+        std::fs::create_dir(&shown).unwrap();
+        std::fs::write(shown.join("notes"), "the notes\n").unwrap();
+        let socket = world.outside().join("s.sock");
+        let server = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || while server.accept().is_ok() {});
+        let connect = format!(
+            "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{}')\"",
+            socket.display()
+        );
+        let read = format!("cat '{}/notes'", shown.display());
+        for mechanism in mechanisms(&world) {
+            let exec = |exec: &str, line: &str| {
+                let flags = format!("--trace=full --mechanism {mechanism}");
+                shell(&world, &format!("{exec} {flags} -- {line}"))
+            };
+            let grant = |ran: &Ran| -> String {
+                let grants = ran
+                    .stderr
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("grant: "));
+                let grants: Vec<&str> = grants.filter(|one| one.starts_with("forge ")).collect();
+                assert_eq!(grants.len(), 1, "{mechanism}: {file}: {}", ran.stderr);
+                grants[0].to_owned()
+            };
+            let before = exec("forge exec", &read);
+            assert_ne!(before.code, 0, "{mechanism}: {file}");
+            let allow = grant(&before);
+            shell(&world, &format!("{allow} --yes")).code(0);
+            exec("forge exec", &read).code(0);
+            let remove = allow.replace(" allow ", " allow --yes --remove ");
+            shell(&world, &remove).code(0);
+
+            let before = exec("forge exec -c sandbox.unix_sockets=[/other.sock]", &connect);
+            assert_ne!(before.code, 0, "{mechanism}: {file}");
+            let hint = before
+                .stderr
+                .lines()
+                .find(|line| line.contains("for once, "));
+            let hint = hint.unwrap_or_else(|| panic!("{mechanism}: {file}: {}", before.stderr));
+            let (_, option) = hint.split_once("for once, ").unwrap();
+            exec(&format!("forge exec {option}"), &connect).code(0);
+        }
+    }
+}
+
+/// A refused lookup has no name, so the line is for a person who knows it.
+#[test]
+fn an_address_without_the_network_has_a_line() {
+    let world = World::new(&[]);
+    let connect = |kind: &str, port: u16| {
+        format!(
+            "import socket; socket.socket(socket.AF_INET, socket.{kind}).connect(('192.0.2.1', {port}))"
+        )
+    };
+    for mechanism in mount_layers(&world) {
+        let exec = |script: &str| {
+            let exec = [
+                "exec",
+                "--mechanism",
+                mechanism,
+                "--",
+                "python3",
+                "-c",
+                script,
+            ];
+            world.forge(&exec)
+        };
+        exec(&connect("SOCK_DGRAM", 53)).says(&["192.0.2.1:53 (the network is off)"]);
+        let ran = world.forge(&["allow", "--last"]);
+        ran.code(0)
+            .says(&["which is not recorded", "forge allow host:NAME"]);
+        assert_eq!(ran.stdout, "", "{mechanism}");
+        exec(&connect("SOCK_STREAM", 80)).says(&["192.0.2.1:80", "forge allow --last"]);
+        let ran = world.forge(&["allow", "--last"]);
+        assert!(
+            ran.stdout.starts_with("1  host:192.0.2.1:80  (connect"),
+            "{}",
+            ran.stdout
+        );
+    }
+}
+
+/// The hint names the server of this host, and its option reaches that.
+#[test]
+fn a_server_of_this_host_is_named() {
+    let world = Row { ..NAMES }.world();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    std::thread::spawn(move || while server.accept().is_ok() {});
+    let script = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1].split(':')[2])))";
+    let line = |port: u16| format!("python3 -c \"{script}\" http://127.0.0.1:{port}");
+    for mechanism in mount_layers(&world) {
+        let exec = |options: &str, port: u16| {
+            let exec = format!("forge exec --mechanism {mechanism}");
+            shell(&world, &format!("{exec} {options} -- {}", line(port)))
+        };
+        let ran = exec("", port);
+        let hint = ran
+            .stderr
+            .lines()
+            .find(|line| line.contains("a server of this host"));
+        let hint = hint.unwrap_or_else(|| panic!("{mechanism}: {}", ran.stderr));
+        let (_, typed) = hint.split_once("forge exec ").unwrap();
+        exec(typed, port).code(0);
+        // Nothing listens there.
+        let ran = exec("", 1);
+        assert!(
+            !ran.stderr.contains("a server of this host"),
+            "{}",
+            ran.stderr
+        );
+    }
 }
 
 /// A program, where it is, options of forge, and the hint.
