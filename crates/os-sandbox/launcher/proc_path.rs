@@ -29,7 +29,7 @@ impl ProcPath {
         ProcPath::new().text(b"/self/fd/").number(number)
     }
 
-    /// Appends a text. What does not fit is left out, and the path is then one that does not exist.
+    /// Appends a text. A part that does not fit is left out, and the path is then one that does not exist.
     pub fn text(mut self, more: &[u8]) -> ProcPath {
         for byte in more {
             if self.len + 1 < self.bytes.len() {

@@ -157,7 +157,7 @@ impl<'a> Supervisor<'a> {
             false => Ok(-1),
         };
         let mounts = mounts.map_err(&forking)?;
-        // What happened before is not told.
+        // Earlier events are not told.
         if mounts >= 0 && pins::is_part_lost(run) {
             return Err((wire::STAGE_PIN, sys::ESTALE));
         }
@@ -297,7 +297,7 @@ impl<'a> Supervisor<'a> {
         Err(WaitOutcome::Target(status))
     }
 
-    /// Ends the tree, and tells the broker what happened.
+    /// Ends the tree, and tells the broker the reason.
     fn finish(self, end: WaitOutcome) -> ! {
         let run = self.run;
         if run.has(wire::FLAG_COUNT_UNREACHABLE) {

@@ -102,7 +102,7 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     }
 }
 
-/// Returns what the log says about presets and review beside the approval.
+/// Returns the facts about presets and review that the log has beside the approval.
 fn grounds(site: &ExecSite, presets: Option<&ActivePresets>) -> impl Iterator<Item = String> {
     let (plan, review) = match site {
         ExecSite::Here(plan, context) => (Some(plan), context.review.as_ref()),

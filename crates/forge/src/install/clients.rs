@@ -398,7 +398,7 @@ opencode  user    /h/.config/opencode/opencode.json /x/opencode/opencode.json /h
         assert_eq!(words(&found), words(TABLE));
     }
 
-    /// What a client of the host starts is in these files.
+    /// These files name programs that a client of the host starts.
     #[test]
     fn the_files_of_projects_are_protected() {
         let places = SettingsRoots::here(None, &[]);

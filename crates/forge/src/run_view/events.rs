@@ -305,7 +305,7 @@ fn text_line(caller: &Caller, text: &str) -> Value {
     json!({"type": "text", "worker_run": caller.run(), "text": text})
 }
 
-/// The kind of a line, and what it says beside it.
+/// The kind of a line, and its text.
 type LineContent = (&'static str, Value);
 
 fn streamed(event: &ModelEvent) -> Option<LineContent> {

@@ -266,7 +266,7 @@ impl CredentialServer {
             || headers.keys().any(|name| is_key_header(&name))
     }
 
-    /// Removes what an answer tells of a key before its body, as it is or as the request had it: headers
+    /// Removes keys from an answer before its body, as they are or as the request had them: headers
     /// with a key in their name or value, and the words behind the status, which say nothing more.
     fn remove_keys<B>(&self, answer: &mut Response<B>, added: &AddedSecrets) {
         answer.extensions_mut().remove::<ReasonPhrase>();

@@ -127,7 +127,7 @@ fn run_it(
 struct EndedCommand {
     ended: Result<os_sandbox::Exit, CliError>,
     printed: CapturedOutput,
-    /// What was enforced when it started.
+    /// The promises at its start.
     at_start: Vec<Entry>,
 }
 
@@ -178,7 +178,7 @@ impl CommandRun<'_> {
         Ok(command.build(&self.plan).spawn())
     }
 
-    /// Returns the failure to start, with what helps against it.
+    /// Returns the failure to start, with a hint.
     fn not_started(&self, error: &Error, log: Option<&mut ExecLog>) -> CliError {
         let (program, ambient) = (self.program, self.ambient);
         // Landlock alone refuses an interpreter that is not seen instead of hiding it.
@@ -200,7 +200,7 @@ impl CommandRun<'_> {
         start_error(error, missing, advice, in_overlay)
     }
 
-    /// Counts the changes from now on, and tells what is enforced.
+    /// Counts the changes from now on, and prints the enforcement.
     fn started(&mut self, child: &Child) -> Result<(), CliError> {
         if let Some(review) = &mut self.review {
             let killer = child.killer().map_err(|error| not_started(&error))?;
@@ -238,7 +238,7 @@ impl CommandRun<'_> {
         opener.transpose()
     }
 
-    /// Writes the receipt and the log, and tells what the command did.
+    /// Writes the receipt and the log, and prints the report.
     fn ended(
         mut self,
         child: &Child,

@@ -369,7 +369,7 @@ impl MountScan<'_> {
         true
     }
 
-    /// Takes a name that cannot stay, and puts back what was there before.
+    /// Takes a name that cannot stay, and puts the earlier file back.
     fn take_name(&mut self, below: &Path, mut violation: GuardViolation, bare: &[PathBuf]) {
         let before = self.before;
         // The command made a repository of this directory, which stops being one without `HEAD`. The

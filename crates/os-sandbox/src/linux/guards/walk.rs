@@ -164,7 +164,7 @@ fn quarantine_of(mount: &HostMount) -> ScanResult {
     names
 }
 
-/// What the names in a mount are judged by; stays the same during a walk.
+/// The rules for the names in a mount during one walk.
 struct WalkRules<'a> {
     policy: &'a Policy,
     mount: &'a HostMount,
@@ -553,7 +553,7 @@ impl MountWalk<'_> {
         }
     }
 
-    /// Notes what git tracks, obeys or continues with.
+    /// Notes the files that git tracks, obeys or continues with.
     fn note_for_git(&mut self, entry: WalkEntry<'_>, guard: &EntryGuard) {
         let WalkEntry { dir, name, kind } = entry;
         if guard.is_spared {

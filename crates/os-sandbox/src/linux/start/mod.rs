@@ -300,7 +300,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Looks through the writable mounts, and composes the root directory with what is there.
+    /// Looks through the writable mounts, and composes the root directory from them.
     fn guard(
         &mut self,
         command: &Command,
@@ -521,7 +521,7 @@ impl CommandPlaces {
         })
     }
 
-    /// Returns what the supervisor executes, where, and with which variables.
+    /// Returns the program for the supervisor, its directory and its variables.
     fn run(&self, command: &Command, proxy: Option<&LoopbackProxy>) -> Run {
         let plan = command.plan();
         let view = MountView {
