@@ -294,6 +294,9 @@ fn private_key(text: &str, at: usize) -> Option<KeyMatch> {
         }
         cursor = next + length;
         if length < MIN_LINE {
+            if last.is_none() {
+                break;
+            }
             // The last line; OpenPGP writes a checksum behind it.
             let end = cursor + between(&block[cursor..], false);
             let end = match block.get(end) {
