@@ -42,8 +42,8 @@ pub(crate) struct ReopenedDirs(Vec<(OwnedFd, u32)>);
 
 /// Walks one mount before a command starts.
 pub(crate) fn find(policy: &Policy, mount: &HostMount, held: Held) -> ScanResult {
-    // Where no mounts are made, a command can open a directory that its user has closed. Without this
-    // look the names in it would be unknown after the end.
+    // Without mounts a command can open a directory that its user has closed. Unless the walk enters it
+    // now, the names in it are unknown after the end.
     let mut opened = (held == Held::ByNothing).then(ReopenedDirs::default);
     let mut names = find_new(policy, mount, held, None, opened.as_mut());
     let own = policy.unix_sockets() == &UnixSockets::Own && !mount.is_unguarded;

@@ -3,6 +3,7 @@
 
 mod alone;
 mod config_writer;
+mod confinement;
 mod failed;
 pub(super) mod host_sockets;
 pub(super) mod launch;
@@ -11,6 +12,7 @@ mod lookups;
 mod loopback_proxy;
 pub(super) mod message;
 pub(super) mod observe;
+mod places;
 mod published_ports;
 pub(super) mod running;
 pub(super) mod sockets;
@@ -26,7 +28,7 @@ use super::guards::sweep::PostRunScan;
 use super::guards::{Guarded, RecordPlace, guard, look};
 use super::host_mount::{HostMount, host_mounts};
 use super::landlock::private::ScratchDir;
-use super::landlock::ruleset::{self, LandlockRuleset};
+use super::landlock::ruleset::LandlockRuleset;
 use super::mount_layer::inside_paths;
 use super::mount_layer::users::own_files;
 use super::{
@@ -36,40 +38,37 @@ use super::{
     wire,
 };
 use crate::backend::Backend;
-use crate::command::{Command, Session};
+use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::findings::{Findings, Notes};
 use crate::plan::Plan;
-use crate::policy::{DEFAULT_PATH, GitConfig, MountPlacement, Network, Policy, UnixSockets};
+use crate::policy::{GitConfig, Network, UnixSockets};
 use crate::process::StartedCommand;
 use crate::promise::Promise;
-use crate::sandbox::Sandbox;
-use crate::seccomp::{self, Arch, InternetSocketRule, UnixSocketRule};
 use crate::streams::Pipes;
 use crate::streams::streams;
 use crate::support::Support;
 use config_writer::ConfigWriter;
+use confinement::confine;
 use failed::failure;
 use host_sockets::HostSockets;
 use launch::{Launched, SpawnFrom, Starting, data, image, launch};
-use limits::{limit_tree, limits};
+use limits::limit_tree;
 use loopback_proxy::LoopbackProxy;
 use message::{LauncherMessage, Run};
 use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::geteuid;
-use observe::{DenialReports, observed_calls};
+use observe::DenialReports;
+use places::CommandPlaces;
 use running::{Record, RunResources, Running};
 use sockets::ConnectorSpec;
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use terminal_guard::TerminalGuard;
-use view::{MountView, writable_places};
 
 /// Time limit of a start: bubblewrap on a loaded machine, a program on a slow disk.
 const START_WITHIN: Duration = Duration::from_secs(60);
@@ -495,177 +494,6 @@ impl Prepared {
     }
 }
 
-/// The directories of a command.
-struct CommandPlaces {
-    mounts: Vec<HostMount>,
-    /// Its home and temporary directories on this host, if it has no root directory of its own.
-    private: Option<Arc<ScratchDir>>,
-    /// The private directory has links to the mounts: none of them is the root.
-    links: bool,
-}
-
-impl CommandPlaces {
-    fn new(command: &Command, mounts: Vec<HostMount>) -> Result<CommandPlaces, Error> {
-        let plan = command.plan();
-        let is_root = |mount: &HostMount| mount.place == MountPlacement::Root;
-        let links = !mounts.iter().any(is_root);
-        // birdcage shows every file at its path of the host.
-        let private = match plan.backend().has_own_root() || plan.support().own_container {
-            true => None,
-            false => Some(private_dir(&command.sandbox, &mounts, links)?),
-        };
-        Ok(CommandPlaces {
-            mounts,
-            private,
-            links,
-        })
-    }
-
-    /// Returns the program for the supervisor, its directory and its variables.
-    fn run(&self, command: &Command, proxy: Option<&LoopbackProxy>) -> Run {
-        let plan = command.plan();
-        let view = MountView {
-            policy: plan.policy(),
-            mounts: &self.mounts,
-            private: self.private.as_deref(),
-        };
-        let (home, tmp) = match &self.private {
-            Some(private) => (
-                private.home().into_os_string(),
-                private.tmp().into_os_string(),
-            ),
-            None => (inside_paths::HOME.into(), inside_paths::TMP.into()),
-        };
-        let url = proxy.map(LoopbackProxy::url);
-        let variables = command.variables_with_proxy(&home, &tmp, url.as_deref());
-        let path = variables
-            .get(OsStr::new("PATH"))
-            .cloned()
-            .unwrap_or(DEFAULT_PATH.into());
-        let mut run = Run {
-            wall_ms: command.wall().map_or(0, milliseconds),
-            limits: limits(plan),
-            directory: view
-                .directory(command.cwd.as_deref())
-                .into_os_string()
-                .into_vec(),
-            candidates: view.candidates(&command.program, &path),
-            args: std::iter::once(&command.program)
-                .chain(&command.args)
-                .map(|arg| arg.as_bytes().to_vec())
-                .collect(),
-            env: variables
-                .iter()
-                .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
-                .collect(),
-            ..Run::default()
-        };
-        match command.session {
-            Session::New => run.flags |= wire::FLAG_SETSID,
-            Session::Inherit => {}
-            Session::Terminal => {
-                run.flags |= wire::FLAG_TERMINAL;
-                if !plan.backend().has_own_root() {
-                    run.terminal_rights = ruleset::terminal(plan.support().landlock_abi());
-                }
-            }
-        }
-        run
-    }
-
-    /// Returns the inputs of a connector, if the plan needs one: for sockets and addresses that are
-    /// named, and for reports.
-    fn connector(
-        &self,
-        plan: &Plan,
-        addresses: Vec<SocketAddr>,
-        reports: bool,
-        run: &mut Run,
-    ) -> Result<Option<ConnectorSpec>, Error> {
-        let judges = plan.judges_modes();
-        let places = judges.then(|| writable_places(&self.mounts, self.private.as_deref()));
-        if plan.connects().is_empty() && !reports && addresses.is_empty() {
-            run.places = places.unwrap_or_default();
-            return Ok(None);
-        }
-        run.flags |= wire::FLAG_CONNECT;
-        let internet = internet_rule(plan) == InternetSocketRule::Allow;
-        let spec = ConnectorSpec::new(plan.connects(), &self.mounts, internet, places)?;
-        Ok(Some(spec.with_addresses(addresses)))
-    }
-
-    /// Returns `true` if a mount of the policy lies in another one.
-    fn has_nested_mounts(&self, policy: &Policy) -> bool {
-        let of_policy = &self.mounts[..policy.mounts().len().min(self.mounts.len())];
-        of_policy.iter().any(|mount| {
-            let around =
-                |other: &HostMount| mount.host != other.host && mount.host.starts_with(&other.host);
-            of_policy.iter().any(around)
-        })
-    }
-}
-
-/// Sets the confinement of the plan's mechanism. Returns the ruleset.
-fn confine(
-    command: &Command,
-    places: &CommandPlaces,
-    run: &mut Run,
-) -> Result<Option<Arc<LandlockRuleset>>, Error> {
-    let plan = command.plan();
-    let (policy, backend) = (plan.policy(), plan.backend());
-    let abi = plan.support().landlock_abi();
-    let mut ruleset = None;
-    match backend {
-        Backend::None => run.flags |= wire::FLAG_UNCONFINED,
-        Backend::Docker => {
-            return Err(ErrorKind::Unsupported.error("containers are not started by the launcher"));
-        }
-        Backend::Seatbelt => {
-            return Err(ErrorKind::Unsupported.error("Seatbelt is a part of macOS"));
-        }
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
-            if plan.support().seccomp() {
-                run.filter = filter(command)?;
-            }
-            if abi > 0 {
-                ruleset = Some(rules(command, places)?);
-                run.flags |= wire::FLAG_RULESET;
-            }
-        }
-    }
-    match backend {
-        Backend::Namespaces | Backend::Bubblewrap => {
-            run.flags |= wire::FLAG_PID1;
-            if backend == Backend::Namespaces {
-                run.flags |= wire::FLAG_OWN_MOUNTS;
-            }
-            if plan.has_unreachable_hosts() {
-                run.flags |= wire::FLAG_COUNT_UNREACHABLE;
-            }
-            if places.has_nested_mounts(policy) {
-                run.flags |= wire::FLAG_PARTS;
-            }
-            if abi > 0 {
-                run.rules = ruleset::inside(policy, &places.mounts, abi, places.links);
-            }
-        }
-        Backend::Landlock | Backend::None if policy.leaves() => run.flags |= wire::FLAG_ALONE,
-        Backend::Birdcage => {
-            run.flags |= wire::FLAG_DEVICE_LINKS;
-            if abi > 0 {
-                run.rules = ruleset::inside_birdcage(policy, abi);
-            }
-            // birdcage's own process is the first of its namespace; it ends with ours.
-            if abi >= 6 {
-                run.flags |= wire::FLAG_SCOPE;
-            }
-        }
-        Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
-        Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
-    }
-    Ok(ruleset)
-}
-
 /// The launcher closes all descriptors from 3 on before it receives new ones, so these are the
 /// numbers.
 const FD_ARGS: i32 = 3;
@@ -676,111 +504,6 @@ const FD_OWN_FILES: i32 = 5;
 
 fn gone(what: &str) -> Error {
     ErrorKind::Enforcement.error(format!("the plan's {what} is gone"))
-}
-
-fn private_dir(
-    sandbox: &Sandbox,
-    mounts: &[HostMount],
-    links: bool,
-) -> Result<Arc<ScratchDir>, Error> {
-    let plan = sandbox.plan();
-    let wanted: Vec<(String, PathBuf)> = plan
-        .policy()
-        .mounts()
-        .iter()
-        .zip(mounts)
-        .filter(|_| links)
-        .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.host.clone())))
-        .collect();
-    if plan.policy().leaves() {
-        sandbox.pool().share(&wanted)
-    } else {
-        sandbox.pool().take(&wanted)
-    }
-}
-
-fn rules(command: &Command, places: &CommandPlaces) -> Result<Arc<LandlockRuleset>, Error> {
-    let plan = command.plan();
-    let private = places.private.as_deref();
-    let [home, tmp, work] = match private {
-        Some(private) => [private.home(), private.tmp(), private.work()].map(Some),
-        None => [None, None, None],
-    };
-    let own: Vec<&Path> = [&home, &tmp]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::as_path)
-        .collect();
-    let listed: Vec<&Path> = work
-        .iter()
-        .filter(|_| places.links)
-        .map(PathBuf::as_path)
-        .collect();
-    let image = match plan.support().own_container && !plan.backend().has_mount_layer() {
-        true => Some(ruleset::image(plan.policy())?),
-        false => None,
-    };
-    let wanted = ruleset::RulesetSpec {
-        policy: plan.policy(),
-        abi: plan.support().landlock_abi(),
-        mounts: &places.mounts,
-        private: &own,
-        listed: &listed,
-        host_etc: private.is_some(),
-        host_proc: !plan.backend().has_mount_layer(),
-        own_loopback: plan.has_loopback(),
-        image: image.as_deref(),
-    };
-    match private {
-        // The launcher adds a rule for the terminal, which the next command does not have.
-        Some(private) if wanted.host_proc && command.session != Session::Terminal => {
-            private.rules(&wanted)
-        }
-        // The first process inside adds further rules, so it needs a separate ruleset.
-        _ => LandlockRuleset::build(&wanted).map(Arc::new),
-    }
-}
-
-fn filter(command: &Command) -> Result<Vec<u8>, Error> {
-    let plan = command.plan();
-    let policy = plan.policy();
-    let none = || ErrorKind::Enforcement.error("no filter for this machine");
-    let wanted = seccomp::FilterSpec {
-        arch: Arch::native().ok_or_else(none)?,
-        internet: internet_rule(plan),
-        unix: match policy.unix_sockets() {
-            UnixSockets::Closed => UnixSocketRule::Deny,
-            UnixSockets::Own if sockets::in_system(policy).is_some() => UnixSocketRule::Deny,
-            // Never more than the policy asked for: sockets without a connector are closed.
-            UnixSockets::Named(_) if plan.connects().is_empty() => UnixSocketRule::Deny,
-            UnixSockets::Named(_) => UnixSocketRule::Notify,
-            UnixSockets::Own | UnixSockets::Open => UnixSocketRule::Allow,
-        },
-        // A container of our own has no files of others.
-        freeze_metadata: plan.backend() == Backend::Landlock
-            && geteuid().is_root()
-            && !plan.support().own_container,
-        shared_host: plan.backend() == Backend::Landlock,
-        shared_group: command.session == Session::Inherit && plan.support().landlock_abi() < 6,
-        tracing: plan.allows_own_tracing(),
-        ask_modes: plan.judges_modes(),
-        supervisor_is_first: plan.backend().has_own_root(),
-        observed: observed_calls(plan, command.reports),
-    };
-    command.sandbox.pool().filter(wanted).ok_or_else(none)
-}
-
-/// Returns the rule for internet sockets.
-fn internet_rule(plan: &Plan) -> InternetSocketRule {
-    match plan.policy().network() {
-        Network::Denied | Network::Loopback | Network::Hosts(_) if plan.has_loopback() => {
-            // Inside its own namespace only.
-            InternetSocketRule::Allow
-        }
-        Network::Hosts(_) if plan.needs_proxy_variables() => InternetSocketRule::Notify,
-        Network::Denied | Network::Loopback | Network::Hosts(_) => InternetSocketRule::Deny,
-        Network::Unrestricted => InternetSocketRule::Allow,
-    }
 }
 
 /// Refuses unsafe standard streams. A directory of the host is not a stream: it leads around every
@@ -806,9 +529,4 @@ fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Converts a duration. Never 0, which would disable the limit.
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
