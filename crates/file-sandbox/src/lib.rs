@@ -97,7 +97,7 @@ pub use ops::{
     TextSlice, TotalChars, TruncationReason, WalkOptions, WriteOptions, WriteOutcome,
 };
 #[cfg(feature = "edit")]
-pub use ops::{EditOptions, EditOutcome, Replacement};
+pub use ops::{EditOptions, EditOutcome, MAX_EDITED_BYTES, Replacement};
 #[cfg(feature = "search")]
 pub use ops::{SearchHit, SearchOptions, SearchResults};
 pub use path::SandboxPath;

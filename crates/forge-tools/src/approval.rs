@@ -9,7 +9,6 @@ use crate::change::FileChange;
 use crate::escape::{escape_controls, escape_exactly};
 use crate::gate::VerdictReason;
 use crate::tool::BoxFuture;
-use crate::tool_context::UNNAMED_FILES;
 
 /// Everything a person is shown before answering.
 ///
@@ -114,8 +113,7 @@ impl ApprovalRequest {
     /// Returns `true` if an answer counts for this call only, because the next one could run other
     /// files.
     pub fn counts_once(&self) -> bool {
-        let mut changes = self.changes.iter();
-        changes.any(|change| change.path() == UNNAMED_FILES)
+        self.changes.iter().any(FileChange::is_unnamed)
     }
 
     /// Describes the scope of an answer that counts more than once: this tool, its intents, this

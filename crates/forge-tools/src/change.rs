@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::redact::Redactor;
 
+/// Stands for files that a command runs and its line does not name. No file has such a path.
+const UNNAMED: &str = "(other files)";
+
 /// A file as it would be after a call.
 ///
 /// ```
@@ -52,10 +55,17 @@ impl FileChange {
             hunks => format!("--- {from}\n+++ {path}\n{hunks}"),
         };
         FileChange {
+            nothing: before.is_some_and(|before| before == after),
+            ..FileChange::shown(path, diff)
+        }
+    }
+
+    fn shown(path: String, diff: String) -> Self {
+        FileChange {
             path,
             diff,
             whole: true,
-            nothing: before.is_some_and(|before| before == after),
+            nothing: false,
             is_redacted: false,
             seen: Vec::new(),
         }
@@ -66,12 +76,8 @@ impl FileChange {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n{}", hunks.as_ref());
         FileChange {
-            path,
-            diff,
-            whole: true,
             nothing: hunks.as_ref().is_empty(),
-            is_redacted: false,
-            seen: Vec::new(),
+            ..FileChange::shown(path, diff)
         }
     }
 
@@ -96,26 +102,24 @@ impl FileChange {
             None => rows.to_owned(),
         };
         let diff = format!("--- {path}\n+++ (deleted)\n{hunks}");
-        FileChange {
-            path,
-            diff,
-            whole: true,
-            nothing: false,
-            is_redacted: false,
-            seen: Vec::new(),
-        }
+        FileChange::shown(path, diff)
     }
 
     /// A file at `from` that moves to `to`, or that a command runs.
     pub(crate) fn used(from: &str, to: &str, rows: &str) -> Self {
-        FileChange {
-            path: from.to_owned(),
-            diff: format!("--- {from}\n+++ {to}\n{rows}"),
-            whole: true,
-            nothing: false,
-            is_redacted: false,
-            seen: Vec::new(),
-        }
+        let diff = format!("--- {from}\n+++ {to}\n{rows}");
+        FileChange::shown(from.to_owned(), diff)
+    }
+
+    /// The files that a command runs and its line does not name.
+    #[cfg(feature = "process")]
+    pub(crate) fn unnamed() -> Self {
+        let rows = " (the line does not say which files it runs)\n";
+        FileChange::used(UNNAMED, "(run by the command)", rows)
+    }
+
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.path == UNNAMED
     }
 
     /// A change of the file at `path` that cannot be shown whole: its content is binary or too
@@ -124,12 +128,8 @@ impl FileChange {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n(no diff of this file can be shown)\n");
         FileChange {
-            path,
-            diff,
             whole: false,
-            nothing: false,
-            is_redacted: false,
-            seen: Vec::new(),
+            ..FileChange::shown(path, diff)
         }
     }
 

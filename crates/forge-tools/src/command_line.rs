@@ -27,7 +27,7 @@ use std::sync::Arc;
 use nested_commands::NestedCommands;
 use parser::Parser;
 #[cfg(feature = "process")]
-pub(crate) use run_files::RunFiles;
+pub(crate) use run_files::RunWord;
 
 use crate::shell_session::ShellState;
 

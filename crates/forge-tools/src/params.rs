@@ -409,7 +409,7 @@ const PATHS: [&str; 3] = ["path", "from", "to"];
 ///     .unwrap();
 /// assert_eq!(args.text("path"), Some("/a"));
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arguments(Map<String, Value>);
 
 impl Arguments {

@@ -138,7 +138,7 @@ impl Redactor {
     }
 
     /// Returns the redactor of a question about a call: for the secrets of `sources`, and those
-    /// behind placeholders in `written`, the call as JSON. It leaves values that the call contains:
+    /// behind placeholders in `written`, its arguments as JSON. It leaves values that the call contains:
     /// whatever they look like, a person would agree to a text that they have not seen.
     pub(crate) fn for_question(&self, written: &Value, sources: &[&str]) -> Redactor {
         let mut written = json_texts(written);

@@ -4,18 +4,22 @@
 //! (touch) have no public constructor, so a tool that reaches for a file or a
 //! process without going through the executor does not compile.
 
+#[cfg(feature = "process")]
+mod scripts;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use file_sandbox::{
-    AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, Mode, ReadOptions,
-    Replacement, SandboxPath, WriteOptions,
+    AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, MAX_EDITED_BYTES,
+    Mode, ReadOptions, Replacement, SandboxPath, WriteOptions,
 };
 
 use crate::call_result::{CallFailure, FailureCode};
 use crate::change::{FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::mount_access::MountAccess;
+use crate::params::Arguments;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
 use crate::redact::Redactor;
@@ -24,59 +28,11 @@ use crate::tree_digest::TreeDigest;
 /// A file above this is not compared: its difference could not be shown.
 const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
 
-/// A larger file is not edited.
-const MAX_EDITED_BYTES: u64 = 8 * 1024 * 1024;
-
-/// Stands for the files that a command runs without naming them. No file has such a path.
-pub(crate) const UNNAMED_FILES: &str = "(other files)";
-
-/// Most files of one command that are shown as its scripts.
-#[cfg(feature = "process")]
-const MAX_SCRIPTS: usize = 64;
-
 /// Most paths of one call that are remembered.
 const MAX_PATHS: usize = 64;
 
-/// `true` for a program that no worker can replace.
-#[cfg(feature = "process")]
-fn is_of_system(path: &str) -> bool {
-    const ROOTS: [&str; 4] = ["/bin/", "/sbin/", "/usr/", "/lib"];
-    ROOTS.iter().any(|root| path.starts_with(root)) && !path.contains("/..")
-}
-
 /// A file above this is not hashed to be shown: the person waits for it.
 const MAX_HASHED_BYTES: u64 = 256 * 1024 * 1024;
-
-/// The directories in which a line may run a file, and `true` if there may be others.
-#[cfg(feature = "process")]
-fn directories_of(
-    line: &crate::CommandLine,
-    run: &crate::command_line::RunFiles<'_>,
-) -> (Vec<String>, bool) {
-    let state = line.session().and_then(|state| state.directory());
-    let mut all = vec![state.unwrap_or("/work").to_owned()];
-    for directory in &run.directories {
-        for from in all.clone() {
-            let one = match directory.starts_with('/') {
-                true => (*directory).to_owned(),
-                false => format!("{from}/{directory}"),
-            };
-            if !all.contains(&one) {
-                all.push(one);
-            }
-        }
-        if all.len() > MAX_SCRIPTS {
-            return (all, true);
-        }
-    }
-    let is_relative =
-        |(word, is_run): &(std::borrow::Cow<'_, str>, bool)| *is_run && !word.starts_with('/');
-    let is_lost = run.directories.iter().any(|one| one.starts_with('$'));
-    (
-        all,
-        run.runs_more || is_lost && run.words.iter().any(is_relative),
-    )
-}
 
 /// The person agreed to another change than this would be by now.
 pub(crate) fn changed_since_shown(path: &SandboxPath) -> CallFailure {
@@ -162,7 +118,8 @@ impl ReadOnlyContext<'_> {
 
     /// The redactor of a question about this call; see [`Redactor::for_question`].
     fn for_question(&self, sources: &[&str]) -> Redactor {
-        self.redactor().for_question(&self.context.written, sources)
+        let written = self.context.written.to_json();
+        self.redactor().for_question(&written, sources)
     }
 
     /// Returns the change that an edit would make to a file, for
@@ -177,13 +134,14 @@ impl ReadOnlyContext<'_> {
         let path = self.context.path(path).ok()?;
         // Hashed before the content is read: a change in between is then detected.
         let seen = ReviewedState::Bytes(files.hash(&path).ok()?);
-        let before = ReadOptions::new().max_chars(MAX_EDITED_BYTES);
-        let before = files.read(&path, before).map(|text| text.content);
-        let before = before.or_else(|_| {
-            let bytes = files.read_bytes(&path, MAX_EDITED_BYTES)?;
-            Ok::<_, file_sandbox::Error>(String::from_utf8_lossy(&bytes).into_owned())
-        });
-        let redactor = Arc::new(self.for_question(&[path.as_str(), &before.ok()?]));
+        let text = files.read(&path, ReadOptions::new().max_chars(MAX_EDITED_BYTES));
+        let before = match text {
+            Ok(text) => text.content,
+            Err(_) => {
+                String::from_utf8_lossy(&files.read_bytes(&path, MAX_EDITED_BYTES).ok()?).into()
+            }
+        };
+        let redactor = Arc::new(self.for_question(&[path.as_str(), &before]));
         let files = files.with_mask(redactor.mask());
         let edited = files
             .edit(&path, replacements, options.preview(true))
@@ -322,65 +280,6 @@ impl ReadOnlyContext<'_> {
             }
             None => FileChange::unseen(from.as_str()),
         })
-    }
-
-    /// Returns the files that a command runs by name: the programs in a mount, and the arguments of
-    /// programs that run their arguments. Blocks.
-    #[cfg(feature = "process")]
-    pub(crate) fn scripts(&self, line: &crate::CommandLine) -> Vec<FileChange> {
-        let Ok(files) = self.context.files() else {
-            return Vec::new();
-        };
-        let run = line.run_files();
-        let (directories, mut runs_more) = directories_of(line, &run);
-        let mut found: Vec<FileChange> = Vec::new();
-        for (word, is_run) in run.words {
-            let is_whole = word.starts_with('/');
-            let below = directories.iter().map(|from| format!("{from}/{word}"));
-            let places = below.take(if is_whole { 0 } else { MAX_SCRIPTS });
-            let mut is_known = is_whole && is_of_system(&word);
-            for asked in places.chain(is_whole.then(|| word.to_string())) {
-                let Ok(path) = self.context.path(&asked) else {
-                    continue;
-                };
-                let stat = files.stat(&path);
-                if !stat.is_ok_and(|stat| stat.kind == EntryKind::File) {
-                    continue;
-                }
-                // The parent of a link is another directory to a program.
-                is_known |= !asked.contains("/..");
-                if found.iter().any(|change| change.path() == path.as_str()) {
-                    continue;
-                }
-                if found.len() == MAX_SCRIPTS {
-                    // A person does not agree to a file that is not shown.
-                    found.push(FileChange::unseen("the other files that it runs"));
-                    return found;
-                }
-                found.push(self.script(&path));
-            }
-            runs_more |= is_run && !is_known;
-        }
-        if runs_more {
-            let rows = " (the line does not say which files it runs)\n";
-            found.push(FileChange::used(
-                UNNAMED_FILES,
-                "(run by the command)",
-                rows,
-            ));
-        }
-        found
-    }
-
-    #[cfg(feature = "process")]
-    fn script(&self, path: &SandboxPath) -> FileChange {
-        match self.summary(path) {
-            Some((row, seen)) => {
-                FileChange::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
-                    .based_on(path.as_str(), seen)
-            }
-            None => FileChange::unseen(path.as_str()),
-        }
     }
 
     /// The size and hash of a file that a call hands to a worker, for
@@ -604,7 +503,7 @@ pub struct ToolContext {
     /// Replaces secrets in the text that a tool truncates by itself.
     pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,
     /// The arguments of the call as the model wrote them.
-    pub(crate) written: Arc<serde_json::Value>,
+    pub(crate) written: Arc<Arguments>,
     /// Excludes other calls from these paths, as long as any copy of this is at work.
     pub(crate) writing: Option<std::sync::Arc<crate::path_locks::PathLockGuard>>,
     /// Set when the caller no longer waits for the call.

@@ -30,5 +30,5 @@ pub use walk::listing::{
 pub use walk::options::WalkOptions;
 pub use write::append::{AppendOptions, AppendOutcome};
 #[cfg(feature = "edit")]
-pub use write::edit::{EditOptions, EditOutcome, Replacement};
+pub use write::edit::{EditOptions, EditOutcome, MAX_EDITED_BYTES, Replacement};
 pub use write::{WriteOptions, WriteOutcome};

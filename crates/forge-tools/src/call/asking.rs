@@ -100,7 +100,7 @@ impl JudgedCall {
 
     fn question(&self, changes: &[FileChange]) -> ApprovalRequest {
         let (inner, spec, judgement) = (self.inner(), self.spec(), &self.judgement);
-        let written = &self.parsed.context.written;
+        let written = self.parsed.context.written.to_json();
         ApprovalRequest {
             caller: inner.context.caller.clone(),
             tool: spec.name.clone(),
@@ -115,7 +115,7 @@ impl JudgedCall {
                 .iter()
                 .map(|intent| {
                     let text = intent.to_string();
-                    let redactor = inner.redactor.for_question(written, &[&text]);
+                    let redactor = inner.redactor.for_question(&written, &[&text]);
                     redactor.redact(&text).into_owned()
                 })
                 .collect(),

@@ -65,7 +65,7 @@ impl ParsedCall {
         context.call = Some(open.of_command());
         context.reads_outputs = inner.offers(READ_OUTPUT);
         context.redactor = Arc::clone(&inner.redactor);
-        context.written = asked.to_json().into();
+        context.written = Arc::clone(&asked);
         Ok(ParsedCall {
             inner: Arc::clone(inner),
             tool,

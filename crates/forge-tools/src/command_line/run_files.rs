@@ -2,6 +2,7 @@
 //! only if they do: another file in their place would run without a question.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use super::{CommandLine, is_assignment, is_expanded};
 
@@ -26,15 +27,26 @@ const VARIABLES: &[&str] = &[
     "PATH", "BASH_ENV", "OPT", "OPTS", "OPTIONS", "LIB", "PRELOAD", "STARTUP", "MAKEFLAGS", "MAKEFILES",
 ];
 
+/// With more directories, files may be in others than those that are looked into.
+const MAX_DIRECTORIES: usize = 64;
+
+/// A word that may be the name of a file.
+pub(crate) struct RunWord<'l> {
+    pub(crate) name: Cow<'l, str>,
+    /// `true` if something is run by that name.
+    pub(crate) is_run: bool,
+}
+
 /// The files that a line runs.
 #[derive(Default)]
 pub(crate) struct RunFiles<'l> {
-    /// Words that may be the name of one; `true` if something is run by that name.
-    pub(crate) words: Vec<(Cow<'l, str>, bool)>,
+    pub(crate) words: Vec<RunWord<'l>>,
     /// The directories to which it changes.
-    pub(crate) directories: Vec<&'l str>,
-    /// `true` if it may run others.
-    pub(crate) runs_more: bool,
+    directories: Vec<&'l str>,
+    /// `true` if it may change to others.
+    changes_more: bool,
+    /// `true` if it may run files that no word names.
+    runs_more: bool,
 }
 
 impl CommandLine {
@@ -50,7 +62,7 @@ impl CommandLine {
             found.runs_more |= segment.words.iter().any(|word| sets_program(word));
             let named = segment.words.iter().position(|word| !is_assignment(word));
             if let [program, rest @ ..] = &segment.words[named.unwrap_or(segment.words.len())..] {
-                found.by(program, rest);
+                found.add_program(program, rest);
             }
         }
         found
@@ -58,40 +70,81 @@ impl CommandLine {
 }
 
 impl<'l> RunFiles<'l> {
-    fn by(&mut self, program: &'l str, rest: &'l [String]) {
+    /// Returns the directories in which a file may be, from the one where the line starts.
+    pub(crate) fn directories(&mut self, start: &str) -> Vec<PathBuf> {
+        let mut all = vec![PathBuf::from(start)];
+        for directory in &self.directories {
+            for from in all.clone() {
+                let one = from.join(directory);
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
+            if all.len() > MAX_DIRECTORIES {
+                self.runs_more = true;
+                break;
+            }
+        }
+        all
+    }
+
+    /// Returns `true` if the line may run files that its words do not name.
+    pub(crate) fn runs_more(&self) -> bool {
+        let is_relative = |word: &RunWord<'_>| word.is_run && !word.name.starts_with('/');
+        self.runs_more || self.changes_more && self.words.iter().any(is_relative)
+    }
+
+    fn add_words(&mut self, names: impl IntoIterator<Item: Into<Cow<'l, str>>>, is_run: bool) {
+        let names = names.into_iter().map(Into::into);
+        self.words
+            .extend(names.map(|name| RunWord { name, is_run }));
+    }
+
+    fn add_directory(&mut self, directory: &'l str) {
+        match is_expanded(directory) {
+            true => self.changes_more = true,
+            false => self.directories.push(directory),
+        }
+    }
+
+    fn add_program(&mut self, program: &'l str, rest: &'l [String]) {
         if program.contains('/') {
-            self.words.push((program.into(), true));
+            self.add_words([program], true);
         }
         for (at, word) in rest.iter().enumerate() {
             let next = rest.get(at + 1).map_or("", String::as_str);
             let given = ["--chdir=", "--directory=", "-C"];
-            let directory = given.iter().find_map(|option| word.strip_prefix(option));
-            self.directories
-                .extend(directory.map(|own| if own.is_empty() { next } else { own }));
+            match given.iter().find_map(|option| word.strip_prefix(option)) {
+                Some("") => self.add_directory(next),
+                Some(directory) => self.add_directory(directory),
+                None => {}
+            }
         }
         let name = program.rsplit('/').next().unwrap_or_default();
         let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let name = if bare.is_empty() { name } else { bare };
         match name {
             "cd" => match rest.iter().find(|word| !word.starts_with('-')) {
-                Some(directory) if !is_expanded(directory) => self.directories.push(directory),
-                Some(_) | None => self.directories.push("$"),
+                Some(directory) => self.add_directory(directory),
+                None => self.changes_more = true,
             },
-            "pushd" | "popd" => self.directories.push("$"),
-            "make" | "just" => self
-                .words
-                .extend(OWN_FILES.map(|file| (file.into(), false))),
+            "pushd" | "popd" => self.changes_more = true,
+            "make" | "just" => self.add_words(OWN_FILES, false),
             _ => {}
         }
-        let takes_file = RUN_FIRST.contains(&name);
-        if !takes_file && !RUN_SOME.contains(&name) {
-            return;
+        if RUN_FIRST.contains(&name) {
+            self.add_first(name, rest);
+        } else if RUN_SOME.contains(&name) {
+            self.add_words(files_of(rest), false);
         }
-        let files = rest.iter().filter(|word| !word.starts_with('-'));
+    }
+
+    /// Adds the arguments of a program whose first one is a file that it runs.
+    fn add_first(&mut self, name: &str, rest: &'l [String]) {
         let is_info =
             matches!(rest, [only] if ["--version", "--help", "-V", "-v"].contains(&only.as_str()));
-        if !takes_file || is_info || has_text(name, rest) {
-            self.words.extend(files.map(|file| (file.into(), false)));
+        if is_info || has_text(name, rest) {
+            self.add_words(files_of(rest), false);
             return;
         }
         if let ("python" | "pypy", [option, module, ..]) = (name, rest)
@@ -100,8 +153,7 @@ impl<'l> RunFiles<'l> {
         {
             // Without such a file it is a module of the environment.
             let path = module.replace('.', "/");
-            let files = [format!("{path}.py"), format!("{path}/__main__.py")];
-            self.words.extend(files.map(|file| (file.into(), false)));
+            self.add_words([format!("{path}.py"), format!("{path}/__main__.py")], false);
             return;
         }
         // The value of an option may stand in front of the file.
@@ -109,13 +161,18 @@ impl<'l> RunFiles<'l> {
         let is_first = options.clone().count() == 0;
         self.runs_more |= rest.is_empty() || options.clone().any(|option| names_file(option));
         let before = self.words.len();
-        self.words
-            .extend(files.map(|file| (file.into(), !is_first)));
+        self.add_words(files_of(rest), !is_first);
         match self.words.get_mut(before) {
-            Some((_, runs)) => *runs = true,
+            Some(word) => word.is_run = true,
             None => self.runs_more = true,
         }
     }
+}
+
+/// Returns the arguments that are no options.
+fn files_of(rest: &[String]) -> impl Iterator<Item = &str> {
+    let words = rest.iter().map(String::as_str);
+    words.filter(|word| !word.starts_with('-'))
 }
 
 /// `true` if the program is given its text by an option, as `sh -c` is.
@@ -134,8 +191,8 @@ fn names_file(option: &str) -> bool {
     option == "-" || option.starts_with("--") || option.contains(['/', 'm', 'M', 'I', 'r'])
 }
 
-/// `true` if a word sets a variable that may decide which files a program runs: by its name, or because its
-/// value is a path or expanded.
+/// `true` if a word sets a variable that may decide which files a program runs: by its name, or
+/// because its value is a path or expanded.
 fn sets_program(word: &str) -> bool {
     let name = word.split_once('=').filter(|_| is_assignment(word));
     name.is_some_and(|(name, value)| {

@@ -222,6 +222,9 @@ mod tests {
             format!(
                 "-----BEGIN RSA PRIVATE KEY-----\n{pem}\n{pem}\nc2hvcnQ=\n-----END RSA PRIVATE KEY-----"
             ),
+            format!(
+                "    1\t-----BEGIN PRIVATE KEY-----\n    2\t{pem}\n    3\t-----END PRIVATE KEY-----"
+            ),
         ]
     }
 
@@ -303,7 +306,7 @@ mod tests {
         /// However it is cut, no more is shown than of the whole.
         #[test]
         fn pieces_show_no_key(
-            parts in prop::collection::vec((0_usize..20, "[a-c \n\"é.-]{0,6}"), 1..6),
+            parts in prop::collection::vec((0_usize..21, "[a-c \n\"é.-]{0,6}"), 1..6),
             cuts in prop::collection::vec(0_usize..400, 0..8),
         ) {
             let keys = keys();

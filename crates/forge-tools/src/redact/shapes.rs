@@ -272,9 +272,6 @@ fn private_key(text: &str, at: usize) -> Option<KeyMatch> {
     let body = at + BLOCK.len() + label(rest, true)?;
     let limit = (body + MAX_BLOCK).min(bytes.len());
     let block = &bytes[body..limit];
-    let start = bytes[..at].iter().rposition(|byte| *byte == b'\n');
-    let prefix = &bytes[start.map_or(0, |end| end + 1)..at];
-    let between = |rest, is_first| between(rest, prefix, is_first);
     let mut last = None;
     let mut cursor = 0;
     loop {
@@ -336,13 +333,12 @@ fn is_key_line(line: &[u8]) -> bool {
 }
 
 /// The length of the text between two lines of a key: blanks, quotes and the ends of lines as
-/// source code has them, signs of comments and differences, headers, and what stands in front of the
-/// first line (`prefix`), apart from numbers.
-fn between(rest: &[u8], prefix: &[u8], is_first: bool) -> usize {
+/// source code has them, signs of comments and differences, numbers of lines, and headers.
+fn between(rest: &[u8], is_first: bool) -> usize {
     let mut at = 0;
     while at < rest.len() && at <= MAX_BETWEEN {
         at += match &rest[at..] {
-            [b'\n', line @ ..] => 1 + repeated(line, prefix).unwrap_or(0),
+            [b'\n', line @ ..] => 1 + line_number(line).unwrap_or(0),
             [b'\\', b'n' | b'r', ..] => 2,
             [byte, ..] if b" \t\r\n\"'`\\,#*>".contains(byte) => 1,
             [b'+', b' ' | b'\r' | b'\n', ..] => 1,
@@ -357,21 +353,12 @@ fn between(rest: &[u8], prefix: &[u8], is_first: bool) -> usize {
     at
 }
 
-/// The length of a prefix that a line repeats, with any number in the place of a number.
-fn repeated(line: &[u8], prefix: &[u8]) -> Option<usize> {
-    let is_number = |byte: u8| byte.is_ascii_digit() || matches!(byte, b' ' | b'\t');
-    let (mut at, mut of_prefix) = (0, 0);
-    while let Some(byte) = prefix.get(of_prefix) {
-        if is_number(*byte) {
-            at += run(line, at, is_number);
-            of_prefix += run(prefix, of_prefix, is_number);
-        } else {
-            line.get(at).filter(|own| *own == byte)?;
-            at += 1;
-            of_prefix += 1;
-        }
-    }
-    Some(at)
+/// The length of the number in front of a line, as `cat -n` and `grep -n` print it.
+fn line_number(line: &[u8]) -> Option<usize> {
+    let digits = run(line, 0, |byte| byte == b' ');
+    let end = digits + run(line, digits, |byte| byte.is_ascii_digit());
+    let is_number = end > digits && matches!(line.get(end), Some(b'\t' | b':' | b'-' | b'|'));
+    is_number.then_some(end + 1)
 }
 
 /// The length of a header of a key. Its value has no sign with which code calls or expands.
@@ -522,7 +509,10 @@ mod tests {
                 "~-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v1.4.11 (GNU/Linux)\n\n{}\nxQ==\n=aB3d\n-----END PGP PRIVATE KEY BLOCK-----~\n",
                 a(20)
             )),
-            ("private-key", key("notes/a-key:7:", "\n")),
+            ("private-key", format!(
+                "7:~-----BEGIN RSA PRIVATE KEY-----\n8:{}\n9:c2hvcnQ=\n10:-----END RSA PRIVATE KEY-----~\n",
+                a(20)
+            )),
             ("private-key", format!(
                 "     9\t~-----BEGIN RSA PRIVATE KEY-----\n    10\t{}\n    11\tc2hvcnQ=\n    12\t-----END RSA PRIVATE KEY-----~\n",
                 a(20)

@@ -22,6 +22,20 @@ pub(crate) fn processes(dir: &Path) -> Processes {
         .default_timeout(Duration::from_secs(600))
 }
 
+/// Commands and file tools at `/work-dir`, each call asked about.
+pub(crate) fn asking_toolbox(dir: &Path, reader: &Reader) -> Toolbox {
+    let target = SandboxPath::parse("/work-dir").unwrap();
+    let authority = file_sandbox::cap_std::ambient_authority();
+    let mount = Mount::open_ambient(target, dir, Mode::ReadWrite, authority).unwrap();
+    Toolbox::builder()
+        .files(FileSandbox::new(vec![mount]).unwrap())
+        .processes(processes(dir))
+        .gate(Always(Verdict::Ask))
+        .approver(reader.clone())
+        .build()
+        .unwrap()
+}
+
 pub(crate) fn toolbox(dir: &Path) -> Toolbox {
     Toolbox::builder()
         .processes(processes(dir))
@@ -73,17 +87,8 @@ fn every_file_that_is_run_is_shown_here() {
         for number in 0..count {
             std::fs::write(dir.path().join(format!("s{number}.sh")), "true\n").unwrap();
         }
-        let target = SandboxPath::parse("/work-dir").unwrap();
-        let authority = file_sandbox::cap_std::ambient_authority();
-        let mount = Mount::open_ambient(target, dir.path(), Mode::ReadWrite, authority).unwrap();
         let reader = Reader::new(false, |_| {});
-        let toolbox = Toolbox::builder()
-            .files(FileSandbox::new(vec![mount]).unwrap())
-            .processes(processes(dir.path()))
-            .gate(Always(Verdict::Ask))
-            .approver(reader.clone())
-            .build()
-            .unwrap();
+        let toolbox = asking_toolbox(dir.path(), &reader);
         let command = format!("sh {}", names.join(" "));
         let result = call(&toolbox, "shell", json!({ "command": command }));
         let shown = reader.shown();

@@ -3,14 +3,12 @@
 
 use std::path::Path;
 
-use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-use forge_tools::{Toolbox, Verdict};
 use serde_json::json;
 
 use crate::agreed::Reader;
-use crate::commands::processes;
+use crate::commands::asking_toolbox;
 use crate::place::everywhere;
-use crate::support::{Always, call};
+use crate::support::call;
 
 /// Lines that run `/work-dir/bin/s`, or `s.sh`, `prog`, `s.py`, `Makefile` there.
 const FORMS: &[&str] = &[
@@ -125,17 +123,8 @@ fn write_files(dir: &Path, text: &str) {
 fn asked_again(line: &str, exchanged: bool) -> usize {
     let dir = tempfile::tempdir().unwrap();
     write_files(dir.path(), "one");
-    let target = SandboxPath::parse("/work-dir").unwrap();
-    let authority = file_sandbox::cap_std::ambient_authority();
-    let mount = Mount::open_ambient(target, dir.path(), Mode::ReadWrite, authority).unwrap();
     let reader = Reader::new(true, |_| {});
-    let toolbox = Toolbox::builder()
-        .files(FileSandbox::new(vec![mount]).unwrap())
-        .processes(processes(dir.path()))
-        .gate(Always(Verdict::Ask))
-        .approver(reader.clone())
-        .build()
-        .unwrap();
+    let toolbox = asking_toolbox(dir.path(), &reader);
     call(&toolbox, "shell", json!({ "command": line }));
     assert_eq!(reader.shown().len(), 1, "{line}");
     if exchanged {

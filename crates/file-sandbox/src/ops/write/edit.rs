@@ -130,8 +130,12 @@ pub struct EditOutcome {
     pub hash: ContentHash,
 }
 
-/// Larger files are for other tools.
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// Largest file that [`FileSandbox::edit`] edits, in bytes.
+///
+/// ```
+/// assert_eq!(file_sandbox::MAX_EDITED_BYTES, 8 << 20);
+/// ```
+pub const MAX_EDITED_BYTES: u64 = 8 * 1024 * 1024;
 const MAX_DIFF_BYTES: usize = 64 * 1024;
 const MAX_REPLACEMENTS: usize = 1_000;
 
@@ -171,7 +175,7 @@ impl FileSandbox {
         let opened = self
             .open_for_edit(path, &location, (parent, &name), &old)
             .await?;
-        let bytes = self.read_all(path, &opened, MAX_BYTES, verb).await?;
+        let bytes = self.read_all(path, &opened, MAX_EDITED_BYTES, verb).await?;
         let hash = ContentHash::of(&bytes);
         if options.if_match.is_some_and(|expected| expected != hash) {
             let now = CurrentContent::Has(hash);
