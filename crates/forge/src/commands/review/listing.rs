@@ -97,30 +97,14 @@ pub(crate) fn summary(list: &RunReview) -> String {
         return format!("{}no changes\n", quarantined(list));
     }
     let mut text = quarantined(list);
-    let mut section = |title: &str, is_in: &dyn Fn(&Row<'_>) -> bool| {
-        let rows: Vec<String> = changes
-            .iter()
-            .filter(|row| is_in(row))
-            .map(|row| row.line(list))
-            .collect();
+    for (section, title) in SECTIONS {
+        let rows = changes.iter().filter(|row| row.section() == section);
+        let rows: Vec<String> = rows.map(|row| row.line(list)).collect();
         if !rows.is_empty() {
             // Writing into a String cannot fail.
             let _ = writeln!(text, "{title}:\n{}", rows.join("\n"));
         }
-    };
-    section("deletions and replacements", &|row| row.is_removal());
-    let is_of = |row: &Row<'_>, section: ListSection| !row.is_removal() && row.section() == section;
-    section(
-        "protected, applied only with --include-protected PATH",
-        &|row| is_of(row, ListSection::Protected),
-    );
-    section("files that other programs execute or obey", &|row| {
-        is_of(row, ListSection::Trigger)
-    });
-    section("links, modes and attributes", &|row| {
-        is_of(row, ListSection::Notable)
-    });
-    section("changes", &|row| is_of(row, ListSection::Ordinary));
+    }
     text.push_str(&generated(list, &changes));
     let _ = writeln!(text, "{}", counts(changes.iter().map(|row| row.change)));
     text
@@ -151,6 +135,7 @@ pub(super) struct Row<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListSection {
+    Removal,
     Protected,
     Trigger,
     Notable,
@@ -158,32 +143,39 @@ enum ListSection {
     Ordinary,
 }
 
+/// The sections with a line for each change, in their order.
+#[rustfmt::skip]
+const SECTIONS: [(ListSection, &str); 5] = [
+    (ListSection::Removal, "deletions and replacements"),
+    (ListSection::Protected, "protected, applied only with --include-protected PATH"),
+    (ListSection::Trigger, "files that other programs execute or obey"),
+    (ListSection::Notable, "links, modes and attributes"),
+    (ListSection::Ordinary, "changes"),
+];
+
 /// A new directory is left out if something in it is listed, and its mode is the usual one.
 pub(super) fn rows(list: &RunReview) -> Vec<Row<'_>> {
-    let changes: Vec<(usize, &ReviewedChange)> = list.changes().collect();
-    let followers = changes.iter().skip(1).map(Some).chain([None]);
-    let rows = changes.iter().zip(followers);
-    let rows = rows.map(|((mount, change), next)| {
-        // Paths are in order, so everything in a directory follows it.
-        let has_more =
-            next.is_some_and(|(m, next)| m == mount && next.path.starts_with(&change.path));
-        let mount = *mount;
-        (has_more, Row { mount, change })
+    let rows = list.changes().map(|(mount, change)| Row { mount, change });
+    let mut rows: Vec<Row<'_>> = rows.collect();
+    // Paths are in order, so everything in a directory follows it.
+    let pairs = rows.windows(2);
+    let holds_next = pairs.map(|pair| {
+        let (dir, next) = (&pair[0], &pair[1]);
+        dir.mount == next.mount && next.change.path.starts_with(&dir.change.path)
     });
-    let is_dir = |row: &Row<'_>| {
-        let after = row.change.after.as_ref();
-        after.is_some_and(|after| after.kind == PathKind::Directory)
-    };
-    let is_left_out =
-        |row: &Row<'_>| row.change.kind == ChangeKind::Added && is_dir(row) && !row.is_notable();
-    rows.filter(|(has_more, row)| !has_more || !is_left_out(row))
-        .map(|(_, row)| row)
-        .collect()
+    let mut holds_next = holds_next.collect::<Vec<bool>>().into_iter();
+    rows.retain(|row| !(holds_next.next() == Some(true) && row.is_plain_directory()));
+    rows
 }
 
 impl Row<'_> {
     fn section(&self) -> ListSection {
-        match &self.change.class {
+        let change = self.change;
+        // A deletion inside a generated directory is counted there.
+        let is_inside =
+            matches!(&change.class, ChangeClass::Generated { below } if *below != change.path);
+        match &change.class {
+            _ if change.removes() && !is_inside => ListSection::Removal,
             ChangeClass::Protected { .. } => ListSection::Protected,
             ChangeClass::Trigger { .. } => ListSection::Trigger,
             ChangeClass::Generated { below } if self.is_notable_in(below) => ListSection::Notable,
@@ -251,10 +243,11 @@ impl Row<'_> {
         detail.into_iter().chain(self.metadata()).collect()
     }
 
-    /// A deletion inside a generated directory is counted there.
-    fn is_removal(&self) -> bool {
-        let is_inside = matches!(&self.change.class, ChangeClass::Generated { below } if *below != self.change.path);
-        self.change.removes() && !is_inside
+    /// Returns `true` for a new directory with the usual mode.
+    fn is_plain_directory(&self) -> bool {
+        let after = self.change.after.as_ref();
+        let is_dir = after.is_some_and(|after| after.kind == PathKind::Directory);
+        is_dir && self.change.kind == ChangeKind::Added && !self.is_notable()
     }
 
     pub(super) fn line(&self, list: &RunReview) -> String {
@@ -376,8 +369,10 @@ fn index_entries(state: &ObjectState) -> Option<&str> {
 
 fn generated(list: &RunReview, rows: &[Row<'_>]) -> String {
     let mut roots: BTreeMap<(usize, &TreePath), Vec<&ReviewedChange>> = BTreeMap::new();
-    let counted = |row: &&Row<'_>| !row.is_removal() && row.section() == ListSection::Generated;
-    for row in rows.iter().filter(counted) {
+    let counted = rows
+        .iter()
+        .filter(|row| row.section() == ListSection::Generated);
+    for row in counted {
         if let ChangeClass::Generated { below } = &row.change.class {
             roots
                 .entry((row.mount, below))
