@@ -39,12 +39,18 @@ pub struct AttackAttempt {
 pub struct AttackAttempts {
     /// Each with the line of its turn in the playbook.
     list: Arc<Mutex<Vec<(u64, AttackAttempt)>>>,
-    last_turns: Arc<Mutex<LastTurns>>,
+    /// By the worker and the line of each list of turns.
+    last_turns: Arc<Mutex<BTreeMap<(String, u64), LastTurn>>>,
 }
 
-/// For the worker and the line of each list of turns: the last turn that was played, from 1, and `true`
-/// if no call leads to the next one.
-type LastTurns = BTreeMap<(String, u64), (usize, bool)>;
+/// The last turn of a list that was played.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct LastTurn {
+    /// From 1.
+    number: usize,
+    /// `true` if no call leads to the next one.
+    is_early: bool,
+}
 
 impl AttackAttempts {
     /// Returns the attempts so far, in the order of the playbook: workers that run side by side
@@ -57,24 +63,26 @@ impl AttackAttempts {
 
     /// Describes the turns behind an answer, which no model is asked for.
     pub fn unplayed(&self) -> Option<String> {
-        let turns = self
-            .last_turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let ((worker, _), (turn, _)) = turns.iter().find(|(_, (_, is_early))| *is_early)?;
+        let turns = self.lock_turns();
+        let ((worker, _), LastTurn { number, .. }) =
+            turns.iter().find(|(_, last)| last.is_early)?;
         Some(format!(
-            "turn {} of worker `{worker}` was not played: turn {turn} has no call, so it is the answer",
-            turn + 1
+            "turn {} of worker `{worker}` was not played: turn {number} has no call, so it is the answer",
+            number + 1
         ))
     }
 
-    pub(crate) fn played(&self, worker: &str, line: u64, turn: usize, is_early: bool) {
-        let mut turns = self
-            .last_turns
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    /// Records a turn of the list at `line`; `is_early` if no call leads to the next one.
+    pub(crate) fn played(&self, worker: &str, line: u64, number: usize, is_early: bool) {
+        let mut turns = self.lock_turns();
         let last = turns.entry((worker.to_owned(), line)).or_default();
-        *last = (turn, is_early).max(*last);
+        *last = LastTurn { number, is_early }.max(*last);
+    }
+
+    fn lock_turns(&self) -> MutexGuard<'_, BTreeMap<(String, u64), LastTurn>> {
+        self.last_turns
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn push(&self, line: u64, attempt: AttackAttempt) {

@@ -14,7 +14,7 @@ pub(crate) mod repositories;
 pub(crate) mod target;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -476,14 +476,21 @@ pub(crate) fn approver(
     }
 }
 
-/// Asks a person in one line, and reads a line from standard input.
+/// Longer than any name, number or list of numbers.
+const MAX_ANSWER_BYTES: u64 = 1_024;
+
+/// Asks a person, and reads a line from standard input; empty at its end.
 pub(crate) fn ask_line(question: &str) -> Result<String, CliError> {
     let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
     let mut screen = std::io::stderr().lock();
     let written = write!(screen, "{question}").and_then(|()| screen.flush());
     written.map_err(failed)?;
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).map_err(failed)?;
+    let mut input = std::io::stdin().lock().take(MAX_ANSWER_BYTES);
+    input.read_line(&mut line).map_err(failed)?;
+    if input.limit() == 0 {
+        return Err(CliError::negative("terminal", "the answer is too long"));
+    }
     Ok(line.trim().to_owned())
 }
 

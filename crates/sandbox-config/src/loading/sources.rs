@@ -60,10 +60,12 @@ pub struct Sources {
 impl Sources {
     /// Returns the commands with which a person trusts the project, as they are typed.
     pub(crate) fn trust_help(&self) -> String {
-        let start = self.start.strip_prefix(".").unwrap_or(&self.start);
-        let quoted = start.to_string_lossy().replace('\'', r"'\''");
-        let forge = format!("forge -C '{quoted}'").replace(" -C ''", "");
-        format!("if you trust this project: `{forge} trust`, or `--trust` for one run")
+        let start = self.start.to_string_lossy().replace('\'', r"'\''");
+        let place = match start.as_str() {
+            "." | "./" => String::new(),
+            start => format!("-C '{start}' "),
+        };
+        format!("if you trust this project: `forge {place}trust`, or `--trust` for one run")
     }
 
     /// Discover a project from `start`; no environment, no home, nothing trusted.

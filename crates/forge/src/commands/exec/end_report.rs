@@ -176,8 +176,8 @@ impl CommandEnd<'_> {
         let backend = self.child.enforcement().backend;
         let is_own = matches!(self.policy.network(), Network::Denied | Network::Loopback)
             && matches!(backend, Backend::Namespaces | Backend::Bubblewrap);
-        let words = self.args.command.iter().filter_map(|word| word.to_str());
-        if let Some(server) = words.flat_map(host_servers).next().filter(|_| is_own) {
+        let mut words = self.args.command.iter().filter_map(|word| word.to_str());
+        if is_own && let Some(server) = words.find_map(|word| host_servers(word).next()) {
             stderr::print(format!(
                 "hint: a server of this host listens at {server}, and 127.0.0.1 is the command's \
                  own; to let it reach that one: forge exec --host {server}"
@@ -209,7 +209,8 @@ const READS_BY_NAME: [(&str, &str); 8] = [
     ("yarn", "package.json"),
 ];
 
-/// Returns the addresses of the loopback in a word at which servers of this host listen.
+/// Returns the addresses of the loopback in a word at which servers of this host listen: no other
+/// program can have such a port.
 fn host_servers(word: &str) -> impl Iterator<Item = String> {
     let behind = |name: &'static str| word.split(name).skip(1).map(move |rest| (name, rest));
     let named = ["127.0.0.1:", "localhost:"].into_iter().flat_map(behind);

@@ -69,9 +69,8 @@ fn run_it(
     kept: &mut Option<ExecLog>,
     questions: Option<&CommandHostQuestions>,
 ) -> Result<ExitKind, CliError> {
-    let Some((program, arguments)) = args.command.split_first() else {
-        return Err(CliError::usage("missing command"));
-    };
+    let words = args.command.split_first();
+    let (program, arguments) = words.ok_or_else(|| CliError::usage("missing command"))?;
     let of_git = start.committer.variables().into_iter();
     let of_git = of_git.chain(start.git.map(PersonalGit::variable));
     let command = CommandBuilder {
@@ -85,7 +84,6 @@ fn run_it(
         presets: start.presets,
         ports: TemporaryPorts::default(),
     };
-    let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
     let interrupts = match ambient.any_terminal {
         true => Interrupts::OfCommand,
@@ -102,10 +100,10 @@ fn run_it(
         plan: start.plan,
         of_review: start.review.as_ref().map(reviewed::plan_json),
         review: start.review,
-        receipt,
+        receipt: args.receipt.as_deref().map(Receipt::open).transpose()?,
     };
     let spawned = run.spawn(&command, start.of)?;
-    let mut child = spawned.map_err(|error| run.not_started(&error, kept.as_mut()))?;
+    let mut child = spawned.map_err(|error| run.start_failure(&error, kept.as_mut()))?;
     run.started(&child)?;
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let opener = run.open_urls(&command, kept.as_ref())?;
@@ -114,18 +112,20 @@ fn run_it(
     let wanted = ambient.global.json.then_some(&mut printed);
     let (ended, withheld) = wait(&mut child, wanted, start.stops)?;
     let opened = opener.and_then(UrlOpener::finish);
-    run.print(withheld.into_iter().chain(opened));
-    let ended = EndedCommand {
-        ended,
+    if !run.is_quiet() {
+        withheld.into_iter().chain(opened).for_each(stderr::print);
+    }
+    let command = EndedCommand {
+        exit: ended,
         printed,
         at_start,
     };
-    run.ended(&child, ended, kept, &stops)
+    run.finish(&child, command, kept, &stops)
 }
 
 /// How a command ended.
 struct EndedCommand {
-    ended: Result<os_sandbox::Exit, CliError>,
+    exit: Result<os_sandbox::Exit, CliError>,
     printed: CapturedOutput,
     /// The promises at its start.
     at_start: Vec<Entry>,
@@ -153,13 +153,6 @@ impl CommandRun<'_> {
         self.ambient.global.quiet || self.ambient.global.json
     }
 
-    /// Prints lines for a person.
-    fn print(&self, lines: impl IntoIterator<Item = String>) {
-        if !self.is_quiet() {
-            lines.into_iter().for_each(stderr::print);
-        }
-    }
-
     /// Starts the command; plans again if the remembered detection turned out to be wrong.
     fn spawn(
         &mut self,
@@ -179,7 +172,7 @@ impl CommandRun<'_> {
     }
 
     /// Returns the failure to start, with a hint.
-    fn not_started(&self, error: &Error, log: Option<&mut ExecLog>) -> CliError {
+    fn start_failure(&self, error: &Error, log: Option<&mut ExecLog>) -> CliError {
         let (program, ambient) = (self.program, self.ambient);
         // Landlock alone refuses an interpreter that is not seen instead of hiding it.
         let is_missing = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotExecutable);
@@ -197,7 +190,7 @@ impl CommandRun<'_> {
             None if is_installed(program, ambient) => presets::advice(program, ambient),
             None | Some(_) => None,
         };
-        start_error(error, missing, advice, in_overlay)
+        with_hints(error, missing, advice, in_overlay)
     }
 
     /// Counts the changes from now on, and prints the enforcement.
@@ -239,10 +232,10 @@ impl CommandRun<'_> {
     }
 
     /// Writes the receipt and the log, and prints the report.
-    fn ended(
+    fn finish(
         mut self,
         child: &Child,
-        result: EndedCommand,
+        command: EndedCommand,
         log: &mut Option<ExecLog>,
         stops: &KillOnSignal,
     ) -> Result<ExitKind, CliError> {
@@ -256,14 +249,14 @@ impl CommandRun<'_> {
             print_quarantined(child, !self.is_quiet() && self.review.is_none());
         }
         if !self.is_quiet() {
-            notes(&result.at_start, child.enforcement());
+            notes(&command.at_start, child.enforcement());
         }
         // Listed even if the command's end is not known: it may have changed something.
         let changes = self.review.take().map(|run| reviewed::end(run, false));
         let of_command = child.exceeded().as_ref().map(describe_limit);
         let of_changes = || reviewed::exceeded(changes.as_ref()?.as_ref().ok()?).map(str::to_owned);
         let exceeded = of_command.or_else(of_changes);
-        let exit = close_log(log.take(), result.ended, child, exceeded.clone())?;
+        let exit = close_log(log.take(), command.exit, child, exceeded.clone())?;
         let changes = changes.transpose()?;
         // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
         let stopped = stops.exit_code();
@@ -271,7 +264,7 @@ impl CommandRun<'_> {
             let of_review = self.of_review.as_ref();
             let enforcement = as_json(child.enforcement(), self.presets, &self.plan, of_review);
             let facts = changes.as_ref().map(reviewed::to_json);
-            report(&exit, exceeded, &result.printed, enforcement, facts)?;
+            report(&exit, exceeded, &command.printed, enforcement, facts)?;
         } else {
             self.print_end(child, &exit, changes.as_ref(), stops);
         }
@@ -355,7 +348,7 @@ fn wait(
 
 /// Returns the failure to start a command. `missing`: the hint about a program that was not found;
 /// `advice`: the preset of the program.
-fn start_error(
+fn with_hints(
     error: &Error,
     missing: Option<String>,
     advice: Option<String>,

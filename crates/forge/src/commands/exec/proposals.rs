@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::output::escape::shell_word;
-use crate::setup::command_for;
-use crate::setup::program_dirs::PathDirs;
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
 use sandbox_config::{PersonalRules, Project};
 use sandbox_names::{HIDDEN, PROTECTED, credentials, fold, pattern};
+
+use crate::output::escape::shell_word;
+use crate::setup::command_for;
+use crate::setup::program_dirs::PathDirs;
 
 /// Directories of the system and the kernel, of which a project gets no more than forge shows.
 const OF_SYSTEM: [&str; 15] = [
@@ -168,7 +169,10 @@ impl RuleOffers {
         home: Option<&Path>,
     ) -> RuleOffers {
         let proposals = Proposals::new(denials, of_workers, home);
-        let mut offers = RuleOffers::default();
+        let mut offers = RuleOffers {
+            offered: Vec::new(),
+            without: proposals.without.clone(),
+        };
         for (rule, lifts) in proposals.personal_rules() {
             let lifts = lifts.into_iter().cloned();
             match reason_against(&rule, project) {
@@ -178,7 +182,6 @@ impl RuleOffers {
                     .extend(lifts.map(|denial| (denial, why.clone()))),
             }
         }
-        offers.without.splice(0..0, proposals.without);
         offers
     }
 
