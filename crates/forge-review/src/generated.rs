@@ -96,8 +96,6 @@ fn index_of(top: &Path) -> rustix::io::Result<Vec<u8>> {
 fn read(path: &Path, max_bytes: u64) -> rustix::io::Result<Vec<u8>> {
     let file = tree::open_file(CWD, path.as_os_str())?;
     let content = tree::read_file(&file, max_bytes)?.ok_or(Errno::INVAL)?;
-    match u64_of(content.len()) <= max_bytes {
-        true => Ok(content),
-        false => Err(Errno::FBIG),
-    }
+    let is_whole = u64_of(content.len()) <= max_bytes;
+    is_whole.then_some(content).ok_or(Errno::FBIG)
 }

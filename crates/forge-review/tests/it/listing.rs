@@ -591,7 +591,7 @@ fn generated_directories() {
         "venv=2",
     ];
     let always = ["d/.venv/f", "sub/node_modules/x/target/f"];
-    // What is set up around the project, and the paths that are counted apart from those.
+    // The setup around the project, and the paths that are counted in other lines.
     let rows: [(&str, &[&str]); 8] = [
         (
             "nothing",

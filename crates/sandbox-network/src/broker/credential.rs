@@ -270,21 +270,16 @@ impl CredentialServer {
     /// with a key in their name or value, and the words behind the status, which say nothing more.
     fn remove_keys<B>(&self, answer: &mut Response<B>, added: &AddedSecrets) {
         answer.extensions_mut().remove::<ReasonPhrase>();
-        let has = |text: &[u8], secret: &str| {
-            let mut parts = text.windows(secret.len());
-            parts.any(|part| part.eq_ignore_ascii_case(secret.as_bytes()))
+        let keys = self.credentials.iter().map(|one| &one.key).chain(added);
+        let keys: Vec<&[u8]> = keys.map(String::as_bytes).collect();
+        let is_in = |text: &[u8], key: &[u8]| {
+            (text.windows(key.len())).any(|part| part.eq_ignore_ascii_case(key))
         };
-        let has_key = |text: &[u8]| {
-            let keys = self.credentials.iter().map(|one| &one.key);
-            keys.chain(added).any(|secret| has(text, secret))
-        };
+        let has_key = |text: &[u8]| keys.iter().any(|key| is_in(text, key));
         let headers = answer.headers_mut();
-        let names: Vec<HeaderName> = headers
-            .iter()
-            .filter(|(name, value)| has_key(value.as_bytes()) || has_key(name.as_str().as_bytes()))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in names {
+        let told = (headers.iter())
+            .filter(|(name, value)| has_key(value.as_bytes()) || has_key(name.as_str().as_bytes()));
+        for name in told.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             headers.remove(name);
         }
     }
