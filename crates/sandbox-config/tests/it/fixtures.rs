@@ -47,7 +47,7 @@ fn odd_projects_load_and_are_warned_about() {
 
 /// A project's directory may hold the person's own file (`user.yaml`), and say that a person has
 /// agreed to everything (`trusted`).
-fn sources(scratch: &Scratch) -> Sources {
+pub(crate) fn sources(scratch: &Scratch) -> Sources {
     let mut sources = scratch.sources();
     let user = scratch.path().join("user.yaml");
     sources.user_file = user.is_file().then_some(user);
@@ -135,7 +135,7 @@ fn seeds_end_as_documented() {
     }
 }
 
-fn directories(kind: &str) -> Vec<PathBuf> {
+pub(crate) fn directories(kind: &str) -> Vec<PathBuf> {
     let dir = repository("fixtures/config").join(kind);
     let mut cases: Vec<PathBuf> = std::fs::read_dir(&dir)
         .unwrap()
@@ -147,7 +147,7 @@ fn directories(kind: &str) -> Vec<PathBuf> {
     cases
 }
 
-fn copy(case: &Path) -> Scratch {
+pub(crate) fn copy(case: &Path) -> Scratch {
     let mut scratch = Scratch::new();
     let mut dirs = vec![case.to_path_buf()];
     while let Some(dir) = dirs.pop() {
@@ -174,7 +174,7 @@ fn whole(project: &Project) -> String {
     findings.join("\n\n")
 }
 
-fn fixtures(kind: &str) -> Vec<PathBuf> {
+pub(crate) fn fixtures(kind: &str) -> Vec<PathBuf> {
     let dir = repository("fixtures/config").join(kind);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
         .unwrap()
@@ -189,7 +189,7 @@ fn fixtures(kind: &str) -> Vec<PathBuf> {
     files
 }
 
-fn scratch(file: &Path) -> Scratch {
+pub(crate) fn scratch(file: &Path) -> Scratch {
     let text = std::fs::read(file).unwrap();
     if file.extension().is_some_and(|end| end == "worker") {
         let name = file.file_name().unwrap().to_str().unwrap();
@@ -203,16 +203,19 @@ fn scratch(file: &Path) -> Scratch {
 
 /// `FORGE_UPDATE_FIXTURES=1` writes what is said now; read the diff before you keep it.
 fn compare(file: &Path, said: &str) {
-    let beside = PathBuf::from(format!("{}.expected", file.display()));
+    compare_with(format!("{}.expected", file.display()).as_ref(), said);
+}
+
+pub(crate) fn compare_with(beside: &Path, said: &str) {
     let said = format!("{}\n", said.trim_end());
     if std::env::var_os("FORGE_UPDATE_FIXTURES").is_some() {
-        std::fs::write(&beside, &said).unwrap();
+        std::fs::write(beside, &said).unwrap();
     }
-    let expected = std::fs::read_to_string(&beside).unwrap_or_default();
+    let expected = std::fs::read_to_string(beside).unwrap_or_default();
     assert!(
         expected == said,
         "{}\n--- expected\n{expected}\n--- said\n{said}",
-        file.display()
+        beside.display()
     );
 }
 

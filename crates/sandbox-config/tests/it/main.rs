@@ -7,6 +7,7 @@ mod attenuation;
 mod bad_input;
 mod bounds;
 mod discovery;
+mod dumps;
 mod execution;
 mod facts;
 mod fixtures;
