@@ -25,8 +25,9 @@ pub struct Sources {
     pub choice: ConfigChoice,
     /// `-c KEY=VALUE`, in order.
     pub overrides: Vec<(String, String)>,
-    /// The environment: `FORGE__…` and `FORGE_MODEL` are read as config, the rest is there for
-    /// `${VAR}` in host paths.
+    /// The environment: `FORGE__…` and `FORGE_MODEL` are read as config, `ANTHROPIC_BASE_URL`,
+    /// `OPENAI_BASE_URL` and `OLLAMA_HOST` as addresses of the built-in providers, the rest is there
+    /// for `${VAR}` in host paths.
     pub env: Vec<(String, String)>,
     /// The value of a leading `~` in host paths, and the end of discovery.
     pub home: Option<PathBuf>,

@@ -24,7 +24,8 @@ impl Project {
     /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
     /// let (provider, model) = project.provider_of("ollama:qwen3:8b").unwrap();
     /// assert_eq!((provider.name(), model), ("ollama", "qwen3:8b"));
-    /// assert!(project.provider_of("qwen3").is_err());
+    /// let other = project.provider_of("ollama/qwen3").unwrap_err();
+    /// assert_eq!(other.help(), "did you mean `ollama:qwen3`?");
     /// ```
     ///
     /// # Errors
@@ -39,9 +40,14 @@ impl Project {
                 true => "model",
                 false => "provider",
             };
+            let known = |(provider, _): &(&str, &str)| self.provider(provider).is_ok();
+            let help = match model.split_once('/').filter(known) {
+                Some((provider, model)) => format!("did you mean `{provider}:{model}`?"),
+                None => "write `provider:model`, such as `anthropic:claude-haiku-4-5`".to_owned(),
+            };
             return Err(UnknownProvider {
                 message: format!("the model `{model}` names no {missing}"),
-                help: "write `provider:model`, such as `anthropic:claude-haiku-4-5`".to_owned(),
+                help,
                 is_untrusted: false,
             });
         };

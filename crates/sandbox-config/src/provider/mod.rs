@@ -7,7 +7,7 @@ pub(crate) mod address;
 mod known;
 pub(crate) mod read;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::text::ConfigOrigin;
@@ -206,6 +206,16 @@ pub struct UnknownProvider {
 }
 
 impl UnknownProvider {
+    fn untrusted(name: &str) -> UnknownProvider {
+        UnknownProvider {
+            message: format!(
+                "the provider `{name}` is the project's own, and you have not agreed to it"
+            ),
+            help: "`forge trust --show` shows where it is; if you trust this project: `forge trust`, or `--trust` for one run".to_owned(),
+            is_untrusted: true,
+        }
+    }
+
     sandbox_names::getters! {
         /// Returns a suggestion.
         pub help: &str = &help;
@@ -214,36 +224,45 @@ impl UnknownProvider {
     }
 }
 
-/// Every provider of a project.
-#[derive(Clone, Debug)]
+/// The providers of a project.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Providers {
     pub(crate) by_name: BTreeMap<String, ProviderSettings>,
-    /// Providers that the project names without the user's agreement.
-    untrusted: BTreeSet<String>,
-}
-
-impl Default for Providers {
-    fn default() -> Providers {
-        Providers {
-            by_name: known::all().map(|one| (one.name.clone(), one)).collect(),
-            untrusted: BTreeSet::new(),
-        }
-    }
+    /// Providers without the user's agreement, and those whose address cannot be used.
+    unusable: BTreeMap<String, UnknownProvider>,
 }
 
 impl Providers {
+    /// The built-in ones. The environment may give them other addresses.
+    pub(crate) fn built_in(env: &[(String, String)]) -> Providers {
+        let mut all = Providers::default();
+        for (name, provider) in known::all(env) {
+            match provider {
+                Ok(provider) => all.insert(provider),
+                Err(why) => all.refuse(name, why),
+            }
+        }
+        all
+    }
+
+    /// Adds a provider in place of any other of its name.
+    fn insert(&mut self, provider: ProviderSettings) {
+        self.unusable.remove(&provider.name);
+        self.by_name.insert(provider.name.clone(), provider);
+    }
+
+    /// No provider of this name can be used.
+    fn refuse(&mut self, name: &str, why: UnknownProvider) {
+        self.by_name.remove(name);
+        self.unusable.insert(name.to_owned(), why);
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
         if let Some(provider) = self.by_name.get(name) {
             return Ok(provider);
         }
-        if self.untrusted.contains(name) {
-            return Err(UnknownProvider {
-                message: format!(
-                    "the provider `{name}` is the project's own, and you have not agreed to it"
-                ),
-                help: "`forge trust --show` shows where it is; if you trust this project: `forge trust`, or `--trust` for one run".to_owned(),
-                is_untrusted: true,
-            });
+        if let Some(why) = self.unusable.get(name) {
+            return Err(why.clone());
         }
         let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
         let help = match nearest(name, names.iter().copied()) {

@@ -8,7 +8,8 @@ use crate::keys;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules::PROVIDER;
 use crate::provider::{
-    ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, Wire, address, known,
+    ApiKey, ModelProperties, ProviderSettings, Providers, TokenPrices, UnknownProvider, Wire,
+    address, known,
 };
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
@@ -18,7 +19,7 @@ use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 
 /// Returns every provider: the built-in ones, and those of the merged tree.
 pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) -> Providers {
-    let mut all = Providers::default();
+    let mut all = Providers::built_in(&context.sources.env);
     let Some(entry) = top.get("providers") else {
         return all;
     };
@@ -29,7 +30,9 @@ pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) 
             continue;
         }
         let before = context.reports.errors();
-        let Some(provider) = provider(&mut context.reports, entry) else {
+        let base = all.by_name.get(&entry.key).cloned();
+        let base = base.or_else(|| known::named(&entry.key));
+        let Some(provider) = provider(&mut context.reports, entry, base) else {
             continue;
         };
         let name = entry.key.clone();
@@ -45,10 +48,9 @@ pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) 
             }
         };
         if agreed {
-            all.by_name.insert(name, provider);
+            all.insert(provider);
         } else {
-            all.by_name.remove(&name);
-            all.untrusted.insert(name);
+            all.refuse(&name, UnknownProvider::untrusted(&name));
         }
     }
     all
@@ -107,11 +109,15 @@ fn amounts_to(provider: &ProviderSettings, top: &MappingFields<'_>) -> String {
     text
 }
 
-fn provider(reports: &mut Reports, entry: &YamlEntry) -> Option<ProviderSettings> {
+/// Reads one over `base`, the built-in one of its name.
+fn provider(
+    reports: &mut Reports,
+    entry: &YamlEntry,
+    base: Option<ProviderSettings>,
+) -> Option<ProviderSettings> {
     let name = entry.key.as_str();
     let path = format!("providers.{name}");
     let fields = MappingFields::open(reports, &entry.node, &path, table(&entry.node))?;
-    let base = known::all().find(|known| known.name == name);
     let wire = fields.word(reports, "wire", &Wire::WORDS);
     let base_url = base_url(reports, &fields);
     for key in ["wire", "base_url"] {
