@@ -1,7 +1,7 @@
 //! The receipt: the restrictions that were applied to one command.
 
 use crate::access::Access;
-use crate::backend::Backend;
+use crate::backend::{Backend, Starter};
 use crate::denials::Denial;
 use crate::exceeded::size;
 use crate::findings::{Findings, Notes};
@@ -219,14 +219,13 @@ impl fmt::Display for ShownContainer {
 impl Enforcement {
     pub(crate) fn new(plan: &Plan) -> Enforcement {
         let support = plan.support();
-        let (bubblewrap, confined) = match plan.backend() {
-            Backend::Bubblewrap => (support.bubblewrap().map(|b| b.version().to_owned()), true),
-            Backend::Namespaces | Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => {
-                (None, true)
-            }
-            // The restrictions that the engine applied are in `container`.
-            Backend::Docker | Backend::None => (None, false),
+        let bubblewrap = match plan.backend() {
+            Backend::Bubblewrap => support.bubblewrap().map(|b| b.version().to_owned()),
+            _ => None,
         };
+        let properties = plan.backend().properties();
+        // The restrictions that an engine applied are in `container`.
+        let confined = properties.confines && properties.starter != Starter::Engine;
         let mounts = plan
             .policy()
             .mounts()
@@ -250,9 +249,9 @@ impl Enforcement {
             } else {
                 0
             },
-            seccomp: match (plan.backend(), &support.containers) {
-                (Backend::Docker, Some(containers)) => containers.filters,
-                _ => confined && support.seccomp(),
+            seccomp: match plan.containers() {
+                Some(containers) => containers.filters,
+                None => confined && support.seccomp(),
             },
             container: None,
             promises: plan.entries().to_vec(),

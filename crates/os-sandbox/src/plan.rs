@@ -1,13 +1,13 @@
 //! Policy × support → the mechanism that keeps each promise, and the gaps. A plan is the only way
 //! to a command, so every caller has either seen the gaps or asked for them.
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Starter};
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::EffectiveLimits;
 use crate::policy::{GitConfig, NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
-use crate::support::{Support, UNTRIED};
+use crate::support::{ContainerSupport, Support, UNTRIED};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -154,8 +154,8 @@ impl Plan {
         requirement: Requirement,
     ) -> Result<Plan, PlanError> {
         let mut best: Option<Plan> = None;
-        let works = |backend: &Backend| (candidate(*backend).works_on)(support);
-        for backend in AUTOMATIC.into_iter().filter(works) {
+        let works = |backend: &Backend| backend.works_on(support);
+        for backend in Backend::AUTOMATIC.into_iter().filter(works) {
             let plan = Plan::evaluate(policy, support, backend);
             if best
                 .as_ref()
@@ -200,7 +200,7 @@ impl Plan {
         requirement: Requirement,
         backend: Backend,
     ) -> Result<Plan, PlanError> {
-        if !(candidate(backend).works_on)(support) {
+        if !backend.works_on(support) {
             return Err(PlanError {
                 backend,
                 refusal: PlanRefusal::Unusable,
@@ -242,7 +242,7 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn fallback(&self) -> Option<String> {
-        if self.backend != Backend::Landlock {
+        if !self.backend.shares_host() {
             return None;
         }
         let open: Vec<&str> = self.open().map(|entry| entry.promise.name()).collect();
@@ -281,15 +281,20 @@ impl Plan {
         if mixed.is_some() {
             policy = policy.with_sockets_closed();
         }
-        let git_config = match (policy.git_config(), backend) {
-            (asked, _) if backend.has_own_root() => asked,
-            (GitConfig::Kept, _) => GitConfig::Kept,
-            (_, Backend::Landlock) => GitConfig::JudgedAfter,
+        let git_config = match policy.git_config() {
+            asked if backend.has_own_root() => asked,
+            GitConfig::Judged | GitConfig::JudgedAfter if backend.shares_host() => {
+                GitConfig::JudgedAfter
+            }
             // The other mechanisms do not scan after the end, or scan a copy.
-            (_, _) => GitConfig::Kept,
+            GitConfig::Kept | GitConfig::Judged | GitConfig::JudgedAfter => GitConfig::Kept,
         };
         policy = policy.with_git_config(git_config);
-        let mut entries = (candidate(backend).coverage)(&policy, support);
+        let mut entries = match backend.properties().starter {
+            Starter::Launcher | Starter::Program => linux::evaluate(&policy, support, backend),
+            Starter::Engine => container::evaluate(&policy, support),
+            Starter::SandboxExec => seatbelt::evaluate(&policy),
+        };
         let entry = entries
             .iter_mut()
             .find(|entry| entry.promise == Promise::UnixSockets);
@@ -322,14 +327,20 @@ impl Plan {
         }
     }
 
+    /// Returns the containers of the engine that starts the command. `None` if none does.
+    pub(crate) fn containers(&self) -> Option<&ContainerSupport> {
+        match self.backend.properties().starter {
+            Starter::Engine => self.support.containers.as_ref(),
+            Starter::Launcher | Starter::Program | Starter::SandboxExec => None,
+        }
+    }
+
     /// Returns the effective limits on this host.
     #[must_use]
     pub fn bounds(&self) -> EffectiveLimits {
-        match (self.backend, &self.support.containers) {
-            (Backend::Docker, Some(containers)) => {
-                EffectiveLimits::in_container(self.policy.limits(), containers)
-            }
-            _ => EffectiveLimits::new(self.policy.limits(), &self.support),
+        match self.containers() {
+            Some(containers) => EffectiveLimits::in_container(self.policy.limits(), containers),
+            None => EffectiveLimits::new(self.policy.limits(), &self.support),
         }
     }
 
@@ -420,9 +431,9 @@ impl Plan {
         if self.support.shares_own_network(self.backend) {
             return None;
         }
-        let can_proxy = || match (self.backend, &self.support.containers) {
-            (Backend::Docker, Some(containers)) => containers.named_hosts.is_ok(),
-            (backend, _) => linux::can_proxy(&self.policy, &self.support, backend).is_ok(),
+        let can_proxy = || match self.containers() {
+            Some(containers) => containers.named_hosts.is_ok(),
+            None => linux::can_proxy(&self.policy, &self.support, self.backend).is_ok(),
         };
         match self.policy.network() {
             Network::Hosts(hosts) => can_proxy().then_some(hosts),
@@ -467,7 +478,7 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn needs_proxy_variables(&self) -> bool {
-        self.backend == Backend::Landlock && self.proxied_hosts().is_some()
+        self.backend.shares_host() && self.proxied_hosts().is_some()
     }
 
     /// Returns `true` if a command can get a terminal of its own
@@ -492,56 +503,6 @@ impl Plan {
     /// of a container that is its own.
     pub(crate) fn has_loopback(&self) -> bool {
         self.backend.has_loopback() || self.support.own_network
-    }
-}
-
-/// The mechanisms that a plan may use without a request by name, the preferred ones first.
-const AUTOMATIC: [Backend; 5] = [
-    Backend::Namespaces,
-    Backend::Bubblewrap,
-    Backend::Landlock,
-    Backend::Seatbelt,
-    Backend::None,
-];
-
-/// A mechanism from the view of a plan.
-struct Candidate {
-    works_on: fn(&Support) -> bool,
-    /// Returns every promise of a policy with its state.
-    coverage: fn(&Policy, &Support) -> Vec<Entry>,
-}
-
-/// Returns the registry entry of a mechanism.
-const fn candidate(backend: Backend) -> Candidate {
-    match backend {
-        Backend::Namespaces => Candidate {
-            works_on: |support| support.launcher() && support.namespaces(),
-            coverage: |policy, support| linux::evaluate(policy, support, Backend::Namespaces),
-        },
-        Backend::Bubblewrap => Candidate {
-            works_on: |support| support.launcher() && support.bubblewrap().is_some(),
-            coverage: |policy, support| linux::evaluate(policy, support, Backend::Bubblewrap),
-        },
-        Backend::Birdcage => Candidate {
-            works_on: |support| support.launcher() && support.birdcage().is_some(),
-            coverage: |policy, support| linux::evaluate(policy, support, Backend::Birdcage),
-        },
-        Backend::Landlock => Candidate {
-            works_on: |support| support.launcher() && support.landlock_abi() > 0,
-            coverage: |policy, support| linux::evaluate(policy, support, Backend::Landlock),
-        },
-        Backend::Docker => Candidate {
-            works_on: Support::docker,
-            coverage: container::evaluate,
-        },
-        Backend::Seatbelt => Candidate {
-            works_on: Support::seatbelt,
-            coverage: |policy, _| seatbelt::evaluate(policy),
-        },
-        Backend::None => Candidate {
-            works_on: |_| true,
-            coverage: |policy, support| linux::evaluate(policy, support, Backend::None),
-        },
     }
 }
 
@@ -687,20 +648,8 @@ fn unusable(support: &Support, backend: Backend) -> Vec<String> {
     let mut hints = hints(support, &[]);
     // Remedies for the other mechanisms do not matter here.
     hints.retain(|hint| hint.starts_with(&own) || hint.starts_with("launcher: "));
-    if backend == Backend::Birdcage && support.birdcage.is_none() {
-        hints.push(
-            "birdcage: nobody has named its program; build os-sandbox with the feature birdcage \
-             and use Support::with_birdcage"
-                .to_owned(),
-        );
-    }
-    if backend == Backend::Docker {
-        hints.push(
-            "docker: no engine was handed over; use the crate os-sandbox-docker and \
-             Support::with_docker"
-                .to_owned(),
-        );
-    }
+    let remedy = (backend.properties().not_handed_over)(support);
+    hints.extend(remedy.map(str::to_owned));
     hints
 }
 

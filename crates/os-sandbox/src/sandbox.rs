@@ -2,7 +2,7 @@
 //! data, a [`Sandbox`] owns the scratch directories, control groups and compiled filters that one
 //! command hands on to the next.
 
-use crate::backend::Backend;
+use crate::backend::Starter;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::HostProxy;
@@ -165,12 +165,12 @@ struct SystemMechanisms;
 
 impl Mechanism for SystemMechanisms {
     fn start(&self, command: Command) -> Result<StartedCommand, Error> {
-        match command.plan().backend() {
-            Backend::Docker => {
+        match command.plan().backend().properties().starter {
+            Starter::Engine => {
                 let what = "the plan's containers are only described";
                 Err(ErrorKind::Unsupported.error(what))
             }
-            _ => platform::start(command),
+            Starter::Launcher | Starter::Program | Starter::SandboxExec => platform::start(command),
         }
     }
 }

@@ -42,12 +42,35 @@ pub struct Support {
     pub(crate) own_network: bool,
 }
 
-/// The availability of a broker process that connects sockets for the command, per mechanism.
+/// The availability of a process outside that connects sockets for the command, under each mechanism
+/// that can have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectorSupport {
-    pub(crate) namespaces: Availability<()>,
-    pub(crate) bubblewrap: Availability<()>,
-    pub(crate) landlock: Availability<()>,
+pub(crate) struct ConnectorSupport(Vec<(Backend, Availability<()>)>);
+
+impl ConnectorSupport {
+    /// The same under each of them.
+    pub(crate) fn all(of_each: impl Fn() -> Availability<()>) -> ConnectorSupport {
+        let mechanisms = Backend::AUTOMATIC.into_iter();
+        let mechanisms = mechanisms.filter(|backend| backend.properties().connector.is_some());
+        ConnectorSupport(mechanisms.map(|backend| (backend, of_each())).collect())
+    }
+
+    pub(crate) fn get(&self, backend: Backend) -> &Availability<()> {
+        let row = self.0.iter().find(|(of, _)| *of == backend);
+        row.map_or(&NOT_OFFERED, |(_, found)| found)
+    }
+
+    pub(crate) fn set(&mut self, backend: Backend, found: Availability<()>) {
+        if let Some((_, old)) = self.0.iter_mut().find(|(of, _)| *of == backend) {
+            *old = found;
+        }
+    }
+
+    /// The mechanisms under which it works.
+    pub(crate) fn working(&self) -> impl Iterator<Item = Backend> {
+        let works = self.0.iter().filter(|(_, found)| found.found().is_some());
+        works.map(|(backend, _)| *backend)
+    }
 }
 
 /// A control group that can have child groups.
@@ -259,11 +282,7 @@ impl Support {
             namespaces: missing(why),
             bubblewrap: missing(why),
             pins: missing(why),
-            connector: ConnectorSupport {
-                namespaces: missing(why),
-                bubblewrap: missing(why),
-                landlock: missing(why),
-            },
+            connector: ConnectorSupport::all(|| missing(why)),
             birdcage: None,
             containers: None,
             seatbelt: None,
@@ -325,11 +344,7 @@ impl Support {
                 }),
             },
             pins: when(host.pins_by_descriptor),
-            connector: ConnectorSupport {
-                namespaces: when(host.connector),
-                bubblewrap: when(host.connector),
-                landlock: when(host.connector),
-            },
+            connector: ConnectorSupport::all(|| when(host.connector)),
             birdcage: host
                 .birdcage
                 .then(|| Availability::Works(PathBuf::from("/usr/bin/os-sandbox-birdcage"))),
@@ -375,19 +390,14 @@ impl Support {
     }
 
     pub(crate) fn connector(&self, backend: Backend) -> &Availability<()> {
-        match backend {
-            Backend::Namespaces => &self.connector.namespaces,
-            Backend::Bubblewrap => &self.connector.bubblewrap,
-            Backend::Birdcage | Backend::Docker => &NOT_OFFERED,
-            Backend::Landlock | Backend::Seatbelt | Backend::None => &self.connector.landlock,
-        }
+        self.connector.get(backend)
     }
 
     /// Returns `true` if single local sockets of the host can be opened to a command under this
     /// mechanism.
     #[must_use]
     pub fn named_sockets(&self, backend: Backend) -> bool {
-        backend != Backend::None && self.connector(backend).found().is_some()
+        self.connector(backend).found().is_some()
     }
 
     /// Returns the Landlock version that works here; 0 if Landlock does not work.
@@ -504,17 +514,10 @@ impl Support {
         self.landlock.missing_into("landlock", &mut out);
         self.seccomp.missing_into("seccomp", &mut out);
         // A missing mechanism is reported by itself, without its connector.
-        if self.namespaces() {
-            let what = "named sockets under namespaces";
-            self.connector.namespaces.missing_into(what, &mut out);
-        }
-        if self.bubblewrap().is_some() {
-            let what = "named sockets under bubblewrap";
-            self.connector.bubblewrap.missing_into(what, &mut out);
-        }
-        if self.landlock_abi() > 0 {
-            let what = "named sockets under landlock";
-            self.connector.landlock.missing_into(what, &mut out);
+        for (backend, found) in self.connectors() {
+            if let Some(what) = backend.properties().connector {
+                found.missing_into(what, &mut out);
+            }
         }
         self.memory_group.missing_into("memory cgroup", &mut out);
         self.process_group.missing_into("process cgroup", &mut out);
@@ -524,11 +527,7 @@ impl Support {
     /// Returns this host without a connector of named sockets. Emulates older kernels.
     #[must_use]
     pub fn without_named_sockets(mut self) -> Support {
-        self.connector = ConnectorSupport {
-            namespaces: Availability::switched_off(),
-            bubblewrap: Availability::switched_off(),
-            landlock: Availability::switched_off(),
-        };
+        self.connector = ConnectorSupport::all(Availability::switched_off);
         self
     }
 
@@ -609,29 +608,26 @@ impl Support {
 
     /// Describes named sockets under those mechanisms that work.
     fn sockets_row(&self) -> Result<String, (&str, &str)> {
-        let rows = [
-            ("namespaces", self.namespaces(), &self.connector.namespaces),
-            (
-                "bubblewrap",
-                self.bubblewrap().is_some(),
-                &self.connector.bubblewrap,
-            ),
-            (
-                "landlock",
-                self.landlock_abi() > 0,
-                &self.connector.landlock,
-            ),
-        ];
-        let names: Vec<&str> = rows
-            .iter()
-            .filter(|row| row.1 && row.2.found().is_some())
-            .map(|row| row.0)
+        let works = |(_, found): &(Backend, &Availability<()>)| found.found().is_some();
+        let names: Vec<String> = self
+            .connectors()
+            .filter(works)
+            .map(|(backend, _)| backend.to_string())
             .collect();
-        let why = rows.iter().find(|row| row.1).map_or(rows[0].2, |row| row.2);
+        let first = self.connectors().map(|(_, found)| found).next();
         match names.is_empty() {
-            true => why.row(|()| String::new()),
+            true => first
+                .unwrap_or_else(|| self.connector(Backend::AUTOMATIC[0]))
+                .row(|()| String::new()),
             false => Ok(format!("named ones, under {}", names.join(" and "))),
         }
+    }
+
+    /// The connectors of the mechanisms that work here.
+    fn connectors(&self) -> impl Iterator<Item = (Backend, &Availability<()>)> {
+        let rows = self.connector.0.iter();
+        let usable = rows.filter(|(backend, _)| backend.works_on(self));
+        usable.map(|(backend, found)| (*backend, found))
     }
 }
 

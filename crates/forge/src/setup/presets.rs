@@ -384,9 +384,9 @@ impl ActivePresets {
     /// Returns the origin of the names of the host and of the user that commands see under a plan.
     fn seen_names(&self, plan: &Plan) -> [SeenName; 2] {
         // The other mechanisms make no names.
-        match plan.backend() {
-            Backend::Namespaces | Backend::Bubblewrap => self.set.identity(),
-            _ => [SeenName::Host; 2],
+        match plan.backend().has_own_root() {
+            true => self.set.identity(),
+            false => [SeenName::Host; 2],
         }
     }
 

@@ -188,41 +188,25 @@ fn find_connectors(support: &mut Support, known: &ProbeResults) {
         true => Availability::Works(()),
         false => connector(support, backend),
     };
-    if support.landlock_abi() > 0 {
-        support.connector.landlock = connects(known.landlock_connector, support, Backend::Landlock);
-    }
-    if support.namespaces() {
-        support.connector.namespaces =
-            connects(known.namespaces_connector, support, Backend::Namespaces);
-    }
-    if support.bubblewrap().is_some() {
-        support.connector.bubblewrap =
-            connects(known.bubblewrap_connector, support, Backend::Bubblewrap);
+    for backend in Backend::AUTOMATIC {
+        if backend.properties().connector.is_some() && backend.works_on(support) {
+            let known = known.connectors.contains(&backend);
+            support
+                .connector
+                .set(backend, connects(known, support, backend));
+        }
     }
 }
 
 fn no_connector() -> ConnectorSupport {
-    let unknown = || Availability::missing(format!("{UNTRIED} the mechanism"), "");
-    ConnectorSupport {
-        namespaces: unknown(),
-        bubblewrap: unknown(),
-        landlock: unknown(),
-    }
+    ConnectorSupport::all(|| Availability::missing(format!("{UNTRIED} the mechanism"), ""))
 }
 
 /// Tests the connector against a real listener. Named sockets need a filter that asks, and an outer
 /// process that may read the target's memory and take its descriptors.
 fn connector(support: &Support, backend: Backend) -> Availability<()> {
     let mut with = support.clone();
-    match backend {
-        Backend::Namespaces => with.connector.namespaces = Availability::Works(()),
-        Backend::Bubblewrap => with.connector.bubblewrap = Availability::Works(()),
-        Backend::Birdcage
-        | Backend::Docker
-        | Backend::Landlock
-        | Backend::Seatbelt
-        | Backend::None => with.connector.landlock = Availability::Works(()),
-    }
+    with.connector.set(backend, Availability::Works(()));
     let tried = || -> Result<(), String> {
         let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
         let path = scratch.home().join("named");
@@ -483,12 +467,11 @@ impl From<PlanError> for Unproven {
 pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), Unproven> {
     let scratch = ScratchDir::create()?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
-    match backend {
-        Backend::Namespaces | Backend::Bubblewrap => {
-            policy = policy.protect("kept").hide("unseen").hide("closed");
-        }
-        Backend::Birdcage => policy = policy.protect("kept"),
-        Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
+    if backend.has_mount_layer() {
+        policy = policy.protect("kept");
+    }
+    if backend.has_own_root() {
+        policy = policy.hide("unseen").hide("closed");
     }
     let policy = policy.build()?;
     prepare(&scratch.tmp()).map_err(|error| Error::io("the files of a probe", error))?;

@@ -4,7 +4,7 @@
 mod spawn;
 
 use crate::access::Access;
-use crate::backend::Backend;
+use crate::backend::{Backend, Starter};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::findings::Notes;
@@ -68,14 +68,12 @@ pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Note
 
 /// Returns `true` if `sandbox-exec` starts the commands of a plan.
 fn is_confined(backend: Backend) -> Result<bool, Error> {
-    match backend {
-        Backend::Seatbelt => Ok(true),
-        Backend::None => Ok(false),
-        Backend::Docker => {
-            Err(ErrorKind::Unsupported.error("containers are not started by sandbox-exec"))
-        }
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
-            let what = format!("{backend} is a part of Linux");
+    let properties = backend.properties();
+    match properties.starter {
+        Starter::SandboxExec => Ok(true),
+        _ if !properties.confines => Ok(false),
+        Starter::Launcher | Starter::Program | Starter::Engine => {
+            let what = format!("sandbox-exec starts no command under {backend}");
             Err(ErrorKind::Unsupported.error(what))
         }
     }

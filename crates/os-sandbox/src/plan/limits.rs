@@ -68,17 +68,17 @@ const LESS: &str = "less than was asked for, because the host has no more";
 /// Returns the state of a limit that a control group enforces. An unconfined command could move
 /// itself out.
 fn by_group(backend: Backend) -> (PromiseState, &'static str) {
-    match backend {
-        Backend::None => (PromiseState::Degraded, "it could leave its group"),
-        _ => (PromiseState::Enforced, ""),
+    match backend.properties().confines {
+        false => (PromiseState::Degraded, "it could leave its group"),
+        true => (PromiseState::Enforced, ""),
     }
 }
 
 /// Returns the state of a limit that the supervisor watches.
 fn by_supervisor(backend: Backend) -> PromiseState {
-    match backend {
-        Backend::None => PromiseState::Degraded,
-        _ => PromiseState::Detected,
+    match backend.properties().confines {
+        false => PromiseState::Degraded,
+        true => PromiseState::Detected,
     }
 }
 

@@ -14,29 +14,30 @@ use crate::support::{Availability, Support};
 const PROXY_ONLY: &str = "a program reaches them by the proxy variables and in no other way, and \
                           none can listen";
 
+const NO_MECHANISM: &str = "no mechanism";
+
 /// The launcher changes modes below at most 64 paths, of which some are not mounts.
 const MAX_JUDGED_MOUNTS: usize = 32;
 
 /// Returns every promise that the policy makes.
 pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
-    let filter = backend != Backend::None && support.seccomp();
-    let none = || "no mechanism".to_owned();
+    let confines = backend.properties().confines;
+    let missing = |what: &str| match confines {
+        true => what.to_owned(),
+        false => NO_MECHANISM.to_owned(),
+    };
     let evaluation = Evaluation {
         policy,
         support,
         backend,
-        filtered: match backend {
-            _ if filter => Ok(Seccomp),
-            Backend::None => Err(none()),
-            _ => Err("needs system call filters".to_owned()),
+        filtered: match confines && support.seccomp() {
+            true => Ok(Seccomp),
+            false => Err(missing("needs system call filters")),
         },
-        layer: match backend {
-            Backend::Namespaces => Ok(Namespaces),
-            Backend::Bubblewrap => Ok(Bubblewrap),
-            Backend::Birdcage => Ok(Birdcage),
-            Backend::None => Err(none()),
-            _ => Err("needs a mount layer, such as bubblewrap".to_owned()),
-        },
+        layer: backend
+            .properties()
+            .layer
+            .ok_or_else(|| missing("needs a mount layer, such as bubblewrap")),
     };
     let mut out = CoverageEntries::default();
     evaluation.files(&mut out);
@@ -71,10 +72,10 @@ impl Evaluation<'_> {
     /// Returns Landlock as the mechanism if it has this version, else the reason.
     fn landlock(&self, version: u32, kernel: &str) -> Coverage {
         let abi = self.support.landlock_abi();
-        match self.backend {
-            Backend::None => Err("no mechanism".to_owned()),
-            _ if abi >= version => Ok(Landlock),
-            _ => Err(format!(
+        match self.backend.properties().confines {
+            false => Err(NO_MECHANISM.to_owned()),
+            true if abi >= version => Ok(Landlock),
+            true => Err(format!(
                 "needs Landlock ABI {version}, Linux {kernel}; this kernel has {abi}"
             )),
         }
@@ -223,13 +224,11 @@ impl Evaluation<'_> {
             Network::Hosts(hosts) => {
                 let way = can_proxy(self.policy, self.support, self.backend);
                 let is_filtered = way.is_ok() && filter;
-                match self.backend {
-                    Backend::Landlock => {
-                        out.all(promise, &[&way, &self.landlock(4, "6.7"), &self.filtered]);
-                    }
-                    _ => out.all(promise, &[&way, &self.filtered]),
+                match self.backend.shares_host() {
+                    true => out.all(promise, &[&way, &self.landlock(4, "6.7"), &self.filtered]),
+                    false => out.all(promise, &[&way, &self.filtered]),
                 }
-                if is_filtered && self.backend == Backend::Landlock {
+                if is_filtered && self.backend.shares_host() {
                     out.remark(&format!("but {}; {PROXY_ONLY}", hosts.describe()));
                 } else if is_filtered {
                     out.remark(&format!("but {}", hosts.describe()));
@@ -247,10 +246,10 @@ impl Evaluation<'_> {
         match self.policy.unix_sockets() {
             UnixSockets::Closed => out.any(promise, &[&self.filtered]),
             UnixSockets::Named(paths) => {
-                let connector = match (self.backend, self.support.connector(self.backend)) {
-                    (Backend::None, _) => Err("no mechanism".to_owned()),
-                    (_, Availability::Works(())) => Ok(Launcher),
-                    (_, Availability::Missing { reason, .. }) => Err(format!(
+                let connector = match self.support.connector(self.backend) {
+                    _ if !self.backend.properties().confines => Err(NO_MECHANISM.to_owned()),
+                    Availability::Works(()) => Ok(Launcher),
+                    Availability::Missing { reason, .. } => Err(format!(
                         "named sockets cannot be connected from outside: {reason}; all are closed"
                     )),
                 };
@@ -273,7 +272,7 @@ impl Evaluation<'_> {
 
     fn processes(&self, out: &mut CoverageEntries) {
         let started = Ok(Launcher);
-        if self.backend == Backend::None && !self.support.launcher() {
+        if !self.backend.properties().confines && !self.support.launcher() {
             out.push(
                 Promise::Descriptors,
                 PromiseState::Degraded,
@@ -317,7 +316,7 @@ impl Evaluation<'_> {
             } else {
                 (PromiseState::Enforced, "")
             };
-            if self.backend == Backend::Landlock && writable && !self.policy.leaves() {
+            if self.backend.shares_host() && writable && !self.policy.leaves() {
                 let reason = "only after the end: new ones are moved to a quarantine, changed \
                               ones are told; needs a mount layer, such as bubblewrap, to be \
                               prevented";
@@ -356,10 +355,9 @@ impl Evaluation<'_> {
 /// layer by a network namespace in which the proxy gets sockets, or, under Landlock alone, the launcher,
 /// which connects for the command.
 pub(super) fn can_proxy(policy: &Policy, support: &Support, backend: Backend) -> Coverage {
-    match backend {
-        Backend::Namespaces => Ok(Namespaces),
-        Backend::Bubblewrap => Ok(Bubblewrap),
-        Backend::Landlock if !support.own_container => {
+    match backend.properties().layer {
+        Some(layer) if backend.has_own_root() => Ok(layer),
+        None if backend.shares_host() && !support.own_container => {
             let without = |missing: String| {
                 Err(format!(
                     "a list of hosts needs a network namespace{missing}"
@@ -387,11 +385,7 @@ pub(super) fn can_proxy(policy: &Policy, support: &Support, backend: Backend) ->
                 )),
             }
         }
-        Backend::Landlock
-        | Backend::Birdcage
-        | Backend::Docker
-        | Backend::Seatbelt
-        | Backend::None => Err(super::NO_HOSTS.to_owned()),
+        Some(_) | None => Err(super::NO_HOSTS.to_owned()),
     }
 }
 
@@ -403,26 +397,26 @@ pub(super) fn own_tracing(
     support: &Support,
     backend: Backend,
 ) -> Result<(), &'static str> {
-    match backend {
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Landlock
-            if support.landlock_abi() == 0 =>
-        {
-            Err("debuggers do not work: they need Landlock, Linux 5.13")
-        }
-        Backend::Landlock if policy.leaves() => {
-            Err("debuggers do not work: they need a supervisor")
-        }
-        Backend::Birdcage => Err("debuggers do not work: birdcage's own filter refuses ptrace"),
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Landlock => Ok(()),
+    if let Some(reason) = backend.properties().no_tracing {
+        return Err(reason);
+    }
+    if !backend.has_own_root() && !backend.shares_host() {
         // Another mechanism decides this, not the filter.
-        Backend::Docker | Backend::Seatbelt | Backend::None => Ok(()),
+        return Ok(());
+    }
+    if support.landlock_abi() == 0 {
+        return Err("debuggers do not work: they need Landlock, Linux 5.13");
+    }
+    match backend.shares_host() && policy.leaves() {
+        true => Err("debuggers do not work: they need a supervisor"),
+        false => Ok(()),
     }
 }
 
 /// Returns `true` if the supervisor or the connector changes modes for the command. Why: uid 0 owns
 /// most of the system, and Landlock does not control modes.
 pub(super) fn judges_modes(policy: &Policy, support: &Support, backend: Backend) -> bool {
-    backend == Backend::Landlock
+    backend.shares_host()
         && support.uid_zero
         && !support.own_container
         && support.seccomp()

@@ -175,7 +175,7 @@ impl CommandEnd<'_> {
         hint.into_iter().for_each(stderr::print);
         let backend = self.child.enforcement().backend;
         let is_own = matches!(self.policy.network(), Network::Denied | Network::Loopback)
-            && matches!(backend, Backend::Namespaces | Backend::Bubblewrap);
+            && backend.has_own_root();
         let mut words = self.args.command.iter().filter_map(|word| word.to_str());
         if is_own && let Some(server) = words.find_map(|word| host_servers(word).next()) {
             stderr::print(format!(

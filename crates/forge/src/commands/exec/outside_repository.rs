@@ -15,7 +15,7 @@ const MAX_POINTER_BYTES: u64 = 8192;
 
 /// Prints the note, if there is one.
 pub(super) fn print(plan: &Plan, here: &Path) {
-    let is_shown = matches!(plan.backend(), Backend::Namespaces | Backend::Bubblewrap);
+    let is_shown = plan.backend().has_own_root();
     let note = describe(plan.policy(), here, is_shown);
     note.into_iter().for_each(stderr::print);
 }

@@ -56,12 +56,15 @@ pub(super) fn plan(
         None if layer.is_some() => hinted(&error, &[IN_A_COPY, CHANGES_AT_ONCE]),
         None => refused(&error, !grant.require_os_sandbox()),
     })?;
-    match (layer, plan.backend()) {
-        (None | Some(ReviewLayer::Overlay), _)
-        | (Some(ReviewLayer::Copy), Backend::Namespaces | Backend::Bubblewrap) => Ok(plan),
-        (Some(ReviewLayer::Copy), other) => Err(CliError::exec_refused(
+    match layer {
+        None | Some(ReviewLayer::Overlay) => Ok(plan),
+        Some(ReviewLayer::Copy) if plan.backend().has_own_root() => Ok(plan),
+        Some(ReviewLayer::Copy) => Err(CliError::exec_refused(
             "isolation.unavailable",
-            format!("{other} cannot show a copy at the path of the project"),
+            format!(
+                "{} cannot show a copy at the path of the project",
+                plan.backend()
+            ),
         )
         .hint("namespaces and bubblewrap can: `forge doctor` says why they do not work here")),
     }

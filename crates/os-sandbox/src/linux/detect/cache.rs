@@ -24,8 +24,9 @@
 
 use super::super::start::launch::LAUNCHER;
 use super::{BWRAP, Report};
+use crate::backend::Backend;
 use crate::scratch::{make, random};
-use crate::support::{ConnectorSupport, Support};
+use crate::support::Support;
 use nix::fcntl::OFlag;
 use nix::unistd::{getegid, geteuid};
 use sha2::{Digest, Sha256};
@@ -63,6 +64,9 @@ const SETTINGS: [&str; 6] = [
     "/proc/sys/vm/memfd_noexec",
 ];
 
+/// End of the word of a connector.
+const CONNECTOR: &str = "-connector";
+
 /// Probes that have passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProbeResults {
@@ -72,9 +76,8 @@ pub(super) struct ProbeResults {
     pub(super) bubblewrap: Option<String>,
     /// `true` only together with bubblewrap.
     pub(super) pins: bool,
-    pub(super) landlock_connector: bool,
-    pub(super) bubblewrap_connector: bool,
-    pub(super) namespaces_connector: bool,
+    /// The mechanisms whose connector passed.
+    pub(super) connectors: Vec<Backend>,
 }
 
 impl ProbeResults {
@@ -106,19 +109,12 @@ impl ProbeResults {
             // The caller passes them each time.
             containers: _,
         } = support;
-        let ConnectorSupport {
-            namespaces: namespaces_connector,
-            bubblewrap: bubblewrap_connector,
-            landlock: landlock_connector,
-        } = connector;
         let bubblewrap = bubblewrap.found().map(|bwrap| bwrap.version.clone());
         ProbeResults {
             landlock: landlock.found().is_some(),
             namespaces: namespaces.found().is_some(),
-            namespaces_connector: namespaces_connector.found().is_some(),
             pins: bubblewrap.is_some() && pins.found().is_some(),
-            landlock_connector: landlock_connector.found().is_some(),
-            bubblewrap_connector: bubblewrap_connector.found().is_some(),
+            connectors: connector.working().collect(),
             bubblewrap: bubblewrap.filter(|version| is_version(version)),
         }
     }
@@ -133,16 +129,16 @@ impl ProbeResults {
         for (known, word) in [
             (self.landlock, " landlock"),
             (self.namespaces, " namespaces"),
-            (self.landlock_connector, " landlock-connector"),
-            (self.bubblewrap_connector, " bubblewrap-connector"),
-            (self.namespaces_connector, " namespaces-connector"),
         ] {
             if known {
                 out.push_str(word);
             }
         }
-        if let Some(version) = &self.bubblewrap {
+        for backend in &self.connectors {
             // Writing to a String cannot fail.
+            let _ = write!(out, " {backend}{CONNECTOR}");
+        }
+        if let Some(version) = &self.bubblewrap {
             let _ = write!(out, " bubblewrap={version}");
             if self.pins {
                 out.push_str(" pins");
@@ -158,12 +154,15 @@ impl ProbeResults {
             match word.split_once('=') {
                 None => match word {
                     "landlock" => known.landlock = true,
-                    "landlock-connector" => known.landlock_connector = true,
                     "namespaces" => known.namespaces = true,
-                    "namespaces-connector" => known.namespaces_connector = true,
-                    "bubblewrap-connector" => known.bubblewrap_connector = true,
                     "pins" => known.pins = true,
-                    _ => return None,
+                    other => {
+                        let name = other.strip_suffix(CONNECTOR)?;
+                        let mut all = Backend::AUTOMATIC.into_iter();
+                        known
+                            .connectors
+                            .push(all.find(|backend| backend.to_string() == name)?);
+                    }
                 },
                 Some(("bubblewrap", version)) if is_version(version) => {
                     known.bubblewrap = Some(version.to_owned());
@@ -452,9 +451,7 @@ mod tests {
             namespaces: true,
             bubblewrap: Some("0.11.0".to_owned()),
             pins: true,
-            landlock_connector: true,
-            bubblewrap_connector: true,
-            namespaces_connector: true,
+            connectors: vec![Backend::Namespaces, Backend::Bubblewrap, Backend::Landlock],
         }
     }
 
@@ -478,7 +475,7 @@ mod tests {
             text,
             format!(
                 "{HEADER}\n{b} landlock\n\
-                 {a} landlock namespaces landlock-connector bubblewrap-connector namespaces-connector bubblewrap=0.11.0 pins\n"
+                 {a} landlock namespaces namespaces-connector bubblewrap-connector landlock-connector bubblewrap=0.11.0 pins\n"
             )
         );
     }
@@ -594,18 +591,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(passed: [bool; 2], connector: [bool; 3], version in proptest::option::of("[0-9a-zA-Z.+-]{1,32}"), pins: bool) {
+        fn round_trip(passed: [bool; 2], connectors in proptest::sample::subsequence(Backend::AUTOMATIC.to_vec(), 0..4), version in proptest::option::of("[0-9a-zA-Z.+-]{1,32}"), pins: bool) {
             let [landlock, namespaces] = passed;
-            let [landlock_connector, bubblewrap_connector, namespaces_connector] = connector;
             let pins = pins && version.is_some();
             let known = ProbeResults {
                 landlock,
                 namespaces,
                 pins,
                 bubblewrap: version,
-                landlock_connector,
-                bubblewrap_connector,
-                namespaces_connector,
+                connectors,
             };
             prop_assert_eq!(ProbeResults::parse(&known.words()), Some(known.clone()));
             let entries = vec![("c".repeat(64), known.words())];

@@ -7,7 +7,7 @@ use super::message::Run;
 use super::observe::observed_calls;
 use super::places::CommandPlaces;
 use super::sockets;
-use crate::backend::Backend;
+use crate::backend::Starter;
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::plan::Plan;
@@ -27,55 +27,52 @@ pub(super) fn confine(
     let (policy, backend) = (plan.policy(), plan.backend());
     let abi = plan.support().landlock_abi();
     let mut ruleset = None;
-    match backend {
-        Backend::None => run.flags |= wire::FLAG_UNCONFINED,
-        Backend::Docker => {
-            return Err(ErrorKind::Unsupported.error("containers are not started by the launcher"));
+    if !backend.properties().confines {
+        run.flags |= wire::FLAG_UNCONFINED;
+    } else {
+        if plan.support().seccomp() {
+            run.filter = filter(command)?;
         }
-        Backend::Seatbelt => {
-            return Err(ErrorKind::Unsupported.error("Seatbelt is a part of macOS"));
-        }
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
-            if plan.support().seccomp() {
-                run.filter = filter(command)?;
-            }
-            if abi > 0 {
-                ruleset = Some(rules(command, places)?);
-                run.flags |= wire::FLAG_RULESET;
-            }
+        if abi > 0 {
+            ruleset = Some(rules(command, places)?);
+            run.flags |= wire::FLAG_RULESET;
         }
     }
-    match backend {
-        Backend::Namespaces | Backend::Bubblewrap => {
-            run.flags |= wire::FLAG_PID1;
-            if backend == Backend::Namespaces {
-                run.flags |= wire::FLAG_OWN_MOUNTS;
-            }
-            if plan.has_unreachable_hosts() {
-                run.flags |= wire::FLAG_COUNT_UNREACHABLE;
-            }
-            if places.has_nested_mounts(policy) {
-                run.flags |= wire::FLAG_PARTS;
-            }
-            if abi > 0 {
-                run.rules = ruleset::inside(policy, &places.mounts, abi, places.links);
-            }
+    if backend.has_own_root() {
+        in_own_root(plan, places, run);
+    } else if backend.has_mount_layer() {
+        run.flags |= wire::FLAG_DEVICE_LINKS;
+        if abi > 0 {
+            run.rules = ruleset::inside_birdcage(policy, abi);
         }
-        Backend::Landlock | Backend::None if policy.leaves() => run.flags |= wire::FLAG_ALONE,
-        Backend::Birdcage => {
-            run.flags |= wire::FLAG_DEVICE_LINKS;
-            if abi > 0 {
-                run.rules = ruleset::inside_birdcage(policy, abi);
-            }
-            // birdcage's own process is the first of its namespace; it ends with ours.
-            if abi >= 6 {
-                run.flags |= wire::FLAG_SCOPE;
-            }
+        // birdcage's own process is the first of its namespace; it ends with ours.
+        if abi >= 6 {
+            run.flags |= wire::FLAG_SCOPE;
         }
-        Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
-        Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
+    } else if policy.leaves() {
+        run.flags |= wire::FLAG_ALONE;
+    } else if backend.properties().confines && abi >= 6 {
+        run.flags |= wire::FLAG_SCOPE;
     }
     Ok(ruleset)
+}
+
+/// The launcher is the first process of the command's namespaces.
+fn in_own_root(plan: &Plan, places: &CommandPlaces, run: &mut Run) {
+    let (policy, abi) = (plan.policy(), plan.support().landlock_abi());
+    run.flags |= wire::FLAG_PID1;
+    if plan.backend().properties().starter == Starter::Launcher {
+        run.flags |= wire::FLAG_OWN_MOUNTS;
+    }
+    if plan.has_unreachable_hosts() {
+        run.flags |= wire::FLAG_COUNT_UNREACHABLE;
+    }
+    if places.has_nested_mounts(policy) {
+        run.flags |= wire::FLAG_PARTS;
+    }
+    if abi > 0 {
+        run.rules = ruleset::inside(policy, &places.mounts, abi, places.links);
+    }
 }
 
 fn rules(command: &Command, places: &CommandPlaces) -> Result<Arc<LandlockRuleset>, Error> {
@@ -136,10 +133,10 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
             UnixSockets::Own | UnixSockets::Open => UnixSocketRule::Allow,
         },
         // A container of our own has no files of others.
-        freeze_metadata: plan.backend() == Backend::Landlock
+        freeze_metadata: plan.backend().shares_host()
             && geteuid().is_root()
             && !plan.support().own_container,
-        shared_host: plan.backend() == Backend::Landlock,
+        shared_host: plan.backend().shares_host(),
         shared_group: command.session == Session::Inherit && plan.support().landlock_abi() < 6,
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),

@@ -3,13 +3,9 @@
 
 use super::super::cgroup::{CgroupLimit, CommandCgroup, Resource};
 use super::message::Run;
-use crate::backend::Backend;
 use crate::error::Error;
 use crate::plan::{MemoryLimiter, Plan};
 use crate::sandbox::Sandbox;
-
-/// Processes that the caller's user may have beside those of the command.
-const ROOM_FOR_OTHERS: u64 = 16 << 10;
 
 /// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.
 pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
@@ -38,12 +34,7 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     // The kernel counts processes of a user within a user namespace; without one, all processes of
     // the user. In that case the limit only delays a fork bomb until the supervisor acts, so it
     // leaves room for other programs.
-    let room = match plan.backend() {
-        Backend::Namespaces | Backend::Bubblewrap | Backend::Docker => 0,
-        // Its own first process.
-        Backend::Birdcage => 1,
-        Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,
-    };
+    let room = plan.backend().properties().others_counted;
     out.extend(limits.processes.map(|limit| {
         let limit = limit.saturating_add(room);
         (PROCESSES, limit, limit)

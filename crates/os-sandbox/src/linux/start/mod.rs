@@ -37,7 +37,7 @@ use super::{
     mount_layer::root::{self, NestedMountMethod, RootStep},
     wire,
 };
-use crate::backend::Backend;
+use crate::backend::Starter;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::findings::{Findings, Notes};
@@ -96,11 +96,16 @@ pub(crate) fn begin(
     probe: Option<ProbeSpec>,
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
-    let starting = launch(
-        takes_a_program(command.plan().backend()),
-        probe.is_some(),
-        starter(command.plan()),
-    )?;
+    let backend = command.plan().backend();
+    let takes_a_program = match backend.properties().starter {
+        Starter::Launcher => false,
+        Starter::Program => true,
+        Starter::Engine | Starter::SandboxExec => {
+            let what = format!("the launcher starts no command under {backend}");
+            return Err(ErrorKind::Unsupported.error(what));
+        }
+    };
+    let starting = launch(takes_a_program, probe.is_some(), starter(command.plan()))?;
     let (streams, pipes) = streams(&command.stdio)?;
     refuse_streams(command.plan(), &streams)?;
     let terminal_guard = TerminalGuard::start(command.session, &streams)?;
@@ -151,12 +156,6 @@ pub(crate) fn begin(
     Ok((running, pipes, notes))
 }
 
-/// Returns `true` if the launcher becomes another program on its way into the namespaces, which
-/// prints its failures.
-fn takes_a_program(backend: Backend) -> bool {
-    matches!(backend, Backend::Bubblewrap | Backend::Birdcage)
-}
-
 /// Returns the error of a start that failed. Unless a tree changed, which says nothing about the
 /// mechanism, support is detected again.
 fn failed_start(
@@ -185,15 +184,9 @@ fn forget(command: &Command, error: &Error) {
 /// and a supervised start leaves enough work for the caller meanwhile. Without either, a second
 /// thread only adds a handover.
 fn starter(plan: &Plan) -> SpawnFrom {
-    match plan.backend() {
-        Backend::Landlock | Backend::None if plan.policy().leaves() => SpawnFrom::CallingThread,
-        Backend::Namespaces
-        | Backend::Bubblewrap
-        | Backend::Birdcage
-        | Backend::Docker
-        | Backend::Landlock
-        | Backend::Seatbelt
-        | Backend::None => SpawnFrom::DedicatedThread,
+    match plan.policy().leaves() && !plan.backend().has_mount_layer() {
+        true => SpawnFrom::CallingThread,
+        false => SpawnFrom::DedicatedThread,
     }
 }
 
@@ -207,7 +200,7 @@ fn keeps_resources(plan: &Plan) -> bool {
         .entries()
         .iter()
         .any(|entry| entry.promise == Promise::Survivors && !entry.is_gap());
-    alone || plan.backend() == Backend::None
+    alone || !plan.backend().properties().confines
 }
 
 /// Compiled inputs of one start.
@@ -314,7 +307,7 @@ impl Prepared {
         };
         if backend.has_mount_layer() {
             self.compose(plan, mounts, command.state_dir(), records)?;
-        } else if backend == Backend::Landlock
+        } else if backend.shares_host()
             && !policy.leaves()
             && PostRunScan::is_needed(policy, &mounts)
         {
@@ -419,7 +412,7 @@ impl Prepared {
     ) -> Result<Outer, Error> {
         let policy = plan.policy();
         let own_files = own_files(policy, plan.proxied_hosts().is_some());
-        let is_native = plan.backend() == Backend::Namespaces;
+        let is_native = plan.backend().properties().starter == Starter::Launcher;
         let inner = match is_native || plan.support().pins_by_descriptor() {
             true => NestedMountMethod::ByDescriptor,
             false => NestedMountMethod::ByPath,
@@ -461,20 +454,20 @@ impl Prepared {
             .map(|one| one.message(self.reports.as_ref(), configs))
             .collect();
         let run = self.run.message(fds);
-        match (&self.outer, plan.backend()) {
-            (Some(Outer::Birdcage { program, job }), _) => {
+        match &self.outer {
+            Some(Outer::Birdcage { program, job }) => {
                 let argv = ["os-sandbox-birdcage"].map(OsStr::new);
                 let fds = vec![job.as_fd(), image()?];
                 messages.extend([message::exec(program, &argv, fds, &[]), run]);
             }
-            (Some(Outer::Namespaces(steps)), _) => {
+            Some(Outer::Namespaces(steps)) => {
                 let own_network = plan.policy().network() != &Network::Unrestricted;
                 messages.extend([
                     message::namespaces(own_network, plan.policy().host_name(), steps),
                     run,
                 ]);
             }
-            (Some(Outer::Bwrap { program, args }), _) => {
+            Some(Outer::Bwrap { program, args }) => {
                 let number = format!("{FD_ARGS}");
                 let stage = format!("/proc/self/fd/{FD_IMAGE}");
                 let argv = ["bwrap", "--args", &number, "--", &stage].map(OsStr::new);
@@ -482,13 +475,8 @@ impl Prepared {
                 fds.extend(args.own_files.iter().map(AsFd::as_fd));
                 messages.extend([message::exec(program, &argv, fds, &args.files), run]);
             }
-            (
-                None,
-                Backend::Namespaces | Backend::Bubblewrap | Backend::Birdcage | Backend::Docker,
-            ) => {
-                return Err(gone("mount layer"));
-            }
-            (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => messages.push(run),
+            None if plan.backend().has_mount_layer() => return Err(gone("mount layer")),
+            None => messages.push(run),
         }
         starting.job(&messages)
     }
@@ -510,7 +498,7 @@ fn gone(what: &str) -> Error {
 /// mount (`openat(0, "..")`, as in CVE-2024-21626). A local socket that still accepts connects
 /// would bypass the policy.
 fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
-    if plan.backend() == Backend::None {
+    if !plan.backend().properties().confines {
         return Ok(());
     }
     let open = plan.policy().unix_sockets() == &UnixSockets::Open;
