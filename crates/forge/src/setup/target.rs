@@ -24,7 +24,13 @@ pub(crate) struct RunTarget {
 }
 
 pub(crate) fn run_target(args: &RunArgs, ambient: &Ambient) -> Result<RunTarget, CliError> {
-    let subject = subject(&ambient.global, args.worker.as_deref());
+    let subject = match subject(&ambient.global, args.worker.as_deref()) {
+        // A command can make a directory of any name, but no worker.
+        TargetSpec::Project(dir) if is_worker_here(ambient, &dir) => {
+            TargetSpec::Named(dir.to_string_lossy().into_owned())
+        }
+        other => other,
+    };
     let start = match &subject {
         TargetSpec::Entry | TargetSpec::Named(_) => None,
         TargetSpec::Project(dir) => Some(dir.clone()),
@@ -146,6 +152,15 @@ enum TargetSpec {
     /// A worker file.
     File(PathBuf),
     Named(String),
+}
+
+/// Returns `true` if the word is the name of a worker of the project here. `./NAME` is the directory.
+fn is_worker_here(ambient: &Ambient, word: &Path) -> bool {
+    let name = word.to_str().filter(|word| !word.contains(['/', '.']));
+    name.is_some_and(|name| {
+        let project = setup::project_silently(ambient, WithoutDirectories::DefaultZones);
+        project.is_ok_and(|project| project.worker(name).is_ok())
+    })
 }
 
 /// No worker's name holds a dot.

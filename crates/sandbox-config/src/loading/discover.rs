@@ -38,40 +38,98 @@ pub(crate) fn discover(
     home: Option<&Path>,
     show: impl Fn(&Path) -> String,
 ) -> Result<Option<PathBuf>, Box<Diagnostic>> {
-    let device = std::fs::metadata(start).map(|metadata| metadata.dev()).ok();
-    for (step, dir) in start.ancestors().take(MAX_DEPTH).enumerate() {
-        let crossed = std::fs::metadata(dir).map(|metadata| metadata.dev()).ok() != device;
-        // The home directory is searched only if the search starts in it: a file in it would
-        // otherwise govern everything below.
-        if step > 0 && (crossed || home == Some(dir)) {
-            return Ok(None);
+    let Some(nearest) = nearest_marked(start, home) else {
+        return Ok(None);
+    };
+    match project_files(nearest).as_slice() {
+        [] => match cut_off(nearest, home) {
+            None => Ok(None),
+            Some(file) => Err(Box::new(keeps_apart(&show(nearest), &show(&file)))),
+        },
+        [file] if nearest != start && is_foreign(file, start) => {
+            Err(Box::new(foreign(&show(file))))
         }
-        let found: Vec<PathBuf> = PROJECT_FILES
-            .iter()
-            .map(|name| dir.join(name))
-            .filter(|path| exists(path))
-            .collect();
-        match found.as_slice() {
-            [] => {}
-            [file] => return Ok(Some(file.clone())),
-            [first, second, ..] => {
-                return Err(Box::new(
-                    DiagnosticCode::TwoFiles
-                        .error(format!(
-                            "two project files in one directory: {} and {}",
-                            show(first),
-                            show(second)
-                        ))
-                        .in_file(&show(first))
-                        .help("keep one, or name it with --config"),
-                ));
-            }
-        }
-        if std::fs::symlink_metadata(dir.join(".git")).is_ok() {
-            return Ok(None);
-        }
+        [file] => Ok(Some(file.clone())),
+        [first, second, ..] => Err(Box::new(
+            DiagnosticCode::TwoFiles
+                .error(format!(
+                    "two project files in one directory: {} and {}",
+                    show(first),
+                    show(second)
+                ))
+                .in_file(&show(first))
+                .help("keep one, or name it with --config"),
+        )),
     }
-    Ok(None)
+}
+
+/// The nearest directory from `start` upwards with a project file or a `.git`.
+fn nearest_marked<'p>(start: &'p Path, home: Option<&Path>) -> Option<&'p Path> {
+    let device = |dir: &Path| std::fs::metadata(dir).map(|metadata| metadata.dev()).ok();
+    let above = start.ancestors().take(MAX_DEPTH).enumerate();
+    // The home directory is searched only if the search starts in it: a file in it would otherwise
+    // govern everything below.
+    above
+        .take_while(|(step, dir)| {
+            *step == 0 || (device(dir) == device(start) && home != Some(*dir))
+        })
+        .map(|(_, dir)| dir)
+        .find(|dir| has_git(dir) || !project_files(dir).is_empty())
+}
+
+fn has_git(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir.join(".git")).is_ok()
+}
+
+fn project_files(dir: &Path) -> Vec<PathBuf> {
+    let names = PROJECT_FILES.iter().map(|name| dir.join(name));
+    names.filter(|path| exists(path)).collect()
+}
+
+/// Returns the project file of the repository around `dir`, which has a `.git` of its own. Why: a
+/// command of that project may have made it, and the project's rules would hold no longer. Without
+/// a repository around, a directory of clones has the file, and each clone is for itself.
+fn cut_off(dir: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let around = nearest_marked(dir.parent()?, home)?;
+    let is_inside = std::fs::metadata(around).ok()?.dev() == std::fs::metadata(dir).ok()?.dev();
+    let file = project_files(around).into_iter().next();
+    file.filter(|_| is_inside && has_git(around))
+}
+
+fn keeps_apart(dir: &str, file: &str) -> Diagnostic {
+    DiagnosticCode::CutOff
+        .error(format!(
+            "{dir} has a `.git` of its own, inside of the repository with the project file {file}, \
+             which would not hold there"
+        ))
+        .in_file(file)
+        .help(
+            "go to that project (`-C DIR`), name its file with --config, or take the directory by \
+             itself with --no-config; remove the `.git` if a command made it",
+        )
+}
+
+/// Returns `true` if a project file above `start` is of a user who is neither the caller, nor root,
+/// nor the owner of `start`: anybody can put one into a directory that all may write, such as /tmp.
+fn is_foreign(file: &Path, start: &Path) -> bool {
+    let owner = |path: &Path| {
+        std::fs::symlink_metadata(path)
+            .ok()
+            .map(|facts| facts.uid())
+    };
+    let mine = [
+        Some(0),
+        Some(rustix::process::geteuid().as_raw()),
+        owner(start),
+    ];
+    !mine.contains(&owner(file))
+}
+
+fn foreign(file: &str) -> Diagnostic {
+    DiagnosticCode::ForeignFile
+        .error(format!("the project file {file} belongs to another user"))
+        .in_file(file)
+        .help("if you want it: name it with --config, or go to its directory; else --no-config")
 }
 
 /// Returns `true` if the path exists as a possible project file. A socket is not one: while a

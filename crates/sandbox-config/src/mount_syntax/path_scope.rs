@@ -205,7 +205,21 @@ fn in_repository(dir: &Path, home: Option<&Path>) -> bool {
     let home = home.and_then(|home| home.canonicalize().ok());
     dir.ancestors()
         .take_while(|above| home.as_deref() != Some(*above))
-        .any(|above| std::fs::symlink_metadata(above.join(".git")).is_ok())
+        .any(|above| is_repository(&above.join(".git")))
+}
+
+/// A file leads to a repository, which has a HEAD (gitrepository-layout(5)).
+fn is_repository(git: &Path) -> bool {
+    let leads = || {
+        let text = std::fs::read_to_string(git).ok()?;
+        let target = text.strip_prefix("gitdir: ")?.trim_end();
+        Some(git.parent()?.join(target).join("HEAD").is_file())
+    };
+    match std::fs::metadata(git) {
+        Ok(facts) if facts.is_file() => facts.len() < MAX_PATH as u64 && leads() == Some(true),
+        Ok(facts) => facts.is_dir(),
+        Err(_) => false,
+    }
 }
 
 /// Returns `true` if a relative path goes above its base at any point.

@@ -148,6 +148,17 @@ impl WorkerCatalog {
                 let message = format!("cannot read {shown}: {error}");
                 Box::new(DiagnosticCode::Unreadable.error(message).in_file(&shown))
             };
+            if let Some(link) = self.link_to(dir) {
+                let shown = show(&self.show_from, &link);
+                return Err(Box::new(
+                    DiagnosticCode::Unreadable
+                        .error(format!(
+                            "{shown} is a link, and workers are not read through one"
+                        ))
+                        .in_file(&shown)
+                        .help("name the directory itself in `worker_paths`"),
+                ));
+            }
             let entries = match std::fs::read_dir(dir) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -174,6 +185,18 @@ impl WorkerCatalog {
             files.extend(here);
         }
         Ok(files)
+    }
+
+    /// Returns the link below the project by which a search path leads elsewhere. A command can make
+    /// one, and a worker file that it made is moved away.
+    fn link_to(&self, dir: &Path) -> Option<PathBuf> {
+        let below = dir.strip_prefix(&self.project).ok()?;
+        let mut at = self.project.clone();
+        below.components().find_map(|component| {
+            at.push(component);
+            let is_link = std::fs::symlink_metadata(&at).is_ok_and(|facts| facts.is_symlink());
+            is_link.then(|| at.clone())
+        })
     }
 
     /// A file as messages show it.

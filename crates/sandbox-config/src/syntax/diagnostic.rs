@@ -58,6 +58,8 @@ codes! {
     NotUtf8 = "config.not_utf8", "the file is not UTF-8";
     Empty = "config.empty", "the file holds no keys";
     TwoFiles = "config.two_files", "two project files in one directory";
+    ForeignFile = "config.foreign_file", "a project file above that belongs to another user";
+    CutOff = "config.cut_off", "a `.git` inside of a repository keeps its project file from governing";
     UnknownKey = "config.unknown_key", "an unknown key";
     ForeignKey = "config.foreign_key", "another tool's spelling of a restriction";
     NotYet = "config.not_yet", "a documented key that has no effect yet";

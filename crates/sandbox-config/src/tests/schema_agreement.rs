@@ -58,6 +58,8 @@ pub(crate) fn seen(mistake: &Diagnostic) -> SchemaVisibility {
         | DiagnosticCode::FrontMatter => SchemaVisibility::NoTree,
         DiagnosticCode::Empty
         | DiagnosticCode::TwoFiles
+        | DiagnosticCode::ForeignFile
+        | DiagnosticCode::CutOff
         | DiagnosticCode::FrontEnd
         | DiagnosticCode::Overlap
         | DiagnosticCode::OwnDirectory

@@ -52,6 +52,18 @@ const ROWS: &[Row] = &[
     Row { about: "a linked worktree's .git is a file",
         tree: &[("p/program.yaml", GOOD), ("p/a/.git", "gitdir: x\n"), ("p/a/b/", "")],
         start: "p/a/b", home: None, choice: Asked::Nothing, found: Ok(None) },
+    Row { about: "a .git inside of the project's repository takes no directory out of it in silence",
+        tree: &[("p/.git/", ""), ("p/program.yaml", GOOD), ("p/a/.git/", ""), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Err("config.cut_off") },
+    Row { about: "nor does a file of that name",
+        tree: &[("p/.git/", ""), ("p/program.yaml", GOOD), ("p/a/.git", "")],
+        start: "p/a", home: None, choice: Asked::Nothing, found: Err("config.cut_off") },
+    Row { about: "unless it has a project file",
+        tree: &[("p/.git/", ""), ("p/program.yaml", GOOD), ("p/a/.git/", ""), ("p/a/program.yaml", GOOD)],
+        start: "p/a", home: None, choice: Asked::Nothing, found: Ok(Some("p/a/program.yaml")) },
+    Row { about: "or is asked for by itself",
+        tree: &[("p/.git/", ""), ("p/program.yaml", GOOD), ("p/a/.git/", "")],
+        start: "p/a", home: None, choice: Asked::None, found: Ok(None) },
     Row { about: "not in the home directory when one starts below it",
         tree: &[("home/program.yaml", GOOD), ("home/p/", "")],
         start: "home/p", home: Some("home"), choice: Asked::Nothing, found: Ok(None) },
@@ -262,5 +274,60 @@ fn a_start_that_is_no_directory() {
     for start in ["f", "absent"] {
         let mistakes = load(&Sources::new(scratch.path().join(start))).unwrap_err();
         assert_eq!(codes(&mistakes), ["config.unreadable"], "{start}");
+    }
+}
+
+/// Anybody can put a project file into a directory that all may write.
+#[test]
+fn a_project_file_of_another_user_governs_nobody() {
+    let scratch = Scratch::loose().file("p/program.yaml", GOOD).dir("p/mine");
+    let file = scratch.path().join("p/program.yaml");
+    if let Err(error) = std::os::unix::fs::chown(&file, Some(65534), None) {
+        eprintln!("skipped: only root gives files away: {error}");
+        return;
+    }
+    let found = |start: &str| load(&Sources::new(scratch.path().join(start)));
+    assert_eq!(
+        codes(&found("p/mine").unwrap_err()),
+        ["config.foreign_file"]
+    );
+    // Whoever goes to its directory means it, and so does its owner.
+    assert_eq!(found("p").unwrap().file(), Some(file.as_path()));
+    std::os::unix::fs::chown(scratch.path().join("p/mine"), Some(65534), None).unwrap();
+    assert_eq!(found("p/mine").unwrap().file(), Some(file.as_path()));
+}
+
+/// A command can make a link, but no worker file.
+#[test]
+fn workers_are_not_read_through_a_link() {
+    for link in ["workers", ".workers"] {
+        let scratch = Scratch::loose()
+            .file("p/program.yaml", GOOD)
+            .file("other/outside.worker", "---\nname: outside\n---\nGo.\n")
+            .link("../other", &format!("p/{link}"));
+        let project = load(&Sources::new(scratch.path().join("p"))).unwrap();
+        let mistakes = project.workers().unwrap_err();
+        assert_eq!(codes(&mistakes), ["config.unreadable"], "{link}");
+        assert!(project.worker("outside").is_err(), "{link}");
+    }
+}
+
+/// Git keeps files where it can find a repository.
+#[test]
+fn a_name_is_no_repository() {
+    const IN_PLACE: &str = "sandbox: { mode: direct, zones: { w: { path: ., mode: rw } } }\n";
+    for (git, text, needs_consent) in [
+        (".git", "", true),
+        (".git", "gitdir: elsewhere\n", true),
+        (".git", "gitdir: real\n", false),
+        (".git/HEAD", "ref: refs/heads/main\n", false),
+    ] {
+        let scratch = Scratch::loose()
+            .file("p/forge.yaml", IN_PLACE)
+            .file("p/data.txt", "mine")
+            .file("p/real/HEAD", "ref: refs/heads/main\n");
+        let scratch = scratch.file(&format!("p/{git}"), text);
+        let loaded = load(&Sources::new(scratch.path().join("p")));
+        assert_eq!(loaded.is_err(), needs_consent, "{git} {text}: {loaded:?}");
     }
 }

@@ -76,7 +76,9 @@ fn said(scratch: &Scratch, file: &Path) -> String {
 }
 
 /// What stands in no file: it is about files that cannot be checked in.
-const ELSEWHERE: [DiagnosticCode; 4] = [
+const ELSEWHERE: [DiagnosticCode; 6] = [
+    DiagnosticCode::ForeignFile,
+    DiagnosticCode::CutOff,
     DiagnosticCode::UnknownPreset,
     DiagnosticCode::Unreadable,
     DiagnosticCode::TooLarge,
