@@ -17,6 +17,7 @@ mod signals;
 mod state;
 mod terminal;
 mod topics;
+mod written_file;
 
 fn main() -> std::process::ExitCode {
     if let Some(code) = completion::answer_shell() {

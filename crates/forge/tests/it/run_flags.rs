@@ -214,13 +214,27 @@ fn what_is_attached_is_looked_at_through_the_workers_sandbox() {
         ("env.md", false),
         ("workspace/up/workspace/planted.md", false),
     ] {
-        let (exit, error, ran) = run(&world, &["-A", file]);
-        let expected = match handed_over {
-            true => (0, None),
-            false => (2, Some("run.attachment")),
-        };
-        assert_eq!((exit, error.as_deref()), expected, "{file}: {}", ran.stderr);
+        for flag in ["-A", "-f", "--json-schema"] {
+            let (exit, error, ran) = run(&world, &[flag, file]);
+            let expected = match (handed_over, flag) {
+                (false, _) => (2, Some("run.attachment")),
+                // None of these is a schema.
+                (true, "--json-schema") => (2, Some("run.schema")),
+                (true, _) => (0, None),
+            };
+            let found = (exit, error.as_deref());
+            assert_eq!(found, expected, "{flag} {file}: {}", ran.stderr);
+        }
     }
+}
+
+/// A command can make a directory of any name, but no worker of that name.
+#[test]
+fn a_worker_comes_before_a_directory_of_its_name() {
+    let world = world(ECHO);
+    world.write("main/a.md", "");
+    let ran = world.forge(&["--trust", "run", "main", "x"]);
+    assert_eq!(ran.code(0).stdout, "got x\n");
 }
 
 #[test]
@@ -238,8 +252,17 @@ fn the_answer_goes_into_a_file_whole() {
     let names = std::fs::read_dir(world.project().join("out")).unwrap();
     assert_eq!(names.count(), 1, "nothing is left beside it");
 
-    // A place that cannot be is found before the run begins.
-    for file in ["absent/answer.txt", "out", "/", "play.yaml/x"] {
+    // A place that cannot be is found before the run begins, and so is a link that leads elsewhere.
+    std::os::unix::fs::symlink(world.outside(), world.project().join("away")).unwrap();
+    std::os::unix::fs::symlink("answer.txt", world.project().join("out/other")).unwrap();
+    for file in [
+        "absent/answer.txt",
+        "out",
+        "/",
+        "play.yaml/x",
+        "away/x",
+        "out/other",
+    ] {
         let (exit, error, _) = run(&world, &["-o", file, "main", "x"]);
         assert_eq!((exit, error.as_deref()), (2, Some("run.output")), "{file}");
     }

@@ -1,20 +1,18 @@
 //! The file of `--receipt`. The directory is opened before the command runs, and all access goes
-//! through that handle. A receipt is written beside and renamed, so that a reader sees the old one
-//! or the new one. The command may be able to write there: the last receipt is written after the
+//! through that handle. The command may be able to write there: the last receipt is written after the
 //! end of all processes of the command, and a foreign file at its path is reported.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Read as _, Write as _};
-use std::path::{Component, Path};
-use std::time::SystemTime;
+use std::io::{Error, Read as _, Write as _};
+use std::path::Path;
 
+use file_sandbox::cap_std::fs as cap;
 use file_sandbox::cap_std::fs::MetadataExt as _;
-use file_sandbox::cap_std::{ambient_authority, fs as cap};
 use rustix::fs::OFlags;
 
 use crate::exit::CliError;
 use crate::output::stderr;
+use crate::written_file::WrittenFile;
 
 /// The destination of a receipt.
 pub(super) struct Receipt<'a> {
@@ -27,8 +25,7 @@ enum ReceiptDestination {
     /// The user's own stream. Its content has been read.
     Stream(File),
     File {
-        directory: cap::Dir,
-        name: OsString,
+        place: WrittenFile,
         /// Device and inode of the last written file.
         written: Option<(u64, u64)>,
     },
@@ -44,7 +41,10 @@ impl<'a> Receipt<'a> {
                 .open(path)
                 .map(ReceiptDestination::Stream)
         } else {
-            in_directory(path)
+            WrittenFile::open(path).map(|place| ReceiptDestination::File {
+                place,
+                written: None,
+            })
         };
         match place {
             Ok(place) => Ok(Receipt {
@@ -61,21 +61,17 @@ impl<'a> Receipt<'a> {
         let written = match &mut self.place {
             ReceiptDestination::Stream(_) if self.last.as_ref() == Some(&text) => Ok(()),
             ReceiptDestination::Stream(out) => writeln!(out, "{text}"),
-            ReceiptDestination::File {
-                directory,
-                name,
-                written,
-            } => {
-                let ours = |last: &String| {
-                    *written == identity(directory, name) && holds(directory, name, last)
-                };
+            ReceiptDestination::File { place, written } => {
+                let ours = |last: &String| *written == identity(place) && holds(place, last);
                 if self.last.as_ref().is_some_and(|last| !ours(last)) {
                     stderr::print(format!(
                         "warning: the receipt {} was changed while the command ran; it is written anew",
                         crate::output::escape::escape_path(self.path)
                     ));
                 }
-                replace(directory, name, &text).map(|identity| *written = Some(identity))
+                let line = format!("{text}\n");
+                let replaced = place.replace(line.as_bytes());
+                replaced.map(|identity| *written = Some(identity))
             }
         };
         written.map_err(|error| not_written(self.path, &error))?;
@@ -88,13 +84,7 @@ impl<'a> Receipt<'a> {
         let ReceiptDestination::File { written, .. } = &self.place else {
             return Ok(());
         };
-        let there = in_directory(self.path).map(|place| match place {
-            ReceiptDestination::File {
-                directory, name, ..
-            } => identity(&directory, &name),
-            ReceiptDestination::Stream(_) => None,
-        });
-        match there {
+        match WrittenFile::open(self.path).map(|place| identity(&place)) {
             Ok(there) if there == *written => Ok(()),
             Ok(_) => Err(not_written(
                 self.path,
@@ -105,69 +95,12 @@ impl<'a> Receipt<'a> {
     }
 }
 
-/// The directory of a file, without a link that leads out of the one that we were started in.
-fn in_directory(path: &Path) -> std::io::Result<ReceiptDestination> {
-    let name = path.file_name().map(OsStr::to_owned);
-    let name = name.ok_or_else(|| Error::from(ErrorKind::IsADirectory))?;
-    let around = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) | None => Path::new("."),
-    };
-    let here = std::env::current_dir()?;
-    let below = if around.is_relative() {
-        Some(around)
-    } else {
-        around.strip_prefix(&here).ok()
-    };
-    let climbs = |path: &&Path| path.components().any(|part| part == Component::ParentDir);
-    let directory = match below.filter(|path| !climbs(path)) {
-        Some(below) => {
-            let here = cap::Dir::open_ambient_dir(&here, ambient_authority())?;
-            match below.as_os_str().is_empty() {
-                true => here,
-                false => here.open_dir(below)?,
-            }
-        }
-        None => cap::Dir::open_ambient_dir(around, ambient_authority())?,
-    };
-    match directory.symlink_metadata(&name) {
-        Ok(meta) if meta.is_file() => {}
-        Ok(_) => return Err(Error::other("it is not a file")),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    Ok(ReceiptDestination::File {
-        directory,
-        name,
-        written: None,
-    })
-}
-
-fn replace(directory: &cap::Dir, name: &OsStr, text: &str) -> std::io::Result<(u64, u64)> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let unique = since.map_or(0, |since| since.as_nanos());
-    let beside = format!(".forge-tmp-receipt-{}-{unique}", std::process::id());
-    let mut options = cap::OpenOptions::new();
-    options.write(true).create_new(true);
-    let mut file = directory.open_with(&beside, &options)?;
-    let written = writeln!(file, "{text}").and_then(|()| {
-        let found = file.metadata()?;
-        directory.rename(&beside, directory, name)?;
-        Ok((found.dev(), found.ino()))
-    });
-    if written.is_err() {
-        // Perhaps it is not even there.
-        let _ = directory.remove_file(&beside);
-    }
-    written
-}
-
 /// `true` if our receipt, and nothing else, is still there.
-fn holds(directory: &cap::Dir, name: &OsStr, text: &str) -> bool {
+fn holds(place: &WrittenFile, text: &str) -> bool {
     let mut options = cap::OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     cap::OpenOptionsExt::custom_flags(options.read(true), flags.bits() as i32);
-    let Ok(file) = directory.open_with(name, &options) else {
+    let Ok(file) = place.directory.open_with(&place.name, &options) else {
         return false;
     };
     let mut there = Vec::with_capacity(text.len() + 2);
@@ -176,8 +109,8 @@ fn holds(directory: &cap::Dir, name: &OsStr, text: &str) -> bool {
 }
 
 /// The file at a name, if it is one.
-fn identity(directory: &cap::Dir, name: &OsStr) -> Option<(u64, u64)> {
-    let found = directory.symlink_metadata(name).ok()?;
+fn identity(place: &WrittenFile) -> Option<(u64, u64)> {
+    let found = place.directory.symlink_metadata(&place.name).ok()?;
     Some((found.dev(), found.ino()))
 }
 

@@ -1,4 +1,5 @@
-//! `-A FILE`: copies of files for the entry worker, handled like attachments of called workers.
+//! Files of the command line that a model gets: `-A`, `-f` and `--json-schema`. Attachments are handled
+//! like those of called workers.
 //!
 //! The caller is the person at the command line, who may hand over every file that they can read.
 //! But a file in a directory of the worker is read through its sandbox: the worker may have put a
@@ -11,19 +12,18 @@ use forge_runtime::{Attachment, Conversation};
 use forge_tools::Redactor;
 use sandbox_config::Grant;
 
-use super::input::unreadable;
 use crate::bounded::read_bytes;
 use crate::exit::CliError;
 use crate::output::escape::{escape, escape_path};
 use crate::setup::target::RunTarget;
 
 /// Reads the attachments.
-pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachment>, CliError> {
+pub(super) fn read(
+    files: &[PathBuf],
+    chosen: &RunTarget,
+    sandbox: &mut NamedFiles<'_>,
+) -> Result<Vec<Attachment>, CliError> {
     let policy = chosen.worker.attachment_policy();
-    let mut sandbox = AttachmentFiles {
-        grant: &chosen.grant,
-        opened: None,
-    };
     let mut attached: Vec<Attachment> = Vec::new();
     let mut left = policy.max_total_bytes();
     for file in files {
@@ -32,7 +32,13 @@ pub(super) fn read(files: &[PathBuf], chosen: &RunTarget) -> Result<Vec<Attachme
         // Before anything of it is read, and then with its size.
         let so_far = named.clone().chain([(&*name, 0)]);
         policy.check(so_far).map_err(refused)?;
-        let content = sandbox.read(file, left)?;
+        let content = sandbox.read(file, left).map_err(|failure| match failure {
+            ReadFailure::TooLarge => refused(format!(
+                "{} is larger than the {left} bytes that are left for attachments",
+                escape_path(file)
+            )),
+            other => other.into_error(file, "run.input"),
+        })?;
         attached.push(Attachment::new(&name, content));
         left = left.saturating_sub(attached.last().map_or(0, bytes));
     }
@@ -60,40 +66,83 @@ fn bytes(file: &Attachment) -> u64 {
 }
 
 /// The readable files of the entry worker, opened on first use.
-struct AttachmentFiles<'a> {
+pub(super) struct NamedFiles<'a> {
     grant: &'a Grant,
     opened: Option<FileSandbox>,
 }
 
-impl AttachmentFiles<'_> {
-    fn read(&mut self, file: &Path, left: u64) -> Result<Vec<u8>, CliError> {
+/// Why a file is not handed over.
+pub(super) enum ReadFailure {
+    /// It cannot be read.
+    Unreadable(String),
+    TooLarge,
+    /// The worker itself could not read it.
+    Denied(String),
+}
+
+impl ReadFailure {
+    /// Returns the error of a file that the command line names. `code` is that of a file which cannot
+    /// be read.
+    pub(super) fn into_error(self, file: &Path, code: &'static str) -> CliError {
         let shown = escape_path(file);
-        let cannot =
-            |why: &dyn std::fmt::Display| unreadable(format!("cannot read {shown}: {why}"));
-        let too_large = || {
-            refused(format!(
-                "{shown} is larger than the {left} bytes that are left for attachments"
-            ))
-        };
+        match self {
+            ReadFailure::Unreadable(why) => {
+                CliError::misuse(code, format!("cannot read {shown}: {why}"))
+            }
+            ReadFailure::TooLarge => CliError::misuse(code, format!("{shown} is too large")),
+            ReadFailure::Denied(why) => {
+                CliError::misuse("run.attachment", format!("cannot hand over {shown}: {why}")).hint(
+                    "it lies in a directory of the worker's, and what the worker may not read is not taken from there",
+                )
+            }
+        }
+    }
+}
+
+impl<'a> NamedFiles<'a> {
+    pub(super) fn of(grant: &'a Grant) -> Self {
+        NamedFiles {
+            grant,
+            opened: None,
+        }
+    }
+
+    /// Reads a text of at most `max_bytes`.
+    pub(super) fn read_text(
+        &mut self,
+        file: &Path,
+        max_bytes: u64,
+        code: &'static str,
+    ) -> Result<String, CliError> {
+        let bytes = self.read(file, max_bytes).map_err(|failure| match failure {
+            ReadFailure::TooLarge => {
+                ReadFailure::Unreadable(format!("it is larger than {max_bytes} bytes"))
+            }
+            other => other,
+        });
+        let bytes = bytes.map_err(|failure| failure.into_error(file, code))?;
+        String::from_utf8(bytes).map_err(|_| {
+            let why = "stream did not contain valid UTF-8".to_owned();
+            ReadFailure::Unreadable(why).into_error(file, code)
+        })
+    }
+
+    fn read(&mut self, file: &Path, left: u64) -> Result<Vec<u8>, ReadFailure> {
+        let cannot = |why: &dyn std::fmt::Display| ReadFailure::Unreadable(why.to_string());
         let facts = std::fs::metadata(file).map_err(|error| cannot(&error))?;
         if !facts.is_file() {
             return Err(cannot(&"not a regular file"));
         }
         if facts.len() > left {
-            return Err(too_large());
+            return Err(ReadFailure::TooLarge);
         }
         let Some(inside) = path_in_sandbox(self.grant, file) else {
             return read_bytes(file, left).map_err(|error| match error.kind() {
-                std::io::ErrorKind::FileTooLarge => too_large(),
+                std::io::ErrorKind::FileTooLarge => ReadFailure::TooLarge,
                 _ => cannot(&error),
             });
         };
-        let denied = |why: &dyn std::fmt::Display| {
-            CliError::misuse("run.attachment",
-                format!("cannot attach {shown}: {}", escape(&why.to_string())),
-            )
-            .hint("it lies in a directory of the worker's, and what the worker may not read is not attached from there")
-        };
+        let denied = |why: &dyn std::fmt::Display| ReadFailure::Denied(escape(&why.to_string()));
         if self.opened.is_none() {
             let opened = self.grant.files_of(&open_mount, None);
             self.opened = opened.map_err(|error| denied(&error.for_person()))?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use sandbox_config::Worker;
 use serde_json::Value;
 
+use super::attach::NamedFiles;
 use crate::ambient::Ambient;
-use crate::bounded::read_text;
 use crate::cli::RunArgs;
 use crate::exit::CliError;
 use crate::setup::target::run_target;
@@ -66,6 +66,7 @@ pub(super) fn answer_schema(
     worker: &Worker,
     flag: Option<&Path>,
     kept: Option<&Value>,
+    files: &mut NamedFiles<'_>,
 ) -> Result<Option<Value>, CliError> {
     let unfit = |message: String| CliError::misuse("run.schema", message);
     let (schema, shown) = match (flag, kept) {
@@ -73,8 +74,7 @@ pub(super) fn answer_schema(
         (None, Some(kept)) => (kept.clone(), "what the run keeps".to_owned()),
         (Some(file), _) => {
             let shown = file.display().to_string();
-            let text = read_text(file, MAX_SCHEMA_BYTES)
-                .map_err(|error| unfit(format!("cannot read the schema {shown}: {error}")))?;
+            let text = files.read_text(file, MAX_SCHEMA_BYTES, "run.schema")?;
             let schema: Value = serde_json::from_str(&text).map_err(|error| {
                 let failure = unfit(format!("{shown} is not JSON: {error}"));
                 failure.at(file, error.line(), error.column())

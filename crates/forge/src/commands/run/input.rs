@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::bounded::read_text;
+use super::attach::NamedFiles;
 use crate::cli::RunArgs;
 use crate::exit::CliError;
 
@@ -11,12 +11,11 @@ use crate::exit::CliError;
 const MAX_INPUT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The input of the entry worker.
-pub(super) fn input(args: &RunArgs) -> Result<String, CliError> {
+pub(super) fn input(args: &RunArgs, files: &mut NamedFiles<'_>) -> Result<String, CliError> {
     match args.file.as_deref() {
         None => Ok(args.input.join(" ")),
         Some(file) if file == Path::new("-") => standard_input(),
-        Some(file) => read_text(file, MAX_INPUT_BYTES)
-            .map_err(|error| unreadable(format!("cannot read {}: {error}", file.display()))),
+        Some(file) => files.read_text(file, MAX_INPUT_BYTES, UNREADABLE),
     }
 }
 
@@ -34,6 +33,8 @@ fn standard_input() -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|_| unreadable("standard input is not UTF-8".to_owned()))
 }
 
-pub(super) fn unreadable(message: String) -> CliError {
-    CliError::misuse("run.input", message)
+const UNREADABLE: &str = "run.input";
+
+fn unreadable(message: String) -> CliError {
+    CliError::misuse(UNREADABLE, message)
 }

@@ -34,6 +34,7 @@ use crate::setup::repositories;
 use crate::setup::target::{RunTarget, run_target, with_sentence_as_input};
 use crate::signals::ExitOnSignal;
 use crate::state::run_dir;
+use attach::NamedFiles;
 use event_output::EventOutput;
 use model::RunModels;
 use recording::PlaybookRecording;
@@ -308,10 +309,11 @@ fn run_input(
 ) -> Result<RunInput, CliError> {
     let kept_schema = earlier.and_then(PreviousRun::answer_schema);
     let flag = args.answer.json_schema.as_deref();
-    let answer_schema = flags::answer_schema(&target.worker, flag, kept_schema)?;
+    let mut files = NamedFiles::of(&target.grant);
+    let answer_schema = flags::answer_schema(&target.worker, flag, kept_schema, &mut files)?;
     Ok(RunInput {
-        input: input::input(args)?,
-        attached: attach::read(&args.attach, target)?,
+        input: input::input(args, &mut files)?,
+        attached: attach::read(&args.attach, target, &mut files)?,
         answer_schema,
     })
 }

@@ -1,0 +1,78 @@
+//! A file that the person names and forge writes whole: beside it first, then renamed over it, so that
+//! a reader sees the old one or the new one. Its directory is opened once. A command may be able to
+//! write there, so no link on the way leads out of the directory that forge was started in.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Error, ErrorKind, Result, Write as _};
+use std::path::{Component, Path};
+use std::time::SystemTime;
+
+use file_sandbox::cap_std::fs::MetadataExt as _;
+use file_sandbox::cap_std::{ambient_authority, fs as cap};
+
+/// The place of the file.
+pub(crate) struct WrittenFile {
+    pub(crate) directory: cap::Dir,
+    pub(crate) name: OsString,
+}
+
+impl WrittenFile {
+    /// Opens the directory of the file.
+    ///
+    /// # Errors
+    /// If there is none, or something other than a file is at the path.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let name = path.file_name().map(OsStr::to_owned);
+        let name = name.ok_or_else(|| Error::from(ErrorKind::IsADirectory))?;
+        let around = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            Some(_) | None => Path::new("."),
+        };
+        let here = std::env::current_dir()?;
+        let below = if around.is_relative() {
+            Some(around)
+        } else {
+            around.strip_prefix(&here).ok()
+        };
+        let climbs = |path: &&Path| path.components().any(|part| part == Component::ParentDir);
+        let directory = match below.filter(|path| !climbs(path)) {
+            Some(below) => {
+                let here = cap::Dir::open_ambient_dir(&here, ambient_authority())?;
+                match below.as_os_str().is_empty() {
+                    true => here,
+                    false => here.open_dir(below)?,
+                }
+            }
+            None => cap::Dir::open_ambient_dir(around, ambient_authority())?,
+        };
+        match directory.symlink_metadata(&name) {
+            Ok(meta) if meta.is_file() => {}
+            Ok(_) => return Err(Error::other("it is not a file")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(WrittenFile { directory, name })
+    }
+
+    /// Writes the file. Returns its device and inode.
+    pub(crate) fn replace(&self, text: &[u8]) -> Result<(u64, u64)> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let unique = since.map_or(0, |since| since.as_nanos());
+        let beside = format!(".forge-tmp-{}-{unique}", std::process::id());
+        let mut options = cap::OpenOptions::new();
+        options.write(true).create_new(true);
+        let mut file = self.directory.open_with(&beside, &options)?;
+        let written = file.write_all(text).and_then(|()| {
+            file.sync_all()?;
+            let found = file.metadata()?;
+            self.directory
+                .rename(&beside, &self.directory, &self.name)?;
+            Ok((found.dev(), found.ino()))
+        });
+        if written.is_err() {
+            // Perhaps it is not even there.
+            let _ = self.directory.remove_file(&beside);
+        }
+        written
+    }
+}
