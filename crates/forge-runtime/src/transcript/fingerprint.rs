@@ -168,6 +168,15 @@ impl RunFingerprint {
         self
     }
 
+    /// Returns the fingerprint of a run that reaches a provider there.
+    #[must_use]
+    pub fn reaching(mut self, provider: &str, address: &str) -> RunFingerprint {
+        let name = format!("providers.{provider}");
+        self.policy.insert(name, address.to_owned());
+        self.policy_sha256 = self.hash();
+        self
+    }
+
     /// Hashes all fields but the model and the hash itself.
     fn hash(&self) -> String {
         sha256(&(&self.policy, &self.workers, &self.answer_sha256))

@@ -179,6 +179,24 @@ fn what_changed_is_shown_and_has_to_be_accepted() {
     }
 }
 
+/// Where the conversation and the key go is a part of what a run rests on.
+#[test]
+fn another_address_of_its_provider_has_to_be_accepted() {
+    let world = world();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/v1", gone.local_addr().unwrap());
+    drop(gone);
+    let run = ["--trust", "run", "-m", "ollama:m", "--base-url", &address];
+    world.forge(&run).code(7);
+    let ran = world.forge(&["--trust", "run", "--resume", "last"]);
+    let changed = format!(
+        "providers.ollama: openai-chat at {address}, now openai-chat at http://127.0.0.1:11434/v1"
+    );
+    ran.code(2).says(&[&changed, "--accept-changes"]);
+    let same = ["--trust", "run", "--resume", "last", "--base-url", &address];
+    world.forge(&same).code(7);
+}
+
 /// What is wrong with a run, how it came about, the exit code, and what is said.
 type Harmed<'a> = (&'a str, &'a dyn Fn(&std::path::Path), i32, &'a [&'a str]);
 

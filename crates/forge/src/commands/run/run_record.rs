@@ -11,6 +11,7 @@ use forge_runtime::{
 };
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
+use sandbox_config::Worker;
 use serde_json::Value;
 
 use super::attach;
@@ -265,6 +266,17 @@ pub(super) fn basis(
         ..
     } = chosen;
     let basis = RunFingerprint::of(model, worker, grant, workers, redactor);
+    // Of the playbook's or the run's model, and of those that workers name.
+    let models = workers.iter().filter_map(Worker::model).chain([model]);
+    let basis = models.fold(basis, |basis, model| {
+        match chosen.project.provider_of(model) {
+            Ok((provider, _)) => {
+                let address = format!("{} at {}", provider.wire(), provider.base_url());
+                basis.reaching(provider.name(), &address)
+            }
+            Err(_) => basis,
+        }
+    });
     match answer_schema {
         None => basis,
         Some(schema) => basis.answering(schema),
