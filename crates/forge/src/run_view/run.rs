@@ -426,15 +426,27 @@ impl ActiveWorker {
         }
         // The toolbox has redacted its results; other ends of a call have foreign text, too.
         let outcome = words::outcome(&telling.text(&result.content), result.is_error);
-        let line = match outcome.is_empty() {
+        let code = exit_code(result).filter(|code| *code != 0);
+        let code = code.map(|code| format!("exit code {code}"));
+        let failed = result.is_error || code.is_some();
+        let about: Vec<String> = code
+            .into_iter()
+            .chain((!outcome.is_empty()).then_some(outcome))
+            .collect();
+        let line = match about.is_empty() {
             true => what,
-            false => format!("{what}: {outcome}"),
+            false => format!("{what}: {}", about.join(", ")),
         };
-        vec![match result.is_error {
+        vec![match failed {
             true => LineKind::Failed(line),
             false => LineKind::Done(line),
         }]
     }
+}
+
+/// Returns the exit code of the command that a call ran.
+fn exit_code(result: &ToolResult) -> Option<i64> {
+    result.detail.pointer("/structured/exit_code")?.as_i64()
 }
 
 /// Describes the usage of a turn.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Backend, Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
+    Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
     ReportLevel,
 };
 use sandbox_config::Project;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::mechanism::MountPlacement;
-use os_sandbox::{Access, Backend, Git, Mount, Plan, Policy};
+use os_sandbox::{Access, Git, Mount, Plan, Policy};
 
 use crate::output::escape::escape_path;
 use crate::output::stderr;

@@ -70,3 +70,27 @@ fn trust_holds_for_exactly_what_was_shown() {
     world.forge(&["trust", "--revoke"]).code(0);
     world.forge(&echo).code(3);
 }
+
+/// A command that failed is not shown as a success, though the call was made.
+#[test]
+fn a_failed_command_is_seen_as_one() {
+    const PLAY: &str = "\
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: shell, args: { command: 'echo one' } }
+        - { tool: shell, args: { command: 'echo /absent/*; exit 3' } }
+    - say: done
+";
+    let world = World::new(&[
+        (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
+        ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+        ("play.yaml", PLAY),
+    ]);
+    let ran = world.forge(&["--trust", "run", "--yes"]);
+    ran.code(0).says(&[
+        "✓ shell echo one: one\n",
+        "✗ shell echo /absent/*; exit 3: exit code 3, ",
+    ]);
+}
