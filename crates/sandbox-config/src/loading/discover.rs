@@ -109,8 +109,8 @@ fn keeps_apart(dir: &str, file: &str) -> Diagnostic {
         )
 }
 
-/// Returns `true` if a project file above `start` is of a user who is neither the caller, nor root,
-/// nor the owner of `start`: anybody can put one into a directory that all may write, such as /tmp.
+/// Returns `true` if a project file above `start` belongs neither to the caller, nor to
+/// root, nor to the owner of `start`: anybody can put one into a directory that all may write, such as /tmp.
 fn is_foreign(file: &Path, start: &Path) -> bool {
     let owner = |path: &Path| {
         std::fs::symlink_metadata(path)

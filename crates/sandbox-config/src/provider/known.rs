@@ -105,7 +105,7 @@ impl KnownProvider {
         }
     }
 
-    /// An address that cannot be used is no reason to go to the built-in one.
+    /// If the address cannot be used, the built-in one does not take its place.
     fn at(&self, value: &str) -> Result<ProviderSettings, UnknownProvider> {
         let KnownProvider {
             name,

@@ -291,7 +291,7 @@ fn a_project_file_of_another_user_governs_nobody() {
         codes(&found("p/mine").unwrap_err()),
         ["config.foreign_file"]
     );
-    // Whoever goes to its directory means it, and so does its owner.
+    // A caller in its directory means it, and so does its owner.
     assert_eq!(found("p").unwrap().file(), Some(file.as_path()));
     std::os::unix::fs::chown(scratch.path().join("p/mine"), Some(65534), None).unwrap();
     assert_eq!(found("p/mine").unwrap().file(), Some(file.as_path()));
