@@ -730,7 +730,7 @@ impl ToolContext {
     sandbox_names::getters! {
         /// The progress counter of the tool, if a client listens.
         pub progress: Option<&crate::progress::Progress> = progress.as_ref();
-        /// The worker on whose behalf the call is made.
+        /// The worker that the call is made for.
         pub caller: &crate::call_result::Caller = &caller;
     }
 }

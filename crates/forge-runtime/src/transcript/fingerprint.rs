@@ -159,7 +159,7 @@ impl RunFingerprint {
         basis
     }
 
-    /// Returns the fingerprint of a run whose answer has to fit this JSON Schema instead of the
+    /// Returns the fingerprint of a run with an answer that has to fit this JSON Schema instead of the
     /// worker's.
     #[must_use]
     pub fn answering(mut self, schema: &Value) -> RunFingerprint {

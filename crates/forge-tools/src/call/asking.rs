@@ -20,7 +20,7 @@ use crate::toolbox_inner::ToolboxInner;
 /// Replaces a text that the difference shows.
 const SHOWN_BELOW: &str = "(shown below)";
 
-/// Most questions about one call whose files keep changing.
+/// Most questions about one call with files that keep changing.
 const MAX_QUESTIONS: usize = 3;
 
 impl JudgedCall {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{CommandLine, is_assignment, is_expanded};
 
-/// Programs whose first argument is a file that they run, without the digits of a version.
+/// Programs with a file to run as their first argument, without the digits of a version.
 #[rustfmt::skip]
 const RUN_FIRST: &[&str] = &[
     ".", "R", "Rscript", "ash", "bash", "bats", "dash", "expect", "fish", "guile", "java", "julia",

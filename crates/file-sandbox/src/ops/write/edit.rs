@@ -340,7 +340,7 @@ impl<'p> PendingEdit<'p> {
         if encoding.is_utf8() {
             return Ok(text.into_bytes());
         }
-        // A file whose text does not encode to equal bytes cannot be edited without changing other
+        // A file with text that does not encode to equal bytes cannot be edited without changing other
         // bytes.
         let bom = &bytes[..self.decoded.bom];
         if encoding.encode(&self.decoded.text).ok().as_deref() != Some(&bytes[bom.len()..]) {

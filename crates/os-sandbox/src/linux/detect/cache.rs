@@ -76,7 +76,7 @@ pub(super) struct ProbeResults {
     pub(super) bubblewrap: Option<String>,
     /// `true` only together with bubblewrap.
     pub(super) pins: bool,
-    /// The mechanisms whose connector passed.
+    /// The mechanisms with a connector that passed.
     pub(super) connectors: Vec<Backend>,
 }
 

@@ -37,7 +37,7 @@ use super::{
     mount_layer::root::{self, NestedMountMethod, RootStep},
     wire,
 };
-use crate::backend::Starter;
+use crate::backend::{Backend, Starter};
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::findings::{Findings, Notes};
@@ -97,15 +97,11 @@ pub(crate) fn begin(
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
     let backend = command.plan().backend();
-    let takes_a_program = match backend.properties().starter {
-        Starter::Launcher => false,
-        Starter::Program => true,
-        Starter::Engine | Starter::SandboxExec => {
-            let what = format!("the launcher starts no command under {backend}");
-            return Err(ErrorKind::Unsupported.error(what));
-        }
-    };
-    let starting = launch(takes_a_program, probe.is_some(), starter(command.plan()))?;
+    let starting = launch(
+        takes_a_program(backend)?,
+        probe.is_some(),
+        starter(command.plan()),
+    )?;
     let (streams, pipes) = streams(&command.stdio)?;
     refuse_streams(command.plan(), &streams)?;
     let terminal_guard = TerminalGuard::start(command.session, &streams)?;
@@ -154,6 +150,19 @@ pub(crate) fn begin(
         running.proxied(hosts.serve()?);
     }
     Ok((running, pipes, notes))
+}
+
+/// Returns `true` if the launcher becomes another program on its way into the namespaces, which
+/// prints its failures.
+fn takes_a_program(backend: Backend) -> Result<bool, Error> {
+    match backend.properties().starter {
+        Starter::Launcher => Ok(false),
+        Starter::Program => Ok(true),
+        Starter::Engine | Starter::SandboxExec => {
+            let what = format!("the launcher starts no command under {backend}");
+            Err(ErrorKind::Unsupported.error(what))
+        }
+    }
 }
 
 /// Returns the error of a start that failed. Unless a tree changed, which says nothing about the
