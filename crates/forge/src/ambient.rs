@@ -63,6 +63,15 @@ fn variables() -> Vec<(String, String)> {
     variables.collect()
 }
 
+/// Returns the person's own file. Both endings are read, as those of a project file are.
+fn user_file(settings: &Path) -> PathBuf {
+    let [usual, other] = ["config.yaml", "config.yml"].map(|name| settings.join(name));
+    match !usual.exists() && other.exists() {
+        true => other,
+        false => usual,
+    }
+}
+
 impl Ambient {
     /// Looks around.
     pub(crate) fn from_env(global: Global) -> Self {
@@ -96,7 +105,7 @@ impl Ambient {
             home: dirs.as_ref().map(|dirs| dirs.home_dir().to_owned()),
             user_file: dirs
                 .as_ref()
-                .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
+                .map(|dirs| user_file(&dirs.config_dir().join("forge"))),
             state,
             runtime: named("XDG_RUNTIME_DIR"),
             colour: colour(supports_cursor),

@@ -59,7 +59,7 @@ impl std::fmt::Display for Integrity {
         match self {
             Integrity::Whole => f.write_str("whole"),
             Integrity::Unsealed => f.write_str(
-                "not sealed: the lines that are there hold, and nothing says that they are all",
+                "not sealed, as after a kill: its lines are unchanged, and more may be missing",
             ),
             Integrity::Torn { at } => write!(f, "{at} is torn; the lines before it hold"),
             Integrity::Broken(found) => found.fmt(f),

@@ -86,6 +86,11 @@ impl ApprovalClient<'_> {
         }
         if found.is_empty() {
             print_line("nothing waits for approval")?;
+            if !self.global.quiet {
+                stderr::print(
+                    "only requests of the project here are listed; for another one: forge -C DIR approve",
+                );
+            }
             return Ok(ExitKind::Done);
         }
         for each in &found {
@@ -301,7 +306,7 @@ fn gone(id: &str) -> CliError {
     CliError::negative("approve.unknown",
         format!("no request {} waits in this project", escape_controls(id)),
     )
-    .hint("it was withdrawn, ran out of time or ended with its process; `forge approve` lists what is open")
+    .hint("it was withdrawn, ran out of time or ended with its process, or is of another project: forge -C DIR approve")
 }
 
 fn not_shown(error: std::io::Error) -> CliError {

@@ -14,7 +14,7 @@ use os_sandbox::{
 use sandbox_config::Project;
 
 use super::command_builder::report_level;
-use super::hints::{HintContext, OwnPatterns};
+use super::hints::{HintContext, OwnPatterns, SOME_DIRECTORIES};
 use super::{denials, session_summary};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
@@ -132,10 +132,7 @@ impl CommandEnd<'_> {
             is_path && exists(word) || file.is_some_and(|(_, file)| exists(file))
         };
         if words.any(reads) {
-            stderr::print(
-                "note: the project shows commands some directories below this one, and not its \
-                 own files: go to one of them, or show all by `sandbox: { root: . }`",
-            );
+            stderr::print(format_args!("note: {SOME_DIRECTORIES}"));
         }
     }
 

@@ -228,11 +228,18 @@ impl HintContext<'_> {
     }
 }
 
+/// About a project directory that is in no mount.
+pub(super) const SOME_DIRECTORIES: &str = "the project shows commands some directories below this \
+     one, and not its own files: go to one of them, or show all by `sandbox: { root: . }`";
+
 /// Returns the way to a new name in a directory around the project: no rule shows that directory, and
 /// one can show a directory in it.
 fn beside_project(denial: &Denial, project: &Project) -> Option<String> {
     let object = Path::new(&denial.object);
     let parent = object.parent()?;
+    if parent == project.dir() {
+        return Some(SOME_DIRECTORIES.to_owned());
+    }
     let mut mounts = project.ceiling().mounts();
     let is_around = mounts.any(|mount| mount.host() != parent && mount.host().starts_with(parent));
     let is_new = denial.operation == DeniedOperation::Create && !object.exists();

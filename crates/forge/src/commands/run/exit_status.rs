@@ -191,8 +191,9 @@ fn answered(
                  project file, or pass --approve all"
             }
             false => {
-                "run it in a terminal, pre-approve them in the project file, or pass --approve all; \
-                 what only a person answers waits for `forge approve` with --approver queue"
+                "`forge log show last` says why nobody was asked; run it in a terminal (without CI set), \
+                 pre-approve them in the project file, or pass --approve all; with --approver queue \
+                 they wait for `forge approve`"
             }
         }));
     }

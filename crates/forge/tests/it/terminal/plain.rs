@@ -41,7 +41,7 @@ fn without_a_terminal_there_are_lines() {
       ✓ writer write it: written
     error: calls needed an approval that nobody could give: main > writer: write_file
 
-    hint: run it in a terminal, pre-approve them in the project file, or pass --approve all; what only a person answers waits for `forge approve` with --approver queue
+    hint: `forge log show last` says why nobody was asked; run it in a terminal (without CI set), pre-approve them in the project file, or pass --approve all; with --approver queue they wait for `forge approve`
     "##);
 }
 

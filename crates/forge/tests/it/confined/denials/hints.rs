@@ -240,8 +240,8 @@ const ROWS: &[Row] = &[
         made: "mkdir -p .sandbox/data",
         line: "echo x > made",
         refused: "(outside",
-        hint: "which is around the project: make a directory in it yourself",
-        way: Way::Nothing,
+        hint: "or show all by `sandbox: { root: . }`",
+        way: Way::File(ROOT),
         ..NAMES
     },
     Row {
