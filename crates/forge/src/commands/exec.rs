@@ -26,6 +26,7 @@ mod touched;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::thread;
 
 use file_sandbox::cap_std;
 use os_sandbox::Policy;
@@ -35,7 +36,10 @@ use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, TraceReport};
 use crate::commands::reviewed;
 use crate::exit::{CliError, ExitKind};
-use crate::setup::presets::{self, ActivePresets};
+use crate::setup::{
+    self,
+    presets::{self, ActivePresets},
+};
 use crate::terminal::HeldStops;
 use ask_hosts::CommandHostQuestions;
 use exec_log::ExecLog;
@@ -47,6 +51,21 @@ use site::{ExecSite, SiteRequest, not_in_container};
 
 pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     check_trace(args)?;
+    thread::scope(|scope| {
+        if !args.no_os_sandbox {
+            // The plan waits for the result. Without the thread it detects.
+            let detection = thread::Builder::new().name("support".to_owned());
+            let _detecting = detection.spawn_scoped(scope, || {
+                let _held = HeldStops::install();
+                setup::host_support()
+            });
+        }
+        confine(args, ambient)
+    })
+}
+
+/// Plans the command and executes it.
+fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let committer =
         caller_directory(&ambient.global).map(|here| CommitterQuestion::ask(here, ambient));
     // Any failure before the command runs is 125, a mistake in the configuration included.

@@ -196,7 +196,9 @@ impl GitLeads {
     fn links_in(&mut self, directory: &Path) {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         for entry in entries.take(MAX_HOOKS) {
-            if let (true, Ok(target)) = (entry.path().is_symlink(), entry.path().canonicalize()) {
+            if entry.file_type().is_ok_and(|kind| kind.is_symlink())
+                && let Ok(target) = entry.path().canonicalize()
+            {
                 self.host.push(target);
             }
         }

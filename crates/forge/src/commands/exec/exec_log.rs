@@ -112,6 +112,11 @@ impl ExecLog {
         })
     }
 
+    /// Builds the tables of known keys, which the end of the command needs.
+    pub(super) fn prepare_end(&self) {
+        let _plain = self.redactor.redact("a text without secrets");
+    }
+
     /// Records that the command does not run. Returns the error to exit with: this one, or that of
     /// the log.
     pub(super) fn refused(self, why: CliError) -> CliError {

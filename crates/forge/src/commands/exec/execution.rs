@@ -110,13 +110,14 @@ fn run_it(
     let at_start = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(run.plan.policy().limits());
     let wanted = ambient.global.json.then_some(&mut printed);
-    let (ended, withheld) = wait(&mut child, wanted, start.stops)?;
+    kept.iter().for_each(ExecLog::prepare_end);
+    let (exit, withheld) = wait(&mut child, wanted, start.stops)?;
     let opened = opener.and_then(UrlOpener::finish);
     if !run.is_quiet() {
         withheld.into_iter().chain(opened).for_each(stderr::print);
     }
     let command = EndedCommand {
-        exit: ended,
+        exit,
         printed,
         at_start,
     };
