@@ -28,7 +28,7 @@ use crate::sys::{
     Errno, PollFd,
 };
 use crate::wire;
-use crate::{Failure, at, target};
+use crate::{Failure, BrokerMessage, at, target};
 
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;
@@ -59,6 +59,8 @@ pub struct Connect<'a> {
     names: Strings<'a>,
     places: Strings<'a>,
     observed: Option<Observed<'a>>,
+    /// The configurations that the broker changes come on the channel.
+    awaits_configs: bool,
 }
 
 impl<'a> Connect<'a> {
@@ -79,7 +81,7 @@ impl<'a> Connect<'a> {
         let places = Strings::take(&mut rest, places)?;
         let observed = match flags & wire::CONNECT_OBSERVE {
             0 => None,
-            _ => Some(Observed::take(&mut rest, fds.get(1..)?)?),
+            _ => Some(Observed::take(&mut rest, *fds.get(1)?)?),
         };
         Some(Connect {
             internet: flags & wire::CONNECT_INTERNET != 0,
@@ -89,6 +91,7 @@ impl<'a> Connect<'a> {
             names,
             places,
             observed,
+            awaits_configs: flags & wire::CONNECT_CONFIGS != 0,
         })
     }
 
@@ -138,9 +141,6 @@ pub fn split(connect: Connect<'_>, channel: i32) -> Result<(), Failure> {
             sys::close(channel);
             if let Some(observed) = connect.observed {
                 sys::close(observed.file);
-                if let Some(channel) = observed.channel {
-                    sys::close(channel);
-                }
             }
             Ok(())
         }
@@ -150,7 +150,7 @@ pub fn split(connect: Connect<'_>, channel: i32) -> Result<(), Failure> {
 
 /// Serves the target's calls. It never sends anything on the broker's control socket, which belongs to
 /// the supervisor. The supervisor sees an end of this process, for whatever reason.
-fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
+fn serve(mut connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     // The end of the control socket means the end of the tree, so the connector must not hold it
     // open.
     for number in 0..3 {
@@ -164,7 +164,8 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     let Ok(children) = sys::child_signals() else {
         sys::exit(125)
     };
-    if !prepared {
+    // The broker sends them before the supervisor has the other end of the channel.
+    if !prepared || connect.awaits_configs && take_configs(&mut connect, channel).is_none() {
         sys::exit(125)
     }
     let mut state = ConnectorState {
@@ -186,6 +187,19 @@ fn serve(connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
         state.serve_events();
     }
     sys::exit(0)
+}
+
+/// Waits for the configurations that the broker changes.
+fn take_configs(connect: &mut Connect<'_>, channel: i32) -> Option<()> {
+    let message = BrokerMessage::receive(channel).ok()?;
+    let observed = connect.observed.as_mut()?;
+    let count = message.body.iter().filter(|byte| **byte == 0).count();
+    if message.kind != wire::KIND_CONFIGS || count > wire::MAX_CONFIGS {
+        return None;
+    }
+    observed.configs = Strings::take(&mut { message.body }, count)?;
+    observed.channel = message.fds().first().copied();
+    Some(())
 }
 
 struct ConnectorState<'a> {
@@ -285,7 +299,7 @@ impl ConnectorState<'_> {
         }
     }
 
-    /// Takes the only message of the channel. It stays open if the listener came: the supervisor
+    /// Takes the last message of the channel. It stays open if the listener came: the supervisor
     /// watches its end.
     fn take_listener(&mut self) {
         let mut received = [-1i32; 1];

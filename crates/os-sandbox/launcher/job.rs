@@ -229,17 +229,14 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Observed<'a> {
-    /// `fds`: the file of reports, and perhaps the channel to the broker.
-    pub fn take(rest: &mut &'a [u8], fds: &[i32]) -> Option<Self> {
+    /// `file`: the file of reports.
+    pub fn take(rest: &mut &'a [u8], file: i32) -> Option<Self> {
         let head = take(rest, wire::OBSERVED_WORDS * 4)?;
         let word = |index: usize| {
             let bytes = head.get(index * 4..index * 4 + 4)?;
             Some(u32::from_ne_bytes(bytes.try_into().ok()?))
         };
-        let (flags, configs) = (word(3)?, word(5)? as usize);
-        if configs > wire::MAX_CONFIGS {
-            return None;
-        }
+        let flags = word(3)?;
         Some(Observed {
             calls: take(
                 rest,
@@ -251,12 +248,9 @@ impl<'a> Observed<'a> {
             is_full: flags & wire::OBSERVED_FULL != 0,
             is_foreign: flags & wire::OBSERVED_FOREIGN != 0,
             proc_is_closed: flags & wire::OBSERVED_PROC_CLOSED != 0,
-            file: *fds.first()?,
-            configs: Strings::take(rest, configs)?,
-            channel: match configs {
-                0 => None,
-                _ => Some(*fds.get(1)?),
-            },
+            file,
+            configs: Strings { bytes: b"" },
+            channel: None,
         })
     }
 

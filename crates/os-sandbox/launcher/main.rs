@@ -133,28 +133,55 @@ enum Next {
     Done,
 }
 
+/// One message of the broker.
+pub struct BrokerMessage {
+    pub kind: u32,
+    pub body: &'static [u8],
+    fds: [i32; wire::MAX_FDS],
+    count: usize,
+}
+
+impl BrokerMessage {
+    /// Waits for a message on a socket.
+    pub fn receive(socket: i32) -> sys::Result<BrokerMessage> {
+        let mut header = [0u8; wire::HEADER_BYTES];
+        let mut fds = [-1i32; wire::MAX_FDS];
+        let count = sys::receive(socket, &mut header, &mut fds)?;
+        let word = |index: usize| {
+            let at = index * 4;
+            u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        let bytes = word(2) as usize;
+        if word(0) != wire::MAGIC || bytes > wire::MAX_BODY_BYTES || word(3) as usize != count {
+            return Err(EPROTO);
+        }
+        let body = &mut sys::memory(bytes)?[..bytes];
+        if bytes > 0 {
+            let first = sys::read(socket, body)?;
+            sys::read_rest(socket, body, first)?;
+        }
+        let kind = word(1);
+        Ok(BrokerMessage {
+            kind,
+            body,
+            fds,
+            count,
+        })
+    }
+
+    pub fn fds(&self) -> &[i32] {
+        &self.fds[..self.count]
+    }
+}
+
 fn one() -> Result<Next, Failure> {
-    let mut header = [0u8; wire::HEADER_BYTES];
-    let mut fds = [-1i32; wire::MAX_FDS];
     let protocol = at(wire::STAGE_PROTOCOL);
-    let count = sys::receive(CONTROL, &mut header, &mut fds).map_err(&protocol)?;
-    let word = |index: usize| {
-        let at = index * 4;
-        u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-    };
-    let body_bytes = word(2) as usize;
-    if word(0) != wire::MAGIC || body_bytes > wire::MAX_BODY_BYTES || word(3) as usize != count {
-        return Err(protocol(EPROTO));
-    }
-    let body = &mut sys::memory(body_bytes).map_err(&protocol)?[..body_bytes];
-    if body_bytes > 0 {
-        let first = sys::read(CONTROL, body).map_err(&protocol)?;
-        sys::read_rest(CONTROL, body, first).map_err(&protocol)?;
-    }
-    let first = || fds[..count].first().copied().ok_or(protocol(EPROTO));
-    match word(1) {
+    let message = BrokerMessage::receive(CONTROL).map_err(&protocol)?;
+    let (body, fds) = (message.body, message.fds());
+    let first = || fds.first().copied().ok_or(protocol(EPROTO));
+    match message.kind {
         wire::KIND_CONNECT => {
-            let connect = Connect::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
+            let connect = Connect::parse(body, fds).ok_or(protocol(EPROTO))?;
             connect::split(connect, first()?)?;
             return Ok(Next::Another);
         }
@@ -162,9 +189,9 @@ fn one() -> Result<Next, Failure> {
             namespaces::enter(body)?;
             return Ok(Next::Another);
         }
-        wire::KIND_EXEC => become_other(body, count)?,
+        wire::KIND_EXEC => become_other(body, fds.len())?,
         wire::KIND_RUN => {
-            let mut run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
+            let mut run = Run::parse(body, fds).ok_or(protocol(EPROTO))?;
             if run.has(wire::FLAG_TERMINAL) {
                 terminal::open(&mut run)?;
             }

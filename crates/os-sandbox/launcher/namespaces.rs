@@ -1,6 +1,6 @@
 //! Makes the namespaces of a command without another program, and its root directory in them
 //! (`root.rs`). The launcher starts a child in the namespaces: their first process, which takes the
-//! next message and supervises the command. It has every capability in its own user namespace until
+//! next messages and supervises the command. It has every capability in its own user namespace until
 //! it gives all of them up, before the command starts. The launcher itself stays outside and waits.
 
 use crate::root;
@@ -15,7 +15,7 @@ pub fn enter(body: &[u8]) -> Result<(), Failure> {
     let malformed = (wire::STAGE_PROTOCOL, sys::EPROTO);
     let (flags, rest) = body.split_at_checked(4).ok_or(malformed)?;
     let end = rest.iter().position(|byte| *byte == 0).ok_or(malformed)?;
-    let (host_name, steps) = (&rest[..end], &rest[end + 1..]);
+    let host_name = &rest[..end];
     let has_network = flags != wire::NAMESPACES_NETWORK.to_ne_bytes();
     let failed = at(wire::STAGE_NAMESPACES);
     let (user, group) = mounts::ids();
@@ -30,7 +30,7 @@ pub fn enter(body: &[u8]) -> Result<(), Failure> {
     if !has_network {
         network::enable_loopback().map_err(&failed)?;
     }
-    root::build(steps)
+    root::build()
 }
 
 fn wait_for(child: i32) -> ! {

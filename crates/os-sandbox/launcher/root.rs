@@ -2,10 +2,13 @@
 //! mounts of the host's files in it. Files of the host are found by path, as the broker found them
 //! (`pins.rs` compares those that could change meanwhile). Places inside are found without links, and
 //! the mounts are attached by descriptor. The old root is out of reach when the steps are done.
+//! The steps of the first message do not depend on the command's own mounts, which the broker looks
+//! through meanwhile.
 
 use crate::sys::{self, CStr, Errno, mounts};
 use crate::wire;
-use crate::{Failure, at, tell};
+use crate::{CONTROL, Failure, BrokerMessage, at, tell};
+use core::cell::Cell;
 use core::ffi;
 
 /// Largest file that is copied. The broker copies small ones.
@@ -30,22 +33,21 @@ const DEVICE_LINKS: [(&[u8], &[u8]); 5] = [
     (b"ptmx\0", b"pts/ptmx\0"),
 ];
 
-/// Takes the steps and enters the root.
-pub fn build(steps: &[u8]) -> Result<(), Failure> {
+/// Takes the steps of two messages, and enters the root.
+pub fn build() -> Result<(), Failure> {
     let failed = at(wire::STAGE_NAMESPACES);
     let mask = mounts::set_mask(0);
     let root = attach_empty_root().map_err(&failed)?;
-    let root = RootDirectory { root };
-    let mut rest = steps;
-    let mut index = 0;
-    while !rest.is_empty() {
-        let step = ReceivedStep::take(&mut rest).ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?;
-        if let Err(errno) = root.make(&step) {
-            tell(wire::RECORD_FAILED, wire::STAGE_ROOT, errno, index);
-            sys::exit(125);
+    let root = RootDirectory::new(root);
+    let mut count = 0;
+    for _ in 0..wire::ROOT_MESSAGES {
+        let message = BrokerMessage::receive(CONTROL).map_err(at(wire::STAGE_PROTOCOL))?;
+        if message.kind != wire::KIND_ROOT {
+            return Err((wire::STAGE_PROTOCOL, sys::EPROTO));
         }
-        index += 1;
+        count = root.take(message.body, count)?;
     }
+    root.forget();
     mounts::change_root(root.root).map_err(&failed)?;
     sys::close(root.root);
     mounts::set_mask(mask);
@@ -94,25 +96,45 @@ impl<'a> ReceivedStep<'a> {
 }
 
 /// The new root, by its mount.
-struct RootDirectory {
+struct RootDirectory<'a> {
     root: i32,
+    /// The directory of the last new file, and its path below the root.
+    last: Cell<(i32, &'a [u8])>,
 }
 
-/// The directory of a new file, and the file's name.
-struct ChildPlace {
-    directory: i32,
-    name: [u8; MAX_NAME_BYTES + 1],
-    length: usize,
-}
-
-impl ChildPlace {
-    fn name(&self) -> sys::Result<CStr<'_>> {
-        c_str(&self.name[..=self.length])
+impl<'a> RootDirectory<'a> {
+    fn new(root: i32) -> RootDirectory<'a> {
+        let last = Cell::new((root, &b""[..]));
+        RootDirectory { root, last }
     }
-}
 
-impl RootDirectory {
-    fn make(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {
+    /// Closes the directory of the last new file.
+    fn forget(&self) {
+        let (directory, _) = self.last.replace((self.root, b""));
+        self.close(directory);
+    }
+
+    /// Closes a directory, unless it is the root.
+    fn close(&self, directory: i32) {
+        if directory != self.root {
+            sys::close(directory);
+        }
+    }
+
+    /// Takes the steps of one message, and returns the number of steps up to now.
+    fn take(&self, mut steps: &'a [u8], mut count: u32) -> Result<u32, Failure> {
+        while !steps.is_empty() {
+            let step = ReceivedStep::take(&mut steps).ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?;
+            if let Err(errno) = self.make(&step) {
+                tell(wire::RECORD_FAILED, wire::STAGE_ROOT, errno, count);
+                sys::exit(125);
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn make(&self, step: &ReceivedStep<'a>) -> sys::Result<()> {
         match step.what {
             wire::ROOT_BIND => self.bind(step),
             wire::ROOT_COPY => {
@@ -127,16 +149,14 @@ impl RootDirectory {
             wire::ROOT_COVER => self.cover(step.at, step.content),
             wire::ROOT_PROCESSES => {
                 let processes = mounts::new_file_system(c"proc", &[], mounts::SAFE)?;
-                self.attach(processes, step.at, true)
+                self.attach(processes, step.at)
             }
             wire::ROOT_DEVICES => self.devices(step.at),
-            wire::ROOT_EMPTY => self.attach(empty(step.mode)?, step.at, true),
+            wire::ROOT_EMPTY => self.attach(empty(step.mode)?, step.at),
             wire::ROOT_DIRECTORY => self.directory(step.at, step.mode),
             wire::ROOT_LINK => {
-                let new = self.new_file(step.at)?;
-                mounts::link_in(step.from, new.directory, new.name()?)?;
-                sys::close(new.directory);
-                Ok(())
+                let (directory, name) = self.new_file(step.at)?;
+                mounts::link_in(step.from, directory, name)
             }
             wire::ROOT_SEAL if step.at.without_root().bytes().is_empty() => mounts::seal(self.root),
             wire::ROOT_SEAL => {
@@ -151,7 +171,7 @@ impl RootDirectory {
     }
 
     /// Mounts an overlay of directories that are those which the broker saw.
-    fn overlay(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {
+    fn overlay(&self, step: &ReceivedStep<'a>) -> sys::Result<()> {
         let (identities, mut paths) = step
             .content
             .split_at_checked(wire::OVERLAY_IDENTITY_BYTES)
@@ -176,10 +196,10 @@ impl RootDirectory {
         let [lower, upper, work] = directories;
         let overlay = mounts::overlay(lower, upper, work)?;
         directories.into_iter().for_each(sys::close);
-        self.attach(overlay, step.at, true)
+        self.attach(overlay, step.at)
     }
 
-    fn bind(&self, step: &ReceivedStep<'_>) -> sys::Result<()> {
+    fn bind(&self, step: &ReceivedStep<'a>) -> sys::Result<()> {
         let copied = match mounts::copy_tree_at(step.from) {
             Err(sys::ENOENT) if step.flags & wire::ROOT_FLAG_OPTIONAL != 0 => return Ok(()),
             other => other?,
@@ -189,40 +209,36 @@ impl RootDirectory {
             _ => 0,
         };
         mounts::restrict(copied, mounts::NOSUID | mounts::NODEV | read_only)?;
-        let is_directory = sys::about(copied)?.is_directory;
-        self.attach(copied, step.at, is_directory)
+        self.attach(copied, step.at)
     }
 
     /// Attaches a mount, and makes its place if it is missing.
-    fn attach(&self, mount: i32, path: CStr<'_>, is_directory: bool) -> sys::Result<()> {
+    fn attach(&self, mount: i32, path: CStr<'a>) -> sys::Result<()> {
         let place = match mounts::open_beneath(self.root, path) {
             Err(sys::ENOENT) => {
-                let new = self.new_file(path)?;
-                let name = new.name()?;
-                match is_directory {
-                    true => mounts::make_directory_in(new.directory, name, 0o755)?,
-                    false => sys::close(mounts::create_in(new.directory, name, NEW, 0o444)?),
+                let (directory, name) = self.new_file(path)?;
+                match sys::about(mount)?.is_directory {
+                    true => mounts::make_directory_in(directory, name, 0o755)?,
+                    false => sys::close(mounts::create_in(directory, name, NEW, 0o444)?),
                 }
-                let place = mounts::open_in(new.directory, name)?;
-                sys::close(new.directory);
-                place
+                mounts::open_in(directory, name)?
             }
             other => other?,
         };
         mounts::attach(mount, place)?;
+        // The mount may cover it.
+        self.forget();
         sys::close(place);
         sys::close(mount);
         Ok(())
     }
 
-    fn create(&self, path: CStr<'_>) -> sys::Result<i32> {
-        let new = self.new_file(path)?;
-        let file = mounts::create_in(new.directory, new.name()?, NEW, 0o444)?;
-        sys::close(new.directory);
-        Ok(file)
+    fn create(&self, path: CStr<'a>) -> sys::Result<i32> {
+        let (directory, name) = self.new_file(path)?;
+        mounts::create_in(directory, name, NEW, 0o444)
     }
 
-    fn write(&self, path: CStr<'_>, content: &[u8]) -> sys::Result<()> {
+    fn write(&self, path: CStr<'a>, content: &[u8]) -> sys::Result<()> {
         let file = self.create(path)?;
         write_all(file, content)?;
         sys::close(file);
@@ -230,10 +246,8 @@ impl RootDirectory {
     }
 
     /// Mounts a file of its own file system, so that nothing in the root has the content.
-    fn cover(&self, path: CStr<'_>, content: &[u8]) -> sys::Result<()> {
-        let own = RootDirectory {
-            root: empty(0o755)?,
-        };
+    fn cover(&self, path: CStr<'a>, content: &[u8]) -> sys::Result<()> {
+        let own = RootDirectory::new(empty(0o755)?);
         let name = c_str(b"/content\0")?;
         own.write(name, content)?;
         let file = mounts::open_beneath(own.root, name)?;
@@ -241,32 +255,28 @@ impl RootDirectory {
         sys::close(file);
         sys::close(own.root);
         mounts::make_read_only(mount)?;
-        self.attach(mount, path, false)
+        self.attach(mount, path)
     }
 
-    fn directory(&self, path: CStr<'_>, mode: u32) -> sys::Result<()> {
-        let new = self.new_file(path)?;
-        let made = mounts::make_directory_in(new.directory, new.name()?, mode);
-        sys::close(new.directory);
-        match made {
+    fn directory(&self, path: CStr<'a>, mode: u32) -> sys::Result<()> {
+        let (directory, name) = self.new_file(path)?;
+        match mounts::make_directory_in(directory, name, mode) {
             Err(sys::EEXIST) => Ok(()),
             other => other,
         }
     }
 
-    fn devices(&self, path: CStr<'_>) -> sys::Result<()> {
+    fn devices(&self, path: CStr<'a>) -> sys::Result<()> {
         let own = mounts::new_file_system(c"tmpfs", &[(c"mode", c"755")], mounts::SAFE)?;
-        let devices = RootDirectory {
-            root: sys::dup_above(own, 3)?,
-        };
-        self.attach(own, path, true)?;
+        let devices = RootDirectory::new(sys::dup_above(own, 3)?);
+        self.attach(own, path)?;
         for (name, from) in DEVICES {
             let device = match mounts::copy_tree_at(c_str(from)?) {
                 Err(sys::ENOENT) => continue,
                 other => other?,
             };
             mounts::restrict(device, mounts::NOSUID | mounts::NOEXEC)?;
-            devices.attach(device, c_str(name)?, false)?;
+            devices.attach(device, c_str(name)?)?;
         }
         for (name, to) in DEVICE_LINKS {
             mounts::link_in(c_str(to)?, devices.root, c_str(name)?)?;
@@ -274,32 +284,27 @@ impl RootDirectory {
         let options = [(c"ptmxmode", c"0666"), (c"mode", c"620")];
         let how = mounts::NOSUID | mounts::NOEXEC;
         let terminals = mounts::new_file_system(c"devpts", &options, how)?;
-        devices.attach(terminals, c_str(b"pts\0")?, true)?;
+        devices.attach(terminals, c_str(b"pts\0")?)?;
         sys::close(devices.root);
         Ok(())
     }
 
-    /// Opens the directory of a path and makes it, with those above it, if it is missing.
-    fn new_file(&self, path: CStr<'_>) -> sys::Result<ChildPlace> {
-        let mut directory = mounts::open_in(self.root, c_str(b".\0")?)?;
-        let mut parts = path.bytes().split(|byte| *byte == b'/');
-        let mut parts = parts.by_ref().filter(|part| !part.is_empty()).peekable();
-        while let Some(part) = parts.next() {
-            let mut name = [0; MAX_NAME_BYTES + 1];
-            let length = part.len();
-            let room = name.get_mut(..length).ok_or(sys::ENAMETOOLONG)?;
-            room.copy_from_slice(part);
-            if name[MAX_NAME_BYTES] != 0 {
-                return Err(sys::ENAMETOOLONG);
-            }
-            if parts.peek().is_none() {
-                return Ok(ChildPlace {
-                    directory,
-                    name,
-                    length,
-                });
-            }
-            let part = c_str(&name[..=length])?;
+    /// Opens the directory of a path and makes it, with those above it, if it is missing. Returns it
+    /// with the last name; [`RootDirectory::forget`] closes it.
+    fn new_file(&self, path: CStr<'a>) -> sys::Result<(i32, CStr<'a>)> {
+        let (parent, name) = path.without_root().split_name();
+        let (last, known) = self.last.get();
+        if parent == known {
+            return Ok((last, name));
+        }
+        self.forget();
+        let mut directory = self.root;
+        let parts = parent.split(|byte| *byte == b'/');
+        for part in parts.filter(|part| !part.is_empty()) {
+            let mut buffer = [0; MAX_NAME_BYTES + 1];
+            let room = buffer[..MAX_NAME_BYTES].get_mut(..part.len());
+            room.ok_or(sys::ENAMETOOLONG)?.copy_from_slice(part);
+            let part = c_str(&buffer[..=part.len()])?;
             let next = match mounts::open_in(directory, part) {
                 Err(sys::ENOENT) => {
                     mounts::make_directory_in(directory, part, 0o755)?;
@@ -307,10 +312,11 @@ impl RootDirectory {
                 }
                 other => other?,
             };
-            sys::close(directory);
+            self.close(directory);
             directory = next;
         }
-        Err(sys::EINVAL)
+        self.last.set((directory, parent));
+        Ok((directory, name))
     }
 }
 

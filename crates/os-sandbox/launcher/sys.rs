@@ -134,6 +134,14 @@ impl<'a> CStr<'a> {
         CStr(self.0.strip_prefix(b"/").unwrap_or(self.0))
     }
 
+    /// The path before the last name, and that name.
+    pub fn split_name(self) -> (&'a [u8], Self) {
+        match self.bytes().iter().rposition(|byte| *byte == b'/') {
+            Some(end) => (&self.0[..end], CStr(&self.0[end + 1..])),
+            None => (b"", self),
+        }
+    }
+
     /// The decimal number that it begins with.
     pub fn number(self) -> u64 {
         let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit());

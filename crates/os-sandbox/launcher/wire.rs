@@ -36,8 +36,7 @@ pub const KIND_REPORT: u32 = 3;
 /// TCP sockets to exactly these), then strings, each ended by NUL: for every socket the name that the
 /// target uses and the path of the real socket, then the places below which modes may be changed
 /// (`modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
-/// channel on which the target's listener arrives, then with [`CONNECT_OBSERVE`] the file of reports,
-/// and with configurations the channel to the broker ([`REPLACE_BYTES`]).
+/// channel on which the target's listener arrives, then with [`CONNECT_OBSERVE`] the file of reports.
 pub const KIND_CONNECT: u32 = 4;
 /// The connector may connect internet sockets too.
 pub const CONNECT_INTERNET: u32 = 1;
@@ -47,6 +46,8 @@ pub const CONNECT_OBSERVE: u32 = 2;
 pub const CONNECT_DECIDE: u32 = 4;
 /// The connector changes modes.
 pub const CONNECT_MODES: u32 = 8;
+/// On the channel, [`KIND_CONFIGS`] comes before the listener.
+pub const CONNECT_CONFIGS: u32 = 16;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
 /// Bound on the addresses of one policy: the proxy's, and those of the host's loopback.
@@ -91,11 +92,16 @@ pub const NETWORK_V6: u8 = 16;
 pub const KIND_TERMINAL: u32 = 8;
 
 /// Message that makes the launcher a supervisor in namespaces of its own, with a root directory that
-/// it builds (`root.rs`): a child in the namespaces takes the next message, and the launcher waits
-/// for its end. Body: the flags (u32), the host name, ended by NUL, then the steps, one after the
-/// other: one of `ROOT_…` (u8), `ROOT_FLAG_…` (u8), mode (u16), length of the content (u32), the path
-/// inside and the one outside, each ended by NUL, and the content.
+/// it builds (`root.rs`): a child in the namespaces takes the next messages, of which the first
+/// [`ROOT_MESSAGES`] are [`KIND_ROOT`], and the launcher waits for its end. Body: the flags (u32), and
+/// the host name, ended by NUL.
 pub const KIND_NAMESPACES: u32 = 7;
+/// Message with steps of the root directory, one after the other: one of `ROOT_…` (u8),
+/// `ROOT_FLAG_…` (u8), mode (u16), length of the content (u32), the path inside and the one outside,
+/// each ended by NUL, and the content.
+pub const KIND_ROOT: u32 = 9;
+/// Steps that do not depend on the command's mounts, and the others.
+pub const ROOT_MESSAGES: usize = 2;
 /// The network is a new one, of which only the loopback device is up.
 pub const NAMESPACES_NETWORK: u32 = 1;
 pub const ROOT_STEP_BYTES: usize = 8;
@@ -204,10 +210,13 @@ pub const FLAG_OWN_MOUNTS: u64 = 4096;
 pub const FLAG_TERMINAL: u64 = 8192;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
-/// places, of configurations), the calls, the addresses, the paths below which the target may write,
-/// the places and the configurations, each ended by NUL. A place is a byte of `PLACE_…` and a path. A
-/// configuration is the path of a mount that the broker changes for the target.
-pub const OBSERVED_WORDS: usize = 6;
+/// places), the calls, the addresses, the paths below which the target may write, and the places,
+/// each ended by NUL. A place is a byte of `PLACE_…` and a path.
+pub const OBSERVED_WORDS: usize = 5;
+/// Message to the connector on its channel: the paths of mounts that the broker changes for the
+/// target, each ended by NUL. Descriptor: the channel to the broker ([`REPLACE_BYTES`]), if there are
+/// any. The broker knows them later than the rest, when it has looked through the mounts.
+pub const KIND_CONFIGS: u32 = 10;
 /// Bound on the configurations.
 pub const MAX_CONFIGS: usize = 256;
 /// Connector → broker, one message on a channel of packets: the target wants to replace a configuration

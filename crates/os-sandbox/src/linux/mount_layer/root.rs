@@ -164,18 +164,23 @@ pub(super) enum Op {
     },
 }
 
-/// Composes the steps.
+/// Returns the first steps, which do not depend on the mounts.
+pub(crate) fn begin(policy: &Policy, own_files: Vec<OwnFile>) -> Vec<RootStep> {
+    let mut steps = Vec::new();
+    system(&mut steps, policy.system(), own_files);
+    private_file_systems(&mut steps);
+    steps
+}
+
+/// Composes the steps after the first ones.
 pub(crate) fn compose(
+    mut steps: Vec<RootStep>,
     policy: &Policy,
     mounts: &[HostMount],
     names: &[ScanResult],
     programs: (&[HostMount], &[ScanResult]),
     inner: NestedMountMethod,
-    own_files: Vec<OwnFile>,
 ) -> Result<RootSetup, Error> {
-    let mut steps = Vec::new();
-    system(&mut steps, policy.system(), own_files);
-    private_file_systems(&mut steps);
     ways(&mut steps, mounts);
     for programs in policy.programs() {
         steps.push(RootStep::Bind {

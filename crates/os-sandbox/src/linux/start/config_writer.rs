@@ -19,7 +19,6 @@ use super::super::below;
 use super::super::guards::names::ScanResult;
 use super::super::host_mount::HostMount;
 use super::super::wire;
-use super::observe::DenialReports;
 use crate::error::Error;
 use crate::escape::visible;
 use crate::git_config::{self, GitConfigChange};
@@ -48,6 +47,8 @@ const MAX_CHANGES: usize = 64;
 
 /// The running service. Dropping it ends the service.
 pub(crate) struct ConfigWriter {
+    /// The files, as the command sees them.
+    pub(super) paths: Vec<PathBuf>,
     channel: OwnedFd,
     /// The end for the command's observer, until the command has started.
     observers: Option<OwnedFd>,
@@ -81,12 +82,10 @@ impl From<Errno> for Unchanged {
 }
 
 impl ConfigWriter {
-    /// Starts the service, and adds its files to those that the observer asks about. `None` without a
-    /// configuration that git may change, and if the observer sees no changes.
+    /// Starts the service. `None` without a configuration that git may change.
     pub(super) fn start(
         mounts: &[HostMount],
         names: &[ScanResult],
-        reports: &mut DenialReports,
     ) -> Result<Option<ConfigWriter>, Error> {
         let files: Vec<ConfigFile> = (mounts.iter().zip(names))
             .flat_map(|(mount, names)| {
@@ -96,9 +95,10 @@ impl ConfigWriter {
             .take(wire::MAX_CONFIGS)
             .filter_map(|(mount, below)| ConfigFile::open(mount, below, mounts))
             .collect();
-        if files.is_empty() || !reports.add_configs(files.iter().map(|file| &file.inside)) {
+        if files.is_empty() {
             return Ok(None);
         }
+        let paths = files.iter().map(|file| file.inside.clone()).collect();
         let failed = |error| Error::io("could not serve git's configuration", error);
         let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (ours, observers) = socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None)
@@ -109,6 +109,7 @@ impl ConfigWriter {
             .spawn(move || serve(files, ours.as_fd()))
             .map_err(failed)?;
         Ok(Some(ConfigWriter {
+            paths,
             channel,
             observers: Some(observers),
             thread: Some(thread),

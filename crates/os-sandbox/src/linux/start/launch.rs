@@ -69,6 +69,9 @@ pub(crate) enum SpawnFrom {
 pub(crate) struct Starting {
     control: Option<UnixStream>,
     process: Option<Receiver<std::io::Result<Child>>>,
+    /// The result of the messages up to now.
+    sent: std::io::Result<()>,
+    connector: bool,
 }
 
 /// A started launcher and our end of its control socket.
@@ -115,22 +118,26 @@ pub(crate) fn launch(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Startin
     Ok(Starting {
         control: Some(control),
         process: Some(process),
+        sent: Ok(()),
+        connector: false,
     })
 }
 
 impl Starting {
-    /// Sends the job.
+    /// Sends a part of the job. [`Starting::job`] reports a failure.
+    pub(super) fn send(&mut self, message: &LauncherMessage<'_>) {
+        if let (Some(control), Ok(())) = (&self.control, &self.sent) {
+            self.sent = send_message(control, message);
+        }
+        self.connector |= message.kind == wire::KIND_CONNECT;
+    }
+
+    /// Sends the rest of the job.
     pub(crate) fn job(mut self, messages: &[LauncherMessage<'_>]) -> Result<Launched, Error> {
+        messages.iter().for_each(|message| self.send(message));
         let (Some(control), Some(process)) = (self.control.take(), self.process.take()) else {
             return Err(gone());
         };
-        let mut sent = Ok(());
-        for message in messages {
-            sent = send_message(&control, message);
-            if sent.is_err() {
-                break;
-            }
-        }
         let process = process.recv().map_err(|_| gone())?.map_err(|error| {
             let how = match error.kind() {
                 ErrorKind::PermissionDenied => MEMORY_RUNS,
@@ -138,15 +145,12 @@ impl Starting {
             };
             Error::io("could not start the launcher", error).with_hint(how)
         })?;
-        let connector = messages
-            .iter()
-            .any(|message| message.kind == wire::KIND_CONNECT);
         let mut launched = Launched {
             process,
             control,
-            connector,
+            connector: self.connector,
         };
-        match sent {
+        match std::mem::replace(&mut self.sent, Ok(())) {
             Ok(()) => Ok(launched),
             // A launcher that refuses a job reports the reason before it exits; that answer is the
             // better error.

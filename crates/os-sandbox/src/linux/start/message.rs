@@ -88,16 +88,16 @@ pub(crate) struct ConnectJob<'a> {
     pub(crate) addresses: &'a [SocketAddr],
     pub(crate) places: &'a [PathBuf],
     /// Each flag with `true` if it is set.
-    pub(crate) flags: [(bool, u32); 3],
+    pub(crate) flags: [(bool, u32); 4],
 }
 
 impl ConnectJob<'_> {
     /// Makes the launcher split off the connector; `channel` is its end. `observed`: the inputs of its
-    /// observer, the file of reports, and the channel for configurations.
+    /// observer, and the file of reports.
     pub(crate) fn message<'a>(
         &self,
-        channel: BorrowedFd<'a>,
-        observed: Option<(&[u8], BorrowedFd<'a>, Option<BorrowedFd<'a>>)>,
+        channel: Option<BorrowedFd<'a>>,
+        observed: Option<(&[u8], BorrowedFd<'a>)>,
     ) -> LauncherMessage<'a> {
         let observes = (observed.is_some(), wire::CONNECT_OBSERVE);
         let set = self.flags.into_iter().chain([observes]);
@@ -119,11 +119,10 @@ impl ConnectJob<'_> {
         for place in self.places {
             string(&mut body, place.as_os_str().as_bytes());
         }
-        let mut fds = vec![channel];
-        if let Some((calls, reports, configs)) = observed {
+        let mut fds: Vec<_> = channel.into_iter().collect();
+        if let Some((calls, reports)) = observed {
             body.extend_from_slice(calls);
             fds.push(reports);
-            fds.extend(configs);
         }
         LauncherMessage {
             kind: wire::KIND_CONNECT,
@@ -149,24 +148,46 @@ pub(crate) fn encode_address(address: SocketAddr, length: u8) -> [u8; wire::ADDR
     bytes
 }
 
-/// Makes the launcher start a child in namespaces with this host name and root directory, which takes
-/// the next message.
-pub(crate) fn namespaces(
-    own_network: bool,
-    host_name: &str,
-    steps: &[RootStep],
-) -> LauncherMessage<'static> {
+/// Tells the connector the configurations that the broker changes, and the channel for them.
+pub(crate) fn configs<'a>(
+    paths: &[PathBuf],
+    channel: Option<BorrowedFd<'a>>,
+) -> LauncherMessage<'a> {
+    let mut body = Vec::new();
+    for path in paths {
+        string(&mut body, path.as_os_str().as_bytes());
+    }
+    LauncherMessage {
+        kind: wire::KIND_CONFIGS,
+        body,
+        fds: channel.into_iter().collect(),
+    }
+}
+
+/// Makes the launcher start a child in namespaces with this host name, which takes the next messages:
+/// two with steps of its root directory, and the job.
+pub(crate) fn namespaces(own_network: bool, host_name: &str) -> LauncherMessage<'static> {
     let flags = match own_network {
         true => wire::NAMESPACES_NETWORK,
         false => 0,
     };
     let mut body = flags.to_ne_bytes().to_vec();
     string(&mut body, host_name.as_bytes());
+    LauncherMessage {
+        kind: wire::KIND_NAMESPACES,
+        body,
+        fds: Vec::new(),
+    }
+}
+
+/// Adds steps of the root directory.
+pub(crate) fn root(steps: &[RootStep]) -> LauncherMessage<'static> {
+    let mut body = Vec::new();
     for step in steps {
         root_step(&mut body, step);
     }
     LauncherMessage {
-        kind: wire::KIND_NAMESPACES,
+        kind: wire::KIND_ROOT,
         body,
         fds: Vec::new(),
     }

@@ -52,10 +52,10 @@ use config_writer::ConfigWriter;
 use confinement::confine;
 use failed::failure;
 use host_sockets::HostSockets;
-use launch::{Launched, SpawnFrom, Starting, data, image, launch};
+use launch::{Launched, SpawnFrom, Starting, data, image, launch, send_message};
 use limits::limit_tree;
 use loopback_proxy::LoopbackProxy;
-use message::{LauncherMessage, Run};
+use message::Run;
 use nix::sys::stat::{SFlag, fstat};
 use observe::DenialReports;
 use places::CommandPlaces;
@@ -97,7 +97,7 @@ pub(crate) fn begin(
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
     let backend = command.plan().backend();
-    let starting = launch(
+    let mut starting = launch(
         takes_a_program(backend)?,
         probe.is_some(),
         starter(command.plan()),
@@ -108,7 +108,7 @@ pub(crate) fn begin(
     let hosts = HostSockets::start(&command, probe.is_some())?;
     let (hosts, namespace_channel) = hosts.unzip();
     let proxy = hosts.as_ref().and_then(HostSockets::loopback);
-    let mut prepared = Prepared::new(&command, proxy, probe.is_some())?;
+    let mut prepared = Prepared::new(&command, proxy, probe.is_some(), &mut starting)?;
     prepared.hand_over_network(namespace_channel.flatten());
     if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
         return Err(refused);
@@ -220,6 +220,8 @@ struct Prepared {
     group: Option<CommandCgroup>,
     /// The files by which the target enters its group.
     doors: Vec<OwnedFd>,
+    /// The steps that the launcher has got already.
+    begun: Vec<RootStep>,
     outer: Option<Outer>,
     connector: Option<ConnectorSpec>,
     /// On it the supervisor sends its network namespace to the maker of sockets.
@@ -236,8 +238,9 @@ struct Prepared {
 
 /// Way of the launcher into the namespaces.
 enum Outer {
-    /// None: the launcher makes namespaces with this root directory, and stays itself.
-    Namespaces(Vec<RootStep>),
+    /// None: the launcher makes namespaces with this root directory, and stays itself. It has got a
+    /// number of these steps already.
+    Namespaces(Vec<RootStep>, usize),
     Bwrap {
         program: OsString,
         args: BubblewrapArgs,
@@ -254,11 +257,13 @@ impl Prepared {
         Cleanup::new(self.sweep.take(), self.held.take(), left)
     }
 
-    /// `proxy`: the listener for named hosts that the connector connects the command to.
+    /// `proxy`: the listener for named hosts that the connector connects the command to. The launcher
+    /// gets the beginning of its job, so that it works in parallel.
     fn new(
         command: &Command,
         proxy: Option<&LoopbackProxy>,
         is_probe: bool,
+        starting: &mut Starting,
     ) -> Result<Prepared, Error> {
         let plan = command.plan();
         let (policy, backend) = (plan.policy(), plan.backend());
@@ -267,12 +272,20 @@ impl Prepared {
         let remark_of = |remark| (Promise::WriteOutside, remark);
         let places = CommandPlaces::new(command, mounts)?;
         let mut run = places.run(command, proxy);
-        let ruleset = confine(command, &places, &mut run)?;
         let addresses = proxy.map(LoopbackProxy::addresses).unwrap_or_default();
         let private = places.private.as_deref();
         let reports =
             DenialReports::new(plan, command.reports, &addresses, &places.mounts, private)?;
-        let connector = places.connector(plan, addresses, reports.is_some(), &mut run)?;
+        let mut connector = places.connector(plan, addresses, reports.is_some(), &mut run)?;
+        if let Some(connector) = &mut connector {
+            connector.has_configs = backend.has_mount_layer()
+                && policy.git_config() == GitConfig::Judged
+                && reports.as_ref().is_some_and(DenialReports::sees_changes);
+            starting.send(&connector.message(reports.as_ref()));
+            connector.ours = None;
+        }
+        let begun = begin_root(plan, starting);
+        let ruleset = confine(command, &places, &mut run)?;
         let group = limit_tree(&command.sandbox, &mut run)?;
         let doors = group.as_ref().map(CommandCgroup::doors).transpose()?;
         let doors = doors.unwrap_or_default();
@@ -283,6 +296,7 @@ impl Prepared {
             private: places.private,
             group,
             doors,
+            begun,
             outer: None,
             connector,
             namespace_channel: None,
@@ -342,7 +356,7 @@ impl Prepared {
     /// Returns the steps that the launcher takes by itself.
     fn root(&self) -> &[RootStep] {
         match &self.outer {
-            Some(Outer::Namespaces(steps)) => steps,
+            Some(Outer::Namespaces(steps, _)) => steps,
             Some(Outer::Bwrap { .. } | Outer::Birdcage { .. }) | None => &[],
         }
     }
@@ -400,10 +414,10 @@ impl Prepared {
         if let Some(reports) = &mut self.reports {
             reports.add_guarded(&mounts, &names);
         }
-        if let Some(reports) = &mut self.reports
-            && policy.git_config() == GitConfig::Judged
-        {
-            self.configs = ConfigWriter::start(&mounts, &names, reports)?;
+        if self.reports.is_some() && policy.git_config() == GitConfig::Judged {
+            if self.connector.as_ref().is_some_and(|one| one.has_configs) {
+                self.configs = ConfigWriter::start(&mounts, &names)?;
+            }
             self.notes
                 .annotations
                 .extend(config_writer::beyond_bound(&names));
@@ -420,15 +434,16 @@ impl Prepared {
         programs: (&[HostMount], &[ScanResult]),
     ) -> Result<Outer, Error> {
         let policy = plan.policy();
-        let own_files = own_files(policy, plan.proxied_hosts().is_some());
+        let begun = std::mem::take(&mut self.begun);
+        let sent = begun.len();
         let is_native = plan.backend().properties().starter == Starter::Launcher;
         let inner = match is_native || plan.support().pins_by_descriptor() {
             true => NestedMountMethod::ByDescriptor,
             false => NestedMountMethod::ByPath,
         };
-        let root = root::compose(policy, mounts, names, programs, inner, own_files)?;
+        let root = root::compose(begun, policy, mounts, names, programs, inner)?;
         let outer = if is_native {
-            Outer::Namespaces(root.steps)
+            Outer::Namespaces(root.steps, sent)
         } else {
             let program = plan.support().bubblewrap();
             let program = program.ok_or_else(|| gone("bubblewrap"))?;
@@ -456,25 +471,16 @@ impl Prepared {
         let record = self.sweep.as_ref().and_then(PostRunScan::lock);
         fds.extend(record.map(AsFd::as_fd));
         fds.extend(self.doors.iter().map(AsFd::as_fd));
-        let configs = self.configs.as_ref().and_then(ConfigWriter::observers);
-        let mut messages: Vec<LauncherMessage<'_>> = self
-            .connector
-            .iter()
-            .map(|one| one.message(self.reports.as_ref(), configs))
-            .collect();
+        self.send_configs()?;
         let run = self.run.message(fds);
-        match &self.outer {
+        let messages = match &self.outer {
             Some(Outer::Birdcage { program, job }) => {
                 let argv = ["os-sandbox-birdcage"].map(OsStr::new);
                 let fds = vec![job.as_fd(), image()?];
-                messages.extend([message::exec(program, &argv, fds, &[]), run]);
+                vec![message::exec(program, &argv, fds, &[]), run]
             }
-            Some(Outer::Namespaces(steps)) => {
-                let own_network = plan.policy().network() != &Network::Unrestricted;
-                messages.extend([
-                    message::namespaces(own_network, plan.policy().host_name(), steps),
-                    run,
-                ]);
+            Some(Outer::Namespaces(steps, sent)) => {
+                vec![message::root(&steps[*sent..]), run]
             }
             Some(Outer::Bwrap { program, args }) => {
                 let number = format!("{FD_ARGS}");
@@ -482,13 +488,47 @@ impl Prepared {
                 let argv = ["bwrap", "--args", &number, "--", &stage].map(OsStr::new);
                 let mut fds = vec![args.args.as_fd(), image()?];
                 fds.extend(args.own_files.iter().map(AsFd::as_fd));
-                messages.extend([message::exec(program, &argv, fds, &args.files), run]);
+                vec![message::exec(program, &argv, fds, &args.files), run]
             }
             None if plan.backend().has_mount_layer() => return Err(gone("mount layer")),
-            None => messages.push(run),
-        }
+            None => vec![run],
+        };
         starting.job(&messages)
     }
+
+    /// Tells the connector the configurations, before the supervisor has the other end of its channel.
+    fn send_configs(&self) -> Result<(), Error> {
+        let Some(connector) = self.connector.as_ref().filter(|one| one.has_configs) else {
+            return Ok(());
+        };
+        let configs = self.configs.as_ref();
+        let paths = configs.map_or(&[][..], |configs| &configs.paths);
+        let message = message::configs(paths, configs.and_then(ConfigWriter::observers));
+        match send_message(&connector.targets, &message) {
+            // The launcher has reported the reason.
+            Err(error) if error.raw_os_error() == Some(nix::Error::EPIPE as i32) => Ok(()),
+            sent => sent.map_err(|error| Error::io("could not serve git's configuration", error)),
+        }
+    }
+}
+
+/// Returns the steps of the root directory that do not depend on the command's mounts. A launcher that
+/// takes them itself gets them, in its namespaces.
+fn begin_root(plan: &Plan, starting: &mut Starting) -> Vec<RootStep> {
+    let (policy, backend) = (plan.policy(), plan.backend());
+    if !backend.has_own_root() {
+        return Vec::new();
+    }
+    let is_native = backend.properties().starter == Starter::Launcher;
+    if is_native {
+        let own_network = policy.network() != &Network::Unrestricted;
+        starting.send(&message::namespaces(own_network, policy.host_name()));
+    }
+    let steps = root::begin(policy, own_files(policy, plan.proxied_hosts().is_some()));
+    if is_native {
+        starting.send(&message::root(&steps));
+    }
+    steps
 }
 
 /// The launcher closes all descriptors from 3 on before it receives new ones, so these are the

@@ -111,7 +111,7 @@ impl DenialReports {
         };
         let counts = [rows.len(), addresses.len(), writable.len()].map(|count| count as u32);
         let mut observed = Vec::new();
-        for word in counts.into_iter().chain([flags, places.len() as u32, 0]) {
+        for word in counts.into_iter().chain([flags, places.len() as u32]) {
             observed.extend_from_slice(&word.to_ne_bytes());
         }
         for (number, row) in rows {
@@ -136,18 +136,8 @@ impl DenialReports {
         }))
     }
 
-    /// Adds the configurations that the broker changes for the command, as the command sees them.
-    /// Returns `false` if the observer sees no changes.
-    pub(crate) fn add_configs<'p>(
-        &mut self,
-        configs: impl ExactSizeIterator<Item = &'p PathBuf>,
-    ) -> bool {
-        if self.calls.changes {
-            let count = (configs.len() as u32).to_ne_bytes();
-            let word = (wire::OBSERVED_WORDS - 1) * 4;
-            self.observed[word..word + 4].copy_from_slice(&count);
-            configs.for_each(|config| encode_path(&mut self.observed, config));
-        }
+    /// Returns `true` if the observer sees changes.
+    pub(super) fn sees_changes(&self) -> bool {
         self.calls.changes
     }
 

@@ -15,7 +15,7 @@ use nix::sys::socket::{
 };
 use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -28,9 +28,12 @@ pub(crate) struct ConnectorSpec {
     addresses: Vec<SocketAddr>,
     /// Directories below which the connector changes modes; `None` if the filter does not ask it.
     places: Option<Vec<PathBuf>>,
-    /// Carries the target's listener; its end tells the supervisor that the connector is gone.
-    ours: UnixStream,
+    /// Carries the target's listener; its end tells the supervisor that the connector is gone. `None`
+    /// from the message on.
+    pub(super) ours: Option<UnixStream>,
     pub(crate) targets: UnixStream,
+    /// Configurations that the broker changes follow on the channel.
+    pub(super) has_configs: bool,
 }
 
 impl ConnectorSpec {
@@ -53,8 +56,9 @@ impl ConnectorSpec {
             internet,
             addresses: Vec::new(),
             places,
-            ours,
+            ours: Some(ours),
             targets,
+            has_configs: false,
         })
     }
 
@@ -63,12 +67,7 @@ impl ConnectorSpec {
         ConnectorSpec { addresses, ..self }
     }
 
-    /// `configs`: the channel for the configurations that the reports name.
-    pub(crate) fn message<'a>(
-        &'a self,
-        reports: Option<&'a DenialReports>,
-        configs: Option<BorrowedFd<'a>>,
-    ) -> LauncherMessage<'a> {
+    pub(crate) fn message<'a>(&'a self, reports: Option<&'a DenialReports>) -> LauncherMessage<'a> {
         let decides = !self.sockets.is_empty() || !self.addresses.is_empty();
         message::ConnectJob {
             sockets: &self.sockets,
@@ -78,11 +77,12 @@ impl ConnectorSpec {
                 (self.internet, wire::CONNECT_INTERNET),
                 (decides, wire::CONNECT_DECIDE),
                 (self.places.is_some(), wire::CONNECT_MODES),
+                (self.has_configs, wire::CONNECT_CONFIGS),
             ],
         }
         .message(
-            self.ours.as_fd(),
-            reports.map(|reports| (reports.observed(), reports.as_fd(), configs)),
+            self.ours.as_ref().map(AsFd::as_fd),
+            reports.map(|reports| (reports.observed(), reports.as_fd())),
         )
     }
 }
