@@ -100,6 +100,12 @@ impl Sandbox {
         Sandbox::with_mechanism(plan, directories, SystemMechanisms)
     }
 
+    /// Starts the process that confines the next command, while its program still prepares the plan.
+    /// The first start of this program then finds it ready; without a start, it ends with the program.
+    pub fn warm_up() {
+        platform::warm_up();
+    }
+
     /// Opens a plan for a mechanism of another crate.
     pub fn with_mechanism(
         plan: Plan,

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
-pub(crate) use crate::plain::{ProbeScope, remove, survey};
+pub(crate) use crate::plain::{ProbeScope, remove, survey, warm_up};
 
 /// A running command, without further resources.
 pub(crate) type Running = plain::Running<()>;

@@ -29,7 +29,7 @@ use std::path::{Component, Path, PathBuf};
 use std::thread;
 
 use file_sandbox::cap_std;
-use os_sandbox::Policy;
+use os_sandbox::{Policy, Sandbox};
 use rustix::fs::OFlags;
 
 use crate::ambient::Ambient;
@@ -57,7 +57,8 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
             let detection = thread::Builder::new().name("support".to_owned());
             let _detecting = detection.spawn_scoped(scope, || {
                 let _held = HeldStops::install();
-                setup::host_support()
+                setup::host_support();
+                Sandbox::warm_up();
             });
         }
         confine(args, ambient)

@@ -32,6 +32,7 @@ pub(crate) use mount_layer::layout::layout;
 pub(crate) use prove::{ProbeScope, prove};
 pub(crate) use remove::remove;
 pub use start::host_sockets::serve_own_namespace;
+pub(crate) use start::launch::warm_up;
 pub(crate) use start::start;
 
 /// Returns a small static program for this system, which does nothing without instructions.

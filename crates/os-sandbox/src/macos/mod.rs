@@ -35,7 +35,7 @@ use std::time::Duration;
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
-pub(crate) use crate::plain::{ProbeScope, remove, survey};
+pub(crate) use crate::plain::{ProbeScope, remove, survey, warm_up};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;

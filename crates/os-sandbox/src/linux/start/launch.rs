@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 /// Time limit for the children of a launcher to end after it.
@@ -82,10 +82,30 @@ pub(crate) struct Launched {
     connector: bool,
 }
 
-/// Starts the launcher, by the crate's own thread. If `errors`, a pipe receives the error output of
+/// A launcher for the next start.
+static SPARE: Mutex<Option<Starting>> = Mutex::new(None);
+
+/// Starts a launcher that waits for the next start. It ends with this process.
+pub(crate) fn warm_up() {
+    // The start reports a failure.
+    let spare = start_launcher(false, false, SpawnFrom::DedicatedThread).ok();
+    *SPARE.lock().unwrap_or_else(PoisonError::into_inner) = spare;
+}
+
+/// Starts the launcher, or takes the one that waits. If `errors`, a pipe receives the error output of
 /// the launcher, or of the bubblewrap that it becomes. A probe starts with environment variables
 /// that it must not see.
 pub(crate) fn launch(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Starting, Error> {
+    let spare = match by {
+        SpawnFrom::DedicatedThread if !errors && !decoy => {
+            SPARE.lock().unwrap_or_else(PoisonError::into_inner).take()
+        }
+        SpawnFrom::DedicatedThread | SpawnFrom::CallingThread => None,
+    };
+    spare.map_or_else(|| start_launcher(errors, decoy, by), Ok)
+}
+
+fn start_launcher(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Starting, Error> {
     let image = image()?.as_raw_fd();
     let (control, theirs) = UnixStream::pair()
         .map_err(|error| Error::io("could not make the control socket", error))?;
