@@ -104,13 +104,12 @@ fn run_it(
     };
     let spawned = run.spawn(&command, start.of)?;
     let mut child = spawned.map_err(|error| run.start_failure(&error, kept.as_mut()))?;
-    run.started(&child)?;
+    run.started(&child, kept.as_ref())?;
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let opener = run.open_urls(&command, kept.as_ref())?;
     let at_start = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(run.plan.policy().limits());
     let wanted = ambient.global.json.then_some(&mut printed);
-    kept.iter().for_each(ExecLog::prepare_end);
     let (exit, withheld) = wait(&mut child, wanted, start.stops)?;
     let opened = opener.and_then(UrlOpener::finish);
     if !run.is_quiet() {
@@ -195,7 +194,7 @@ impl CommandRun<'_> {
     }
 
     /// Counts the changes from now on, and prints the enforcement.
-    fn started(&mut self, child: &Child) -> Result<(), CliError> {
+    fn started(&mut self, child: &Child, log: Option<&ExecLog>) -> Result<(), CliError> {
         if let Some(review) = &mut self.review {
             let killer = child.killer().map_err(|error| not_started(&error))?;
             reviewed::started(review, move || killer.kill())?;
@@ -207,7 +206,9 @@ impl CommandRun<'_> {
             }
         }
         // Written as soon as it is true, so that a command that never ends has one.
-        self.write_receipt(child)
+        self.write_receipt(child)?;
+        log.into_iter().for_each(ExecLog::prepare_end);
+        Ok(())
     }
 
     fn write_receipt(&mut self, child: &Child) -> Result<(), CliError> {
