@@ -372,7 +372,7 @@ impl ConnectorState<'_> {
         let _ = notify::answer(self.listener, request.id, result);
     }
 
-    /// Answers a call that is no connect: one that changes a mode, or one that is reported.
+    /// Answers a call other than connect: one that changes a mode, or one that is reported.
     fn serve_other(&mut self, request: &Request) {
         let observer = self.observer.as_mut();
         let listener = self.listener;

@@ -169,7 +169,7 @@ impl<'l> RunFiles<'l> {
     }
 }
 
-/// Returns the arguments that are no options.
+/// Returns the arguments other than options.
 fn files_of(rest: &[String]) -> impl Iterator<Item = &str> {
     let words = rest.iter().map(String::as_str);
     words.filter(|word| !word.starts_with('-'))
