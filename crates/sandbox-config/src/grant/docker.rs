@@ -19,7 +19,7 @@ section! {
     pub struct DockerSettings, DOCKER = "docker", "`docker` has";
     keys {
         /// Allows forge to use containers.
-        enabled: Flag = false => is_enabled() -> bool, user_limit(MeetRule::False);
+        enabled: Flag = false => is_enabled() -> bool, user_limit(MeetRule::FALSE);
         /// Image of containers. The engine must have it; forge never fetches one.
         image: Image = "forge-sandbox:1" => image() -> &str, trust("always"),
             project_only("say it for a run: `-c docker.image=…`, or `FORGE__DOCKER__IMAGE`");
@@ -38,7 +38,7 @@ section! {
         /// Processes and threads that a container may have at one time.
         pids_limit: Amount = 256 => pids_limit() -> u64;
         /// Makes the files of the image read-only.
-        read_only_root: Flag = true => read_only_root() -> bool, user_limit(MeetRule::True);
+        read_only_root: Flag = true => read_only_root() -> bool, user_limit(MeetRule::TRUE);
         /// Lifetime of a container. `call`: one call. `session`: all calls of a worker.
         reuse: Word<Reuse> = "call" => reuse() -> Reuse, stricter(&["session", "call"]);
     }

@@ -63,6 +63,13 @@ impl PublishedPorts {
     }
 
     /// Returns the published ports that the other does not have.
+    pub(crate) fn has(&self, port: u16) -> bool {
+        match self {
+            PublishedPorts::Only(ports) => ports.contains(&port),
+            PublishedPorts::Every => true,
+        }
+    }
+
     pub(crate) fn excess_over(&self, other: &PublishedPorts) -> PublishedPorts {
         match (self, other) {
             (_, PublishedPorts::Every) | (PublishedPorts::Every, _) => PublishedPorts::default(),

@@ -28,7 +28,7 @@ key_table! {
         /// Allows workers to stage files that programs obey or servers run, such as
         /// `.github/workflows`.
         allow_executable_config: Bool, default("false"), trust("when it is `true`"),
-            user_limit(MeetRule::False);
+            user_limit(MeetRule::FALSE);
         /// Repositories that workers may pull from and stage commits for: `owner/name` (at GitHub),
         /// a URL, or a path relative to the project. Without any, workers have no git tools.
         repositories: REPOSITORY_LIST, default("[]"), trust("unless it is a directory of the project"),

@@ -94,11 +94,11 @@ key_table! {
         default: Words(&["none", "inherit"], &[]),
             project_only("what workers of a project hold is for the project to say");
         /// Refuses to run commands on a host where the operating system cannot confine them.
-        require_os_sandbox: Bool, default("false"), user_limit(MeetRule::True);
+        require_os_sandbox: Bool, default("false"), user_limit(MeetRule::TRUE);
         /// `forge exec` and `forge run` as with `--review`: changes of a command or a worker are
         /// kept apart until you apply them (`forge review`). `forge mcp`, `forge tools call` and nodes
         /// change directories at once.
-        review: Bool, default("false"), user_limit(MeetRule::True);
+        review: Bool, default("false"), user_limit(MeetRule::TRUE);
         /// Names that workers and commands never write, in addition to the built-in ones. A name
         /// counts at any depth (`*.lock`, `a/b`), a path from a worker's `/` on (`/data/p`). `*`
         /// matches any text within one name; case does not matter. git makes harmless changes of
@@ -126,10 +126,10 @@ key_table! {
         /// Limits on the content of each directory, which file tools keep.
         quota: Section(&QUOTA);
         /// Makes file tools refuse every path that contains `..`, even if it stays inside.
-        strict_paths: Bool, default("false"), user_limit(MeetRule::True);
+        strict_paths: Bool, default("false"), user_limit(MeetRule::TRUE);
         /// Puts changes of file tools on the disk before the call returns, and decisions of the
         /// audit log before the call is made.
-        durable: Bool, default("false"), user_limit(MeetRule::True);
+        durable: Bool, default("false"), user_limit(MeetRule::TRUE);
         /// Local sockets of the host that commands may connect to: none (`closed`), those in a list
         /// of paths, or all that they can name (`open`). With `closed`, a command can use sockets
         /// that it creates itself, where namespaces separate them from the host's and `require` is

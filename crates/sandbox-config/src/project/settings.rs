@@ -306,7 +306,7 @@ fn apply_defaults(node: &mut YamlNode, table: &'static KeyTable, ceiling: &Grant
     }
 }
 
-fn built_in(value: &str) -> YamlNode {
+pub(crate) fn built_in(value: &str) -> YamlNode {
     let text = SourceText::inline("default".into(), Layer::Default, value.to_owned());
     yaml::parse(&text)
         .ok()

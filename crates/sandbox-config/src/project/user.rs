@@ -6,9 +6,10 @@
 //! refused.
 
 use crate::grant::Grant;
-use crate::grant::mount::Mode;
+use crate::grant::confinement::UnixSockets;
+use crate::grant::git::meet;
 use crate::grant::network::NetworkAccess;
-use crate::grant::verdict::{ApprovalPolicy, Verdict};
+use crate::grant::verdict::{ApprovalMode, ApprovalPolicy};
 use crate::keys::{self, canonical};
 use crate::loading::load_context::LoadContext;
 use crate::loading::location::ProjectLocation;
@@ -16,6 +17,7 @@ use crate::loading::sources::{Sources, TrustedSettings};
 use crate::loading::user_limits::{OF_MOUNTS, role};
 use crate::project::ceiling::read_project;
 use crate::project::layers::{Overlay, is_blocked, merge_entries, overlay_value};
+use crate::project::settings::built_in;
 use crate::provider::read::project_part;
 use crate::settings::git;
 use crate::settings::sections::{APPROVAL_MODES, approval_verdict};
@@ -152,13 +154,10 @@ impl UserValue<'_> {
 
     fn check_limit(&self, reports: &mut Reports, meet: MeetRule) {
         let gives_nothing = match (meet, &self.node.value) {
-            (MeetRule::Network | MeetRule::False, YamlValue::Bool(true))
-            | (MeetRule::True, YamlValue::Bool(false)) => true,
-            (MeetRule::Mode, _) => mode(self.node) == Some(0),
-            (MeetRule::Consent, _) => consent(self.node) == Some(Verdict::Allow),
-            (MeetRule::Sockets, _) => sockets(self.node) == Some(2),
-            (MeetRule::Stricter(order), YamlValue::Str(word)) => strictness(order, word) == Some(0),
-            _ => false,
+            (MeetRule::Network, YamlValue::Bool(on)) => *on,
+            (MeetRule::Sockets, _) => sockets(self.node) == Some(UnixSockets::Open),
+            (MeetRule::Least, _) => false,
+            _ => strictness(meet, self.node) == Some(0.0),
         };
         if gives_nothing {
             let message = format!("`{}` has no effect in the user file", self.dotted());
@@ -178,6 +177,21 @@ impl UserValue<'_> {
                         "write `approval: blocked`; what is asked or allowed belongs to a project",
                     ),
                 );
+            }
+        }
+    }
+
+    /// Returns `true` if the value is stricter than the project's default.
+    fn narrows_default(&self, meet: MeetRule) -> bool {
+        match meet {
+            // Off, and nothing passed, are the defaults.
+            MeetRule::Network | MeetRule::Sockets | MeetRule::Within | MeetRule::Repositories => {
+                false
+            }
+            MeetRule::Unite | MeetRule::Only | MeetRule::Blocked => true,
+            MeetRule::Mode | MeetRule::Consent | MeetRule::Stricter(_) | MeetRule::Least => {
+                let default = strictness(meet, &built_in(self.default)).unwrap_or_default();
+                strictness(meet, self.node).is_some_and(|own| own > default)
             }
         }
     }
@@ -227,12 +241,15 @@ impl UserFile {
                 }
                 Some(UserKeyRole::Whole) => replace_provider(&mut context.reports, root, &leaf),
                 Some(UserKeyRole::Preference | UserKeyRole::Own | UserKeyRole::No(_)) | None => {}
-                Some(UserKeyRole::Limit(MeetRule::Repositories)) => {
-                    if let Some(there) = find(root, &leaf.names()) {
-                        within_repositories(context, &leaf, there);
-                    }
+                Some(UserKeyRole::Limit(rule)) => {
+                    let mut limit = Limit {
+                        context: &mut *context,
+                        leaf: &leaf,
+                        rule,
+                        held: &self.ceiling,
+                    };
+                    limit.apply(root);
                 }
-                Some(UserKeyRole::Limit(meet)) => limit(&mut context.reports, root, &leaf, meet),
             }
         }
         drop_second_spelling(root);
@@ -288,31 +305,211 @@ fn without_project(node: &YamlNode) -> Option<YamlNode> {
 /// A setting that a project may spell in another way, with one value for both.
 const SECOND_SPELLING: (&[&str], &str) = (&["execution", "mode"], "execution_mode");
 
-fn limit(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>, meet: MeetRule) {
-    let names = leaf.names();
-    let (first, second) = SECOND_SPELLING;
-    let mut is_said = false;
-    if names == first
-        && let Some(there) = find(root, &[second])
-    {
-        is_said = true;
-        meet_one(reports, meet, leaf, there);
+/// One limit of the user file at the tree of project, variables and flags.
+struct Limit<'m, 's> {
+    context: &'m mut LoadContext<'s>,
+    leaf: &'m UserValue<'m>,
+    rule: MeetRule,
+    /// The user file as a project's rights.
+    held: &'m Grant,
+}
+
+impl Limit<'_, '_> {
+    fn apply(&mut self, root: &mut YamlNode) {
+        let names = self.leaf.names();
+        let (first, second) = SECOND_SPELLING;
+        let mut is_said = false;
+        if names == first
+            && let Some(there) = find(root, &[second])
+        {
+            is_said = true;
+            self.meet(there);
+        }
+        if let [section, rest @ ..] = names.as_slice()
+            && *section == "sandbox"
+            && rest.first().is_some_and(|key| OF_MOUNTS.contains(key))
+        {
+            for mount in mounts(root) {
+                if let Some(there) = find(mount, rest) {
+                    self.meet(there);
+                }
+            }
+        }
+        if let Some(there) = find(root, &names) {
+            self.meet(there);
+        } else if !is_said && is_offered(root, &names) && self.leaf.narrows_default(self.rule) {
+            insert(root, self.leaf);
+        }
     }
-    if let [section, rest @ ..] = names.as_slice()
-        && *section == "sandbox"
-        && rest.first().is_some_and(|key| OF_MOUNTS.contains(key))
-    {
-        for mount in mounts(root) {
-            if let Some(there) = find(mount, rest) {
-                meet_one(reports, meet, leaf, there);
+
+    /// Keeps the part of a value that the user's own leaves, by the meet of its type; reports a
+    /// value that asked for more.
+    fn meet(&mut self, there: &mut YamlNode) {
+        let own = self.leaf.node;
+        match (self.rule, &own.value, &there.value) {
+            (MeetRule::Network, YamlValue::Map(_), YamlValue::Map(_)) => self.meet_hosts(there),
+            (MeetRule::Sockets, YamlValue::List(held), YamlValue::List(_)) => {
+                let held = sockets_named(held);
+                let named = |item: &YamlNode| sockets_named(std::slice::from_ref(item));
+                self.keep(&own.span, there, |item| named(item).is_within(&held));
+            }
+            (MeetRule::Within | MeetRule::Only, YamlValue::List(held), _) => {
+                let held: Vec<&str> = held.iter().filter_map(YamlNode::as_str).collect();
+                let is_held = |item: &str| held.contains(&item);
+                self.keep(&own.span, there, |item| item.as_str().is_none_or(is_held));
+            }
+            (MeetRule::Repositories, ..) => self.meet_repositories(there),
+            (MeetRule::Unite | MeetRule::Blocked, ..) => add(own, there),
+            _ if self.is_above(there) => {
+                self.report(&own.span, &there.span);
+                self.replace(there);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns `true` if a value that is one right asks for more than the user's own.
+    fn is_above(&self, there: &YamlNode) -> bool {
+        let own = self.leaf.node;
+        match self.rule {
+            MeetRule::Network => matches!(
+                (&own.value, &there.value),
+                (
+                    YamlValue::Bool(false),
+                    YamlValue::Map(_) | YamlValue::Bool(true)
+                ) | (YamlValue::Map(_), YamlValue::Bool(true))
+            ),
+            MeetRule::Sockets => sockets(own)
+                .zip(sockets(there))
+                .is_some_and(|(own, there)| !there.is_within(&own)),
+            rule => strictness(rule, own)
+                .zip(strictness(rule, there))
+                .is_some_and(|(own, there)| there < own),
+        }
+    }
+
+    fn replace(&self, there: &mut YamlNode) {
+        let own = self.leaf.node;
+        match self.rule {
+            // `manual` and `deny` together ask and then refuse; the grant holds both.
+            MeetRule::Mode if mode(there) == Some(ApprovalMode::Manual) => {}
+            // The origin stays the project's: a part of a project's request needs a yes as well.
+            MeetRule::Network | MeetRule::Sockets => {
+                let span = std::mem::replace(there, own.clone()).span;
+                relocate(there, &span);
+            }
+            _ => *there = own.clone(),
+        }
+    }
+
+    /// Keeps the items of a list that are held, and reports the others.
+    fn keep(&mut self, own: &Span, list: &mut YamlNode, is_held: impl Fn(&YamlNode) -> bool) {
+        if let YamlValue::List(items) = &mut list.value {
+            let lost = items.iter().filter(|item| !is_held(item));
+            lost.for_each(|item| self.report(own, &item.span));
+            items.retain(is_held);
+        }
+    }
+
+    /// Keeps the repositories of a list that are held, with the smaller access.
+    fn meet_repositories(&mut self, there: &mut YamlNode) {
+        let YamlValue::List(items) = &mut there.value else {
+            return;
+        };
+        let mut kept = Vec::new();
+        for item in items.drain(..) {
+            // The readers report an invalid item.
+            let Some(wish) = git::request(self.context, &item) else {
+                kept.push(item);
+                continue;
+            };
+            let mut violations = Vec::new();
+            let held = &self.held.repositories;
+            let met = meet(held, std::slice::from_ref(&wish), &mut violations);
+            if !violations.is_empty() {
+                self.report(&self.leaf.node.span, &item.span);
+            }
+            match met.first() {
+                Some(one) if one.access < wish.access => kept.push(read_only(item)),
+                Some(_) => kept.push(item),
+                None => {}
+            }
+        }
+        *items = kept;
+    }
+
+    /// Keeps the hosts and ports that are held, and adds the hosts that the user's own file denies.
+    fn meet_hosts(&mut self, there: &mut YamlNode) {
+        let leaf = self.leaf.node;
+        let own = |key: &str| leaf.entry(key).map_or(&leaf.span, |entry| &entry.node.span);
+        let mut reaches_any = false;
+        for key in ["allow", "loopback_out", "loopback_in"] {
+            let Some(list) = find(there, &[key]) else {
+                continue;
+            };
+            if key == "loopback_in" {
+                let ports = &self.held.published_ports;
+                let is_held = |item: &YamlNode| port(item).is_some_and(|port| ports.has(port));
+                self.keep(own(key), list, is_held);
+            } else if let YamlValue::List(items) = &mut list.value {
+                self.keep_hosts(own("allow"), items);
+            }
+            reaches_any |= list.as_list().is_some_and(|items| !items.is_empty());
+        }
+        if !reaches_any {
+            there.value = YamlValue::Bool(false);
+            there.span = leaf.span.clone();
+            return;
+        }
+        let names_any =
+            |entry: &&YamlEntry| entry.node.as_list().is_some_and(|list| !list.is_empty());
+        if let Some(denied) = leaf.entry("deny").filter(names_any) {
+            if let Some(there) = find(there, &["deny"]) {
+                add(&denied.node, there);
+            } else if let YamlValue::Map(entries) = &mut there.value {
+                entries.push(denied.clone());
             }
         }
     }
-    if let Some(there) = find(root, &names) {
-        return meet_one(reports, meet, leaf, there);
+
+    /// Keeps the hosts of a list that are held; those that the user's own file denies are denied
+    /// apart.
+    fn keep_hosts(&mut self, own: &Span, items: &mut Vec<YamlNode>) {
+        let held = &self.held.network;
+        let mut kept = Vec::new();
+        for item in items.drain(..) {
+            // The readers report an invalid item.
+            let pattern = item.as_str().and_then(|text| HostPattern::parse(text).ok());
+            let asked = NetworkAccess::hosts(pattern);
+            if !asked.asks_beyond(held) {
+                kept.push(item);
+                continue;
+            }
+            self.report(own, &item.span);
+            if let NetworkAccess::Hosts(rules) = asked.meet(held) {
+                kept.extend(rules.allowed().iter().map(|pattern| YamlNode {
+                    value: YamlValue::Str(pattern.to_string()),
+                    span: item.span.clone(),
+                }));
+            }
+        }
+        *items = kept;
     }
-    if !is_said && is_offered(root, &names) && narrows_default(meet, leaf) {
-        insert(root, leaf);
+
+    fn report(&mut self, own: &Span, asked: &Span) {
+        let key = self.leaf.dotted();
+        let above = DiagnosticCode::AboveUserFile;
+        let message = format!("`{key}` asks for more than your own file allows");
+        let diagnostic = match asked.layer() {
+            Layer::Environment | Layer::CommandLine => above
+                .error(message)
+                .help("ask for less, or change that line of your own file"),
+            Layer::Default | Layer::User | Layer::Project => {
+                above.warning(format!("{message}: your own file holds"))
+            }
+        };
+        self.context
+            .report(diagnostic.at(asked).related(own, "your own file"));
     }
 }
 
@@ -384,104 +581,18 @@ fn insert(root: &mut YamlNode, leaf: &UserValue<'_>) {
     );
 }
 
-/// Returns `true` if a value is stricter than the project's default.
-fn narrows_default(meet: MeetRule, leaf: &UserValue<'_>) -> bool {
-    let own = leaf.node;
-    match meet {
-        // Off, and nothing passed, are the defaults.
-        MeetRule::Network
-        | MeetRule::Sockets
-        | MeetRule::Within
-        | MeetRule::Repositories
-        | MeetRule::False => false,
-        MeetRule::Mode => mode(own) > Some(1),
-        MeetRule::Consent => consent(own) > Some(Verdict::Allow),
-        MeetRule::True => matches!(own.value, YamlValue::Bool(true)),
-        MeetRule::Stricter(order) => {
-            own.as_str().and_then(|own| strictness(order, own)) > strictness(order, leaf.default)
+/// Moves a value to another location.
+fn relocate(node: &mut YamlNode, span: &Span) {
+    node.span = span.clone();
+    match &mut node.value {
+        YamlValue::List(items) => items.iter_mut().for_each(|item| relocate(item, span)),
+        YamlValue::Map(entries) => {
+            for entry in entries {
+                entry.key_span = span.clone();
+                relocate(&mut entry.node, span);
+            }
         }
-        MeetRule::Least => {
-            let default = leaf.default.parse().unwrap_or(f64::INFINITY);
-            number(own).is_some_and(|own| own < default)
-        }
-        MeetRule::Unite | MeetRule::Only | MeetRule::Blocked => true,
-    }
-}
-
-/// Keeps the stricter of two values; reports the one that asked for more.
-fn meet_one(reports: &mut Reports, meet: MeetRule, leaf: &UserValue<'_>, there: &mut YamlNode) {
-    let own = leaf.node;
-    let exceeds = match meet {
-        MeetRule::Network => match (network(own), network(there)) {
-            (Some(1), Some(1)) => return within_hosts(reports, leaf, there),
-            (own, there) => own.zip(there).is_some_and(|(own, there)| there > own),
-        },
-        MeetRule::Sockets => match (sockets(own), sockets(there)) {
-            (Some(1), Some(1)) => return keep_within(reports, leaf, own, there),
-            (own, there) => own.zip(there).is_some_and(|(own, there)| there > own),
-        },
-        MeetRule::Mode => mode(own)
-            .zip(mode(there))
-            .is_some_and(|(own, there)| there < own),
-        MeetRule::Consent => {
-            let both = consent(own).zip(consent(there));
-            both.is_some_and(|(own, there)| there < own)
-        }
-        MeetRule::True => {
-            matches!(own.value, YamlValue::Bool(true))
-                && matches!(there.value, YamlValue::Bool(false))
-        }
-        MeetRule::False => {
-            matches!(own.value, YamlValue::Bool(false))
-                && matches!(there.value, YamlValue::Bool(true))
-        }
-        MeetRule::Stricter(order) => {
-            let strictness = |node: &YamlNode| strictness(order, node.as_str()?);
-            let both = strictness(own).zip(strictness(there));
-            both.is_some_and(|(own, there)| there < own)
-        }
-        MeetRule::Least => {
-            let both = number(own).zip(number(there));
-            both.is_some_and(|(own, there)| there > own)
-        }
-        MeetRule::Within | MeetRule::Only => return keep_within(reports, leaf, own, there),
-        // Needs to know where addresses lead.
-        MeetRule::Repositories => return,
-        MeetRule::Unite | MeetRule::Blocked => return add(own, there),
-    };
-    if exceeds {
-        report(reports, leaf, &own.span, &there.span);
-        // `manual` and `deny` together ask and then refuse; the grant holds both.
-        match meet {
-            MeetRule::Mode if mode(there) == Some(2) => {}
-            // The origin stays the project's: a part of a project's request needs a yes as well.
-            MeetRule::Network | MeetRule::Sockets => *there = with_location(own, &there.span),
-            _ => *there = own.clone(),
-        }
-    }
-}
-
-/// Returns the value with another location.
-fn with_location(node: &YamlNode, span: &Span) -> YamlNode {
-    let value = match &node.value {
-        YamlValue::List(items) => {
-            YamlValue::List(items.iter().map(|item| with_location(item, span)).collect())
-        }
-        YamlValue::Map(entries) => YamlValue::Map(
-            entries
-                .iter()
-                .map(|entry| YamlEntry {
-                    key: entry.key.clone(),
-                    key_span: span.clone(),
-                    node: with_location(&entry.node, span),
-                })
-                .collect(),
-        ),
-        _ => node.value.clone(),
-    };
-    YamlNode {
-        value,
-        span: span.clone(),
+        _ => {}
     }
 }
 
@@ -497,74 +608,6 @@ fn add(own: &YamlNode, there: &mut YamlNode) {
     }
 }
 
-/// Keeps the items of a list that the user's own list has, too.
-fn keep_within(reports: &mut Reports, leaf: &UserValue<'_>, own: &YamlNode, there: &mut YamlNode) {
-    let (YamlValue::List(own_items), YamlValue::List(items)) = (&own.value, &mut there.value)
-    else {
-        return;
-    };
-    let held: Vec<&str> = own_items.iter().filter_map(YamlNode::as_str).collect();
-    items.retain(|item| {
-        let stays = item.as_str().is_none_or(|item| held.contains(&item));
-        if !stays {
-            report(reports, leaf, &own.span, &item.span);
-        }
-        stays
-    });
-}
-
-/// Keeps the repositories of a list that the user's own list has, too, with the smaller access.
-fn within_repositories(context: &mut LoadContext<'_>, leaf: &UserValue<'_>, there: &mut YamlNode) {
-    let (YamlValue::List(own), YamlValue::List(items)) = (&leaf.node.value, &mut there.value)
-    else {
-        return;
-    };
-    let held: Vec<(String, Mode)> = own
-        .iter()
-        .filter_map(|item| repository(context, item))
-        .collect();
-    let mut left = Vec::new();
-    for item in items.drain(..) {
-        // The readers report an invalid item.
-        let Some((address, access)) = repository(context, &item) else {
-            left.push(item);
-            continue;
-        };
-        let at_most = held.iter().find(|(known, _)| *known == address);
-        if at_most.is_none_or(|(_, most)| access > *most) {
-            report(&mut context.reports, leaf, &leaf.node.span, &item.span);
-        }
-        match at_most {
-            None => {}
-            Some((_, most)) if access > *most => left.push(read_only(item)),
-            Some(_) => left.push(item),
-        }
-    }
-    *items = left;
-}
-
-/// Returns the address and the access of an item of `git.repositories`.
-fn repository(context: &LoadContext<'_>, item: &YamlNode) -> Option<(String, Mode)> {
-    let mut item = item.clone();
-    let access = match find(&mut item, &["access"])
-        .as_deref()
-        .and_then(|node| node.as_str())
-    {
-        Some("ro") => Mode::ReadOnly,
-        Some(_) | None => Mode::ReadWrite,
-    };
-    let address = match item.as_str() {
-        Some(text) => git::locate(context, text),
-        None => git::locate(
-            context,
-            find(&mut item, &["repo"])
-                .as_deref()
-                .and_then(|node| node.as_str())?,
-        ),
-    };
-    Some((address.ok()?.address, access))
-}
-
 /// Returns the repository with read access. The origin stays.
 fn read_only(item: YamlNode) -> YamlNode {
     let entry = |key: &str, value: YamlValue| YamlEntry {
@@ -575,179 +618,62 @@ fn read_only(item: YamlNode) -> YamlNode {
             span: item.span.clone(),
         },
     };
-    let access = entry("access", YamlValue::Str("ro".to_owned()));
-    let entries = match &item.value {
-        YamlValue::Map(entries) => {
-            let others = entries.iter().filter(|entry| entry.key != "access");
-            others.cloned().chain([access]).collect()
-        }
-        other => vec![entry("repo", other.clone()), access],
+    let mut entries = match &item.value {
+        YamlValue::Map(entries) => entries.clone(),
+        repo => vec![entry("repo", repo.clone())],
     };
+    entries.retain(|entry| entry.key != "access");
+    entries.push(entry("access", YamlValue::Str("ro".to_owned())));
     YamlNode {
         value: YamlValue::Map(entries),
         span: item.span,
     }
 }
 
-/// Lists of `network` that name hosts to reach.
-const REACHING: [&str; 2] = ["allow", "loopback_out"];
-
-/// Keeps the hosts that the user's own lists reach, too, and adds the hosts that they deny.
-fn within_hosts(reports: &mut Reports, leaf: &UserValue<'_>, there: &mut YamlNode) {
-    let own_hosts = REACHING.iter().flat_map(|key| items(leaf.node, key));
-    let own_denials = items(leaf.node, "deny");
-    let held = NetworkAccess::hosts_except(
-        own_hosts.filter_map(pattern),
-        own_denials.iter().filter_map(pattern),
-    );
-    let mut reaches_any = false;
-    for key in REACHING {
-        if let Some(YamlValue::List(items)) = find(there, &[key]).map(|list| &mut list.value) {
-            keep_hosts(reports, leaf, &held, items);
-            reaches_any |= !items.is_empty();
+/// The place of a value in the order of its type, from the loosest on; `None` for a value that the
+/// readers refuse.
+fn strictness(meet: MeetRule, node: &YamlNode) -> Option<f64> {
+    let place = match (meet, &node.value) {
+        (MeetRule::Mode, _) => mode(node)? as usize,
+        // A mistake is told elsewhere.
+        (MeetRule::Consent, _) => approval_verdict(&mut Reports::default(), node, "")? as usize,
+        (MeetRule::Stricter(order), YamlValue::Str(own)) => {
+            order.iter().position(|word| word == own)?
         }
-    }
-    if let Some(YamlValue::List(ports)) = find(there, &["loopback_in"]).map(|list| &mut list.value)
-    {
-        keep_ports(reports, leaf, ports);
-        reaches_any |= !ports.is_empty();
-    }
-    if !reaches_any {
-        *there = YamlNode {
-            value: YamlValue::Bool(false),
-            span: leaf.node.span.clone(),
-        };
-        return;
-    }
-    if own_denials.is_empty() {
-        return;
-    }
-    if let Some(own) = leaf.node.entry("deny") {
-        match find(there, &["deny"]) {
-            Some(there) => add(&own.node, there),
-            None => {
-                if let YamlValue::Map(entries) = &mut there.value {
-                    entries.push(own.clone());
-                }
-            }
+        (MeetRule::Stricter(order), YamlValue::Bool(own)) => {
+            order.iter().position(|word| *word == own.to_string())?
         }
-    }
-}
-
-/// Keeps the hosts of a list that `held` reaches; those that `held` denies are denied apart.
-fn keep_hosts(
-    reports: &mut Reports,
-    leaf: &UserValue<'_>,
-    held: &NetworkAccess,
-    items: &mut Vec<YamlNode>,
-) {
-    let own = leaf
-        .node
-        .entry("allow")
-        .map_or(&leaf.node.span, |list| &list.node.span);
-    let mut kept = Vec::new();
-    for item in items.drain(..) {
-        let asked = NetworkAccess::hosts(pattern(&item));
-        if !asked.asks_beyond(held) {
-            kept.push(item);
-            continue;
-        }
-        report(reports, leaf, own, &item.span);
-        if let NetworkAccess::Hosts(rules) = asked.meet(held) {
-            kept.extend(rules.allowed().iter().map(|pattern| YamlNode {
-                value: YamlValue::Str(pattern.to_string()),
-                span: item.span.clone(),
-            }));
-        }
-    }
-    *items = kept;
-}
-
-/// Keeps the ports of a list that the user's own list publishes, too.
-fn keep_ports(reports: &mut Reports, leaf: &UserValue<'_>, ports: &mut Vec<YamlNode>) {
-    let own = leaf.node.entry("loopback_in");
-    let at = own.map_or(&leaf.node.span, |list| &list.node.span);
-    let held: Vec<f64> = items(leaf.node, "loopback_in")
-        .iter()
-        .filter_map(number)
-        .collect();
-    ports.retain(|port| {
-        let is_held = number(port).is_some_and(|port| held.contains(&port));
-        if !is_held {
-            report(reports, leaf, at, &port.span);
-        }
-        is_held
-    });
-}
-
-/// Returns the items of a list in a mapping.
-fn items<'n>(node: &'n YamlNode, key: &str) -> &'n [YamlNode] {
-    node.entry(key)
-        .and_then(|entry| entry.node.as_list())
-        .unwrap_or_default()
-}
-
-/// The readers have reported an invalid item.
-fn pattern(item: &YamlNode) -> Option<HostPattern> {
-    HostPattern::parse(item.as_str()?).ok()
-}
-
-fn report(reports: &mut Reports, leaf: &UserValue<'_>, own: &Span, asked: &Span) {
-    let key = leaf.dotted();
-    let diagnostic = match asked.layer() {
-        Layer::Environment | Layer::CommandLine => DiagnosticCode::AboveUserFile
-            .error(format!("`{key}` asks for more than your own file allows"))
-            .help("ask for less, or change that line of your own file"),
-        Layer::Default | Layer::User | Layer::Project => DiagnosticCode::AboveUserFile.warning(
-            format!("`{key}` asks for more than your own file allows: your own file holds"),
-        ),
+        (MeetRule::Least, YamlValue::Int(number)) => return Some(-(*number as f64)),
+        (MeetRule::Least, YamlValue::Float(number)) => return Some(-number),
+        // No limit.
+        (MeetRule::Least, YamlValue::Null) => return Some(f64::NEG_INFINITY),
+        _ => return None,
     };
-    reports.add(diagnostic.at(asked).related(own, "your own file"));
+    Some(place as f64)
 }
 
-/// The place of a word in an order from the loosest to the strictest.
-fn strictness(order: &[&str], word: &str) -> Option<usize> {
-    order.iter().position(|known| *known == word)
-}
-
-/// 0: off; 1: some hosts; 2: on.
-fn network(node: &YamlNode) -> Option<u8> {
-    match &node.value {
-        YamlValue::Bool(on) => Some(if *on { 2 } else { 0 }),
-        YamlValue::Map(_) => Some(1),
-        _ => None,
-    }
-}
-
-/// 0: closed; 1: some sockets; 2: open.
-fn sockets(node: &YamlNode) -> Option<u8> {
-    match &node.value {
-        YamlValue::Str(word) if word == "closed" => Some(0),
-        YamlValue::Str(word) if word == "open" => Some(2),
-        YamlValue::List(_) => Some(1),
-        _ => None,
-    }
-}
-
-/// The place of a mode in the order of strictness; `tool` is 1.
-fn mode(node: &YamlNode) -> Option<u8> {
+fn mode(node: &YamlNode) -> Option<ApprovalMode> {
     let word = node.as_str()?;
-    let (_, mode) = APPROVAL_MODES.iter().find(|(known, _)| *known == word)?;
-    Some(*mode as u8)
+    let known = APPROVAL_MODES.iter().find(|(known, _)| *known == word);
+    known.map(|(_, mode)| *mode)
 }
 
-/// Returns the verdict of a rule about a tool or a risk; `None` for a mistake, which is told
-/// elsewhere.
-fn consent(node: &YamlNode) -> Option<Verdict> {
-    approval_verdict(&mut Reports::default(), node, "")
-}
-
-/// `null` means unlimited.
-fn number(node: &YamlNode) -> Option<f64> {
+fn sockets(node: &YamlNode) -> Option<UnixSockets> {
     match &node.value {
-        YamlValue::Int(number) => Some(*number as f64),
-        YamlValue::Float(number) => Some(*number),
-        YamlValue::Null => Some(f64::INFINITY),
+        YamlValue::Str(word) if word == "closed" => Some(UnixSockets::Closed),
+        YamlValue::Str(word) if word == "open" => Some(UnixSockets::Open),
+        YamlValue::List(items) => Some(sockets_named(items)),
+        _ => None,
+    }
+}
+
+fn sockets_named(items: &[YamlNode]) -> UnixSockets {
+    UnixSockets::named(items.iter().filter_map(YamlNode::as_str))
+}
+
+fn port(node: &YamlNode) -> Option<u16> {
+    match node.value {
+        YamlValue::Int(number) => u16::try_from(number).ok(),
         _ => None,
     }
 }

@@ -343,14 +343,28 @@ pub(crate) fn worker_repositories(
 ) -> Option<Vec<RepositoryRequest>> {
     let git = context.open(&entry.node, "git", &keys::WORKER_GIT)?;
     let list = git.get("repositories")?;
-    let wish = |item: RepositoryItem<'_>| RepositoryRequest {
-        address: item.located.address,
-        name: item.text.to_owned(),
-        access: item.access,
-        at: Some(item.span.clone()),
-        implied: item.implied,
-    };
-    Some(items(context, &list.node).into_iter().map(wish).collect())
+    let items = items(context, &list.node).into_iter();
+    Some(items.map(RepositoryItem::request).collect())
+}
+
+/// Returns the request of one item. Mistakes are not noted.
+pub(crate) fn request(context: &mut LoadContext<'_>, node: &YamlNode) -> Option<RepositoryRequest> {
+    let reports = std::mem::take(&mut context.reports);
+    let request = item(context, node, "").map(RepositoryItem::request);
+    context.reports = reports;
+    request
+}
+
+impl RepositoryItem<'_> {
+    fn request(self) -> RepositoryRequest {
+        RepositoryRequest {
+            address: self.located.address,
+            name: self.text.to_owned(),
+            access: self.access,
+            at: Some(self.span.clone()),
+            implied: self.implied,
+        }
+    }
 }
 
 /// Everything in the list that is right; the rest has been noted.

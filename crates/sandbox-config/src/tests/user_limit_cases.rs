@@ -206,13 +206,6 @@ fn every_limit_limits() {
                     check(&key, &of("2"), "", &of("2"));
                 }
             }
-            MeetRule::True => {
-                check(&key, &of("true"), &of("false"), &of("true"));
-                if default == "false" {
-                    check(&key, &of("true"), "", &of("true"));
-                }
-            }
-            MeetRule::False => check(&key, &of("false"), &of("true"), ""),
             MeetRule::Stricter(order) if !is_tested => {
                 for (loose, strict) in order.iter().zip(&order[1..]) {
                     check(&key, &of(strict), &of(loose), &of(strict));

@@ -67,11 +67,7 @@ pub(crate) enum MeetRule {
     Mode,
     /// The stricter verdict; `true` is `ask`.
     Consent,
-    /// `true` if either says so.
-    True,
-    /// `false` if either says so; it is the default.
-    False,
-    /// The stricter word, of these from the loosest to the strictest.
+    /// The stricter word or switch, of these from the loosest to the strictest.
     Stricter(&'static [&'static str]),
     /// The smaller number.
     Least,
@@ -85,6 +81,13 @@ pub(crate) enum MeetRule {
     Repositories,
     /// The intersection of both lists; everything is the default.
     Only,
+}
+
+impl MeetRule {
+    /// `true` if either says so.
+    pub(crate) const TRUE: MeetRule = MeetRule::Stricter(&["false", "true"]);
+    /// `false` if either says so.
+    pub(crate) const FALSE: MeetRule = MeetRule::Stricter(&["true", "false"]);
 }
 
 /// The keys of one kind of mapping.
