@@ -112,8 +112,7 @@ impl KeyKind for Image {
         {
             let message = format!("`{path}: {image}` is not an image");
             let bad = DiagnosticCode::BadValue.at(&node.span, message);
-            reports.add(bad.help("for example forge-sandbox:1"));
-            return None;
+            return reports.refuse(bad.help("for example forge-sandbox:1"));
         }
         Some(image.to_owned())
     }
@@ -149,8 +148,8 @@ impl KeyKind for Engine {
         if !address.is_some_and(|rest| !rest.is_empty() && rest.chars().all(is_plain)) {
             let message = format!("`{path}: {host}` is not an engine's address");
             let bad = DiagnosticCode::BadValue.at(&node.span, message);
-            reports.add(bad.help("for example unix:///run/docker.sock, tcp://… or ssh://…"));
-            return None;
+            return reports
+                .refuse(bad.help("for example unix:///run/docker.sock, tcp://… or ssh://…"));
         }
         Some(Some(host.to_owned()))
     }

@@ -60,16 +60,11 @@ impl FileRules {
         pub max_files: Option<u64> = max_files;
     }
 
-    /// `strict_paths`: a path with `..` is refused, also one that stays inside.
-    #[must_use]
-    pub fn strict_paths(&self) -> bool {
-        self.strict_paths.unwrap_or(false)
-    }
-
-    /// `durable`: a change is on the disk before the call returns.
-    #[must_use]
-    pub fn durable(&self) -> bool {
-        self.durable.unwrap_or(false)
+    sandbox_names::getters! {
+        /// `strict_paths`: a path with `..` is refused, also one that stays inside.
+        pub strict_paths: bool = strict_paths.unwrap_or(false);
+        /// `durable`: a change is on the disk before the call returns.
+        pub durable: bool = durable.unwrap_or(false);
     }
 
     /// Returns the rules of the mount, with `general` for those that it leaves out.

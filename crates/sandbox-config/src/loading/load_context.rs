@@ -51,6 +51,11 @@ impl<'s> LoadContext<'s> {
         self.reports.add(finding);
     }
 
+    /// Reports the mistake for which there is no value.
+    pub(crate) fn refuse<T>(&mut self, mistake: Diagnostic) -> Option<T> {
+        self.reports.refuse(mistake)
+    }
+
     /// Opens a section; reports its unknown keys.
     pub(crate) fn open<'n>(
         &mut self,

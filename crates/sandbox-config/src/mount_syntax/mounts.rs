@@ -55,8 +55,7 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
         let message = format!("`{source}` does not exist");
         let help = format!("make the directory {}", host.path.display());
         let mistake = DiagnosticCode::HostPath.at(span, message);
-        context.report(mistake.help(help));
-        return None;
+        return context.refuse(mistake.help(help));
     }
     let mode_origin = fields
         .get("readonly")

@@ -99,8 +99,7 @@ fn own_target(context: &mut LoadContext<'_>, one: &ListedPath<'_>) -> Option<Str
         "listed directories are named after themselves; give this one a name with `paths: {{ docs: {{ root: {} }} }}`",
         one.text
     );
-    context.report(problem.at(one.span).note(help));
-    None
+    context.refuse(problem.at(one.span).note(help))
 }
 
 /// Its place in the nearest readable directory that holds it.

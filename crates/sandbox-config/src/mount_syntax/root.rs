@@ -38,11 +38,10 @@ pub(crate) fn read(
         let missing = DiagnosticCode::FrontEnd
             .error(message)
             .help("name the directory: `root: .` is the whole project");
-        context.report(match section.get("readonly") {
+        return context.refuse(match section.get("readonly") {
             Some(entry) => missing.at(&entry.key_span),
             None => missing.at(&section.span),
         });
-        return None;
     };
     let span = &entry.node.span;
     let text = section.string(&mut context.reports, "root")?;
@@ -57,8 +56,7 @@ pub(crate) fn read(
         let message = format!("`sandbox.root: {text}` does not exist");
         let help = format!("make the directory {}", host.path.display());
         let mistake = DiagnosticCode::HostPath.at(span, message);
-        context.report(mistake.help(help));
-        return None;
+        return context.refuse(mistake.help(help));
     }
     is_outside(context, &host, mode, "sandbox.root", span);
     let mode_origin = section
@@ -71,12 +69,11 @@ pub(crate) fn read(
 pub(crate) fn whole_directory(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mount> {
     if dir.parent().is_none() {
         let message = "the root of the file system cannot be a project";
-        reports.add(
+        return reports.refuse(
             DiagnosticCode::HostPath
                 .error(message)
                 .help("start in a directory of your own, or use -C DIR"),
         );
-        return None;
     }
     let host = HostPath {
         path: dir.to_path_buf(),

@@ -51,46 +51,23 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the program that it is for, in one line.
-    #[must_use]
-    pub fn about(&self) -> &str {
-        &self.about
-    }
-
-    /// Returns the person's file; `None` for a built-in preset.
-    #[must_use]
-    pub fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
-    }
-
-    /// Returns the text of the file.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the SHA-256 of the text, in hexadecimal.
-    #[must_use]
-    pub fn sha256(&self) -> &str {
-        &self.sha256
-    }
-
-    /// Returns the names of the presets that it includes.
-    #[must_use]
-    pub fn extends(&self) -> &[String] {
-        &self.extends
-    }
-
-    /// Returns the version of the program that it was tried with.
-    #[must_use]
-    pub fn verified(&self) -> Option<&VerifiedVersion> {
-        self.verified.as_ref()
+    sandbox_names::getters! {
+        /// Returns the name.
+        pub name: &str = &name;
+        /// Returns the program that it is for, in one line.
+        pub about: &str = &about;
+        /// Returns the person's file; `None` for a built-in preset.
+        pub file: Option<&Path> = file.as_deref();
+        /// Returns the text of the file.
+        pub text: &str = &text;
+        /// Returns the SHA-256 of the text, in hexadecimal.
+        pub sha256: &str = &sha256;
+        /// Returns the names of the presets that it includes.
+        pub extends: &[String] = &extends;
+        /// Returns the version of the program that it was tried with.
+        pub verified: Option<&VerifiedVersion> = verified.as_ref();
+        /// Returns the names of the programs that it is for.
+        pub commands: &[String] = &commands;
     }
 
     pub(crate) fn turns_off_a_sandbox(&self) -> bool {
@@ -100,12 +77,6 @@ impl Preset {
     /// Returns `true` if it names hosts.
     pub(crate) fn has_hosts(&self) -> bool {
         !self.hosts.is_empty()
-    }
-
-    /// Returns the names of the programs that it is for.
-    #[must_use]
-    pub fn commands(&self) -> &[String] {
-        &self.commands
     }
 }
 

@@ -34,8 +34,7 @@ pub(super) fn preset(text: &Arc<SourceText>, name: &str) -> Result<Preset, Diagn
         Some(tree) => read(&mut reports, tree, text, name),
         None => {
             let empty = Diagnostic::error(DiagnosticCode::Empty, "the preset holds no keys");
-            reports.add(empty.at(&Span::start(text)));
-            None
+            reports.refuse(empty.at(&Span::start(text)))
         }
     };
     reports.finish()?;
@@ -121,8 +120,7 @@ fn required(
 fn line(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<String> {
     let text = fields::string(reports, node, path)?;
     if text.trim().is_empty() || text.chars().any(is_hidden) {
-        reports.add(unfit(node, path, "a line of text"));
-        return None;
+        return reports.refuse(unfit(node, path, "a line of text"));
     }
     Some(text.to_owned())
 }
@@ -330,8 +328,7 @@ fn origin(reports: &mut Reports, node: &YamlNode) -> Option<String> {
     }
     let message = format!("`{text}` is not an https origin");
     let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span);
-    reports.add(bad.help("write `https://`, a host in lower case and maybe a port, and no path"));
-    None
+    reports.refuse(bad.help("write `https://`, a host in lower case and maybe a port, and no path"))
 }
 
 fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
@@ -447,11 +444,10 @@ fn server(reports: &mut Reports, section: &MappingFields<'_>) -> Option<ServerUr
         (Err(why), entry) => {
             let message = format!("`{text}` cannot be the server of a key: {why}");
             let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
-            reports.add(match entry {
+            reports.refuse(match entry {
                 Some(entry) => bad.at(&entry.node.span),
                 None => bad,
-            });
-            None
+            })
         }
     }
 }
@@ -469,8 +465,7 @@ fn fitting(
         return Some(text);
     }
     let entry = section.get(key)?;
-    reports.add(unfit(&entry.node, &section.dotted(key), form.noun));
-    None
+    reports.refuse(unfit(&entry.node, &section.dotted(key), form.noun))
 }
 
 fn is_variable(text: &str) -> bool {

@@ -57,28 +57,15 @@ impl ServerUrl {
         })
     }
 
-    /// Returns the host.
-    #[must_use]
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// Returns the port.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Returns `true` if it is reached by HTTPS.
-    #[must_use]
-    pub fn is_https(&self) -> bool {
-        self.is_https
-    }
-
-    /// Returns the path, without a `/` at its end.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
+    sandbox_names::getters! {
+        /// Returns the host.
+        pub host: &Host = &host;
+        /// Returns the port.
+        pub port: u16 = port;
+        /// Returns `true` if it is reached by HTTPS.
+        pub is_https: bool = is_https;
+        /// Returns the path, without a `/` at its end.
+        pub path: &str = &path;
     }
 }
 

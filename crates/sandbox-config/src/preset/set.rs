@@ -76,10 +76,13 @@ pub struct FoundRegistry {
 }
 
 impl PresetSet {
-    /// Returns the presets, included ones first.
-    #[must_use]
-    pub fn presets(&self) -> &[Preset] {
-        &self.presets
+    sandbox_names::getters! {
+        /// Returns the presets, included ones first.
+        pub presets: &[Preset] = &presets;
+        /// Returns the names that a person or a project gave; included presets are not among them.
+        pub named: &[String] = &named;
+        /// Returns `true` if it has no presets.
+        pub is_empty: bool = presets.is_empty();
     }
 
     pub(super) fn push(&mut self, preset: Preset) {
@@ -94,18 +97,6 @@ impl PresetSet {
 
     /// The key of a project file that names presets.
     pub const KEY: &'static str = "sandbox.presets";
-
-    /// Returns the names that a person or a project gave; included presets are not among them.
-    #[must_use]
-    pub fn named(&self) -> &[String] {
-        &self.named
-    }
-
-    /// Returns `true` if it has no presets.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.presets.is_empty()
-    }
 
     /// Returns the SHA-256 of everything that the presets add, in hexadecimal.
     ///

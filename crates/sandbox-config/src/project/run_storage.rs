@@ -182,13 +182,12 @@ fn runs_dir(
     let log_dir = log.and_then(|log| Some((log, log.get("dir")?)));
     let (fields, key, dotted) = match (top.get("runs_dir"), log_dir) {
         (Some(own), Some((_, other))) if own.key_span.layer() == other.key_span.layer() => {
-            context.report(
+            return context.refuse(
                 DiagnosticCode::DuplicateKey
                     .at(&other.key_span, "`runs_dir` and `log.dir` are one key")
                     .related(&own.key_span, "the other one")
                     .help("keep one of them"),
             );
-            return None;
         }
         (Some(own), Some((log, other))) if other.key_span.layer() > own.key_span.layer() => {
             (log, "dir", "log.dir")
@@ -203,13 +202,12 @@ fn runs_dir(
             "`{}` would show workers what is kept of runs, or let them change it",
             mount.name
         );
-        context.report(
+        return context.refuse(
             DiagnosticCode::Overlap
                 .at(span, message)
                 .note(format!("`{}`: {}", mount.name, mount.origin))
                 .help("keep runs in a directory that no mount shares"),
         );
-        return None;
     }
     let elsewhere = !host.path.starts_with(context.dir) || host.through_link;
     let value = host.path.display().to_string();

@@ -177,11 +177,10 @@ fn base_url(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<String>
                 .help("for example https://api.example.com/v1");
             // A password, or a key in a query.
             let may_hold_a_key = text.contains(['@', '?', '#']);
-            reports.add(match may_hold_a_key {
+            return reports.refuse(match may_hold_a_key {
                 true => unfit.hiding(),
                 false => unfit,
             });
-            return None;
         }
     };
     if address.is_open && !open_is_fine {
@@ -240,13 +239,12 @@ pub(crate) fn variable(
         let help = format!(
             "it names the variable that holds the key, such as {example}; a key itself stands in no file of forge's"
         );
-        reports.add(
+        return reports.refuse(
             DiagnosticCode::BadValue
                 .at(&variable.node.span, message)
                 .hiding()
                 .help(help),
         );
-        return None;
     }
     Some(name.to_owned())
 }
@@ -264,8 +262,7 @@ pub(crate) fn words(
     let mut bad = |message: String| {
         let help = format!("for example {example}");
         let mistake = DiagnosticCode::BadValue.at(&node.span, message);
-        reports.add(mistake.help(help));
-        None
+        reports.refuse(mistake.help(help))
     };
     let Some((program, _)) = words.first() else {
         return bad(format!("`{path}` names no program"));
@@ -341,8 +338,7 @@ fn nano_usd(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<u64> {
     if dollars > MOST {
         let message = format!("`{path}` is more than any model costs");
         let mistake = DiagnosticCode::BadValue.at(&node.span, message);
-        reports.add(mistake.help("prices are US dollars for a million tokens"));
-        return None;
+        return reports.refuse(mistake.help("prices are US dollars for a million tokens"));
     }
     // By thousandths first, so that 0.07 is 70 and not 71.
     Some(((dollars * 1e6).round() as u64).div_ceil(1_000))

@@ -221,14 +221,12 @@ fn sockets(
     }
     if !matches!(node.value, YamlValue::List(_)) {
         let wrong = fields::wrong_type(node, path, "`closed`, `open` or a list");
-        context.report(wrong.help("write `[/run/user/1000/agent.sock]`"));
-        return None;
+        return context.refuse(wrong.help("write `[/run/user/1000/agent.sock]`"));
     }
     let list = fields::strings(&mut context.reports, node, path)?;
     if list.len() > MAX_SOCKETS {
         let message = format!("`{path}` names more than {MAX_SOCKETS} sockets");
-        context.report(DiagnosticCode::TooComplex.at(&node.span, message));
-        return None;
+        return context.refuse(DiagnosticCode::TooComplex.at(&node.span, message));
     }
     let mut named: Vec<PathBuf> = Vec::new();
     for (text, item) in list {

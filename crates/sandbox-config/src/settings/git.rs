@@ -421,10 +421,9 @@ fn item<'n>(
         YamlValue::Str(text) => (text.as_str(), node, None),
         _ => {
             let wrong = fields::wrong_type(node, path, "a repository");
-            context.report(
+            return context.refuse(
                 wrong.help("write `octo/reports`, or `{ repo: octo/reports, access: ro }`"),
             );
-            return None;
         }
     };
     let located = locate(context, text);
@@ -595,12 +594,11 @@ fn credential(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Option<GitCre
     let server = context.reports.take_at(server, &entry.key_span)?;
     if !matches!(entry.node.value, YamlValue::Map(_)) {
         let wrong = fields::wrong_type(&entry.node, &path, "a mapping");
-        context.report(
+        return context.refuse(
             wrong
                 .hiding()
                 .help("for example `{ token_env: GITHUB_TOKEN }`"),
         );
-        return None;
     }
     let before = context.reports.errors();
     let table = table(&entry.node);
@@ -645,8 +643,7 @@ fn credential_kind<'n>(
             false => "write `{ token_env: GITHUB_TOKEN }`",
         };
         let mistake = DiagnosticCode::NoEffect.at(&entry.key_span, message);
-        context.report(mistake.help(help));
-        return None;
+        return context.refuse(mistake.help(help));
     };
     Some(*kind)
 }
@@ -690,8 +687,7 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
     if !fields.boolean(&mut context.reports, "agent")? {
         let message = format!("`{}: false` says nothing", fields.dotted("agent"));
         let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
-        context.report(mistake.help("remove it"));
-        return None;
+        return context.refuse(mistake.help("remove it"));
     }
     let Some(file) = fields.get("known_hosts") else {
         return Some(CredentialSource::Agent { known_hosts: None });
@@ -706,8 +702,7 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
             fields.dotted("known_hosts")
         );
         let mistake = DiagnosticCode::HostPath.at(&file.node.span, message);
-        context.report(mistake.help("for example ~/.ssh/known_hosts"));
-        return None;
+        return context.refuse(mistake.help("for example ~/.ssh/known_hosts"));
     };
     Some(CredentialSource::Agent {
         known_hosts: Some(context.dir.join(Path::new(&expanded))),

@@ -61,13 +61,10 @@ pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<Networ
             let ports = PublishedPorts::default();
             Some(NetworkSetting::without_lists(NetworkAccess::Denied, ports))
         }
-        YamlValue::List(_) => {
-            reports.add(
-                fields::wrong_type(&entry.node, "network", "true, false or a mapping")
-                    .help("write `network: { allow: […] }`"),
-            );
-            None
-        }
+        YamlValue::List(_) => reports.refuse(
+            fields::wrong_type(&entry.node, "network", "true, false or a mapping")
+                .help("write `network: { allow: […] }`"),
+        ),
         _ => {
             fields::boolean(reports, &entry.node, "network");
             None
@@ -137,8 +134,7 @@ fn patterns<'n>(
     let list = section.strings(reports, key)?;
     if let Some((_, node)) = list.get(MAX_HOSTS) {
         let message = format!("`network.{key}` names more than {MAX_HOSTS} hosts");
-        reports.add(DiagnosticCode::TooComplex.at(&node.span, message));
-        return None;
+        return reports.refuse(DiagnosticCode::TooComplex.at(&node.span, message));
     }
     let mut patterns = Vec::new();
     let mut all_read = true;
@@ -167,8 +163,7 @@ fn published_ports<'n>(
     let items = fields::list(reports, &entry.node, KEY)?;
     if let Some(node) = items.get(MAX_PUBLISHED_PORTS) {
         let message = format!("`{KEY}` names more than {MAX_PUBLISHED_PORTS} ports");
-        reports.add(DiagnosticCode::TooComplex.at(&node.span, message));
-        return None;
+        return reports.refuse(DiagnosticCode::TooComplex.at(&node.span, message));
     }
     let mut ports: Vec<(u16, &Span)> = Vec::new();
     let mut all_read = true;

@@ -383,11 +383,10 @@ fn command_context(
 /// `shell` of a worker: its rules and default can only tighten, so nothing needs a yes.
 pub(crate) fn worker_shell(reports: &mut Reports, entry: &YamlEntry) -> Option<RuleList> {
     if let YamlValue::Null = entry.node.value {
-        reports.add(
+        return reports.refuse(
             fields::wrong_type(&entry.node, "shell", "a mapping")
                 .help("write `shell: {}` for the shell under the project's rules"),
         );
-        return None;
     }
     let section = MappingFields::open(reports, &entry.node, "shell", WORKER_SHELL)?;
     let list = rules(reports, &section, entry.key_span.origin());
@@ -510,8 +509,7 @@ fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &
         Ok(pattern) => pattern,
         Err(problem) => {
             let message = format!("the pattern cannot be read: {problem}");
-            reports.add(DiagnosticCode::BadPattern.at(&entry.node.span, message));
-            return None;
+            return reports.refuse(DiagnosticCode::BadPattern.at(&entry.node.span, message));
         }
     };
     let read_for = verdict.unwrap_or(Verdict::Allow);

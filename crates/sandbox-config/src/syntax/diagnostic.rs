@@ -238,9 +238,9 @@ impl Diagnostic {
         pub help_text: Option<&str> = help.as_deref();
     }
 
-    /// The layer of the text that it points at.
-    pub(crate) fn layer(&self) -> Option<Layer> {
-        self.at.as_ref().map(Span::layer)
+    sandbox_names::getters! {
+        /// The layer of the text that it points at.
+        pub(crate) layer: Option<Layer> = at.as_ref().map(Span::layer);
     }
 
     /// The file as shown, or the name of the variable or flag.

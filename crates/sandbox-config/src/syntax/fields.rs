@@ -40,6 +40,12 @@ impl Reports {
         }
     }
 
+    /// Reports the mistake for which there is no value.
+    pub(crate) fn refuse<T>(&mut self, mistake: Diagnostic) -> Option<T> {
+        self.add(mistake);
+        None
+    }
+
     /// Returns the value, or reports the mistake.
     pub(crate) fn take<T>(&mut self, read: Result<T, Box<Diagnostic>>) -> Option<T> {
         read.map_err(|mistake| self.add(*mistake)).ok()
@@ -119,8 +125,7 @@ impl<'n> MappingFields<'n> {
         keys: &'static KeyTable,
     ) -> Option<MappingFields<'n>> {
         if let Some(help) = as_mapping(node, path, keys) {
-            reports.add(wrong_type(node, path, "a mapping").help(help));
-            return None;
+            return reports.refuse(wrong_type(node, path, "a mapping").help(help));
         }
         let entries = mapping(reports, node, path)?;
         let mut fields = MappingFields {
@@ -328,10 +333,7 @@ pub(crate) fn mapping<'n>(
     match &node.value {
         YamlValue::Map(entries) => Some(entries),
         YamlValue::Null => Some(&[]),
-        _ => {
-            reports.add(wrong_type(node, path, "a mapping"));
-            None
-        }
+        _ => reports.refuse(wrong_type(node, path, "a mapping")),
     }
 }
 
@@ -367,13 +369,9 @@ pub(crate) fn string<'n>(reports: &mut Reports, node: &'n YamlNode, path: &str) 
     match &node.value {
         YamlValue::Str(text) => Some(text),
         YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Bool(_) => {
-            reports.add(wrong_type(node, path, "a string").help("put it in quotes"));
-            None
+            reports.refuse(wrong_type(node, path, "a string").help("put it in quotes"))
         }
-        _ => {
-            reports.add(wrong_type(node, path, "a string"));
-            None
-        }
+        _ => reports.refuse(wrong_type(node, path, "a string")),
     }
 }
 
@@ -382,13 +380,9 @@ pub(crate) fn boolean(reports: &mut Reports, node: &YamlNode, path: &str) -> Opt
         YamlValue::Bool(value) => Some(*value),
         // A word that YAML 1.1 took for a boolean.
         YamlValue::Str(word) if let Some(meant) = old_boolean(word) => {
-            reports.add(wrong_type(node, path, "true or false").help(format!("write `{meant}`")));
-            None
+            reports.refuse(wrong_type(node, path, "true or false").help(format!("write `{meant}`")))
         }
-        _ => {
-            reports.add(wrong_type(node, path, "true or false"));
-            None
-        }
+        _ => reports.refuse(wrong_type(node, path, "true or false")),
     }
 }
 
@@ -411,8 +405,7 @@ pub(crate) fn count(reports: &mut Reports, node: &YamlNode, path: &str) -> Optio
         }
         YamlValue::Float(_) => None,
         _ => {
-            reports.add(wrong_type(node, path, "a whole number above 0"));
-            return None;
+            return reports.refuse(wrong_type(node, path, "a whole number above 0"));
         }
     };
     let positive = number.filter(|number| *number > 0);
@@ -429,8 +422,7 @@ pub(crate) fn number(reports: &mut Reports, node: &YamlNode, path: &str) -> Opti
         YamlValue::Int(number) => *number as f64,
         YamlValue::Float(number) => *number,
         _ => {
-            reports.add(wrong_type(node, path, "a number"));
-            return None;
+            return reports.refuse(wrong_type(node, path, "a number"));
         }
     };
     let fits = number.is_finite() && number >= 0.0;
@@ -459,8 +451,7 @@ pub(crate) fn word<T: Copy>(
         Some(note) => bad.note(note),
         None => bad,
     };
-    reports.add(bad.suggest(text, allowed));
-    None
+    reports.refuse(bad.suggest(text, allowed))
 }
 
 pub(crate) fn list<'n>(
@@ -472,11 +463,10 @@ pub(crate) fn list<'n>(
         YamlValue::List(items) => Some(items),
         _ => {
             let wrong = wrong_type(node, path, "a list");
-            reports.add(match &node.value {
+            reports.refuse(match &node.value {
                 YamlValue::Str(text) => wrong.help(format!("write `[{text}]`")),
                 _ => wrong,
-            });
-            None
+            })
         }
     }
 }

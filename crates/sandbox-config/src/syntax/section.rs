@@ -179,12 +179,11 @@ impl KeyKind for DollarsOrNull {
         if nano == 0 || dollars > MOST {
             let message = format!("`{path}` must be an amount of US dollars above 0, such as 2.50");
             let bad = DiagnosticCode::BadValue.at(&node.span, message);
-            reports.add(if nano == 0 {
+            return reports.refuse(if nano == 0 {
                 bad.help("to have no limit write `null`, or leave it out")
             } else {
                 bad.help(format!("at most {MOST}"))
             });
-            return None;
         }
         Some(Some(nano))
     }

@@ -247,8 +247,7 @@ fn front_root<'t>(
     if front.len() > MAX_FRONT_BYTES {
         let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
         let mistake = DiagnosticCode::TooComplex.at(&Span::start(text), message);
-        context.report(mistake.help("what a worker is told stands below the second `---`"));
-        return None;
+        return context.refuse(mistake.help("what a worker is told stands below the second `---`"));
     }
     let root = context.reports.take(yaml::parse_part(text, front))?;
     let root = root.unwrap_or_else(|| YamlNode {

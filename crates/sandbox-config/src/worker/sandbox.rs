@@ -311,11 +311,10 @@ fn zone(
     worker: &str,
 ) -> Option<ZoneDeclaration> {
     if let YamlValue::Str(name) = &node.value {
-        context.report(
+        return context.refuse(
             fields::wrong_type(node, "sandbox.zones[]", "a mapping")
                 .help(format!("write `{{ name: {name}, mode: ro }}`")),
         );
-        return None;
     }
     let zone = context.open(node, "sandbox.zones[]", &keys::WORKER_ZONE)?;
     let mode = zone.word(&mut context.reports, "mode", Mode::WORDS);

@@ -94,10 +94,9 @@ pub(crate) fn schemas(context: &mut LoadContext<'_>, top: &MappingFields<'_>) ->
         if schema.get("type").is_none_or(|kind| kind != "object") {
             let message = "`input_schema` must be one of a mapping: `type: object`";
             let mistake = DiagnosticCode::BadValue.at(&entry.key_span, message);
-            context.report(
+            return context.refuse(
                 mistake.help("it becomes the parameters of the worker's tool, which have names"),
             );
-            return None;
         }
         Some(schema)
     });
@@ -121,8 +120,7 @@ fn schema(context: &mut LoadContext<'_>, entry: &YamlEntry, key: &str) -> Option
         }
         _ => {
             let expected = "a JSON Schema, or a file that holds one";
-            context.report(fields::wrong_type(node, key, expected));
-            return None;
+            return context.refuse(fields::wrong_type(node, key, expected));
         }
     };
     if schema.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -195,20 +193,17 @@ fn from_file(
             .help("write the schema itself, or the path of a JSON file from the project's directory on")
     };
     if file.is_empty() || file.contains('\0') || !plain {
-        context.report(refuse("not a file below the project"));
-        return None;
+        return context.refuse(refuse("not a file below the project"));
     }
     // Its contents are shown to models: a link must not lead to a foreign file.
     match below.canonicalize() {
         Ok(real) if !real.starts_with(context.dir) => {
-            context.report(refuse("it leads out of the project"));
-            return None;
+            return context.refuse(refuse("it leads out of the project"));
         }
         Ok(_) => {}
         Err(error) => {
             let message = format!("cannot read `{file}`: {error}");
-            context.report(DiagnosticCode::Unreadable.at(&node.span, message));
-            return None;
+            return context.refuse(DiagnosticCode::Unreadable.at(&node.span, message));
         }
     }
     let text = context.reports.take(read(&below, file, Layer::Project))?;
@@ -224,24 +219,20 @@ fn parse_file(
 ) -> Option<Json> {
     match serde_json::from_str(&text.text) {
         Ok(Json::Object(map)) => Some(Json::Object(map)),
-        Ok(_) => {
-            context.report(
-                DiagnosticCode::WrongType
-                    .at(&Span::start(text), format!("`{file}` must hold a mapping"))
-                    .related(&node.span, "named here"),
-            );
-            None
-        }
+        Ok(_) => context.refuse(
+            DiagnosticCode::WrongType
+                .at(&Span::start(text), format!("`{file}` must hold a mapping"))
+                .related(&node.span, "named here"),
+        ),
         Err(error) => {
             let clamp = |number| u32::try_from(number).unwrap_or(u32::MAX);
             let at = text.inside(clamp(error.line()), clamp(error.column()));
             let message = format!("`{file}` is not JSON: {error}");
-            context.report(
+            context.refuse(
                 DiagnosticCode::Syntax
                     .at(&at, message)
                     .related(&node.span, "named here"),
-            );
-            None
+            )
         }
     }
 }
