@@ -3,13 +3,12 @@
 
 use std::fmt;
 
-use crate::grant::mount::Mode;
+use crate::grant::mount::Mount;
 use crate::grant::network::NetworkAccess;
 use crate::grant::published_ports::PublishedPorts;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{ConfigOrigin, Span};
-use sandbox_network::HostPattern;
 
 /// Help for a worker that asks for files of a project without any.
 pub(crate) const NO_DIRECTORIES: &str =
@@ -36,74 +35,12 @@ pub struct Escalation {
     of_entry: bool,
 }
 
+/// One point in which a declaration exceeds the parent.
 #[derive(Clone, Debug)]
-pub(crate) enum Violation {
-    Mode {
-        zone: String,
-        at: Option<Span>,
-        /// `mode` was left out, which means rw.
-        implied: bool,
-        parent: ConfigOrigin,
-    },
-    Missing {
-        zone: String,
-        at: Option<Span>,
-        available: Vec<(String, Mode)>,
-    },
-    Approval {
-        zone: String,
-        operation: Operation,
-        wanted: Verdict,
-        held: Verdict,
-        at: Option<Span>,
-    },
-    Suffixes {
-        zone: String,
-        at: Option<Span>,
-        held: Vec<String>,
-    },
-    /// A subtree of which the parent holds nothing.
-    Outside {
-        place: String,
-        at: Option<Span>,
-        held: Vec<String>,
-    },
-    /// `readonly: false` on a read-only directory.
-    Upgrade {
-        target: String,
-        at: Option<Span>,
-        parent: ConfigOrigin,
-    },
-    Network {
-        at: Option<Span>,
-        /// The excess hosts; empty if every host was asked for or the parent has none.
-        beyond: Vec<HostPattern>,
-        held: NetworkAccess,
-    },
-    PublishedPorts {
-        at: Option<Span>,
-        beyond: PublishedPorts,
-        held: PublishedPorts,
-    },
-    Shell {
-        at: Option<Span>,
-    },
-    Sockets {
-        at: Option<Span>,
-    },
-    /// More than to pull from it.
-    Repository {
-        name: String,
-        at: Option<Span>,
-        /// `access` was left out, which means rw.
-        implied: bool,
-        parent: ConfigOrigin,
-    },
-    NoRepository {
-        name: String,
-        at: Option<Span>,
-        held: Vec<String>,
-    },
+pub(crate) struct Violation {
+    sentence: String,
+    for_model: String,
+    diagnostic: Diagnostic,
 }
 
 impl Escalation {
@@ -121,9 +58,9 @@ impl Escalation {
     }
 
     /// Returns a sentence that names the child and the parent.
-    fn with_subjects(&self, sentence: String) -> String {
+    fn with_subjects(&self, sentence: &str) -> String {
         if !self.of_entry {
-            return sentence;
+            return sentence.to_owned();
         }
         sentence
             .replacen("Child requests", "The worker requests", 1)
@@ -134,23 +71,23 @@ impl Escalation {
     /// Renders the escalation with config words, locations and corrections.
     #[must_use]
     pub fn for_person(&self) -> String {
-        let parts: Vec<String> = self
-            .diagnostics_list()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let list = self.diagnostics_list();
+        let parts: Vec<String> = list.iter().map(ToString::to_string).collect();
         parts.join("\n\n")
     }
 
     /// For the model that made the call: no config words, no host paths.
     #[must_use]
     pub fn for_model(&self) -> String {
-        let parts: Vec<String> = self
+        self.lines(|violation| &violation.for_model)
+    }
+
+    fn lines(&self, of: fn(&Violation) -> &str) -> String {
+        let lines = self
             .violations
             .iter()
-            .map(|violation| self.with_subjects(violation.for_model()))
-            .collect();
-        parts.join("\n")
+            .map(|one| self.with_subjects(of(one)));
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// As mistakes, for `forge check`.
@@ -160,201 +97,210 @@ impl Escalation {
     }
 
     pub(crate) fn diagnostics_list(&self) -> Vec<Diagnostic> {
-        let said =
-            |violation: &Violation| violation.diagnostic(self.with_subjects(violation.sentence()));
+        let said = |one: &Violation| {
+            let sentence = self.with_subjects(&one.sentence);
+            one.diagnostic.clone().reworded(sentence)
+        };
         self.violations.iter().map(said).collect()
     }
 }
 
 impl fmt::Display for Escalation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, violation) in self.violations.iter().enumerate() {
-            if i > 0 {
-                f.write_str("\n")?;
-            }
-            f.write_str(&self.with_subjects(violation.sentence()))?;
-        }
-        Ok(())
+        f.write_str(&self.lines(|violation| &violation.sentence))
     }
 }
 
 impl std::error::Error for Escalation {}
 
+/// The sentences are seed 000's.
 impl Violation {
-    /// Seed 000's sentences.
-    fn sentence(&self) -> String {
-        match self {
-            Violation::Mode { zone, .. } => {
-                format!("Child requests 'rw' on '{zone}' but parent only has 'ro'")
+    fn new(at: Option<&Span>, sentence: impl Into<String>) -> Violation {
+        let sentence = sentence.into();
+        let diagnostic = DiagnosticCode::ExceedsParent.error(sentence.as_str());
+        Violation {
+            for_model: sentence.clone(),
+            diagnostic: diagnostic.at_any(at),
+            sentence,
+        }
+    }
+
+    /// Adds a line for a model.
+    fn tell(mut self, line: &str) -> Violation {
+        self.for_model = format!("{}\n{line}", self.for_model);
+        self
+    }
+
+    fn note(mut self, note: String) -> Violation {
+        self.diagnostic = self.diagnostic.note(note);
+        self
+    }
+
+    fn help(mut self, help: impl Into<String>) -> Violation {
+        self.diagnostic = self.diagnostic.help(help);
+        self
+    }
+
+    fn related_to(mut self, parent: &ConfigOrigin, note: String) -> Violation {
+        self.diagnostic = self.diagnostic.related_to(parent, note);
+        self
+    }
+
+    /// `implied`: `mode` was left out, which means rw.
+    pub(crate) fn mode(at: Option<&Span>, implied: bool, held: &Mount) -> Violation {
+        let zone = held.name();
+        let sentence = format!("Child requests 'rw' on '{zone}' but parent only has 'ro'");
+        Violation::new(at, sentence)
+            .related_to(&held.mode_origin, format!("zone '{zone}' is ro here"))
+            .help(match implied {
+                true => "without `mode` a worker asks for rw: declare `mode: ro`, or make the zone rw in the project config",
+                false => "declare `mode: ro`, or make the zone rw in the project config",
+            })
+    }
+
+    pub(crate) fn missing(at: Option<&Span>, zone: &str, held: &[Mount]) -> Violation {
+        let available = list(held.iter().map(Mount::name));
+        let sentence = format!("Child requests zone '{zone}' but parent doesn't have it");
+        let violation = Violation {
+            for_model: format!("Child requests '{zone}' but parent doesn't have it"),
+            ..Violation::new(at, sentence)
+        };
+        violation
+            .tell(&format!("Available: {available}"))
+            .note(format!("Available zones: {available}"))
+    }
+
+    pub(crate) fn approval(
+        zone: &str,
+        (operation, wanted, at): &(Operation, Verdict, Option<Span>),
+        held: Verdict,
+    ) -> Violation {
+        let sentence = format!(
+            "Child requests '{wanted}' for {operation} on '{zone}' but parent only has '{held}'"
+        );
+        Violation::new(at.as_ref(), sentence).help(format!(
+            "a worker can only be stricter: leave the key out or write `{held}`"
+        ))
+    }
+
+    pub(crate) fn suffixes(at: Option<&Span>, zone: &str, held: &[String]) -> Violation {
+        let held = held.join(", ");
+        let sentence = format!("Child requests suffixes on '{zone}' that parent doesn't have");
+        Violation::new(at, sentence)
+            .tell(&format!("Allowed suffixes: {held}"))
+            .note(format!("the parent allows: {held}"))
+    }
+
+    /// A subtree of which the parent holds nothing.
+    pub(crate) fn outside(at: Option<&Span>, place: &str, held: &[Mount]) -> Violation {
+        let available = format!("Available: {}", list(held.iter().map(Mount::target)));
+        let sentence = format!("Child requests '{place}' but parent doesn't have it");
+        let violation = Violation::new(at, sentence).tell(&available);
+        match held {
+            [] => violation.help(NO_DIRECTORIES),
+            _ => violation
+                .note(available)
+                .help("a place is counted from the `/` that the caller sees"),
+        }
+    }
+
+    /// `readonly: false` on a read-only directory.
+    pub(crate) fn upgrade(at: Option<&Span>, held: &Mount) -> Violation {
+        let target = held.target();
+        Violation::new(at, "Cannot upgrade read-only sandbox to read-write")
+            .related_to(&held.mode_origin, format!("`{target}` is read-only here"))
+            .help("leave `readonly` out, or make it read-write for the caller")
+    }
+
+    pub(crate) fn network(
+        at: Option<&Span>,
+        wanted: &NetworkAccess,
+        held: &NetworkAccess,
+    ) -> Violation {
+        let beyond = wanted.excess_over(held);
+        let hosts: Vec<String> = beyond.iter().map(|host| format!("'{host}'")).collect();
+        let sentence = match (held, hosts.join(", ")) {
+            (NetworkAccess::Denied, _) => {
+                "Child requests network access but parent doesn't have it".to_owned()
             }
-            Violation::Missing { zone, .. } => {
-                format!("Child requests zone '{zone}' but parent doesn't have it")
-            }
-            Violation::Approval {
-                zone,
-                operation,
-                wanted,
-                held,
-                ..
-            } => format!(
-                "Child requests '{wanted}' for {operation} on '{zone}' but parent only has '{held}'"
-            ),
-            Violation::Suffixes { zone, .. } => {
-                format!("Child requests suffixes on '{zone}' that parent doesn't have")
-            }
-            Violation::Outside { place, .. } => {
-                format!("Child requests '{place}' but parent doesn't have it")
-            }
-            Violation::Upgrade { .. } => {
-                "Cannot upgrade read-only sandbox to read-write".to_owned()
-            }
-            Violation::Network {
-                held: NetworkAccess::Denied,
-                ..
-            } => "Child requests network access but parent doesn't have it".to_owned(),
-            Violation::Network { beyond, .. } if beyond.is_empty() => {
+            (_, hosts) if hosts.is_empty() => {
                 "Child requests the whole network but parent only has some hosts".to_owned()
             }
-            Violation::Network { beyond, .. } => {
-                let hosts: Vec<String> = beyond.iter().map(|host| format!("'{host}'")).collect();
-                format!(
-                    "Child requests network access to {} but parent doesn't have it",
-                    hosts.join(", ")
-                )
+            (_, hosts) => {
+                format!("Child requests network access to {hosts} but parent doesn't have it")
             }
-            Violation::PublishedPorts { beyond, .. } => {
-                format!("Child requests published ports {beyond} but parent doesn't have them")
-            }
-            Violation::Sockets { .. } => {
-                "Child requests local sockets but parent doesn't have them".to_owned()
-            }
-            Violation::Repository { name, .. } => {
-                format!("Child requests 'rw' on repository '{name}' but parent only has 'ro'")
-            }
-            Violation::NoRepository { name, .. } => {
-                format!("Child requests repository '{name}' but parent doesn't have it")
-            }
-            Violation::Shell { .. } => {
-                "Child requests the shell but parent doesn't have it".to_owned()
-            }
+        };
+        let violation = Violation::new(at, sentence);
+        match held {
+            NetworkAccess::Hosts(_) => violation
+                .tell(&format!("Allowed hosts: {held}"))
+                .note(format!("the parent allows: {held}")),
+            _ => violation.help("write `network: false`, or give the caller the network"),
         }
     }
 
-    fn for_model(&self) -> String {
-        match self {
-            Violation::Missing {
-                zone, available, ..
-            } => format!(
-                "Child requests '{zone}' but parent doesn't have it\nAvailable: {}",
-                names(available)
-            ),
-            Violation::Suffixes { held, .. } => {
-                format!("{}\nAllowed suffixes: {}", self.sentence(), held.join(", "))
-            }
-            Violation::Network {
-                held: held @ NetworkAccess::Hosts(_),
-                ..
-            } => format!("{}\nAllowed hosts: {held}", self.sentence()),
-            Violation::Outside { held, .. } | Violation::NoRepository { held, .. } => {
-                format!("{}\nAvailable: {}", self.sentence(), list(held))
-            }
-            Violation::Mode { .. }
-            | Violation::Approval { .. }
-            | Violation::Upgrade { .. }
-            | Violation::Network { .. }
-            | Violation::PublishedPorts { .. }
-            | Violation::Sockets { .. }
-            | Violation::Repository { .. }
-            | Violation::Shell { .. } => self.sentence(),
+    pub(crate) fn published_ports(
+        at: Option<&Span>,
+        beyond: &PublishedPorts,
+        held: &PublishedPorts,
+    ) -> Violation {
+        let sentence =
+            format!("Child requests published ports {beyond} but parent doesn't have them");
+        let violation = Violation::new(at, sentence);
+        match held.is_empty() {
+            true => violation.help("leave `loopback_in` out, or give it to the caller"),
+            false => violation.note(format!("the parent publishes: {held}")),
         }
     }
 
-    /// The place in the worker's file.
-    fn at(&self) -> Option<&Span> {
-        match self {
-            Violation::Mode { at, .. }
-            | Violation::Missing { at, .. }
-            | Violation::Approval { at, .. }
-            | Violation::Suffixes { at, .. }
-            | Violation::Outside { at, .. }
-            | Violation::Upgrade { at, .. }
-            | Violation::Network { at, .. }
-            | Violation::PublishedPorts { at, .. }
-            | Violation::Shell { at }
-            | Violation::Sockets { at }
-            | Violation::Repository { at, .. }
-            | Violation::NoRepository { at, .. } => at.as_ref(),
-        }
+    pub(crate) fn shell(at: Option<&Span>) -> Violation {
+        Violation::new(at, "Child requests the shell but parent doesn't have it").help(
+            "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
+        )
     }
 
-    fn diagnostic(&self, sentence: String) -> Diagnostic {
-        let mut diagnostic = DiagnosticCode::ExceedsParent.error(sentence);
-        if let Some(span) = self.at() {
-            diagnostic = diagnostic.at(span);
-        }
-        match self {
-            Violation::Mode { zone, implied, parent, .. } => diagnostic
-                .related_to(parent, format!("zone '{zone}' is ro here"))
-                .help(match implied {
-                    true => "without `mode` a worker asks for rw: declare `mode: ro`, or make the zone rw in the project config",
-                    false => "declare `mode: ro`, or make the zone rw in the project config",
-                }),
-            Violation::Missing { available, .. } => {
-                diagnostic.note(format!("Available zones: {}", names(available)))
-            }
-            Violation::Approval { held, .. } => diagnostic.help(format!(
-                "a worker can only be stricter: leave the key out or write `{held}`"
-            )),
-            Violation::Suffixes { held, .. } => {
-                diagnostic.note(format!("the parent allows: {}", held.join(", ")))
-            }
-            Violation::Outside { held, .. } if held.is_empty() => diagnostic.help(NO_DIRECTORIES),
-            Violation::Outside { held, .. } => diagnostic
-                .note(format!("Available: {}", list(held)))
-                .help("a place is counted from the `/` that the caller sees"),
-            Violation::Upgrade { target, parent, .. } => diagnostic
-                .related_to(parent, format!("`{target}` is read-only here"))
-                .help("leave `readonly` out, or make it read-write for the caller"),
-            Violation::Network {
-                held: held @ NetworkAccess::Hosts(_),
-                ..
-            } => diagnostic.note(format!("the parent allows: {held}")),
-            Violation::Network { .. } => {
-                diagnostic.help("write `network: false`, or give the caller the network")
-            }
-            Violation::PublishedPorts { held, .. } if !held.is_empty() => {
-                diagnostic.note(format!("the parent publishes: {held}"))
-            }
-            Violation::PublishedPorts { .. } => {
-                diagnostic.help("leave `loopback_in` out, or give it to the caller")
-            }
-            Violation::Sockets { .. } => diagnostic.help(
-                "write `unix_sockets: inherit` for what the caller has, or name fewer",
-            ),
-            Violation::Repository { name, implied, parent, .. } => diagnostic
-                .related_to(parent, format!("'{name}' is ro here"))
-                .help(match implied {
-                    true => "without `access` a worker asks for rw: write `{ repo: …, access: ro }`, or make it rw in the project config",
-                    false => "write `access: ro`, or make it rw in the project config",
-                }),
-            Violation::NoRepository { held, .. } => diagnostic
-                .note(format!("Available repositories: {}", list(held)))
-                .help("list it under `git.repositories` of the project and of every caller"),
-            Violation::Shell { .. } => diagnostic.help(
-                "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
-            ),
-        }
+    pub(crate) fn sockets(at: Option<&Span>) -> Violation {
+        let sentence = "Child requests local sockets but parent doesn't have them";
+        Violation::new(at, sentence)
+            .help("write `unix_sockets: inherit` for what the caller has, or name fewer")
+    }
+
+    /// More than to pull from it. `implied`: `access` was left out, which means rw.
+    pub(crate) fn repository(
+        at: Option<&Span>,
+        implied: bool,
+        name: &str,
+        parent: &ConfigOrigin,
+    ) -> Violation {
+        let sentence =
+            format!("Child requests 'rw' on repository '{name}' but parent only has 'ro'");
+        Violation::new(at, sentence)
+            .related_to(parent, format!("'{name}' is ro here"))
+            .help(match implied {
+                true => "without `access` a worker asks for rw: write `{ repo: …, access: ro }`, or make it rw in the project config",
+                false => "write `access: ro`, or make it rw in the project config",
+            })
+    }
+
+    pub(crate) fn no_repository<'n>(
+        at: Option<&Span>,
+        name: &str,
+        held: impl Iterator<Item = &'n str>,
+    ) -> Violation {
+        let available = list(held);
+        let sentence = format!("Child requests repository '{name}' but parent doesn't have it");
+        Violation::new(at, sentence)
+            .tell(&format!("Available: {available}"))
+            .note(format!("Available repositories: {available}"))
+            .help("list it under `git.repositories` of the project and of every caller")
     }
 }
 
-fn names(available: &[(String, Mode)]) -> String {
-    let names: Vec<String> = available.iter().map(|(name, _)| name.clone()).collect();
-    list(&names)
-}
-
-fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
+/// Returns the names, or that there are none.
+pub(crate) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
-    names.join(", ")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::grant::declaration::{Declaration, RepositoryRequest};
 use crate::grant::escalation::Violation;
 use crate::grant::mount::Mode;
-use crate::syntax::text::ConfigOrigin;
+use crate::syntax::text::{ConfigOrigin, Span};
 
 /// A repository that may be used.
 ///
@@ -86,28 +86,20 @@ pub(crate) fn meet(
 ) -> Arc<[Repository]> {
     let mut met: Vec<Repository> = Vec::new();
     for wish in wishes {
+        let at = wish.at.as_ref();
         let Some(found) = held.iter().find(|held| held.address == wish.address) else {
-            violations.push(Violation::NoRepository {
-                name: wish.name.clone(),
-                at: wish.at.clone(),
-                held: held.iter().map(|held| held.name.clone()).collect(),
-            });
+            let names = held.iter().map(Repository::name);
+            violations.push(Violation::no_repository(at, &wish.name, names));
             continue;
         };
         if wish.access > found.access {
-            violations.push(Violation::Repository {
-                name: wish.name.clone(),
-                at: wish.at.clone(),
-                implied: wish.implied,
-                parent: found.origin.clone(),
-            });
+            let (implied, parent) = (wish.implied, &found.origin);
+            violations.push(Violation::repository(at, implied, &wish.name, parent));
         }
         let narrows = wish.access < found.access;
         let access = wish.access.min(found.access);
-        let origin = match &wish.at {
-            Some(span) if narrows => span.origin(),
-            Some(_) | None => found.origin.clone(),
-        };
+        let own = at.filter(|_| narrows).map(Span::origin);
+        let origin = own.unwrap_or_else(|| found.origin.clone());
         match met.iter_mut().find(|one| one.address == wish.address) {
             Some(twin) => twin.access = twin.access.min(access),
             None => met.push(Repository {

@@ -50,14 +50,11 @@ pub(crate) fn meet_zones(
         .collect();
     let names: BTreeSet<&str> = held.iter().map(Mount::name).collect();
     for zone in zones.iter().filter(|zone| !names.contains(zone.name())) {
-        violations.push(Violation::Missing {
-            zone: zone.name.clone(),
-            at: zone.name_span.clone(),
-            available: held
-                .iter()
-                .map(|mount| (mount.name.clone(), mount.mode))
-                .collect(),
-        });
+        violations.push(Violation::missing(
+            zone.name_span.as_ref(),
+            &zone.name,
+            held,
+        ));
     }
     let asked: Vec<(&Mount, &ZoneDeclaration)> = held
         .iter()

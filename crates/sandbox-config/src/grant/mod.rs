@@ -307,20 +307,13 @@ impl Grant {
     ) -> Option<(NetworkAccess, PublishedPorts)> {
         let (wanted, at) = declaration.network.as_ref()?;
         if wanted.asks_beyond(&self.network) {
-            violations.push(Violation::Network {
-                at: at.clone(),
-                beyond: wanted.excess_over(&self.network),
-                held: self.network.clone(),
-            });
+            violations.push(Violation::network(at.as_ref(), wanted, &self.network));
         }
         let ports = &declaration.published_ports;
         let beyond = ports.excess_over(&self.published_ports);
         if !beyond.is_empty() {
-            violations.push(Violation::PublishedPorts {
-                at: at.clone(),
-                beyond,
-                held: self.published_ports.clone(),
-            });
+            let held = &self.published_ports;
+            violations.push(Violation::published_ports(at.as_ref(), &beyond, held));
         }
         let ports = ports.meet(&self.published_ports);
         Some((wanted.meet(&self.network), ports))
@@ -333,7 +326,7 @@ impl Grant {
         violations: &mut Vec<Violation>,
     ) -> Option<ShellRules> {
         let Some(held) = &self.shell else {
-            violations.push(Violation::Shell { at: at.clone() });
+            violations.push(Violation::shell(at.as_ref()));
             return None;
         };
         let mut rules = held.clone();
@@ -390,7 +383,7 @@ impl Grant {
             (Some((SocketRequest::Inherit, _)), _) => held.clone(),
             (Some((SocketRequest::These(wanted), at)), _) => {
                 if !wanted.is_within(held) {
-                    violations.push(Violation::Sockets { at: at.clone() });
+                    violations.push(Violation::sockets(at.as_ref()));
                 }
                 wanted.meet(held)
             }
@@ -704,12 +697,9 @@ impl Grant {
 impl Mount {
     pub(crate) fn meet(&self, wish: &ZoneDeclaration, violations: &mut Vec<Violation>) -> Mount {
         if wish.mode > self.mode {
-            violations.push(Violation::Mode {
-                zone: self.name.clone(),
-                at: wish.mode_span.clone().or_else(|| wish.name_span.clone()),
-                implied: wish.mode_span.is_none() && wish.name_span.is_some(),
-                parent: self.mode_origin.clone(),
-            });
+            let implied = wish.mode_span.is_none() && wish.name_span.is_some();
+            let at = wish.mode_span.as_ref().or(wish.name_span.as_ref());
+            violations.push(Violation::mode(at, implied, self));
         }
         let suffixes = match (&wish.suffixes, &self.suffixes) {
             (None, held) => held.clone(),
@@ -721,11 +711,7 @@ impl Mount {
                     .cloned()
                     .collect();
                 if both.is_empty() {
-                    violations.push(Violation::Suffixes {
-                        zone: self.name.clone(),
-                        at: at.clone(),
-                        held: held.clone(),
-                    });
+                    violations.push(Violation::suffixes(at.as_ref(), &self.name, held));
                 }
                 Some(both)
             }
@@ -754,16 +740,11 @@ impl Mount {
         violations: &mut Vec<Violation>,
     ) -> MountApproval {
         let mut approval = self.approval;
-        for (operation, wanted, at) in wishes {
+        for wish in wishes {
+            let (operation, wanted, _) = wish;
             let held = self.approval.stated(*operation);
             if *wanted < held.ceiling() {
-                violations.push(Violation::Approval {
-                    zone: self.name.clone(),
-                    operation: *operation,
-                    wanted: *wanted,
-                    held: held.verdict(),
-                    at: at.clone(),
-                });
+                violations.push(Violation::approval(&self.name, wish, held.verdict()));
             }
             let so_far = match approval.stated(*operation) {
                 VerdictSetting::Default(_) => *wanted,

@@ -174,20 +174,13 @@ pub(crate) fn meet_restrict(
     let mut kept: Vec<Mount> = covering.into_iter().collect();
     kept.extend(held.iter().filter(inside).cloned());
     if kept.is_empty() {
-        violations.push(Violation::Outside {
-            place: wish.place.clone(),
-            at: wish.place_span.clone(),
-            held: held.iter().map(|mount| mount.target.clone()).collect(),
-        });
+        let at = wish.place_span.as_ref();
+        violations.push(Violation::outside(at, &wish.place, held));
     }
     if wish.readonly == Some(false)
         && let Some(upgraded) = kept.iter().find(|mount| mount.mode == Mode::ReadOnly)
     {
-        violations.push(Violation::Upgrade {
-            target: upgraded.target.clone(),
-            at: wish.readonly_span.clone(),
-            parent: upgraded.mode_origin.clone(),
-        });
+        violations.push(Violation::upgrade(wish.readonly_span.as_ref(), upgraded));
     }
     for mount in &mut kept {
         mount.usable = wish.usable;

@@ -164,6 +164,19 @@ impl Diagnostic {
         self
     }
 
+    /// At a place, if it has one.
+    pub(crate) fn at_any(self, span: Option<&Span>) -> Diagnostic {
+        match span {
+            Some(span) => self.at(span),
+            None => self,
+        }
+    }
+
+    pub(crate) fn reworded(mut self, message: String) -> Diagnostic {
+        self.message = shorten(message);
+        self
+    }
+
     /// Marks a line that may contain a secret: it is named and not shown.
     pub(crate) fn hiding(mut self) -> Diagnostic {
         self.hides = true;
@@ -172,10 +185,7 @@ impl Diagnostic {
 
     /// At the place that an origin remembers; none for a built-in value.
     pub(crate) fn at_origin(self, origin: &ConfigOrigin) -> Diagnostic {
-        match origin.span() {
-            Some(span) => self.at(span),
-            None => self,
-        }
+        self.at_any(origin.span())
     }
 
     /// For a mistake that has a file and no place in it.
