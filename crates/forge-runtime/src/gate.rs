@@ -555,7 +555,7 @@ mod tests {
     #[test]
     fn risk_levels_have_one_name() {
         for risk in Risk::ALL {
-            assert_eq!(config_risk(risk).word(), risk.as_str());
+            assert_eq!(config_risk(risk).to_string(), risk.as_str());
         }
         assert_eq!(Risk::ALL.len(), sandbox_config::Risk::ALL.len());
     }

@@ -9,7 +9,7 @@ const TIMEOUT_S_MAX: u64 = 300;
 const MIB: u64 = 1024 * 1024;
 
 /// A component of limits.
-trait Limit: Copy {
+pub(crate) trait Limit: Copy {
     const UNLIMITED: Self;
 
     fn smaller(self, other: Self) -> Self;

@@ -37,7 +37,7 @@ use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::ExecutionSettings;
 use crate::grant::front_end::{DefaultAccess, FrontEnd};
 use crate::grant::git::Repository;
-use crate::grant::limits::RunLimits;
+use crate::grant::limits::{Limit, RunLimits};
 use crate::grant::meet::{MountSource, meet_zones};
 use crate::grant::mount::{Mode, Mount, innermost};
 use crate::grant::network::{NetworkAccess, denied_hosts};
@@ -436,14 +436,14 @@ impl Grant {
     /// ```
     #[must_use]
     pub fn in_run(&self, workspace: &std::path::Path) -> Grant {
+        self.with_each_mount(|mount| mount.in_run(workspace))
+    }
+
+    /// Changes the mounts, those of the pool too.
+    fn with_each_mount(&self, mut change: impl FnMut(&mut Mount)) -> Grant {
         let mut grant = self.clone();
-        for mount in Arc::make_mut(&mut grant.mounts) {
-            mount.in_run(workspace);
-        }
-        if let Some(pool) = &mut grant.pool {
-            for mount in Arc::make_mut(pool) {
-                mount.in_run(workspace);
-            }
+        for mounts in std::iter::once(&mut grant.mounts).chain(&mut grant.pool) {
+            Arc::make_mut(mounts).iter_mut().for_each(&mut change);
         }
         grant
     }
@@ -480,19 +480,12 @@ impl Grant {
     /// ```
     #[must_use]
     pub fn relocated(&self, moves: &[(std::path::PathBuf, std::path::PathBuf)]) -> Grant {
-        let mut grant = self.clone();
-        let relocate = |mounts: &mut Arc<[Mount]>| {
-            for mount in Arc::make_mut(mounts) {
-                if let Some((from, to)) =
-                    moves.iter().find(|(from, _)| mount.host.starts_with(from))
-                {
-                    mount.relocate(from, to);
-                }
+        self.with_each_mount(|mount| {
+            let mut moves = moves.iter();
+            if let Some((from, to)) = moves.find(|(from, _)| mount.host.starts_with(from)) {
+                mount.relocate(from, to);
             }
-        };
-        relocate(&mut grant.mounts);
-        grant.pool.iter_mut().for_each(relocate);
-        grant
+        })
     }
 
     /// Returns this grant with the given rules of the user for the project beside its own. They
@@ -724,10 +717,7 @@ impl Mount {
                 _ => self.mode_origin.clone(),
             },
             suffixes,
-            max_file_bytes: match (wish.max_file_bytes, self.max_file_bytes) {
-                (Some(wanted), Some(held)) => Some(wanted.min(held)),
-                (wanted, held) => wanted.or(held),
-            },
+            max_file_bytes: wish.max_file_bytes.smaller(self.max_file_bytes),
             approval: self.meet_approval(&wish.approval, violations),
             usable: wish.usable,
             ..self.clone()

@@ -2,6 +2,7 @@
 //! (seed 000's sentences); for models without them.
 
 use crate::grant::Grant;
+use crate::grant::escalation::list;
 use crate::grant::front_end::FrontEnd;
 use crate::grant::mount::Mode;
 use crate::grant::verdict::Operation;
@@ -126,17 +127,12 @@ impl AccessRefusal {
     /// Renders it without config words and host paths; alternatives follow on a second line.
     #[must_use]
     pub fn for_model(&self) -> String {
+        let sentence = self.sentence();
         match self.lack {
-            MissingRight::ReadOnly => self.sentence(),
-            MissingRight::NotHeld | MissingRight::HeldOnly if self.available.is_empty() => {
-                format!("{}\nAvailable: none", self.sentence())
-            }
+            MissingRight::ReadOnly => sentence,
             MissingRight::NotHeld | MissingRight::HeldOnly => {
-                format!(
-                    "{}\nAvailable: {}",
-                    self.sentence(),
-                    self.available.join(", ")
-                )
+                let available = list(self.available.iter().map(String::as_str));
+                format!("{sentence}\nAvailable: {available}")
             }
         }
     }

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use crate::grant::escalation::Violation;
+use crate::grant::limits::Limit;
 use crate::grant::mount::{Mode, Mount, MountPart, innermost, is_below};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;
@@ -150,10 +151,7 @@ pub(crate) fn meet_places(held: &[Mount], places: &[NarrowedDirectory]) -> Vec<M
                 }
                 (held, own) => held.or_else(|| own.clone()),
             };
-            mount.max_file_bytes = match (mount.max_file_bytes, place.max_file_bytes) {
-                (Some(held), Some(own)) => Some(held.min(own)),
-                (held, own) => held.or(own),
-            };
+            mount.max_file_bytes = mount.max_file_bytes.smaller(place.max_file_bytes);
             if !list.iter().any(|known| known.target == mount.target) {
                 list.push(mount);
             }

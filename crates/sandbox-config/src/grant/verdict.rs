@@ -130,7 +130,7 @@ impl MountApproval {
     }
 }
 
-sandbox_names::word_enum! {
+words! {
     /// How much harm a kind of tool can do (seed 003's words).
     ///
     /// ```
@@ -150,8 +150,6 @@ sandbox_names::word_enum! {
         /// Runs programs.
         Exec = "exec",
     }
-    /// The spelling in config files.
-    pub fn word
 }
 
 impl Risk {
@@ -173,8 +171,6 @@ impl Risk {
         }
     }
 }
-
-sandbox_names::display!(Risk = word());
 
 sandbox_names::word_enum! {
     /// `approval.mode`: how rules become answers in the whole project.

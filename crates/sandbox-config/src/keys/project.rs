@@ -4,7 +4,7 @@
 use crate::grant::docker::DOCKER;
 use crate::grant::execution::ExecutionMode;
 use crate::grant::limits::LIMITS;
-use crate::grant::verdict::Verdict;
+use crate::grant::verdict::{Risk, Verdict};
 use crate::keys::git::{GIT, USER_GIT};
 use crate::keys::network::NETWORK_SHAPE;
 use crate::keys::provider::{PROVIDERS, USER_PROVIDERS};
@@ -189,7 +189,7 @@ key_table! {
             user_limits_each(MeetRule::Consent);
         /// Verdicts about all tools of a risk. Calling a worker has the risk `exec`; without a
         /// rule, the caller's `workers` list decides about it.
-        require_user_permission_by_risk: Map(KeyPattern::Words(&RISKS), &CONSENT),
+        require_user_permission_by_risk: Map(KeyPattern::Words(Risk::NAMES), &CONSENT),
             default("{ writes_fs: true, network: true, exec: true }"),
             trust("when a hazardous risk is `false` or `preApproved`"),
             user_limits_each(MeetRule::Consent);
@@ -208,14 +208,6 @@ approval:
   require_user_permission_by_risk: { writes_workspace: true, exec: true }
 ";
 }
-
-pub(crate) const RISKS: [&str; 5] = [
-    "read_only",
-    "writes_workspace",
-    "writes_fs",
-    "network",
-    "exec",
-];
 
 key_table! {
     pub(crate) static DELEGATION = "delegation", "`delegation` has", blank;

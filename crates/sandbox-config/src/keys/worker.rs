@@ -3,9 +3,9 @@
 use crate::grant::attachments::ATTACHMENTS;
 use crate::grant::limits::LIMITS;
 use crate::grant::mount::Mode;
+use crate::grant::verdict::Risk;
 use crate::keys::git::WORKER_GIT;
 use crate::keys::network::NETWORK_SHAPE;
-use crate::keys::project::RISKS;
 use crate::keys::sandbox::{MOUNT, NAMED_PATH, ZONE, ZONE_APPROVAL};
 use crate::keys::shell::WORKER_SHELL;
 use crate::keys::{MODE_HELP, RULES_HELP};
@@ -264,7 +264,7 @@ key_table! {
         /// `blocked`, by name.
         require_user_permission: Map(KeyPattern::Any, &MORE), default("{}");
         /// Risks that a person is asked about (`true` or `ask`) or that are `blocked`.
-        require_user_permission_by_risk: Map(KeyPattern::Words(&RISKS), &MORE), default("{}");
+        require_user_permission_by_risk: Map(KeyPattern::Words(Risk::NAMES), &MORE), default("{}");
     }
     foreign {
         "allow" | "deny" => RULES_HELP,

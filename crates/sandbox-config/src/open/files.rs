@@ -119,13 +119,9 @@ impl Grant {
         if let Some(place) = place {
             builder = builder.mount(place);
         }
-        let files = builder.build().map_err(|error| GrantError {
-            target: "the mounts".into(),
-            why: error.to_string(),
-            host: None,
-            origin: None,
-        })?;
-        Ok(Some(files))
+        let files = builder.build();
+        let told = |error: file_sandbox::Error| GrantError::new("the mounts", error.to_string());
+        files.map(Some).map_err(told)
     }
 
     fn open(

@@ -34,15 +34,21 @@ pub struct GrantError {
 }
 
 impl GrantError {
-    pub(crate) fn of(mount: &Mount, why: &str) -> GrantError {
+    pub(crate) fn new(target: &str, why: impl Into<String>) -> GrantError {
         GrantError {
-            target: mount.target.clone(),
-            why: why.to_owned(),
+            target: target.to_owned(),
+            why: why.into(),
+            host: None,
+            origin: None,
+        }
+    }
+
+    pub(crate) fn of(mount: &Mount, why: &str) -> GrantError {
+        let at = mount.declared_at();
+        GrantError {
             host: Some(mount.host().to_path_buf()),
-            origin: mount
-                .declared_at()
-                .name()
-                .map(|_| mount.declared_at().to_string()),
+            origin: at.name().map(|_| at.to_string()),
+            ..GrantError::new(&mount.target, why)
         }
     }
 

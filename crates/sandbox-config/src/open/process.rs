@@ -19,12 +19,8 @@ use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, is_shown, shown_at};
 
 fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
-    builder.build().map_err(|error| GrantError {
-        target: String::new(),
-        why: error.to_string(),
-        host: None,
-        origin: None,
-    })
+    let built = builder.build();
+    built.map_err(|error| GrantError::new("", error.to_string()))
 }
 
 // The bounds that a file is checked against are those of the policy.
@@ -46,12 +42,9 @@ fn named_hosts(rules: &HostRules) -> Result<NamedHosts, GrantError> {
         (addresses.len(), MAX_ADDRESSES, "addresses"),
     ];
     if let Some((count, most, of)) = bounds.into_iter().find(|(count, most, _)| count > most) {
-        return Err(GrantError {
-            target: "network.allow".into(),
-            why: format!("all lists together name {count} {of}, and a command gets at most {most}"),
-            host: None,
-            origin: None,
-        });
+        let why =
+            format!("all lists together name {count} {of}, and a command gets at most {most}");
+        return Err(GrantError::new("network.allow", why));
     }
     let allowed = rules.allowed().iter().map(ToString::to_string);
     let denied = rules.denied().iter().map(ToString::to_string);
@@ -204,16 +197,12 @@ impl Grant {
             builder = self.add_mount(builder, mount, &mut count)?;
         }
         if count > Policy::MAX_MOUNTS {
-            return Err(GrantError {
-                target: "the mounts".into(),
-                why: format!(
-                    "there are {count}, parts that are held without being used included, and \
-                     commands can be shown at most {}",
-                    Policy::MAX_MOUNTS
-                ),
-                host: None,
-                origin: None,
-            });
+            let why = format!(
+                "there are {count}, parts that are held without being used included, and \
+                 commands can be shown at most {}",
+                Policy::MAX_MOUNTS
+            );
+            return Err(GrantError::new("the mounts", why));
         }
         Ok(builder)
     }

@@ -444,10 +444,7 @@ fn server(reports: &mut Reports, section: &MappingFields<'_>) -> Option<ServerUr
         (Err(why), entry) => {
             let message = format!("`{text}` cannot be the server of a key: {why}");
             let bad = Diagnostic::error(DiagnosticCode::BadValue, message);
-            reports.refuse(match entry {
-                Some(entry) => bad.at(&entry.node.span),
-                None => bad,
-            })
+            reports.refuse(bad.at_any(entry.map(|entry| &entry.node.span)))
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
 use crate::settings::git::{self, GitSettings};
 use crate::settings::{confinement, execution, git_leads, network, presets, sections};
-use crate::syntax::diagnostic::{DiagnosticCode, nearest};
+use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{MappingFields, Reports};
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
@@ -374,12 +374,9 @@ fn taken_back(
     for (text, item) in list.unwrap_or_default() {
         if !known.contains(&text) {
             let message = format!("`{text}` is none of the built-in names that `{key}` is about");
-            let help = match nearest(text, known.iter().copied()) {
-                Some(one) => format!("did you mean `{one}`?"),
-                None => format!("these are: {}", known.join(" ")),
-            };
-            let wrong = DiagnosticCode::BadValue.error(message);
-            context.report(wrong.at(&item.span).help(help));
+            let wrong = DiagnosticCode::BadValue.at(&item.span, message);
+            let wrong = wrong.help(format!("these are: {}", known.join(" ")));
+            context.report(wrong.suggest(text, known.iter().copied()));
             continue;
         }
         let dotted = format!("sandbox.{key}[{text}]");

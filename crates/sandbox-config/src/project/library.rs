@@ -12,7 +12,7 @@ use crate::loading::sources::Sources;
 use crate::loading::worker_names::{bad_name, is_name, stem};
 use crate::project::ceiling::ForgeFiles;
 use crate::settings::sections::unknown_tool_or_worker;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::{MAX_BYTES, read};
 use crate::syntax::text::{Layer, Span};
@@ -126,17 +126,15 @@ impl WorkerCatalog {
             .map(|dir| show(&self.show_from, dir))
             .collect();
         let unknown = DiagnosticCode::UnknownWorker.error(format!("unknown worker `{name}`"));
-        if let Some(near) = nearest(name, stems.iter().copied()) {
-            return unknown.help(format!("did you mean `{near}`?"));
-        }
-        if stems.is_empty() {
-            return unknown.help(format!(
+        let shown: Vec<&str> = stems.iter().copied().take(20).collect();
+        let help = match shown.as_slice() {
+            [] => format!(
                 "no worker files in: {}; run `forge init` or `forge worker new {name}` to create one",
                 dirs.join(", ")
-            ));
-        }
-        let shown: Vec<&str> = stems.iter().copied().take(20).collect();
-        unknown.help(format!("workers are: {}", shown.join(", ")))
+            ),
+            shown => format!("workers are: {}", shown.join(", ")),
+        };
+        unknown.help(help).suggest(name, stems)
     }
 
     /// Every `*.worker` directly in a search path, sorted per directory.

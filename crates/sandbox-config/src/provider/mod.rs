@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::text::ConfigOrigin;
+use crate::syntax::word::words;
 
 /// A provider of models.
 ///
@@ -47,7 +48,7 @@ struct ModelProperties {
     context_tokens: Option<u64>,
 }
 
-sandbox_names::word_enum! {
+words! {
     /// The protocol that a provider speaks.
     ///
     /// ```
@@ -62,18 +63,7 @@ sandbox_names::word_enum! {
         /// `openai-responses`: Responses.
         OpenAiResponses = "openai-responses",
     }
-    fn word
 }
-
-impl Wire {
-    pub(crate) const WORDS: [(&'static str, Wire); 3] = [
-        ("anthropic", Wire::Anthropic),
-        ("openai-chat", Wire::OpenAiChat),
-        ("openai-responses", Wire::OpenAiResponses),
-    ];
-}
-
-sandbox_names::display!(Wire = word());
 
 /// Where a provider's key comes from; never the key itself.
 ///

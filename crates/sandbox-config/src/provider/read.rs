@@ -15,6 +15,7 @@ use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::text::{Layer, Span};
+use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 
 /// Returns every provider: the built-in ones, and those of the merged tree.
@@ -118,7 +119,7 @@ fn provider(
     let name = entry.key.as_str();
     let path = format!("providers.{name}");
     let fields = MappingFields::open(reports, &entry.node, &path, table(&entry.node))?;
-    let wire = fields.word(reports, "wire", &Wire::WORDS);
+    let wire = fields.word(reports, "wire", Wire::WORDS);
     let base_url = base_url(reports, &fields);
     for key in ["wire", "base_url"] {
         if base.is_none() && fields.get(key).is_none() {

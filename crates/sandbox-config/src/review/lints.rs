@@ -12,7 +12,7 @@ use crate::grant::verdict::Verdict;
 use crate::project::Project;
 use crate::project::personal_rules::PersonalRules;
 use crate::review::tree::DelegationNode;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{ConfigOrigin, Layer};
 use crate::worker::Worker;
 
@@ -151,11 +151,7 @@ fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
             let finding = DiagnosticCode::Shadowed
                 .warning(message)
                 .at_origin(&rule.origin);
-            let finding = match over.origin.span() {
-                Some(span) => finding.related(span, "this rule"),
-                None => finding,
-            };
-            findings.push(finding.help(help));
+            findings.push(finding.related_to(&over.origin, "this rule").help(help));
         }
         if rule.verdict == Verdict::Allow
             && let Some((program, how)) = runs_anything(list, index, rule)
@@ -254,21 +250,15 @@ pub(crate) fn entry(project: &Project, workers: &[Worker], findings: &mut Vec<Di
             Layer::Project | Layer::Environment | Layer::CommandLine => true,
         });
     if let Some(origin) = named.filter(|_| workers.iter().all(|worker| worker.name() != name)) {
-        let help = match nearest(name, workers.iter().map(Worker::name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if workers.is_empty() => format!("`forge worker new {name}` writes one"),
-            None => {
-                let names: Vec<&str> = workers.iter().map(Worker::name).take(20).collect();
-                format!("workers are: {}", names.join(", "))
-            }
+        let names: Vec<&str> = workers.iter().map(Worker::name).take(20).collect();
+        let help = match names.as_slice() {
+            [] => format!("`forge worker new {name}` writes one"),
+            names => format!("workers are: {}", names.join(", ")),
         };
         let message = format!("`entry` names the unknown worker `{name}`");
-        findings.push(
-            DiagnosticCode::UnknownWorker
-                .error(message)
-                .at_origin(origin)
-                .help(help),
-        );
+        let unknown = DiagnosticCode::UnknownWorker.error(message).help(help);
+        let unknown = unknown.suggest(name, workers.iter().map(Worker::name));
+        findings.push(unknown.at_origin(origin));
     }
 }
 

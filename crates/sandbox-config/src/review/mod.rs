@@ -9,6 +9,8 @@ pub(crate) mod tree;
 
 use std::collections::BTreeSet;
 
+use crate::grant::Grant;
+use crate::grant::escalation::Escalation;
 use crate::project::Project;
 use crate::review::tree::DelegationNode;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -80,6 +82,14 @@ impl Project {
         }
     }
 
+    /// The rights of a worker that the project calls, or starts if it is the entry.
+    fn held(&self, worker: &Worker) -> Result<Grant, Escalation> {
+        match worker.name() == self.entry() {
+            true => self.entry_grant(worker),
+            false => worker.ceiling(self.ceiling()).child(worker.declaration()),
+        }
+    }
+
     fn review_workers(
         &self,
         workers: &[Worker],
@@ -87,13 +97,7 @@ impl Project {
     ) -> Vec<DelegationNode> {
         for worker in workers {
             findings.extend_from_slice(worker.warnings());
-            let ceiling = worker.ceiling(self.ceiling());
-            let held = if worker.name() == self.entry() {
-                ceiling.entry(worker.declaration())
-            } else {
-                ceiling.child(worker.declaration())
-            };
-            if let Err(escalation) = held {
+            if let Err(escalation) = self.held(worker) {
                 findings.extend(escalation.diagnostics_list());
             }
             needs::worker(self, worker, findings);

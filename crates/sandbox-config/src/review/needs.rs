@@ -73,12 +73,9 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
     if let MountRequest::Restrict(wish) = &declaration.mounts {
         findings.extend(leads_nowhere(&ceiling, wish, name == project.entry()));
     }
-    let held = if name == project.entry() {
-        ceiling.entry(declaration)
-    } else {
-        ceiling.child(declaration)
+    let Ok(grant) = project.held(worker) else {
+        return;
     };
-    let Ok(grant) = held else { return };
     for tool in declaration.tools.iter().flatten() {
         let need = NEEDS
             .iter()
@@ -105,10 +102,8 @@ pub(crate) fn worker(project: &Project, worker: &Worker, findings: &mut Vec<Diag
         let finding = DiagnosticCode::NoEffect
             .error(message)
             .help("declare what it needs in `sandbox`, or remove `git`");
-        findings.push(match &wish.at {
-            Some(at) => finding.at(at),
-            None => finding.at_origin(worker.origin()),
-        });
+        let finding = finding.at_origin(worker.origin());
+        findings.push(finding.at_any(wish.at.as_ref()));
     }
 }
 
@@ -140,10 +135,7 @@ fn leads_nowhere(ceiling: &Grant, wish: &Restrict, is_entry: bool) -> Option<Dia
         }
         None => finding,
     };
-    Some(match &wish.place_span {
-        Some(at) => finding.at(at),
-        None => finding,
-    })
+    Some(finding.at_any(wish.place_span.as_ref()))
 }
 
 /// Reports missing directories of the mounts that files declare: one that forge does not create, a

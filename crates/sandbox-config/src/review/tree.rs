@@ -10,7 +10,7 @@ use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::loading::worker_names::Delegates;
 use crate::project::Project;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::worker::Worker;
 
 /// More calls than a person reads; a graph has exponentially many ways through it.
@@ -226,12 +226,10 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
         let caller = from.name();
         let Some(worker) = self.workers.get(name).copied() else {
             let unknown = format!("'{caller}' may call the unknown worker '{name}'");
-            let finding = DiagnosticCode::UnknownWorker.error(unknown);
-            let finding = match nearest(name, self.workers.keys().copied()) {
-                Some(near) => finding.help(format!("did you mean `{near}`?")),
-                None => finding
-                    .help("`forge worker list` shows the workers; `forge worker new` writes one"),
-            };
+            let finding = DiagnosticCode::UnknownWorker
+                .error(unknown)
+                .help("`forge worker list` shows the workers; `forge worker new` writes one")
+                .suggest(name, self.workers.keys().copied());
             self.find(from, name, finding);
             return branch(name, CallStatus::Missing);
         };
@@ -310,10 +308,8 @@ impl<'p, 'f> TreeBuilder<'p, 'f> {
     }
 
     fn find(&mut self, from: &Worker, name: &str, finding: Diagnostic) {
-        self.findings.push(match from.delegate_origin(name) {
-            Some(origin) => finding.at_origin(origin),
-            None => finding.at_origin(from.origin()),
-        });
+        let origin = from.delegate_origin(name).unwrap_or(from.origin());
+        self.findings.push(finding.at_origin(origin));
     }
 }
 

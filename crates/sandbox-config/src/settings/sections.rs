@@ -201,15 +201,14 @@ fn only_more(context: &mut LoadContext<'_>, entry: &YamlEntry, verdict: Verdict)
 }
 
 fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
-    let found = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key);
-    if found.is_none() {
-        let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
-        let unknown = DiagnosticCode::UnknownKey
-            .at(&entry.key_span, format!("unknown risk `{}`", entry.key))
-            .label(format!("risks are: {}", words.join(", ")));
-        reports.add(unknown.suggest(&entry.key, words));
+    let found = Risk::WORDS.iter().find(|(word, _)| *word == entry.key);
+    if let Some((_, risk)) = found {
+        return Some(*risk);
     }
-    found
+    let unknown = DiagnosticCode::UnknownKey
+        .at(&entry.key_span, format!("unknown risk `{}`", entry.key))
+        .label(format!("risks are: {}", Risk::NAMES.join(", ")));
+    reports.refuse(unknown.suggest(&entry.key, Risk::NAMES.iter().copied()))
 }
 
 fn unasked(context: &mut LoadContext<'_>, key: &str, node: &YamlNode) -> bool {
@@ -270,10 +269,8 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
         return None;
     }
     let unknown = DiagnosticCode::BadValue.error(format!("unknown tool `{name}`"));
-    Some(match nearest(name, known.iter().map(String::as_str)) {
-        Some(near) => unknown.help(format!("did you mean `{near}`?")),
-        None => unknown.help(format!("tools are: {}", known.join(", "))),
-    })
+    let unknown = unknown.help(format!("tools are: {}", known.join(", ")));
+    Some(unknown.suggest(name, known.iter().map(String::as_str)))
 }
 
 /// As [`unknown_tool`], where workers can be named as well.
@@ -287,25 +284,21 @@ pub(crate) fn unknown_tool_or_worker(
     }
     let message = format!("unknown tool or worker `{name}`");
     let unknown = Diagnostic::error(DiagnosticCode::BadValue, message);
-    let tools = known.iter().map(String::as_str);
-    let all = tools.clone().chain(workers.iter().copied());
-    Some(match (nearest(name, all), workers) {
-        (Some(near), _) => unknown.help(format!("did you mean `{near}`?")),
-        (None, []) => unknown.help(format!(
-            "there are no workers; tools are: {}",
-            known.join(", ")
-        )),
-        (None, workers) => {
-            const SHOWN: usize = 20;
+    const SHOWN: usize = 20;
+    let workers_are = match workers {
+        [] => "there are no workers".to_owned(),
+        _ => {
             let more = if workers.len() > SHOWN { ", …" } else { "" };
             let shown = &workers[..workers.len().min(SHOWN)];
-            let workers = shown.join(", ");
-            unknown.help(format!(
-                "workers are: {workers}{more}; tools are: {}",
-                tools.collect::<Vec<_>>().join(", ")
-            ))
+            format!("workers are: {}{more}", shown.join(", "))
         }
-    })
+    };
+    let all = known
+        .iter()
+        .map(String::as_str)
+        .chain(workers.iter().copied());
+    let help = format!("{workers_are}; tools are: {}", known.join(", "));
+    Some(unknown.help(help).suggest(name, all))
 }
 
 /// `shell` of a project: rules if it configures any, and the environment.

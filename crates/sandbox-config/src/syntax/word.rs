@@ -5,7 +5,8 @@ use crate::syntax::key_table::shape::ValueShape;
 /// A type whose values are words in a file.
 pub(crate) trait ConfigWord: Copy + 'static {
     const WORDS: &'static [(&'static str, Self)];
-    const SHAPE: ValueShape;
+    const NAMES: &'static [&'static str];
+    const SHAPE: ValueShape = ValueShape::Words(Self::NAMES, &[]);
 }
 
 /// Declares an enum whose variants are written as words, in the order in which messages list them.
@@ -23,8 +24,7 @@ macro_rules! words {
 
         impl $crate::syntax::word::ConfigWord for $name {
             const WORDS: &'static [(&'static str, $name)] = &[$(($word, $name::$variant)),+];
-            const SHAPE: $crate::syntax::key_table::shape::ValueShape =
-                $crate::syntax::key_table::shape::ValueShape::Words(&[$($word),+], &[]);
+            const NAMES: &'static [&'static str] = &[$($word),+];
         }
 
         impl std::fmt::Display for $name {

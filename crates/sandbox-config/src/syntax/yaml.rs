@@ -150,11 +150,7 @@ pub(crate) fn parse_part(
 
 /// Raw nodes as serde hands them over, before they are tied to their text.
 enum RawNode {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Str(String),
+    Scalar(YamlValue),
     List(Vec<Spanned<RawNode>>),
     Map(Vec<(Spanned<String>, Spanned<RawNode>)>),
 }
@@ -168,7 +164,7 @@ impl<'de> Deserialize<'de> for RawNode {
 macro_rules! visits {
     ($($visit:ident($($value:ident: $type:ty)?) = $node:expr;)+) => {$(
         fn $visit<E>(self $(, $value: $type)?) -> Result<RawNode, E> {
-            Ok($node)
+            Ok(RawNode::Scalar($node))
         }
     )+};
 }
@@ -183,18 +179,18 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     visits! {
-        visit_bool(value: bool) = RawNode::Bool(value);
-        visit_i64(value: i64) = RawNode::Int(value);
+        visit_bool(value: bool) = YamlValue::Bool(value);
+        visit_i64(value: i64) = YamlValue::Int(value);
         // Above i64 no key of ours has a meaning; a float keeps the magnitude for the message.
-        visit_u64(value: u64) = i64::try_from(value).map_or(RawNode::Float(value as f64), RawNode::Int);
-        visit_i128(value: i128) = RawNode::Float(value as f64);
-        visit_u128(value: u128) = RawNode::Float(value as f64);
-        visit_f64(value: f64) = RawNode::Float(value);
-        visit_str(value: &str) = RawNode::Str(value.to_owned());
-        visit_string(value: String) = RawNode::Str(value);
-        visit_bytes(value: &[u8]) = RawNode::Str(String::from_utf8_lossy(value).into_owned());
-        visit_unit() = RawNode::Null;
-        visit_none() = RawNode::Null;
+        visit_u64(value: u64) = i64::try_from(value).map_or(YamlValue::Float(value as f64), YamlValue::Int);
+        visit_i128(value: i128) = YamlValue::Float(value as f64);
+        visit_u128(value: u128) = YamlValue::Float(value as f64);
+        visit_f64(value: f64) = YamlValue::Float(value);
+        visit_str(value: &str) = YamlValue::Str(value.to_owned());
+        visit_string(value: String) = YamlValue::Str(value);
+        visit_bytes(value: &[u8]) = YamlValue::Str(String::from_utf8_lossy(value).into_owned());
+        visit_unit() = YamlValue::Null;
+        visit_none() = YamlValue::Null;
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawNode, D::Error> {
@@ -221,11 +217,7 @@ impl<'de> Visitor<'de> for RawVisitor {
 fn locate_node(text: &Arc<SourceText>, raw: Spanned<RawNode>) -> YamlNode {
     let span = span(text, raw.referenced);
     let value = match raw.value {
-        RawNode::Null => YamlValue::Null,
-        RawNode::Bool(value) => YamlValue::Bool(value),
-        RawNode::Int(value) => YamlValue::Int(value),
-        RawNode::Float(value) => YamlValue::Float(value),
-        RawNode::Str(value) => YamlValue::Str(value),
+        RawNode::Scalar(value) => value,
         RawNode::List(items) => YamlValue::List(
             items
                 .into_iter()

@@ -71,18 +71,11 @@ fn word(context: &mut LoadContext<'_>, entry: &YamlEntry) -> Declaration {
             Some(true) | None => Declaration::none(),
         };
     }
-    if let YamlValue::Null = &entry.node.value {
-        context.report(
-            fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
-                .help("write `sandbox: none` for a worker without files"),
-        );
-        return Declaration::none();
-    }
-    context.report(fields::wrong_type(
-        &entry.node,
-        "sandbox",
-        "`none`, `inherit` or a mapping",
-    ));
+    let wrong = fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping");
+    context.report(match &entry.node.value {
+        YamlValue::Null => wrong.help("write `sandbox: none` for a worker without files"),
+        _ => wrong,
+    });
     Declaration::none()
 }
 
@@ -146,11 +139,7 @@ fn restrict(reports: &mut Reports, section: &MappingFields<'_>) -> Restrict {
             Ok(restrict) => wish = restrict,
             Err(problem) => {
                 let bad = DiagnosticCode::BadValue.error(problem.to_string());
-                let bad = match &at {
-                    Some(at) => bad.at(at),
-                    None => bad,
-                };
-                reports.add(bad.help(format!(
+                reports.add(bad.at_any(at.as_ref()).help(format!(
                     "a place in the sandbox begins with `/`: `restrict: /{}`",
                     place.trim_start_matches(['.', '/', '~'])
                 )));

@@ -496,7 +496,7 @@ fn open(user: &str) -> String {
     let (before, risks) = text.split_once("by_risk: {").unwrap();
     let unsaid: String = Risk::ALL
         .iter()
-        .filter(|risk| !risks.split('}').next().unwrap().contains(risk.word()))
+        .filter(|risk| !risks.split('}').next().unwrap().contains(&risk.to_string()))
         .map(|risk| format!("{risk}: false, "))
         .collect();
     format!("{before}by_risk: {{ {unsaid}{risks}")
