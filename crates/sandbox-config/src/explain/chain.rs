@@ -234,21 +234,13 @@ impl GrantChain {
 
     /// A path belongs to the last link; a link above a `rebase` sees the file at another path.
     fn as_seen_by(&self, link: &ChainLink, question: &AccessQuery) -> AccessQuery {
-        match question {
-            AccessQuery::Path { path, operation } => AccessQuery::Path {
-                path: self
-                    .grant()
-                    .host_of(path)
-                    .and_then(|host| link.grant.sandbox_path(&host))
-                    .unwrap_or_else(|| path.clone()),
-                operation: *operation,
-            },
-            AccessQuery::Network
-            | AccessQuery::Host { .. }
-            | AccessQuery::Repository { .. }
-            | AccessQuery::Tool(_)
-            | AccessQuery::Command(_) => question.clone(),
+        let mut seen = question.clone();
+        if let AccessQuery::Path { path, .. } = &mut seen {
+            let host = self.grant().host_of(path);
+            let there = host.and_then(|host| link.grant.sandbox_path(&host));
+            *path = there.unwrap_or_else(|| path.clone());
         }
+        seen
     }
 
     /// Returns the answer that holds for the last link: the first one with its verdict.

@@ -54,12 +54,7 @@ impl UnixSockets {
     /// Returns `true` if it opens nothing that the other keeps closed.
     #[must_use]
     pub fn is_within(&self, other: &UnixSockets) -> bool {
-        match (self, other) {
-            (UnixSockets::Closed, _) | (_, UnixSockets::Open) => true,
-            (UnixSockets::Open | UnixSockets::Named(_), UnixSockets::Closed)
-            | (UnixSockets::Open, UnixSockets::Named(_)) => false,
-            (UnixSockets::Named(own), UnixSockets::Named(others)) => own.is_subset(others),
-        }
+        self.meet(other) == *self
     }
 }
 

@@ -4,7 +4,7 @@ use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, Reports};
 use crate::syntax::key_table::MeetRule;
 use crate::syntax::key_table::shape::{ENGINE, IMAGE, ValueShape};
-use crate::syntax::section::{Amount, BuiltIn, Flag, KeyKind, Unset, Word, section};
+use crate::syntax::section::{Amount, BuiltIn, Flag, KeyKind, Word, section};
 use crate::syntax::word::words;
 use crate::syntax::yaml::{YamlNode, YamlValue};
 
@@ -156,12 +156,6 @@ impl KeyKind for Engine {
 
     fn get(value: &Option<String>) -> Option<&str> {
         value.as_deref()
-    }
-}
-
-impl Unset for Engine {
-    fn unset() -> Option<String> {
-        None
     }
 }
 

@@ -93,7 +93,7 @@ impl Escalation {
     /// As mistakes, for `forge check`.
     #[must_use]
     pub fn diagnostics(&self) -> Option<Diagnostics> {
-        Diagnostics::from_list(self.diagnostics_list())
+        Diagnostics::of(self.diagnostics_list())
     }
 
     pub(crate) fn diagnostics_list(&self) -> Vec<Diagnostic> {

@@ -58,9 +58,6 @@ impl FileRules {
         pub max_total_bytes: Option<u64> = max_total_bytes;
         /// `quota.max_files`: most files.
         pub max_files: Option<u64> = max_files;
-    }
-
-    sandbox_names::getters! {
         /// `strict_paths`: a path with `..` is refused, also one that stays inside.
         pub strict_paths: bool = strict_paths.unwrap_or(false);
         /// `durable`: a change is on the disk before the call returns.

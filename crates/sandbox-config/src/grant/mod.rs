@@ -351,12 +351,7 @@ impl Grant {
             MountRequest::Zones(_) | MountRequest::Restrict(_) if self.pool.is_some() => {
                 MountSource::Project
             }
-            MountRequest::Undeclared
-            | MountRequest::Nothing
-            | MountRequest::Inherit
-            | MountRequest::Zones(_)
-            | MountRequest::Restrict(_)
-            | MountRequest::Places(_) => MountSource::Caller,
+            _ => MountSource::Caller,
         }
     }
 
@@ -388,17 +383,10 @@ impl Grant {
                 wanted.meet(held)
             }
             (None, MountRequest::Inherit) => held.clone(),
-            (None, MountRequest::Undeclared) => match undeclared {
-                DefaultAccess::Inherit => held.clone(),
-                DefaultAccess::Nothing => UnixSockets::Closed,
-            },
-            (
-                None,
-                MountRequest::Nothing
-                | MountRequest::Zones(_)
-                | MountRequest::Restrict(_)
-                | MountRequest::Places(_),
-            ) => UnixSockets::Closed,
+            (None, MountRequest::Undeclared) if undeclared == DefaultAccess::Inherit => {
+                held.clone()
+            }
+            (None, _) => UnixSockets::Closed,
         }
     }
 

@@ -52,6 +52,17 @@ pub(crate) struct HostLine {
     pub(crate) origin: ConfigOrigin,
 }
 
+impl HostLine {
+    pub(crate) fn allowed(pattern: HostPattern, origin: ConfigOrigin) -> HostLine {
+        let key = "allow";
+        HostLine {
+            key,
+            pattern,
+            origin,
+        }
+    }
+}
+
 /// Returns the patterns of the deny lists.
 pub(crate) fn denied_hosts(lines: &[HostLine]) -> impl Iterator<Item = HostPattern> {
     let denied = lines.iter().filter(|line| line.key == "deny");

@@ -55,11 +55,7 @@ impl PublishedPorts {
     /// Returns `true` if the other has every port of this one.
     #[must_use]
     pub fn is_within(&self, other: &PublishedPorts) -> bool {
-        match (self, other) {
-            (_, PublishedPorts::Every) => true,
-            (PublishedPorts::Every, PublishedPorts::Only(_)) => false,
-            (PublishedPorts::Only(own), PublishedPorts::Only(others)) => own.is_subset(others),
-        }
+        self.meet(other) == *self
     }
 
     /// Returns the published ports that the other does not have.

@@ -89,16 +89,24 @@ impl<'s> LoadContext<'s> {
     ) {
         match span.layer() {
             Layer::Default | Layer::Environment | Layer::CommandLine | Layer::User => {}
-            Layer::Project => self.empty_places.push(PrivilegedSetting::new(
-                self.dir,
-                rule,
-                key.to_owned(),
-                value.to_owned(),
-                "",
-                span,
-                &self.sources.trust,
-            )),
+            Layer::Project => {
+                let setting = self.setting(rule, key, value, "", span);
+                self.empty_places.push(setting);
+            }
         }
+    }
+
+    fn setting(
+        &self,
+        rule: &'static TrustRule,
+        key: &str,
+        value: &str,
+        context: &str,
+        span: &Span,
+    ) -> PrivilegedSetting {
+        let trust = &self.sources.trust;
+        let (key, value) = (key.to_owned(), value.to_owned());
+        PrivilegedSetting::new(self.dir, rule, key, value, context, span, trust)
     }
 
     /// As [`LoadContext::agreed`] for a key whose meaning depends on other keys: a yes is bound to
@@ -116,27 +124,16 @@ impl<'s> LoadContext<'s> {
             Layer::User if is_preference(key) => return true,
             Layer::User | Layer::Project => {}
         }
-        let widening = PrivilegedSetting::new(
-            self.dir,
-            rule,
-            key.to_owned(),
-            value.to_owned(),
-            context,
-            span,
-            &self.sources.trust,
-        );
+        let widening = self.setting(rule, key, value, context, span);
         let trusted = widening.is_trusted();
         self.widening.push(widening);
         if !trusted {
-            let amount = if rule.shows_value() {
-                format!(" ({value})")
-            } else {
-                String::new()
+            let amount = match rule.shows_value() {
+                true => format!(" ({value})"),
+                false => String::new(),
             };
-            let text = format!(
-                "`{key}` {}{amount}, and you have not agreed to that",
-                rule.why()
-            );
+            let why = rule.why();
+            let text = format!("`{key}` {why}{amount}, and you have not agreed to that");
             let diagnostic = match rule.untrusted() {
                 Untrusted::Refused => DiagnosticCode::Untrusted.error(text),
                 Untrusted::Ignored(instead) => {

@@ -15,9 +15,9 @@ pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -
         durable: section.boolean(&mut context.reports, "durable"),
         ..FileRules::default()
     };
-    if let (Some(HardLinks::Allow), Some(entry)) = (rules.hard_links, section.get("hardlinks")) {
-        let key = section.dotted("hardlinks");
-        if !context.agreed(&trust_rules::HARD_LINKS, &key, "allow", &entry.node.span) {
+    if rules.hard_links == Some(HardLinks::Allow) {
+        let (key, at) = (section.dotted("hardlinks"), section.span_of("hardlinks"));
+        if !context.agreed(&trust_rules::HARD_LINKS, &key, "allow", at) {
             rules.hard_links = None;
         }
     }

@@ -52,10 +52,7 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
     let key = format!("sandbox.mounts[{target}].source");
     let outside = is_outside(context, &host, mode, &key, span);
     if !host.exists() && !outside {
-        let message = format!("`{source}` does not exist");
-        let help = format!("make the directory {}", host.path.display());
-        let mistake = DiagnosticCode::HostPath.at(span, message);
-        return context.refuse(mistake.help(help));
+        return context.refuse(host.missing(&format!("`{source}`"), span));
     }
     let mode_origin = fields
         .get("readonly")

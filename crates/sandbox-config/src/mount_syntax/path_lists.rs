@@ -11,7 +11,6 @@ use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
 use crate::mount_syntax::mounts::is_component;
 use crate::mount_syntax::path_scope::{HostPath, PathScope, is_outside, resolve_mount_path};
-use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::MappingFields;
 use crate::syntax::text::Span;
 
@@ -61,18 +60,10 @@ fn list<'n>(
         let Some(host) = context.reports.take_at(host, span) else {
             continue;
         };
-        let outside = is_outside(
-            context,
-            &host,
-            mode,
-            &format!("sandbox.{key}[{text}]"),
-            span,
-        );
+        let item = format!("sandbox.{key}[{text}]");
+        let outside = is_outside(context, &host, mode, &item, span);
         if mode == Mode::ReadOnly && !host.exists() && !outside {
-            let message = format!("`{text}` does not exist");
-            let help = format!("make the directory {}", host.path.display());
-            let mistake = DiagnosticCode::HostPath.at(span, message);
-            context.report(mistake.help(help));
+            context.report(host.missing(&format!("`{text}`"), span));
             continue;
         }
         list.push(ListedPath {

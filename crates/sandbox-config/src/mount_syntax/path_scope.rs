@@ -53,6 +53,13 @@ impl HostPath {
     pub(crate) fn exists(&self) -> bool {
         self.path == self.anchor
     }
+
+    /// Returns the mistake of a directory that has to exist.
+    pub(crate) fn missing(&self, shown: &str, at: &Span) -> Diagnostic {
+        let help = format!("make the directory {}", self.path.display());
+        let missing = DiagnosticCode::HostPath.at(at, format!("{shown} does not exist"));
+        missing.help(help)
+    }
 }
 
 /// A project file writes this instead of a path: the directory that each run has of its own.
@@ -291,7 +298,7 @@ fn resolve(base: &Path, written: &Path, below: bool) -> Result<HostPath, String>
     })
 }
 
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
         match component {

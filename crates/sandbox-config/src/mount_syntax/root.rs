@@ -40,7 +40,7 @@ pub(crate) fn read(
             .help("name the directory: `root: .` is the whole project");
         return context.refuse(match section.get("readonly") {
             Some(entry) => missing.at(&entry.key_span),
-            None => missing.at(&section.span),
+            None => missing.at(section.span),
         });
     };
     let span = &entry.node.span;
@@ -53,10 +53,7 @@ pub(crate) fn read(
     let host = resolve_host_path(context, text, PathScope::Below(&below), "project's root");
     let host = context.reports.take_at(host, span)?;
     if !host.exists() {
-        let message = format!("`sandbox.root: {text}` does not exist");
-        let help = format!("make the directory {}", host.path.display());
-        let mistake = DiagnosticCode::HostPath.at(span, message);
-        return context.refuse(mistake.help(help));
+        return context.refuse(host.missing(&format!("`sandbox.root: {text}`"), span));
     }
     is_outside(context, &host, mode, "sandbox.root", span);
     let mode_origin = section

@@ -55,11 +55,9 @@ fn read(
 ) -> Option<Preset> {
     let top = MappingFields::open(reports, tree, "", &PRESET)?;
     let own = required(reports, &top, "preset");
-    if let (Some(own), Some(entry)) = (&own, top.get("preset"))
-        && own != name
-    {
+    if let Some(own) = own.as_ref().filter(|own| *own != name) {
         let message = format!("the preset is called `{own}`, and its file `{name}`");
-        let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
+        let bad = DiagnosticCode::BadValue.at(top.span_of("preset"), message);
         reports.add(bad.help("rename one of them"));
     }
     let about = required(reports, &top, "about");
@@ -76,7 +74,9 @@ fn read(
     let keys = of(reports, &env, "keys");
     let commands = lines(reports, &top, "commands");
     Some(Preset {
-        credentials: credentials(reports, &top, &keys, &commands),
+        credentials: entries(reports, &top, "credentials", |reports, node| {
+            credential(reports, node, &keys, &commands)
+        }),
         file: text.path.clone(),
         sha256: hex(Sha256::digest(&text.text)),
         text: text.text.clone(),
@@ -120,14 +120,14 @@ fn required(
 fn line(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<String> {
     let text = fields::string(reports, node, path)?;
     if text.trim().is_empty() || text.chars().any(is_hidden) {
-        return reports.refuse(unfit(node, path, "a line of text"));
+        return reports.refuse(unfit(&node.span, path, "a line of text"));
     }
     Some(text.to_owned())
 }
 
-fn unfit(node: &YamlNode, path: &str, expected: &str) -> Diagnostic {
+fn unfit(at: &Span, path: &str, expected: &str) -> Diagnostic {
     let message = format!("`{path}` must be {expected}");
-    Diagnostic::error(DiagnosticCode::BadValue, message).at(&node.span)
+    DiagnosticCode::BadValue.at(at, message)
 }
 
 /// Reads a list of texts; an absent one is empty.
@@ -158,7 +158,7 @@ fn entries<T>(
     reports: &mut Reports,
     top: &MappingFields<'_>,
     key: &'static str,
-    one: fn(&mut Reports, &YamlNode) -> Option<T>,
+    one: impl Fn(&mut Reports, &YamlNode) -> Option<T>,
 ) -> Vec<T> {
     let list = items(reports, top, key);
     list.iter().filter_map(|node| one(reports, node)).collect()
@@ -213,11 +213,8 @@ fn programs(reports: &mut Reports, top: &MappingFields<'_>) -> Vec<String> {
         if is_plain {
             read.push(text);
         } else {
-            reports.add(unfit(
-                node,
-                "programs",
-                "a name, or a path from `/` or `~/` on",
-            ));
+            let form = "a name, or a path from `/` or `~/` on";
+            reports.add(unfit(&node.span, "programs", form));
         }
     }
     read
@@ -234,15 +231,9 @@ fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
     let path = required(reports, &section, "path");
     let path = path.and_then(|path| {
         let below = path.strip_prefix("~/").filter(|below| is_inner(below));
-        if below.is_none()
-            && let Some(entry) = section.get("path")
-        {
-            let wrong = unfit(
-                &entry.node,
-                "state.path",
-                "a path below your home directory, from `~/` on",
-            );
-            reports.add(wrong);
+        if below.is_none() {
+            let form = "a path below your home directory, from `~/` on";
+            reports.add(unfit(section.span_of("path"), "state.path", form));
         }
         below.map(|below| below.trim_end_matches('/').to_owned())
     });
@@ -354,60 +345,46 @@ fn identity(reports: &mut Reports, top: &MappingFields<'_>) -> [SeenName; 2] {
 
 /// Reads the keys that stay outside. `keys`: the variables of `env.keys`; `commands`: the programs
 /// of the preset.
-fn credentials(
+fn credential(
     reports: &mut Reports,
-    top: &MappingFields<'_>,
+    node: &YamlNode,
     keys: &[String],
     commands: &[String],
-) -> Vec<PresetCredential> {
-    let mut read = Vec::new();
-    for node in items(reports, top, "credentials") {
-        let Some(section) = MappingFields::open(reports, node, "credentials", &PRESET_CREDENTIAL)
-        else {
-            continue;
-        };
-        let key = required(reports, &section, "key");
-        let base_url = match section.get("base_url") {
-            None => Some(None),
-            Some(_) => fitting(reports, &section, "base_url", &VARIABLE, is_variable).map(Some),
-        };
-        let header = fitting(reports, &section, "header", &HEADER, is_header);
-        let placeholder = fitting(
-            reports,
-            &section,
-            "placeholder",
-            &PLACEHOLDER,
-            is_placeholder,
-        );
-        let args = lines(reports, &section, "args");
-        let server = server(reports, &section);
-        if section.get("base_url").is_none() {
-            check_without_base_url(reports, &section, server.as_ref());
-        }
-        if let (Some(key), Some(entry)) = (&key, section.get("key"))
-            && !keys.contains(key)
-        {
-            let message = format!("`env.keys` does not name `{key}`");
-            let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&entry.node.span);
-            reports
-                .add(bad.help("add it there: where the key cannot stay outside, it is handed in"));
-        }
-        if let (Some(key), Some(server), Some(base_url), Some(header), Some(placeholder)) =
-            (key, server, base_url, header, placeholder)
-        {
-            read.push(PresetCredential {
-                key,
-                server,
-                base_url,
-                header,
-                placeholder,
-                args,
-                commands: commands.to_vec(),
-                origin: node.span.origin(),
-            });
-        }
+) -> Option<PresetCredential> {
+    let section = MappingFields::open(reports, node, "credentials", &PRESET_CREDENTIAL)?;
+    let key = required(reports, &section, "key");
+    let base_url = match section.get("base_url") {
+        None => Some(None),
+        Some(_) => fitting(reports, &section, "base_url", &VARIABLE, is_variable).map(Some),
+    };
+    let header = fitting(reports, &section, "header", &HEADER, is_header);
+    let placeholder = fitting(
+        reports,
+        &section,
+        "placeholder",
+        &PLACEHOLDER,
+        is_placeholder,
+    );
+    let args = lines(reports, &section, "args");
+    let server = server(reports, &section);
+    if section.get("base_url").is_none() {
+        check_without_base_url(reports, &section, server.as_ref());
     }
-    read
+    if let Some(key) = key.as_ref().filter(|key| !keys.contains(key)) {
+        let message = format!("`env.keys` does not name `{key}`");
+        let bad = DiagnosticCode::BadValue.at(section.span_of("key"), message);
+        reports.add(bad.help("add it there: where the key cannot stay outside, it is handed in"));
+    }
+    Some(PresetCredential {
+        key: key?,
+        server: server?,
+        base_url: base_url?,
+        header: header?,
+        placeholder: placeholder?,
+        args,
+        commands: commands.to_vec(),
+        origin: node.span.origin(),
+    })
 }
 
 /// A program without a base URL speaks TLS to the server's own name, and takes no argument for it.
@@ -418,21 +395,14 @@ fn check_without_base_url(
 ) {
     let has_name = |server: &ServerUrl| server.is_https() && server.host().as_name().is_some();
     let unnamed = server.is_some_and(|server| !has_name(server));
+    let of_server = "an https URL with a name, without `base_url`";
     let wrong = [
-        (
-            "server",
-            unnamed,
-            "an https URL with a name, without `base_url`",
-        ),
-        (
-            "args",
-            section.get("args").is_some(),
-            "absent, without `base_url`",
-        ),
+        ("server", unnamed, of_server),
+        ("args", true, "absent, without `base_url`"),
     ];
     for (key, is_wrong, form) in wrong {
         if let Some(entry) = section.get(key).filter(|_| is_wrong) {
-            reports.add(unfit(&entry.node, &section.dotted(key), form));
+            reports.add(unfit(&entry.node.span, &section.dotted(key), form));
         }
     }
 }
@@ -461,8 +431,7 @@ fn fitting(
     if is_of_form(&text) {
         return Some(text);
     }
-    let entry = section.get(key)?;
-    reports.refuse(unfit(&entry.node, &section.dotted(key), form.noun))
+    reports.refuse(unfit(section.span_of(key), &section.dotted(key), form.noun))
 }
 
 fn is_variable(text: &str) -> bool {

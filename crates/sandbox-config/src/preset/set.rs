@@ -111,6 +111,11 @@ impl PresetSet {
         sandbox_names::hex(Sha256::digest(self.to_json().to_string()))
     }
 
+    /// Returns the texts in a list of each preset.
+    fn texts(&self, of: fn(&Preset) -> &[String]) -> impl Iterator<Item = &str> {
+        self.presets.iter().flat_map(of).map(String::as_str)
+    }
+
     /// Returns the files and directories of the home directory.
     pub fn state(&self) -> impl Iterator<Item = &PresetState> {
         self.presets.iter().flat_map(|preset| &preset.state)
@@ -123,14 +128,12 @@ impl PresetSet {
 
     /// Returns the names and paths of the programs that commands may run.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
-        let programs = self.presets.iter().flat_map(|preset| &preset.programs);
-        programs.map(String::as_str)
+        self.texts(|preset| &preset.programs)
     }
 
     /// Returns the variables that contain keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        let keys = self.presets.iter().flat_map(|preset| &preset.keys);
-        keys.map(String::as_str)
+        self.texts(|preset| &preset.keys)
     }
 
     /// Returns the keys that can stay outside. An entry of a preset replaces those for the same key
@@ -164,8 +167,7 @@ impl PresetSet {
 
     /// Returns the variables of the person that commands get without a question.
     pub fn passed(&self) -> impl Iterator<Item = &str> {
-        let passed = self.presets.iter().flat_map(|preset| &preset.pass);
-        passed.map(String::as_str)
+        self.texts(|preset| &preset.pass)
     }
 
     /// Returns the variables with a value, as `NAME=VALUE`.
@@ -181,8 +183,7 @@ impl PresetSet {
     /// assert!(set.open_urls().eq(["https://auth.openai.com"]));
     /// ```
     pub fn open_urls(&self) -> impl Iterator<Item = &str> {
-        let origins = self.presets.iter().flat_map(|preset| &preset.open_urls);
-        origins.map(String::as_str)
+        self.texts(|preset| &preset.open_urls)
     }
 
     /// Returns the names of the host and of the user that commands see.
@@ -205,20 +206,17 @@ impl PresetSet {
 
     /// Returns the built-in protected names that commands may write.
     pub fn unprotected(&self) -> impl Iterator<Item = &str> {
-        let names = self.presets.iter().flat_map(|preset| &preset.unprotect);
-        names.map(String::as_str)
+        self.texts(|preset| &preset.unprotect)
     }
 
     /// Returns the names that are protected in addition.
     pub fn protected(&self) -> impl Iterator<Item = &str> {
-        let names = self.presets.iter().flat_map(|preset| &preset.protect);
-        names.map(String::as_str)
+        self.texts(|preset| &preset.protect)
     }
 
     /// Returns the facts that a person should know.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
-        let notes = self.presets.iter().flat_map(|preset| &preset.notes);
-        notes.map(String::as_str)
+        self.texts(|preset| &preset.notes)
     }
 
     /// Returns the hosts of some groups.
@@ -251,11 +249,9 @@ impl PresetSet {
         };
         for preset in &self.presets {
             let hosts = preset.hosts.iter().filter(|host| is_on(host.group));
-            rights.hosts.extend(hosts.map(|host| HostLine {
-                key: "allow",
-                pattern: host.pattern.clone(),
-                origin: host.origin.clone(),
-            }));
+            let lines =
+                hosts.map(|host| HostLine::allowed(host.pattern.clone(), host.origin.clone()));
+            rights.hosts.extend(lines);
             rights.protect.extend(preset.protect.iter().cloned());
             rights.unprotect.extend(preset.unprotect.iter().cloned());
             rights.pass.extend(preset.pass.iter().cloned());
@@ -267,34 +263,22 @@ impl PresetSet {
             // An outer preset replaces the value of one that it includes.
             rights.set.extend(preset.set.iter().cloned());
         }
-        for one in self
-            .credentials()
-            .filter(|one| choice.added.contains(&one.key))
-        {
+        let added = |one: &&PresetCredential| choice.added.contains(&one.key);
+        for one in self.credentials().filter(added) {
             let pattern = HostPattern::exactly(one.server.host(), one.server.port());
-            rights.hosts.extend(pattern.map(|pattern| HostLine {
-                key: "allow",
-                pattern,
-                origin: one.origin.clone(),
-            }));
+            let line = pattern.map(|pattern| HostLine::allowed(pattern, one.origin.clone()));
+            rights.hosts.extend(line);
         }
         for found in &choice.registries {
-            let text = SourceText::inline(
-                found.place.clone(),
-                Layer::CommandLine,
-                format!("{}\n", found.host),
-            );
+            let text = format!("{}\n", found.host);
+            let text = SourceText::inline(found.place.clone(), Layer::CommandLine, text);
             let at = Span::start(&text);
             let pattern = HostPattern::parse(&found.host).map_err(|problem| {
                 let message = format!("`{}` is not a host: {problem}", found.host);
                 let bad = Diagnostic::error(DiagnosticCode::BadValue, message).at(&at);
                 Diagnostics::from(bad.help(problem.help()))
             })?;
-            rights.hosts.push(HostLine {
-                key: "allow",
-                pattern,
-                origin: at.origin(),
-            });
+            rights.hosts.push(HostLine::allowed(pattern, at.origin()));
             if let Some(name) = &found.env {
                 rights.set.insert(name.clone(), found.url.clone());
             }

@@ -18,7 +18,7 @@ use crate::loading::location::ProjectLocation;
 use crate::loading::trust_rules::{self, TrustRule};
 use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::file_rules;
-use crate::mount_syntax::path_scope::climbs;
+use crate::mount_syntax::path_scope::{climbs, normal};
 use crate::preset::set::PresetSet;
 use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
@@ -92,13 +92,13 @@ fn check_preferences(reports: &mut Reports, top: &MappingFields<'_>) {
             && (text.trim().is_empty() || text.chars().any(char::is_control))
         {
             let message = format!("`{key}` is empty or holds control characters");
-            reports.add(DiagnosticCode::BadValue.at(&value_span(top, key), message));
+            reports.add(DiagnosticCode::BadValue.at(top.span_of(key), message));
         }
     }
     if let Some(entry) = top.string(reports, "entry")
         && !crate::loading::worker_names::is_name(entry)
     {
-        reports.add(crate::loading::worker_names::bad_name(entry).at(&value_span(top, "entry")));
+        reports.add(crate::loading::worker_names::bad_name(entry).at(top.span_of("entry")));
     }
 }
 
@@ -107,14 +107,11 @@ fn read_git(
     top: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) -> GitSettings {
-    let section = top.section(&mut context.reports, "git", &keys::GIT);
-    match &section {
-        Some(section) => {
-            confinement::read_git(context, section, ceiling);
-            git::read(context, section, ceiling)
-        }
-        None => GitSettings::default(),
-    }
+    let Some(section) = top.section(&mut context.reports, "git", &keys::GIT) else {
+        return GitSettings::default();
+    };
+    confinement::read_git(context, &section, ceiling);
+    git::read(context, &section, ceiling)
 }
 
 /// Reads the merged tree.
@@ -197,8 +194,7 @@ fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEn
     let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);
     if own && front != FrontEnd::Paths {
         let message = "`child_sandbox_policy: own` is for projects with `sandbox.paths`";
-        let mistake =
-            DiagnosticCode::FrontEnd.at(&value_span(section, "child_sandbox_policy"), message);
+        let mistake = DiagnosticCode::FrontEnd.at(section.span_of("child_sandbox_policy"), message);
         reports
             .add(mistake.help(
                 "remove it: here a called worker gets what it declares and its caller holds",
@@ -209,20 +205,11 @@ fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEn
 }
 
 pub(crate) fn version(reports: &mut Reports, top: &MappingFields<'_>) {
-    let Some(entry) = top.get("version") else {
-        return;
-    };
-    if !matches!(entry.node.value, YamlValue::Int(1)) {
-        reports.add(DiagnosticCode::BadValue.at(&entry.node.span, "this forge reads `version: 1`"));
+    let version = top.get("version").map(|entry| &entry.node.value);
+    if !matches!(version, None | Some(YamlValue::Int(1))) {
+        let at = top.span_of("version");
+        reports.add(DiagnosticCode::BadValue.at(at, "this forge reads `version: 1`"));
     }
-}
-
-/// Returns the location of a key's value, or of the mapping itself if the key is absent.
-fn value_span(fields: &MappingFields<'_>, key: &'static str) -> Span {
-    fields
-        .get(key)
-        .map_or(&fields.span, |entry| &entry.node.span)
-        .clone()
 }
 
 fn worker_dirs(
@@ -242,7 +229,7 @@ fn worker_dirs(
             reports.add(DiagnosticCode::HostPath.at(&node.span, message));
             continue;
         }
-        let dir = found.dir.join(lexically(path));
+        let dir = found.dir.join(normal(path));
         if let Some(twin) = dirs.iter().position(|known| *known == dir) {
             reports.add(
                 DiagnosticCode::BadValue
@@ -256,21 +243,6 @@ fn worker_dirs(
         places.push(node);
     }
     dirs
-}
-
-/// Without `.` and `..`, which do not climb.
-fn lexically(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::Normal(name) => plain.push(name),
-            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-        }
-    }
-    plain
 }
 
 /// `sandbox`: the front-end, and the guards that hold for every mount. Returns the presets that it
@@ -354,7 +326,7 @@ fn guards(context: &mut LoadContext<'_>, section: &MappingFields<'_>, ceiling: &
     }
     if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
         let message = format!("more than {MAX_PATTERNS} protected and hidden names");
-        context.report(DiagnosticCode::TooComplex.at(&section.span, message));
+        context.report(DiagnosticCode::TooComplex.at(section.span, message));
     }
 }
 

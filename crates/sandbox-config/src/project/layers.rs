@@ -24,6 +24,7 @@ pub(crate) struct Overlay {
 }
 
 /// A part of a key, and where it begins, in characters.
+#[derive(Default)]
 struct KeyPart {
     name: String,
     at: usize,
@@ -94,18 +95,13 @@ fn open_quote(problem: &str, text: &Arc<SourceText>) -> Box<Diagnostic> {
 
 /// `sandbox.zones.data.mode`; a name with a dot in it is in double quotes.
 fn flag_parts(key: &str) -> Result<Vec<KeyPart>, &'static str> {
-    let mut parts = vec![KeyPart {
-        name: String::new(),
-        at: 0,
-        width: 0,
-    }];
+    let mut parts = vec![KeyPart::default()];
     let mut quoted = false;
     for (at, c) in key.chars().enumerate() {
         if c == '.' && !quoted {
             parts.push(KeyPart {
-                name: String::new(),
                 at: at + 1,
-                width: 0,
+                ..KeyPart::default()
             });
         } else if let Some(part) = parts.last_mut() {
             part.width += 1;
@@ -336,4 +332,26 @@ pub(crate) fn empty_root(text: &Arc<SourceText>) -> YamlNode {
         value: YamlValue::Map(Vec::new()),
         span: Span::start(text),
     }
+}
+
+/// Returns the value of a key, whose parts are in their documented spelling.
+pub(crate) fn find_mut<'t>(root: &'t mut YamlNode, keys: &[&str]) -> Option<&'t mut YamlNode> {
+    find_below(root, None, keys)
+}
+
+fn find_below<'t>(
+    node: &'t mut YamlNode,
+    above: Option<&str>,
+    keys: &[&str],
+) -> Option<&'t mut YamlNode> {
+    let Some((key, rest)) = keys.split_first() else {
+        return Some(node);
+    };
+    let YamlValue::Map(entries) = &mut node.value else {
+        return None;
+    };
+    let entry = entries
+        .iter_mut()
+        .find(|entry| canonical(above, &entry.key) == *key)?;
+    find_below(&mut entry.node, Some(key), rest)
 }

@@ -104,12 +104,7 @@ impl PersonalRules {
     pub fn read(file: &Path, shown: &str) -> Result<PersonalRules, Diagnostics> {
         match std::fs::metadata(file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(PersonalRules {
-                    text: String::new(),
-                    rules: Vec::new(),
-                    hosts: Vec::new(),
-                    paths: Vec::new(),
-                });
+                return PersonalRules::parse(shown, "");
             }
             // A program that can write there answers for this person.
             Ok(meta) if meta.is_file() && meta.mode() & 0o022 != 0 => {
@@ -139,7 +134,12 @@ impl PersonalRules {
 
     fn of(text: &Arc<SourceText>) -> Result<PersonalRules, Diagnostics> {
         let mut reports = Reports::default();
-        let (mut rules, mut hosts, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        let mut own = PersonalRules {
+            text: text.text.clone(),
+            rules: Vec::new(),
+            hosts: Vec::new(),
+            paths: Vec::new(),
+        };
         let mut start = 0;
         for line in text.text.split_inclusive('\n') {
             let span = Span {
@@ -151,30 +151,25 @@ impl PersonalRules {
             if is_comment(line) {
                 continue;
             }
-            if rules.len() + hosts.len() + paths.len() == MAX_RULES {
+            if own.iter().count() == MAX_RULES {
                 let message = format!("more than {MAX_RULES} rules");
                 reports.add(DiagnosticCode::TooComplex.at(&span, message));
                 break;
             }
             match rule(line, &span) {
-                Ok(PersonalRule::Command(rule)) => rules.push(rule),
-                Ok(PersonalRule::Host(line)) => hosts.push(line),
-                Ok(PersonalRule::Path(_)) if paths.len() == MAX_PATHS => {
+                Ok(PersonalRule::Command(rule)) => own.rules.push(rule),
+                Ok(PersonalRule::Host(line)) => own.hosts.push(line),
+                Ok(PersonalRule::Path(_)) if own.paths.len() == MAX_PATHS => {
                     let message = format!("more than {MAX_PATHS} directories");
                     reports.add(DiagnosticCode::TooComplex.at(&span, message));
                     break;
                 }
-                Ok(PersonalRule::Path(line)) => paths.push(line),
+                Ok(PersonalRule::Path(line)) => own.paths.push(line),
                 Err(mistake) => reports.add(*mistake),
             }
         }
         reports.finish()?;
-        Ok(PersonalRules {
-            text: text.text.clone(),
-            rules,
-            hosts,
-            paths,
-        })
+        Ok(own)
     }
 
     /// Returns the text as it is.
@@ -376,11 +371,10 @@ fn rule(line: &str, start: &Span) -> Result<PersonalRule, Box<Diagnostic>> {
             let message = format!("`{host}` cannot be allowed: {problem}");
             line.mistake(message, HOST.len(), host, problem.help())
         })?;
-        return Ok(PersonalRule::Host(HostLine {
-            key: "allow",
+        return Ok(PersonalRule::Host(HostLine::allowed(
             pattern,
-            origin: line.origin(),
-        }));
+            line.origin(),
+        )));
     }
     if let Some((access, path)) = PersonalPath::split(text) {
         let parsed = PersonalPath::parse_path(path).ok_or_else(|| {

@@ -9,6 +9,7 @@ use crate::grant::front_end::FrontEnd;
 use crate::keys::{self, canonical};
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::Untrusted;
+use crate::project::layers::find_mut;
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::fields::join;
 use crate::syntax::key_table::KeyTable;
@@ -327,19 +328,10 @@ fn entry(key: &str, node: YamlNode) -> YamlEntry {
 
 /// The whole list, with the built-in names: every name with its origin.
 fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
-    let YamlValue::Map(top) = &mut root.value else {
+    let Some(list) = find_mut(root, &["sandbox", key]) else {
         return;
     };
-    let Some(sandbox) = top.iter_mut().find(|entry| entry.key == "sandbox") else {
-        return;
-    };
-    let YamlValue::Map(entries) = &mut sandbox.node.value else {
-        return;
-    };
-    let Some(list) = entries.iter_mut().find(|entry| entry.key == key) else {
-        return;
-    };
-    let written_value = match std::mem::replace(&mut list.node.value, YamlValue::Null) {
+    let written_value = match std::mem::replace(&mut list.value, YamlValue::Null) {
         YamlValue::List(items) => items,
         _ => Vec::new(),
     };
@@ -354,7 +346,7 @@ fn guards(root: &mut YamlNode, key: &str, held: &[String]) {
             span: by.map_or_else(|| Span::start(&text), |item| item.span.clone()),
         }
     });
-    list.node.value = YamlValue::List(items.collect());
+    list.value = YamlValue::List(items.collect());
 }
 
 fn origin(span: &Span) -> ConfigOrigin {

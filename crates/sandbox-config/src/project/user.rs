@@ -16,7 +16,7 @@ use crate::loading::location::ProjectLocation;
 use crate::loading::sources::{Sources, TrustedSettings};
 use crate::loading::user_limits::{OF_MOUNTS, role};
 use crate::project::ceiling::read_project;
-use crate::project::layers::{Overlay, is_blocked, merge_entries, overlay_value};
+use crate::project::layers::{Overlay, find_mut, is_blocked, merge_entries, overlay_value};
 use crate::project::settings::built_in;
 use crate::provider::read::project_part;
 use crate::settings::git;
@@ -236,7 +236,7 @@ impl UserFile {
     pub(crate) fn meet(&self, context: &mut LoadContext<'_>, root: &mut YamlNode) {
         for leaf in user_values(&self.tree) {
             match leaf.role {
-                Some(UserKeyRole::Preference) if find(root, &leaf.names()).is_none() => {
+                Some(UserKeyRole::Preference) if find_mut(root, &leaf.names()).is_none() => {
                     insert(root, &leaf);
                 }
                 Some(UserKeyRole::Whole) => replace_provider(&mut context.reports, root, &leaf),
@@ -259,7 +259,7 @@ impl UserFile {
 /// A provider that the user names is theirs whole: of the project's values only flags and variables
 /// stay.
 fn replace_provider(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
-    let Some(there) = find(root, &leaf.names()) else {
+    let Some(there) = find_mut(root, &leaf.names()) else {
         return insert(root, leaf);
     };
     if let Some(asked) = project_part(there) {
@@ -320,7 +320,7 @@ impl Limit<'_, '_> {
         let (first, second) = SECOND_SPELLING;
         let mut is_said = false;
         if names == first
-            && let Some(there) = find(root, &[second])
+            && let Some(there) = find_mut(root, &[second])
         {
             is_said = true;
             self.meet(there);
@@ -330,12 +330,12 @@ impl Limit<'_, '_> {
             && rest.first().is_some_and(|key| OF_MOUNTS.contains(key))
         {
             for mount in mounts(root) {
-                if let Some(there) = find(mount, rest) {
+                if let Some(there) = find_mut(mount, rest) {
                     self.meet(there);
                 }
             }
         }
-        if let Some(there) = find(root, &names) {
+        if let Some(there) = find_mut(root, &names) {
             self.meet(there);
         } else if !is_said && is_offered(root, &names) && self.leaf.narrows_default(self.rule) {
             insert(root, self.leaf);
@@ -444,7 +444,7 @@ impl Limit<'_, '_> {
         let own = |key: &str| leaf.entry(key).map_or(&leaf.span, |entry| &entry.node.span);
         let mut reaches_any = false;
         for key in ["allow", "loopback_out", "loopback_in"] {
-            let Some(list) = find(there, &[key]) else {
+            let Some(list) = find_mut(there, &[key]) else {
                 continue;
             };
             if key == "loopback_in" {
@@ -464,7 +464,7 @@ impl Limit<'_, '_> {
         let names_any =
             |entry: &&YamlEntry| entry.node.as_list().is_some_and(|list| !list.is_empty());
         if let Some(denied) = leaf.entry("deny").filter(names_any) {
-            if let Some(there) = find(there, &["deny"]) {
+            if let Some(there) = find_mut(there, &["deny"]) {
                 add(&denied.node, there);
             } else if let YamlValue::Map(entries) = &mut there.value {
                 entries.push(denied.clone());
@@ -515,7 +515,7 @@ impl Limit<'_, '_> {
 
 /// Returns the entries of the named front-ends for each mount.
 fn mounts(root: &mut YamlNode) -> impl Iterator<Item = &mut YamlNode> {
-    let sandbox = find(root, &["sandbox"]).map(|section| &mut section.value);
+    let sandbox = find_mut(root, &["sandbox"]).map(|section| &mut section.value);
     let keys = match sandbox {
         Some(YamlValue::Map(entries)) => entries.as_mut_slice(),
         _ => &mut [],
@@ -532,7 +532,7 @@ fn mounts(root: &mut YamlNode) -> impl Iterator<Item = &mut YamlNode> {
 
 /// A shell is the project's to offer: no key of a user file may bring one about.
 fn is_offered(root: &mut YamlNode, names: &[&str]) -> bool {
-    let mut is_said = |key| find(root, &["shell", key]).is_some();
+    let mut is_said = |key| find_mut(root, &["shell", key]).is_some();
     names.first() != Some(&"shell") || is_said("rules") || is_said("default") || is_said("allow")
 }
 
@@ -542,31 +542,10 @@ fn drop_second_spelling(root: &mut YamlNode) {
     let of_user = |node: Option<&mut YamlNode>| {
         node.is_some_and(|node| matches!(node.span.layer(), Layer::User))
     };
-    if of_user(find(root, first)) && of_user(find(root, &[second])) {
+    if of_user(find_mut(root, first)) && of_user(find_mut(root, &[second])) {
         let kept = merge_entries(root).into_iter();
         root.value = YamlValue::Map(kept.filter(|entry| entry.key != second).collect());
     }
-}
-
-fn find<'t>(root: &'t mut YamlNode, keys: &[&str]) -> Option<&'t mut YamlNode> {
-    find_below(root, None, keys)
-}
-
-fn find_below<'t>(
-    node: &'t mut YamlNode,
-    above: Option<&str>,
-    keys: &[&str],
-) -> Option<&'t mut YamlNode> {
-    let Some((key, rest)) = keys.split_first() else {
-        return Some(node);
-    };
-    let YamlValue::Map(entries) = &mut node.value else {
-        return None;
-    };
-    let entry = entries
-        .iter_mut()
-        .find(|entry| canonical(above, &entry.key) == *key)?;
-    find_below(&mut entry.node, Some(key), rest)
 }
 
 fn insert(root: &mut YamlNode, leaf: &UserValue<'_>) {

@@ -7,13 +7,11 @@ mod models;
 mod needs;
 pub(crate) mod tree;
 
-use std::collections::BTreeSet;
-
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::project::Project;
 use crate::review::tree::DelegationNode;
-use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::diagnostic::Diagnostic;
 use crate::worker::Worker;
 
 /// A project, looked through.
@@ -121,45 +119,12 @@ impl Project {
     }
 }
 
-/// By file and place, each thing said once.
+/// Sorts by file and place; one mistake that is found in two ways counts once.
 fn in_order(findings: &mut Vec<Diagnostic>) {
-    findings.sort_by(|a, b| key(a).cmp(&key(b)));
-    let mut seen = BTreeSet::new();
-    findings.retain(|finding| seen.insert(owned(key(finding))));
-}
-
-type DiagnosticKey<'a> = (
-    Option<&'a str>,
-    Option<u32>,
-    Option<u32>,
-    DiagnosticCode,
-    &'a str,
-);
-
-fn key(finding: &Diagnostic) -> DiagnosticKey<'_> {
-    (
-        finding.file(),
-        finding.line(),
-        finding.column(),
-        finding.code(),
-        finding.message(),
-    )
-}
-
-type OwnedDiagnosticKey = (
-    Option<String>,
-    Option<u32>,
-    Option<u32>,
-    DiagnosticCode,
-    String,
-);
-
-fn owned((file, line, column, code, message): DiagnosticKey<'_>) -> OwnedDiagnosticKey {
-    (
-        file.map(str::to_owned),
-        line,
-        column,
-        code,
-        message.to_owned(),
-    )
+    let key = |one: &Diagnostic| {
+        let (file, message) = (one.file().map(str::to_owned), one.message().to_owned());
+        (file, one.line(), one.column(), one.code(), message)
+    };
+    findings.sort_by_cached_key(key);
+    findings.dedup_by_key(|one| key(one));
 }

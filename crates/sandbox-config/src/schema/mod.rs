@@ -110,7 +110,9 @@ fn document(top: &'static KeyTable, title: &str, about: &str) -> String {
     schema.insert("title".into(), title.into());
     schema.insert("description".into(), about.into());
     schema.insert("$defs".into(), Value::Object(definitions));
-    format!("{:#}\n", sorted(Value::Object(schema)))
+    let mut schema = Value::Object(schema);
+    schema.sort_all_objects();
+    format!("{schema:#}\n")
 }
 
 fn table(keys: &KeyTable) -> Map<String, Value> {
@@ -257,22 +259,4 @@ fn one_of(shapes: &[ValueShape]) -> Map<String, Value> {
     let mut schema = Map::new();
     schema.insert("anyOf".into(), json!(choices));
     schema
-}
-
-/// Returns equal bytes for any order that serde_json's features give its maps.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<(String, Value)> = map.into_iter().collect();
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            Value::Object(
-                entries
-                    .into_iter()
-                    .map(|(key, value)| (key, sorted(value)))
-                    .collect(),
-            )
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        _ => value,
-    }
 }

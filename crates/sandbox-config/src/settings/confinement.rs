@@ -38,16 +38,8 @@ pub(crate) fn read_git(
     let Some(mode) = git.word(&mut context.reports, "mode", GitMode::WORDS) else {
         return;
     };
-    let agreed = match (mode, git.get("mode")) {
-        (GitMode::Commit, Some(entry)) => context.agreed(
-            &trust_rules::GIT_COMMIT,
-            "git.mode",
-            "commit",
-            &entry.node.span,
-        ),
-        (GitMode::Unaware | GitMode::ReadOnly | GitMode::Commit, _) => true,
-    };
-    if agreed {
+    let (rule, at) = (&trust_rules::GIT_COMMIT, git.span_of("mode"));
+    if mode != GitMode::Commit || context.agreed(rule, "git.mode", "commit", at) {
         ceiling.confinement.git = mode;
     }
 }
@@ -58,12 +50,10 @@ pub(crate) fn read_sandbox(
     section: &MappingFields<'_>,
     ceiling: &mut Grant,
 ) {
-    if let (Some(Survivors::Left), Some(entry)) = (
-        section.word(&mut context.reports, "survivors", Survivors::WORDS),
-        section.get("survivors"),
-    ) {
-        let key = section.dotted("survivors");
-        if context.agreed(&trust_rules::SURVIVORS, &key, "left", &entry.node.span) {
+    let survivors = section.word(&mut context.reports, "survivors", Survivors::WORDS);
+    if survivors == Some(Survivors::Left) {
+        let (key, at) = (section.dotted("survivors"), section.span_of("survivors"));
+        if context.agreed(&trust_rules::SURVIVORS, &key, "left", at) {
             ceiling.confinement.survivors = Survivors::Left;
         }
     }
@@ -78,25 +68,19 @@ pub(crate) fn read_sandbox(
         return;
     };
     let sockets = sockets(context, &entry.node, &ceiling.mounts).unwrap_or_default();
-    match sockets {
-        UnixSockets::Closed => {}
-        UnixSockets::Named(_) | UnixSockets::Open => {
-            let key = section.dotted("unix_sockets");
-            let value = sockets.to_string();
-            if context.agreed(&trust_rules::SOCKETS, &key, &value, &entry.node.span) {
-                ceiling.confinement.unix_sockets = sockets;
-            }
+    if sockets != UnixSockets::Closed {
+        let (key, value) = (section.dotted("unix_sockets"), sockets.to_string());
+        if context.agreed(&trust_rules::SOCKETS, &key, &value, &entry.node.span) {
+            ceiling.confinement.unix_sockets = sockets;
         }
     }
     let confinement = &ceiling.confinement;
-    if let (UnixSockets::Named(_), Survivors::Left, Some(left)) = (
-        &confinement.unix_sockets,
-        confinement.survivors,
-        section.get("survivors"),
-    ) {
+    let is_named = matches!(confinement.unix_sockets, UnixSockets::Named(_));
+    if is_named && confinement.survivors == Survivors::Left {
+        let left = section.span_of("survivors");
         let message = "sockets are named, and what commands leave behind stays";
         context.report(
-            DiagnosticCode::BadValue.at(&left.node.span, message)
+            DiagnosticCode::BadValue.at(left, message)
                 .related(&entry.node.span, "sockets are named here")
                 .help("the process that connects for a command ends with it: write `survivors: ended`"),
         );
@@ -111,11 +95,9 @@ fn programs(
 ) -> ProgramDirs {
     let list = section.strings(&mut context.reports, "programs");
     let list = list.unwrap_or_default();
-    if list.len() > MAX_PROGRAMS
-        && let Some(entry) = section.get("programs")
-    {
+    if list.len() > MAX_PROGRAMS {
         let message = format!("`sandbox.programs` names more than {MAX_PROGRAMS} directories");
-        context.report(DiagnosticCode::TooComplex.at(&entry.node.span, message));
+        context.report(DiagnosticCode::TooComplex.at(section.span_of("programs"), message));
         return ProgramDirs::default();
     }
     let mut directories: Vec<PathBuf> = Vec::new();

@@ -156,11 +156,10 @@ pub(crate) fn read(
     if let Some(trailer) = trailer(context, git) {
         settings.trailer = trailer;
     }
-    let executable = git.boolean(&mut context.reports, "allow_executable_config");
-    if let (Some(true), Some(entry)) = (executable, git.get("allow_executable_config")) {
-        let key = git.dotted("allow_executable_config");
-        ceiling.executable_config =
-            context.agreed(&EXECUTABLE_CONFIG, &key, "true", &entry.node.span);
+    const EXECUTABLE: &str = "allow_executable_config";
+    if git.boolean(&mut context.reports, EXECUTABLE) == Some(true) {
+        let (key, at) = (git.dotted(EXECUTABLE), git.span_of(EXECUTABLE));
+        ceiling.executable_config = context.agreed(&EXECUTABLE_CONFIG, &key, "true", at);
     }
     if let Some(entry) = git.get("repositories") {
         ceiling.repositories = granted(context, entry, &ceiling.mounts).into();
@@ -182,14 +181,7 @@ fn author(context: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Stri
     let fits = parts.is_some_and(|(name, address)| plain(name) && plain(address));
     if !fits || text.contains(char::is_control) {
         let help = "write `\"name <address>\"`, such as \"forge <forge@localhost>\"";
-        bad(
-            context,
-            git,
-            "author",
-            "is not the author of a commit",
-            help,
-        );
-        return None;
+        return context.refuse(bad(git, "author", "is not the author of a commit").help(help));
     }
     Some(text.to_owned())
 }
@@ -211,30 +203,14 @@ fn trailer(context: &mut LoadContext<'_>, git: &MappingFields<'_>) -> Option<Opt
         && !text.contains(char::is_control);
     if !fits {
         let help = "write `assisted-by`, `none`, or one line such as \"Reviewed-by: me\"";
-        bad(
-            context,
-            git,
-            "trailer",
-            "is not a trailer of a commit",
-            help,
-        );
-        return None;
+        return context.refuse(bad(git, "trailer", "is not a trailer of a commit").help(help));
     }
     Some(Some(text.to_owned()))
 }
 
-fn bad(
-    context: &mut LoadContext<'_>,
-    fields: &MappingFields<'_>,
-    key: &'static str,
-    what: &str,
-    help: &str,
-) {
-    if let Some(entry) = fields.get(key) {
-        let message = format!("`{}` {what}", fields.dotted(key));
-        let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
-        context.report(mistake.help(help));
-    }
+fn bad(fields: &MappingFields<'_>, key: &'static str, what: &str) -> Diagnostic {
+    let message = format!("`{}` {what}", fields.dotted(key));
+    DiagnosticCode::BadValue.at(fields.span_of(key), message)
 }
 
 /// An item of `repositories`.

@@ -11,6 +11,7 @@ use sandbox_names::git_config::references;
 
 use crate::grant::mount::Mount;
 use crate::loading::sources::Sources;
+use crate::mount_syntax::path_scope::normal;
 
 /// Bound on a file that is read here.
 const MAX_BYTES: u64 = 256 << 10;
@@ -22,8 +23,9 @@ const MAX_HOOKS: usize = 1000;
 const MAX_ABOVE: usize = 64;
 
 /// Where a configuration leads.
-#[derive(Default)]
-struct GitLeads {
+struct GitLeads<'s> {
+    roots: Vec<PathBuf>,
+    home: Option<&'s Path>,
     /// On the host.
     host: Vec<PathBuf>,
     /// In every repository: a person's `core.hooksPath = .githooks`.
@@ -32,16 +34,18 @@ struct GitLeads {
 
 /// Adds them to the protected names of each mount.
 pub(crate) fn protect(sources: &Sources, mounts: &mut [Mount]) {
-    let roots: Vec<PathBuf> = mounts.iter().map(|mount| mount.host.clone()).collect();
-    let mut found = GitLeads::default();
+    let mut found = GitLeads {
+        roots: mounts.iter().map(|mount| mount.host.clone()).collect(),
+        home: sources.home.as_deref(),
+        host: Vec::new(),
+        anywhere: Vec::new(),
+    };
     for file in personal(sources) {
-        found.read(file, None, &roots, sources.home.as_deref());
+        found.read(file, None);
     }
     let mut seen: Vec<PathBuf> = Vec::new();
-    for around in roots
-        .iter()
-        .flat_map(|root| root.ancestors().take(MAX_ABOVE))
-    {
+    let roots = mounts.iter().map(|mount| mount.host.as_path());
+    for around in roots.flat_map(|root| root.ancestors().take(MAX_ABOVE)) {
         let git = around.join(".git");
         if seen.iter().any(|one| one == around) || !git.exists() {
             continue;
@@ -50,12 +54,7 @@ pub(crate) fn protect(sources: &Sources, mounts: &mut [Mount]) {
         let Some(git) = directory(&git) else { continue };
         found.links_in(&git.join("hooks"));
         for name in ["config", "config.worktree"] {
-            found.read(
-                git.join(name),
-                Some(around),
-                &roots,
-                sources.home.as_deref(),
-            );
+            found.read(git.join(name), Some(around));
         }
     }
     for mount in mounts {
@@ -114,17 +113,11 @@ fn directory(git: &Path) -> Option<PathBuf> {
     // A worktree has the main repository's configuration.
     let common = self::text(&own.join("commondir"));
     let common = common.map(|common| own.join(common.trim()));
-    plain(&common.unwrap_or(own)).canonicalize().ok()
+    normal(&common.unwrap_or(own)).canonicalize().ok()
 }
 
-impl GitLeads {
-    fn read(
-        &mut self,
-        file: PathBuf,
-        around: Option<&Path>,
-        roots: &[PathBuf],
-        home: Option<&Path>,
-    ) {
+impl GitLeads<'_> {
+    fn read(&mut self, file: PathBuf, around: Option<&Path>) {
         let mut files = vec![file];
         let mut at = 0;
         while let Some(file) = files.get(at).cloned() {
@@ -135,7 +128,7 @@ impl GitLeads {
                 self.anywhere.push(".gitattributes".to_owned());
             }
             for lead in led.paths {
-                let path = match (lead.path.strip_prefix("~/"), home) {
+                let path = match (lead.path.strip_prefix("~/"), self.home) {
                     (Some(below), Some(home)) => home.join(below),
                     (Some(_), None) => continue,
                     (None, _) => PathBuf::from(&lead.path),
@@ -145,8 +138,8 @@ impl GitLeads {
                     ReferenceKind::File | ReferenceKind::Program | ReferenceKind::None => around,
                 };
                 let host = match (path.is_absolute(), base) {
-                    (true, _) => Some(plain(&path)),
-                    (false, Some(base)) => Some(plain(&base.join(&path))),
+                    (true, _) => Some(normal(&path)),
+                    (false, Some(base)) => Some(normal(&base.join(&path))),
                     (false, None) => None,
                 };
                 match (lead.kind, host) {
@@ -163,10 +156,12 @@ impl GitLeads {
                         self.add(host);
                     }
                     (ReferenceKind::Configuration, None) => {}
-                    (ReferenceKind::Program, Some(host)) => self.add_program([host], &lead.path),
+                    (ReferenceKind::Program, Some(host)) => {
+                        self.add_program(vec![host], &lead.path)
+                    }
                     (ReferenceKind::Program, None) => {
-                        let places = roots.iter().map(|root| plain(&root.join(&path)));
-                        self.add_program(places, &lead.path);
+                        let places = self.roots.iter().map(|root| normal(&root.join(&path)));
+                        self.add_program(places.collect(), &lead.path);
                     }
                 }
             }
@@ -175,7 +170,7 @@ impl GitLeads {
 
     /// A word of a command, which need not be a file. One with a directory counts as a file that is
     /// not there yet.
-    fn add_program(&mut self, places: impl IntoIterator<Item = PathBuf>, word: &str) {
+    fn add_program(&mut self, places: Vec<PathBuf>, word: &str) {
         for place in places {
             if place.is_file() || word.contains('/') && !place.exists() {
                 self.add(place);
@@ -213,19 +208,6 @@ impl GitLeads {
         }
         self.host.push(path);
     }
-}
-
-/// Without `.` and `..`, by the names alone.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(out.pop()),
-            Component::CurDir => {}
-            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => out.push(part),
-        }
-    }
-    out
 }
 
 fn text(file: &Path) -> Option<String> {

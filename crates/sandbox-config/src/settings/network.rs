@@ -233,23 +233,22 @@ fn check_listeners(reports: &mut Reports, lines: &[Line<'_>], ports: &[(u16, &Sp
     none_taken
 }
 
-fn allowed(text: &str) -> Result<HostPattern, Problem> {
+fn parse(text: &str, refused: &str) -> Result<HostPattern, Problem> {
     HostPattern::parse(text).map_err(|problem| {
-        (
-            format!("`{text}` cannot be allowed: {problem}"),
-            problem.help().into(),
-        )
+        let message = format!("`{text}` {refused}: {problem}");
+        (message, problem.help().to_owned())
     })
 }
 
+fn allowed(text: &str) -> Result<HostPattern, Problem> {
+    parse(text, "cannot be allowed")
+}
+
 fn denied(text: &str) -> Result<HostPattern, Problem> {
-    HostPattern::parse(text).map_err(|problem| {
-        let names_every_host = text == "*" || text.starts_with("*:");
-        let help = match names_every_host {
-            true => "write `network: false` to allow no host",
-            false => problem.help(),
-        };
-        (format!("`{text}` cannot be denied: {problem}"), help.into())
+    let names_every_host = text == "*" || text.starts_with("*:");
+    parse(text, "cannot be denied").map_err(|(message, help)| match names_every_host {
+        true => (message, "write `network: false` to allow no host".into()),
+        false => (message, help),
     })
 }
 
@@ -258,12 +257,7 @@ fn on_loopback(text: &str) -> Result<HostPattern, Problem> {
         let message = format!("`{text}` is not a service: its host is missing");
         return Err((message, format!("write `localhost:{text}`")));
     }
-    let pattern = HostPattern::parse(text).map_err(|problem| {
-        (
-            format!("`{text}` is not a service: {problem}"),
-            problem.help().into(),
-        )
-    })?;
+    let pattern = parse(text, "is not a service")?;
     let addresses = pattern.addresses();
     let is_loopback =
         |address: &SocketAddr| AddressClass::of(address.ip()) == AddressClass::Loopback;

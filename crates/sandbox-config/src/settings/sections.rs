@@ -18,8 +18,7 @@ use crate::loading::trust_rules;
 use crate::loading::worker_names::{CALL, Delegates, is_name};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, nearest};
 use crate::syntax::fields::{self, MappingFields, Reports};
-use crate::syntax::key_table::KeyTable;
-use crate::syntax::text::{ConfigOrigin, Layer, SourceLocation};
+use crate::syntax::text::{Layer, SourceLocation, Span};
 use crate::syntax::word::ConfigWord;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue, written_value};
 
@@ -62,28 +61,49 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
     if let Some(seconds) = section.count(&mut context.reports, "timeout_s") {
         approval.timeout_s = seconds;
     }
-    for (entry, verdict) in verdicts(context, &section, "require_user_permission") {
-        let name = entry.key.as_str();
-        check_tool_or_worker(context, entry);
-        let key = format!("approval.require_user_permission.{name}");
-        if verdict > Verdict::Allow || unasked(context, &key, &entry.node) {
+    requirements(
+        context,
+        &section,
+        &mut approval,
+        |context, entry, risk, verdict| {
+            let key = match risk {
+                Some(risk) => format!("approval.require_user_permission_by_risk.{risk}"),
+                None => {
+                    check_tool_or_worker(context, entry);
+                    format!("approval.require_user_permission.{}", entry.key)
+                }
+            };
+            // A call that is unasked by default needs no yes.
+            let is_unasked = risk.is_some_and(|risk| risk.safe_default() == Verdict::Allow);
+            let rule = &trust_rules::UNASKED;
+            let mut agreed = || context.agreed(rule, &key, "false", &entry.node.span);
+            verdict > Verdict::Allow || is_unasked || agreed()
+        },
+    );
+    approval
+}
+
+/// Adds the verdicts about tools and about risks that `counts` accepts.
+fn requirements(
+    context: &mut LoadContext<'_>,
+    section: &MappingFields<'_>,
+    approval: &mut ApprovalPolicy,
+    counts: impl Fn(&mut LoadContext<'_>, &YamlEntry, Option<Risk>, Verdict) -> bool,
+) {
+    for (entry, verdict) in verdicts(context, section, "require_user_permission") {
+        if counts(context, entry, None, verdict) {
             let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
-            approval.by_tool.insert(name.to_owned(), requirement);
+            approval.by_tool.insert(entry.key.clone(), requirement);
         }
     }
-    for (entry, verdict) in verdicts(context, &section, "require_user_permission_by_risk") {
-        let Some(risk) = risk(&mut context.reports, entry) else {
-            continue;
-        };
-        let key = format!("approval.require_user_permission_by_risk.{risk}");
-        // A call that is unasked by default needs no yes.
-        let harmless = verdict > Verdict::Allow || risk.safe_default() == Verdict::Allow;
-        if harmless || unasked(context, &key, &entry.node) {
+    for (entry, verdict) in verdicts(context, section, "require_user_permission_by_risk") {
+        if let Some(risk) = risk(&mut context.reports, entry)
+            && counts(context, entry, Some(risk), verdict)
+        {
             let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
             approval.by_risk.insert(risk, requirement);
         }
     }
-    approval
 }
 
 fn approval_mode(
@@ -91,26 +111,18 @@ fn approval_mode(
     section: &MappingFields<'_>,
     approval: &mut ApprovalPolicy,
 ) {
-    if let Some(mode) = section.word(&mut context.reports, "mode", &APPROVAL_MODES)
-        && let Some(entry) = section.get("mode")
-    {
-        if let YamlValue::Str(word) = &entry.node.value
-            && *word != mode.to_string()
+    if let Some(mode) = section.word(&mut context.reports, "mode", &APPROVAL_MODES) {
+        let at = section.span_of("mode");
+        if let Some(word) = section.string(&mut context.reports, "mode")
+            && word != mode.to_string()
         {
             let message = format!("`{word}` is read as `{mode}`");
-            context.report(DiagnosticCode::Alias.warning(message).at(&entry.node.span));
+            context.report(DiagnosticCode::Alias.warning(message).at(at));
         }
-        let agreed = match mode {
-            ApprovalMode::Auto => context.agreed(
-                &trust_rules::MODE_AUTO,
-                "approval.mode",
-                "auto",
-                &entry.node.span,
-            ),
-            ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
-        };
+        let agreed = mode != ApprovalMode::Auto
+            || context.agreed(&trust_rules::MODE_AUTO, "approval.mode", "auto", at);
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
-        approval.mode_at = SourceLocation::at(&entry.node.span);
+        approval.mode_at = SourceLocation::at(at);
     }
 }
 
@@ -150,37 +162,29 @@ pub(crate) fn worker_approval(
         ("manual", ApprovalMode::Manual),
         ("deny", ApprovalMode::Deny),
     ];
-    if let Some(mode) = section.word(&mut context.reports, "mode", &modes)
-        && let Some(entry) = section.get("mode")
-    {
+    if let Some(mode) = section.word(&mut context.reports, "mode", &modes) {
         approval.mode = mode;
-        approval.mode_at = SourceLocation::at(&entry.node.span);
+        approval.mode_at = SourceLocation::at(section.span_of("mode"));
     }
-    for (entry, verdict) in verdicts(context, &section, "require_user_permission") {
-        if entry.key != CALL && !delegates.allows(&entry.key) {
-            let known = context.sources.known_tools.as_deref();
-            let called: Vec<&str> = match delegates {
-                Delegates::None | Delegates::All => Vec::new(),
-                Delegates::Listed(names) => names.iter().map(String::as_str).collect(),
-            };
-            let unknown = known.map(|known| unknown_tool_or_worker(known, &called, &entry.key));
-            if let Some(problem) = unknown.flatten() {
-                context.report(problem.at(&entry.key_span));
+    requirements(
+        context,
+        &section,
+        &mut approval,
+        |context, entry, risk, verdict| {
+            if risk.is_none() && entry.key != CALL && !delegates.allows(&entry.key) {
+                let known = context.sources.known_tools.as_deref();
+                let called: Vec<&str> = match delegates {
+                    Delegates::None | Delegates::All => Vec::new(),
+                    Delegates::Listed(names) => names.iter().map(String::as_str).collect(),
+                };
+                let unknown = known.map(|known| unknown_tool_or_worker(known, &called, &entry.key));
+                if let Some(problem) = unknown.flatten() {
+                    context.report(problem.at(&entry.key_span));
+                }
             }
-        }
-        if only_more(context, entry, verdict) {
-            let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
-            approval.by_tool.insert(entry.key.clone(), requirement);
-        }
-    }
-    for (entry, verdict) in verdicts(context, &section, "require_user_permission_by_risk") {
-        if let Some(risk) = risk(&mut context.reports, entry)
-            && only_more(context, entry, verdict)
-        {
-            let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
-            approval.by_risk.insert(risk, requirement);
-        }
-    }
+            only_more(context, entry, verdict)
+        },
+    );
     Some(approval)
 }
 
@@ -209,10 +213,6 @@ fn risk(reports: &mut Reports, entry: &YamlEntry) -> Option<Risk> {
         .at(&entry.key_span, format!("unknown risk `{}`", entry.key))
         .label(format!("risks are: {}", Risk::NAMES.join(", ")));
     reports.refuse(unknown.suggest(&entry.key, Risk::NAMES.iter().copied()))
-}
-
-fn unasked(context: &mut LoadContext<'_>, key: &str, node: &YamlNode) -> bool {
-    context.agreed(&trust_rules::UNASKED, key, "false", &node.span)
 }
 
 /// Returns the entries of a mapping to whether a person is asked, or to a verdict.
@@ -312,7 +312,7 @@ pub(crate) fn shell(
     }) else {
         return (None, EnvironmentGrant::default());
     };
-    let mut list = rules(&mut context.reports, &section, entry.key_span.origin());
+    let (mut rules, default) = rules(&mut context.reports, &section);
     let programs = programs(&mut context.reports, &section);
     let consent = section.get("rules").is_some() || section.get("default").is_some();
     let configured = consent || programs.allow.is_some();
@@ -324,8 +324,8 @@ pub(crate) fn shell(
     };
     // A pre-approved command runs a program without asking: exec risk, so a file that came with a
     // repository needs a yes, rule by rule. Without it the rule asks.
-    let stated: Vec<(CommandRule, &YamlNode)> = list.rules.clone();
-    for (index, (rule, node)) in list.rules.iter_mut().enumerate() {
+    let stated: Vec<(CommandRule, &YamlNode)> = rules.clone();
+    for (index, (rule, node)) in rules.iter_mut().enumerate() {
         if rule.verdict == Verdict::Allow {
             let around = command_context(&section, &stated, index);
             let key = format!("shell.rules[{}].approval", rule.pattern);
@@ -337,10 +337,10 @@ pub(crate) fn shell(
     }
     let rules = configured.then(|| ShellRules {
         lists: vec![RuleList {
-            rules: list.rules.into_iter().map(|(rule, _)| rule).collect(),
-            default: Some(list.default.unwrap_or(unstated)),
+            rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+            default: Some(default.unwrap_or(unstated)),
             programs,
-            origin: list.origin,
+            origin: entry.key_span.origin(),
         }],
         personal: std::sync::Arc::default(),
     });
@@ -381,14 +381,13 @@ pub(crate) fn worker_shell(reports: &mut Reports, entry: &YamlEntry) -> Option<R
                 .help("write `shell: {}` for the shell under the project's rules"),
         );
     }
-    let section = MappingFields::open(reports, &entry.node, "shell", WORKER_SHELL)?;
-    let list = rules(reports, &section, entry.key_span.origin());
-    let programs = programs(reports, &section);
+    let section = MappingFields::open(reports, &entry.node, "shell", &keys::WORKER_SHELL)?;
+    let (rules, default) = rules(reports, &section);
     Some(RuleList {
-        programs,
-        rules: list.rules.into_iter().map(|(rule, _)| rule).collect(),
-        default: list.default,
-        origin: list.origin,
+        programs: programs(reports, &section),
+        rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+        default,
+        origin: entry.key_span.origin(),
     })
 }
 
@@ -437,51 +436,29 @@ fn programs(reports: &mut Reports, section: &MappingFields<'_>) -> ProgramLists 
     }
 }
 
-static WORKER_SHELL: &KeyTable = &keys::WORKER_SHELL;
-
-struct ReadRules<'n> {
-    /// Each with the node of its `approval`.
-    rules: Vec<(CommandRule, &'n YamlNode)>,
-    default: Option<Verdict>,
-    origin: ConfigOrigin,
-}
-
 /// Every command is compared with every rule.
 const MAX_RULES: usize = 1_000;
 
+/// Returns the rules, each with the node of its `approval`, and the default.
 fn rules<'n>(
     reports: &mut Reports,
     section: &MappingFields<'n>,
-    origin: ConfigOrigin,
-) -> ReadRules<'n> {
-    let items = section
-        .get("rules")
-        .and_then(|entry| {
-            let items = fields::list(reports, &entry.node, "shell.rules")?;
-            let node = &entry.node;
-            Some(fields::at_most(
-                reports,
-                node,
-                "shell.rules",
-                items,
-                MAX_RULES,
-            ))
-        })
-        .unwrap_or_default();
-    let rules = items
-        .iter()
-        .filter_map(|item| rule(reports, item))
-        .collect();
-    let default = section.word(
-        reports,
-        "default",
-        &[("blocked", Verdict::Block), ("ask", Verdict::Ask)],
-    );
-    ReadRules {
-        rules,
-        default,
-        origin,
-    }
+) -> (Vec<(CommandRule, &'n YamlNode)>, Option<Verdict>) {
+    const PATH: &str = "shell.rules";
+    let items = section.get("rules").and_then(|entry| {
+        let items = fields::list(reports, &entry.node, PATH)?;
+        Some(fields::at_most(
+            reports,
+            &entry.node,
+            PATH,
+            items,
+            MAX_RULES,
+        ))
+    });
+    let items = items.unwrap_or_default().iter();
+    let rules = items.filter_map(|item| rule(reports, item)).collect();
+    let words = [("blocked", Verdict::Block), ("ask", Verdict::Ask)];
+    (rules, section.word(reports, "default", &words))
 }
 
 fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &'n YamlNode)> {
@@ -609,12 +586,7 @@ fn environment(context: &mut LoadContext<'_>, shell: &MappingFields<'_>) -> Envi
 
 /// Variables by which a loader or an interpreter is told to run other code: setting one changes the
 /// effect of every allowed command.
-fn hook_agreed(
-    context: &mut LoadContext<'_>,
-    name: &str,
-    value: &str,
-    span: &crate::syntax::text::Span,
-) -> bool {
+fn hook_agreed(context: &mut LoadContext<'_>, name: &str, value: &str, span: &Span) -> bool {
     if !is_loader_variable(name) {
         return true;
     }
@@ -622,7 +594,7 @@ fn hook_agreed(
     context.agreed(&trust_rules::HOOK, &key, value, span)
 }
 
-fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::Span) -> bool {
+fn variable_name(reports: &mut Reports, name: &str, span: &Span) -> bool {
     let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     let problem = if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         Some(format!("`{name}` is not a variable's name"))

@@ -246,9 +246,6 @@ impl Diagnostic {
         pub message: &str = &message;
         /// Returns the correction.
         pub help_text: Option<&str> = help.as_deref();
-    }
-
-    sandbox_names::getters! {
         /// The layer of the text that it points at.
         pub(crate) layer: Option<Layer> = at.as_ref().map(Span::layer);
     }
@@ -417,20 +414,13 @@ impl Diagnostics {
     /// assert!(sandbox_config::Diagnostics::of(Vec::new()).is_none());
     /// ```
     #[must_use]
-    pub fn of(findings: Vec<Diagnostic>) -> Option<Diagnostics> {
-        Diagnostics::from_list(findings)
-    }
-
-    /// `None` if the list holds no error; warnings may come along with errors. Errors come first
-    /// in `to_json`, file order is kept otherwise.
-    pub(crate) fn from_list(list: Vec<Diagnostic>) -> Option<Diagnostics> {
-        let first_error = list.iter().position(Diagnostic::is_error)?;
-        let mut list = list;
-        hide_their_lines(&mut list);
-        let first = list.remove(first_error);
+    pub fn of(mut findings: Vec<Diagnostic>) -> Option<Diagnostics> {
+        let first_error = findings.iter().position(Diagnostic::is_error)?;
+        hide_their_lines(&mut findings);
+        let first = findings.remove(first_error);
         Some(Diagnostics {
             first: Box::new(first),
-            rest: list,
+            rest: findings,
         })
     }
 

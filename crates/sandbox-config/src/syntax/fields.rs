@@ -100,7 +100,7 @@ impl Reports {
             list.push(DiagnosticCode::TooComplex.warning(text));
         }
         if list.iter().any(Diagnostic::is_error) {
-            Diagnostics::from_list(list).map_or(Ok(Vec::new()), Err)
+            Diagnostics::of(list).map_or(Ok(Vec::new()), Err)
         } else {
             Ok(list)
         }
@@ -112,7 +112,7 @@ impl Reports {
 pub(crate) struct MappingFields<'n> {
     /// `sandbox.zones.data`; empty at the top.
     pub(crate) path: String,
-    pub(crate) span: Span,
+    pub(crate) span: &'n Span,
     entries: BTreeMap<&'static str, &'n YamlEntry>,
 }
 
@@ -130,7 +130,7 @@ impl<'n> MappingFields<'n> {
         let entries = mapping(reports, node, path)?;
         let mut fields = MappingFields {
             path: path.to_owned(),
-            span: node.span.clone(),
+            span: &node.span,
             entries: BTreeMap::new(),
         };
         for entry in entries {
@@ -215,6 +215,11 @@ impl<'n> MappingFields<'n> {
         self.entries.get(key).copied()
     }
 
+    /// Returns the location of a key's value, or of the mapping itself if the key is absent.
+    pub(crate) fn span_of(&self, key: &'static str) -> &'n Span {
+        self.get(key).map_or(self.span, |entry| &entry.node.span)
+    }
+
     /// `sandbox.zones.data` + `path`.
     pub(crate) fn dotted(&self, key: &str) -> String {
         join(&self.path, key)
@@ -223,7 +228,7 @@ impl<'n> MappingFields<'n> {
     /// Note that a required key is absent.
     pub(crate) fn missing(&self, reports: &mut Reports, key: &str, help: &str) {
         let dotted = self.dotted(key);
-        let missing = DiagnosticCode::MissingKey.at(&self.span, format!("missing `{dotted}`"));
+        let missing = DiagnosticCode::MissingKey.at(self.span, format!("missing `{dotted}`"));
         reports.add(if help.is_empty() {
             missing
         } else {

@@ -27,11 +27,6 @@ pub(crate) trait BuiltIn<Written>: KeyKind {
     fn built_in(written: Written) -> Self::Value;
 }
 
-/// A kind whose declaration has no default.
-pub(crate) trait Unset: KeyKind {
-    fn unset() -> Self::Value;
-}
-
 /// `true` or `false`.
 pub(crate) struct Flag;
 
@@ -154,12 +149,6 @@ impl BuiltIn<u64> for AmountOrNull {
     }
 }
 
-impl Unset for AmountOrNull {
-    fn unset() -> Option<u64> {
-        None
-    }
-}
-
 /// An amount of US dollars, kept in billionths, or `null` for no limit.
 pub(crate) struct DollarsOrNull;
 
@@ -193,12 +182,6 @@ impl KeyKind for DollarsOrNull {
     }
 }
 
-impl Unset for DollarsOrNull {
-    fn unset() -> Option<u64> {
-        None
-    }
-}
-
 /// Declares a section. A row is a doc comment, a name, a [`KeyKind`], its default, its accessor after
 /// `=>` (after `as` if it is written by hand), and modifiers of the row as in
 /// [`key_table!`](crate::syntax::key_table::key_table). `also` names a macro that gets the names,
@@ -218,7 +201,7 @@ macro_rules! section {
     };
     (@also [] $($rows:tt)*) => {};
     (@also [$also:ident] $($rows:tt)*) => { $also! { $($rows)* } };
-    (@default $kind:ty,) => { <$kind as $crate::syntax::section::Unset>::unset() };
+    (@default $kind:ty,) => { None };
     (
         $(#[$meta:meta])*
         $visibility:vis struct $section:ident, $table:ident = $id:literal, $plural:literal;

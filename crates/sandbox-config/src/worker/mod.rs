@@ -322,7 +322,7 @@ fn split(text: &str) -> Result<(&str, &str), &'static str> {
 
 fn name(reports: &mut Reports, top: &MappingFields<'_>, stem: &str) -> String {
     let written = top.string(reports, "name");
-    let at = top.get("name").map_or(&top.span, |entry| &entry.node.span);
+    let at = top.span_of("name");
     let name = written.unwrap_or(stem);
     if !is_name(name) && (written.is_some() || top.get("name").is_none()) {
         reports.add(bad_name(name).at(at));

@@ -685,7 +685,7 @@ const RISKS: [(&str, &str, &str); 5] = [
 fn every_risk_has_an_effect_on_its_own_calls_only() {
     assert_eq!(
         RISKS.map(|(risk, ..)| risk),
-        sandbox_config::Risk::ALL.map(sandbox_config::Risk::word)
+        sandbox_config::Risk::ALL.map(|risk| risk.to_string())
     );
     for (blocked, ..) in RISKS {
         let world = World::new(&[
