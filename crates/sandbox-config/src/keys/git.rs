@@ -94,7 +94,7 @@ key_table! {
     pub(crate) static GIT_REPOSITORY = "git_repository", "repositories have";
     keys {
         /// Repository: `owner/name` (at GitHub), a URL, or a path relative to the project.
-        repo: Like(&REPOSITORY), required;
+        repo: Like(&REPOSITORY), required("for example `repo: octo/reports`");
         /// Use of the repository: `ro` to pull from it, `rw` also to stage commits for it.
         access: Mode::SHAPE, default("rw");
     }

@@ -49,9 +49,9 @@ key_table! {
     pub(crate) static PRESET = "preset", "presets have";
     keys {
         /// Name of the preset, which is also the name of its file without `.yaml`.
-        preset: Like(&PRESET_NAME), required;
+        preset: Like(&PRESET_NAME), required("");
         /// The program, in one line.
-        about: Like(&LINE), required;
+        about: Like(&LINE), required("");
         /// Presets that this one includes.
         extends: NAMES, default("[]");
         /// The version of the program that the preset was tried with.
@@ -99,11 +99,11 @@ key_table! {
     pub(crate) static VERIFIED = "verified", "`verified` has";
     keys {
         /// Name of the program.
-        tool: Like(&LINE), required;
+        tool: Like(&LINE), required("");
         /// Its version.
-        version: Like(&LINE), required;
+        version: Like(&LINE), required("");
         /// Day of the trial.
-        date: Like(&DATE), required;
+        date: Like(&DATE), required("");
         /// The extent of the trial.
         how: Like(&LINE);
     }
@@ -113,11 +113,11 @@ key_table! {
     pub(crate) static PRESET_STATE = "preset_state", "entries of `state` have";
     keys {
         /// File or directory of your home directory: `~/…`.
-        path: Like(&LINE), required;
+        path: Like(&LINE), required("");
         /// `share`: commands read and write it, after your yes. `read`: they read it, after your yes if
         /// it `holds` something. `copy`: after your yes, the home directory of the commands starts
         /// with a copy of the file.
-        mode: StateMode::SHAPE, required;
+        mode: StateMode::SHAPE, required("");
         /// Contents that the question names: `tokens`, `history`, `settings`, `hooks`.
         holds: List(&Words(&HOLDS, &[])), default("[]");
         /// With `share`: names in it that commands do not change, because your own programs execute or
@@ -172,19 +172,19 @@ key_table! {
     pub(crate) static PRESET_CREDENTIAL = "preset_credential", "entries of `credentials` have";
     keys {
         /// Variable of `env.keys` with the key. Commands get the placeholder in it.
-        key: Like(&VARIABLE), required;
+        key: Like(&VARIABLE), required("");
         /// Base URL of the server that the key is for: `https://…`, or `http://` on the loopback.
         /// Your own value of `base_url` replaces it.
-        server: Like(&BASE_URL), required;
+        server: Like(&BASE_URL), required("");
         /// Variable in which the program reads the base URL of the server. Without it the program speaks
         /// TLS to the server's own name, which has to be one, and the key stays outside with
         /// `--terminate-tls` alone.
         base_url: Like(&VARIABLE);
         /// Header with the key. In `authorization` it follows `Bearer` or `token`, or is the password of
         /// `Basic`.
-        header: Like(&HEADER), required;
+        header: Like(&HEADER), required("");
         /// Text in place of the key. It looks like a key of this kind, and is not one.
-        placeholder: Like(&PLACEHOLDER), required;
+        placeholder: Like(&PLACEHOLDER), required("");
         /// Arguments for a program of `commands` that does not read the variable. They are put before
         /// those of the command line, with the base URL in place of `{base_url}`, which they need.
         args: List(&Text), default("[]");

@@ -151,9 +151,9 @@ key_table! {
     pub(crate) static PRICE = "prices", "`prices` has";
     keys {
         /// US dollars for a million tokens that the model reads.
-        input: Number, required;
+        input: Number, required("both are needed; `0` is a price, too");
         /// US dollars for a million tokens that the model writes.
-        output: Number, required;
+        output: Number, required("both are needed; `0` is a price, too");
         /// US dollars for a million tokens that the model reads from the provider's cache. If left
         /// out: the price of `input`.
         cache_read: Number;

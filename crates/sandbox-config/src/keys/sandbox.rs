@@ -221,7 +221,7 @@ key_table! {
         /// Directory of the host. `~`, `${VAR}` and `${VAR:-default}` are expanded; a relative path
         /// starts at `sandbox.root`, or in `mode: direct` at the project. `run:workspace`: a
         /// directory that each run has for itself.
-        path: Text, required,
+        path: Text, required("name the directory: `path: ./{name}`"),
             trust("when it leads out of the project or through a link, or is written in place");
         /// Access to the zone: `ro` to read, `rw` to read and write, `staged` to read and write with
         /// changes that wait until you apply them (`forge review`). `forge mcp`, `forge tools call`
@@ -288,7 +288,7 @@ key_table! {
     keys {
         /// Directory of the host, relative to the project. `~`, `${VAR}` and `${VAR:-default}` are
         /// expanded. `run:workspace`: a directory that each run has for itself.
-        root: Text, required,
+        root: Text, required("name the directory: `root: ./{name}`"),
             trust("when it leads out of the project or through a link, or is written in place");
         /// Access to the directory: `ro`, `rw` or `staged`, as for a zone.
         mode: DeclaredMode::SHAPE, default("ro");
@@ -331,11 +331,11 @@ key_table! {
         /// Existing directory of the host, relative to the project. `~`, `${VAR}` and
         /// `${VAR:-default}` are expanded. `run:workspace`: a directory that each run has for
         /// itself.
-        source: Text, required,
+        source: Text, required("write `source: .`"),
             trust("when it leads out of the project or through a link, or is written in place");
         /// Place at which workers and commands see the directory: `/`, `/NAME`, or a path below
         /// another mount, which then covers its names there.
-        target: Like(&MOUNT_TARGET), required;
+        target: Like(&MOUNT_TARGET), required("write `target: /`");
         /// Makes the directory read-only.
         readonly: Bool, default("false");
     }

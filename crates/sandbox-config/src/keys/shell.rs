@@ -87,9 +87,9 @@ key_table! {
         /// Words of a command. `(a|b)` matches either word; `*` matches one word, and at the end
         /// any number of words. In a rule that asks or blocks, each `*` matches any number of
         /// words: `find * -exec *`.
-        pattern: Text, required;
+        pattern: Text, required("for example `pattern: \"grep *\"`");
         /// Verdict about the commands that match.
-        approval: Verdict::SHAPE, required, trust("when it is `preApproved`");
+        approval: Verdict::SHAPE, required("write `approval: preApproved`, `ask` or `blocked`"), trust("when it is `preApproved`");
         /// Reason for the verdict. The model sees it.
         why: Text;
         /// Commands that the pattern must or must not match. forge checks them when it reads the

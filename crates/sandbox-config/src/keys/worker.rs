@@ -183,7 +183,7 @@ key_table! {
     pub(crate) static WORKER_ZONE = "worker_zone", "zones of a worker have";
     keys {
         /// Name of a zone of the project.
-        name: Text, required;
+        name: Text, required("name a zone of the project");
         /// Access that the worker needs: `ro` to read, `rw` to read and write. More than its caller
         /// has is a mistake.
         mode: Mode::SHAPE, default("rw");

@@ -31,11 +31,6 @@ fn row(context: &mut LoadContext<'_>, item: &YamlNode, index: usize) -> Option<M
         Some(true) => Mode::ReadOnly,
         Some(false) | None => Mode::ReadWrite,
     };
-    for (key, example) in [("source", "`source: .`"), ("target", "`target: /`")] {
-        if fields.get(key).is_none() {
-            fields.missing(&mut context.reports, key, &format!("write {example}"));
-        }
-    }
     let source = fields.string(&mut context.reports, "source");
     let target = fields.string(&mut context.reports, "target");
     let (source_at, target_at) = (fields.get("source")?, fields.get("target")?);

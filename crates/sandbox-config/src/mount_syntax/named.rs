@@ -68,11 +68,7 @@ fn row(
     let approval = approval(context, &named, form.approval);
     let file_rules = file_rules::read(context, &named);
     let key = form.path_key;
-    let Some(path_entry) = named.get(key) else {
-        let example = format!("name the directory: `{key}: ./{name}`");
-        named.missing(&mut context.reports, key, &example);
-        return None;
-    };
+    let path_entry = named.get(key)?;
     let text = fields::string(&mut context.reports, &path_entry.node, &named.dotted(key))?;
     let span = &path_entry.node.span;
     let host = resolve_mount_path(context, text, reach, form.noun);

@@ -54,13 +54,13 @@ fn read(
     name: &str,
 ) -> Option<Preset> {
     let top = MappingFields::open(reports, tree, "", &PRESET)?;
-    let own = required(reports, &top, "preset");
+    let own = line_of(reports, &top, "preset");
     if let Some(own) = own.as_ref().filter(|own| *own != name) {
         let message = format!("the preset is called `{own}`, and its file `{name}`");
         let bad = DiagnosticCode::BadValue.at(top.span_of("preset"), message);
         reports.add(bad.help("rename one of them"));
     }
-    let about = required(reports, &top, "about");
+    let about = line_of(reports, &top, "about");
     let inner = top.section(reports, "inner_sandbox", &INNER_SANDBOX);
     let env = top.section(reports, "env", &PRESET_ENV);
     let of = |reports: &mut Reports, section: &Option<MappingFields<'_>>, key| match section {
@@ -102,18 +102,12 @@ fn read(
     })
 }
 
-fn required(
+fn line_of(
     reports: &mut Reports,
     section: &MappingFields<'_>,
     key: &'static str,
 ) -> Option<String> {
-    match section.get(key) {
-        None => {
-            section.missing(reports, key, "");
-            None
-        }
-        Some(entry) => line(reports, &entry.node, &section.dotted(key)),
-    }
+    line(reports, &section.get(key)?.node, &section.dotted(key))
 }
 
 /// Reads a text without characters that a terminal obeys or does not show.
@@ -187,14 +181,12 @@ fn variables(
 fn verified(reports: &mut Reports, top: &MappingFields<'_>) -> Option<VerifiedVersion> {
     let section = top.section(reports, "verified", &VERIFIED)?;
     let [tool, version, date] =
-        ["tool", "version", "date"].map(|key| required(reports, &section, key));
+        ["tool", "version", "date"].map(|key| line_of(reports, &section, key));
     Some(VerifiedVersion {
         tool: tool?,
         version: version?,
         date: date?,
-        how: section
-            .get("how")
-            .and_then(|how| line(reports, &how.node, "verified.how")),
+        how: line_of(reports, &section, "how"),
     })
 }
 
@@ -228,7 +220,7 @@ fn is_inner(path: &str) -> bool {
 
 fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
     let section = MappingFields::open(reports, node, "state", &PRESET_STATE)?;
-    let path = required(reports, &section, "path");
+    let path = line_of(reports, &section, "path");
     let path = path.and_then(|path| {
         let below = path.strip_prefix("~/").filter(|below| is_inner(below));
         if below.is_none() {
@@ -237,9 +229,6 @@ fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
         }
         below.map(|below| below.trim_end_matches('/').to_owned())
     });
-    if section.get("mode").is_none() {
-        section.missing(reports, "mode", "");
-    }
     let mode = section.word(reports, "mode", StateMode::WORDS);
     if let (Some(StateMode::Read | StateMode::Copy), Some(entry)) = (mode, section.get("protect")) {
         let message = "`state.protect` has no effect: commands do not change the original";
@@ -327,9 +316,7 @@ fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
     Some(RegistrySetting {
         files: lines(reports, &section, "files"),
         keys: lines(reports, &section, "keys"),
-        env: section
-            .get("env")
-            .and_then(|env| line(reports, &env.node, "registries.env")),
+        env: line_of(reports, &section, "env"),
     })
 }
 
@@ -352,7 +339,7 @@ fn credential(
     commands: &[String],
 ) -> Option<PresetCredential> {
     let section = MappingFields::open(reports, node, "credentials", &PRESET_CREDENTIAL)?;
-    let key = required(reports, &section, "key");
+    let key = line_of(reports, &section, "key");
     let base_url = match section.get("base_url") {
         None => Some(None),
         Some(_) => fitting(reports, &section, "base_url", &VARIABLE, is_variable).map(Some),
@@ -408,7 +395,7 @@ fn check_without_base_url(
 }
 
 fn server(reports: &mut Reports, section: &MappingFields<'_>) -> Option<ServerUrl> {
-    let text = required(reports, section, "server")?;
+    let text = line_of(reports, section, "server")?;
     match (ServerUrl::parse(&text), section.get("server")) {
         (Ok(server), _) => Some(server),
         (Err(why), entry) => {
@@ -427,7 +414,7 @@ fn fitting(
     form: &StringPattern,
     is_of_form: fn(&str) -> bool,
 ) -> Option<String> {
-    let text = required(reports, section, key)?;
+    let text = line_of(reports, section, key)?;
     if is_of_form(&text) {
         return Some(text);
     }

@@ -11,6 +11,7 @@ use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::Untrusted;
 use crate::project::layers::find_mut;
 use crate::syntax::diagnostic::nearest;
+use crate::syntax::escape::{visible, yaml_quoted, yaml_text};
 use crate::syntax::fields::join;
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::key_table::shape::ValueShape;
@@ -186,11 +187,11 @@ impl EffectiveSettings {
             out.push_str("x-mounts:\n");
         }
         for (path, mode, host) in &self.mounts {
-            let host = quoted(&host.display().to_string());
+            let host = yaml_quoted(&host.display().to_string());
             let _ = writeln!(
                 out,
                 "  - {{ path: {}, mode: {mode}, host: {host} }}",
-                plain(path)
+                yaml_text(path)
             );
         }
         for key in &self.ignored {
@@ -204,7 +205,7 @@ impl EffectiveSettings {
                 key.value(),
                 key.origin()
             );
-            let _ = writeln!(out, "# {}", crate::syntax::escape::visible(&text));
+            let _ = writeln!(out, "# {}", visible(&text));
         }
         out
     }
@@ -428,7 +429,7 @@ fn print(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
     match &node.value {
         YamlValue::Map(entries) => {
             for entry in entries {
-                let _ = write!(out, "{pad}{}:", plain(&entry.key));
+                let _ = write!(out, "{pad}{}:", yaml_text(&entry.key));
                 below(out, &entry.node, depth, origins);
             }
         }
@@ -460,11 +461,7 @@ fn below(out: &mut String, node: &YamlNode, depth: usize, origins: bool) {
         let origin = origin(&node.span);
         let layer = origin.layer().word();
         let _ = match origin.name() {
-            Some(_) => write!(
-                out,
-                "  # {layer} {}",
-                crate::syntax::escape::visible(&origin.to_string())
-            ),
+            Some(_) => write!(out, "  # {layer} {}", visible(&origin.to_string())),
             None => write!(out, "  # {layer}"),
         };
     }
@@ -477,42 +474,8 @@ fn scalar(node: &YamlNode) -> String {
         YamlValue::Bool(value) => value.to_string(),
         YamlValue::Int(value) => value.to_string(),
         YamlValue::Float(value) => value.to_string(),
-        YamlValue::Str(text) => plain(text),
+        YamlValue::Str(text) => yaml_text(text),
         YamlValue::List(_) => "[]".to_owned(),
         YamlValue::Map(_) => "{}".to_owned(),
     }
-}
-
-/// Unquoted if nothing else could be meant.
-fn plain(text: &str) -> String {
-    const WORDS: [&str; 11] = [
-        "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".nan", ".inf",
-    ];
-    let first = text.strip_prefix('.').unwrap_or(text);
-    let simple = text
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
-        && first.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
-        && !WORDS.contains(&text.to_lowercase().as_str());
-    if simple {
-        text.to_owned()
-    } else {
-        quoted(text)
-    }
-}
-
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if crate::syntax::escape::is_hidden(c) => {
-                let _ = write!(out, "\\U{:08x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -312,11 +312,6 @@ fn models(reports: &mut Reports, fields: &MappingFields<'_>) -> BTreeMap<String,
 
 fn prices(reports: &mut Reports, fields: &MappingFields<'_>) -> Option<TokenPrices> {
     let prices = fields.section(reports, "prices", &keys::PRICE)?;
-    for key in ["input", "output"] {
-        if prices.get(key).is_none() {
-            prices.missing(reports, key, "both are needed; `0` is a price, too");
-        }
-    }
     let mut price = |key: &'static str| {
         let node = &prices.get(key)?.node;
         nano_usd(reports, node, &prices.dotted(key))

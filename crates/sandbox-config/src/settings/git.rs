@@ -383,11 +383,7 @@ fn item<'n>(
             let access = item.word(&mut context.reports, "access", Mode::WORDS);
             // The mistake has been noted: the intended access may be less than the default.
             let access_is_bad = item.get("access").is_some() && access.is_none();
-            let Some(entry) = item.get("repo") else {
-                let help = "for example `repo: octo/reports`";
-                item.missing(&mut context.reports, "repo", help);
-                return None;
-            };
+            let entry = item.get("repo")?;
             let text = item.string(&mut context.reports, "repo")?;
             if access_is_bad {
                 return None;

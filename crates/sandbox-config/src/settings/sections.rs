@@ -466,13 +466,6 @@ fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &
     let fields = MappingFields::open(reports, node, path, &keys::RULE)?;
     let why = fields.string(reports, "why").map(str::to_owned);
     let verdict = fields.word(reports, "approval", Verdict::WORDS);
-    if fields.get("approval").is_none() {
-        let help = "write `approval: preApproved`, `ask` or `blocked`";
-        fields.missing(reports, "approval", help);
-    }
-    if fields.get("pattern").is_none() {
-        fields.missing(reports, "pattern", "for example `pattern: \"grep *\"`");
-    }
     let text = fields.string(reports, "pattern")?;
     let entry = fields.get("pattern")?;
     let pattern = match CommandPattern::parse(text) {

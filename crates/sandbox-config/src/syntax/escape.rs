@@ -29,6 +29,40 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
+/// A string as YAML reads it back: in quotes unless it can be nothing else.
+pub(crate) fn yaml_text(text: &str) -> String {
+    const WORDS: [&str; 11] = [
+        "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".nan", ".inf",
+    ];
+    let first = text.strip_prefix('.').unwrap_or(text);
+    let simple = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
+        && first.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && !WORDS.contains(&text.to_lowercase().as_str());
+    if simple {
+        text.to_owned()
+    } else {
+        yaml_quoted(text)
+    }
+}
+
+pub(crate) fn yaml_quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if is_hidden(c) => {
+                out.push_str(&format!("\\U{:08x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Shortens quoted text of a file to a readable length.
 pub(crate) fn shorten(text: String) -> String {
     const ALL: usize = 2_000;

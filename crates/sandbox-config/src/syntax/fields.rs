@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::escape::is_hidden;
-use crate::syntax::key_table::KeyTable;
+use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::syntax::other_tools::our_words;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
@@ -136,7 +136,22 @@ impl<'n> MappingFields<'n> {
         for entry in entries {
             fields.add_entry(reports, entry, keys);
         }
+        for key in keys.list.iter().filter(|key| key.required) {
+            if fields.get(key.name).is_none() {
+                reports.add(fields.missing(key));
+            }
+        }
         Some(fields)
+    }
+
+    fn missing(&self, key: &KeySpec) -> Diagnostic {
+        let message = format!("missing `{}`", self.dotted(key.name));
+        let missing = DiagnosticCode::MissingKey.at(self.span, message);
+        let name = self.path.splitn(3, '.').last().unwrap_or_default();
+        match key.if_absent.replace("{name}", name) {
+            help if help.is_empty() => missing,
+            help => missing.help(help),
+        }
     }
 
     fn add_entry(&mut self, reports: &mut Reports, entry: &'n YamlEntry, keys: &'static KeyTable) {
@@ -223,17 +238,6 @@ impl<'n> MappingFields<'n> {
     /// `sandbox.zones.data` + `path`.
     pub(crate) fn dotted(&self, key: &str) -> String {
         join(&self.path, key)
-    }
-
-    /// Note that a required key is absent.
-    pub(crate) fn missing(&self, reports: &mut Reports, key: &str, help: &str) {
-        let dotted = self.dotted(key);
-        let missing = DiagnosticCode::MissingKey.at(self.span, format!("missing `{dotted}`"));
-        reports.add(if help.is_empty() {
-            missing
-        } else {
-            missing.help(help)
-        });
     }
 
     /// The entries of a section below this one.

@@ -14,6 +14,7 @@ use crate::grant::restrict::{NarrowedDirectory, Restrict};
 use crate::loading::load_context::LoadContext;
 use crate::mount_syntax::{mounts, paths};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::escape::yaml_text;
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 
 /// The result of reading an old declaration.
@@ -23,6 +24,15 @@ pub(crate) struct LegacySandbox {
     pub(crate) program: Option<Vec<Mount>>,
 }
 
+impl From<Declaration> for LegacySandbox {
+    fn from(declaration: Declaration) -> LegacySandbox {
+        LegacySandbox {
+            declaration,
+            program: None,
+        }
+    }
+}
+
 /// Read `paths` or `mounts` of a worker.
 pub(crate) fn read(
     context: &mut LoadContext<'_>,
@@ -30,14 +40,10 @@ pub(crate) fn read(
     ceiling: &Grant,
 ) -> LegacySandbox {
     let written = written(entry);
-    let nothing = LegacySandbox {
-        declaration: Declaration::none(),
-        program: None,
-    };
     match ceiling.front() {
         FrontEnd::Zones | FrontEnd::Paths | FrontEnd::PathLists => {
             context.report(replaced(entry, &written, ceiling));
-            nothing
+            Declaration::none().into()
         }
         FrontEnd::Root | FrontEnd::Mounts => {
             let table = match entry.key.as_str() {
@@ -59,10 +65,7 @@ pub(crate) fn read(
                 context.report(as_narrowing(entry, &places, &dropped));
                 let mut declaration = Declaration::none();
                 declaration.mounts = MountRequest::Places(places);
-                LegacySandbox {
-                    declaration,
-                    program: None,
-                }
+                declaration.into()
             }
         }
     }
@@ -197,11 +200,11 @@ fn replaced(entry: &YamlEntry, written: &[LegacyDirectory], ceiling: &Grant) -> 
         let _ = writeln!(help, "sandbox:\n  {section}:");
         for one in missing {
             let _ = match key {
-                "" => writeln!(help, "    - {}", scalar(&one.root)),
+                "" => writeln!(help, "    - {}", yaml_text(&one.root)),
                 key => writeln!(
                     help,
                     "    {}: {}",
-                    scalar(&one.name),
+                    yaml_text(&one.name),
                     one.shown(&[(key, &one.root)])
                 ),
             };
@@ -216,7 +219,7 @@ fn as_program(entry: &YamlEntry, written: &[LegacyDirectory]) -> Diagnostic {
         let _ = writeln!(
             help,
             "    {}: {}",
-            scalar(&one.name),
+            yaml_text(&one.name),
             one.shown(&[("root", &one.root)])
         );
     }
@@ -247,7 +250,7 @@ fn as_narrowing(entry: &YamlEntry, places: &[NarrowedDirectory], dropped: &[Stri
                 Some(true) => "\n  readonly: true",
                 Some(false) | None => "",
             };
-            let place = scalar(one.restrict.place());
+            let place = yaml_text(one.restrict.place());
             format!("write\nsandbox:\n  restrict: {place}{readonly}")
         }
         _ => {
@@ -261,11 +264,15 @@ impl LegacyDirectory {
     fn shown(&self, first: &[(&str, &str)]) -> String {
         let mut parts: Vec<String> = first
             .iter()
-            .map(|(key, value)| format!("{key}: {}", scalar(value)))
+            .map(|(key, value)| format!("{key}: {}", yaml_text(value)))
             .collect();
         parts.push(format!("mode: {}", self.mode));
         if !self.suffixes.is_empty() {
-            let list: Vec<String> = self.suffixes.iter().map(|suffix| scalar(suffix)).collect();
+            let list: Vec<String> = self
+                .suffixes
+                .iter()
+                .map(|suffix| yaml_text(suffix))
+                .collect();
             parts.push(format!("suffixes: [{}]", list.join(", ")));
         }
         if let Some(bytes) = self.max_file_bytes {
@@ -275,28 +282,9 @@ impl LegacyDirectory {
     }
 }
 
-/// A string as YAML reads it back: in quotes unless it can be nothing else.
-fn scalar(text: &str) -> String {
-    let plain = text
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
-    let word = text
-        .trim_matches(['.', '/'])
-        .starts_with(|c: char| c.is_ascii_alphabetic());
-    let other = [
-        "true", "false", "null", "yes", "no", "on", "off", "inf", "nan",
-    ]
-    .contains(&text.trim_start_matches('.').to_lowercase().as_str());
-    if plain && word && !other && !text.starts_with('-') {
-        text.to_owned()
-    } else {
-        serde_json::Value::String(text.to_owned()).to_string()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::syntax::escape::yaml_text;
 
     #[test]
     fn what_is_shown_can_be_pasted() {
@@ -312,9 +300,9 @@ mod tests {
             ("- a", "\"- a\""),
             ("", "\"\""),
             (".", "\".\""),
-            ("é\n\"", "\"é\\n\\\"\""),
+            ("é\n\"", "\"é\\U0000000a\\\"\""),
         ] {
-            assert_eq!(scalar(text), expected);
+            assert_eq!(yaml_text(text), expected);
         }
     }
 }

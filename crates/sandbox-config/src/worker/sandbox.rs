@@ -26,40 +26,34 @@ pub(crate) fn read(
     ceiling: &Grant,
     worker: &str,
 ) -> LegacySandbox {
-    let of_today = |declaration| LegacySandbox {
-        declaration,
-        program: None,
+    if !matches!(entry.node.value, YamlValue::Map(_)) {
+        return word(context, entry).into();
+    }
+    let Some(section) = context.open(&entry.node, "sandbox", &keys::WORKER_SANDBOX) else {
+        return Declaration::none().into();
     };
-    if let YamlValue::Map(_) = &entry.node.value {
-        let Some(section) = context.open(&entry.node, "sandbox", &keys::WORKER_SANDBOX) else {
-            return of_today(Declaration::none());
-        };
-        let forms: Vec<&YamlEntry> = [
-            "paths", "mounts", "zones", "restrict", "readonly", "rebase", "use", "approval",
-        ]
-        .into_iter()
-        .filter_map(|key| section.get(key))
-        .collect();
-        return match forms.as_slice() {
-            [old] if matches!(old.key.as_str(), "paths" | "mounts") => {
-                legacy_syntax::read(context, old, ceiling)
-            }
-            [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
+    let forms: Vec<&YamlEntry> = [
+        "paths", "mounts", "zones", "restrict", "readonly", "rebase", "use", "approval",
+    ]
+    .into_iter()
+    .filter_map(|key| section.get(key))
+    .collect();
+    match forms.as_slice() {
+        [old, more @ ..] if matches!(old.key.as_str(), "paths" | "mounts") => match more.first() {
+            None => legacy_syntax::read(context, old, ceiling),
+            Some(other) => {
+                let message = format!("`{}` is an old form and stands alone", old.key);
                 context.report(
                     DiagnosticCode::FrontEnd
-                        .at(
-                            &old.key_span,
-                            format!("`{}` is an old form and stands alone", old.key),
-                        )
+                        .at(&old.key_span, message)
                         .related(&other.key_span, format!("`{}` is here", other.key))
                         .help("keep the other one: the project says what there is"),
                 );
-                of_today(Declaration::none())
+                Declaration::none().into()
             }
-            [] | [_, ..] => of_today(mapping(context, &section, ceiling, worker)),
-        };
+        },
+        _ => mapping(context, &section, ceiling, worker).into(),
     }
-    of_today(word(context, entry))
 }
 
 /// `none` or `inherit`.
@@ -319,9 +313,6 @@ fn zone(
     });
     // Before the name, without which nothing more is read: all mistakes are told at once.
     let stated = stated(&mut context.reports, &zone);
-    if zone.get("name").is_none() {
-        zone.missing(&mut context.reports, "name", "name a zone of the project");
-    }
     let name = zone.string(&mut context.reports, "name")?;
     let name_span = zone.get("name").map(|entry| entry.node.span.clone());
     if ceiling.mount(name).is_none() {

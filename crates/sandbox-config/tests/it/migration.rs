@@ -223,7 +223,7 @@ fn a_program_with_a_sandbox_is_only_narrowed() {
        = note: outside of it, and not held: notes
        = help: write
                sandbox:
-                 restrict: "/"
+                 restrict: /
     "#);
     assert_eq!(
         held(&scratch.load().unwrap()),

@@ -21,6 +21,8 @@ pub(crate) struct KeySpec {
     pub(crate) is_implied: bool,
     /// A mapping without it is a mistake.
     pub(crate) required: bool,
+    /// The help of that mistake. `{name}` is the name of the entry that lacks the key.
+    pub(crate) if_absent: &'static str,
     pub(crate) merge: MergeRule,
     /// When a project or worker file needs a person's yes for it; empty: never.
     pub(crate) trust: &'static str,
@@ -118,6 +120,7 @@ impl KeySpec {
             default: "",
             is_implied: false,
             required: false,
+            if_absent: "",
             merge: MergeRule::Meet,
             trust: "",
             user: None,
@@ -152,8 +155,9 @@ impl KeySpec {
         self
     }
 
-    pub(crate) const fn required(mut self) -> KeySpec {
+    pub(crate) const fn required(mut self, if_absent: &'static str) -> KeySpec {
         self.required = true;
+        self.if_absent = if_absent;
         self
     }
 
