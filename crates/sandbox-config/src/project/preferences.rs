@@ -1,14 +1,13 @@
 //! Preferences are merged, not met: defaults < user file < project file < `FORGE__…` < `-c`.
-//! figment does the layering and remembers which layer won; the line comes from our own tree.
+//! figment does the layering; the location of the value that won comes from our own tree.
 
 use std::collections::BTreeMap;
 
+use figment::Figment;
 use figment::providers::Serialized;
-use figment::value::{Dict, Map};
-use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
-use crate::syntax::text::{ConfigOrigin, Layer};
+use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::YamlNode;
 
 /// The merged preferences.
@@ -27,7 +26,7 @@ pub(crate) const KEYS: [&str; 4] = ["name", "model", "entry", "worker_paths"];
 #[derive(Debug)]
 pub(crate) struct Layers {
     figment: Figment,
-    origins: BTreeMap<(String, &'static str), ConfigOrigin>,
+    origins: BTreeMap<String, ConfigOrigin>,
 }
 
 impl Layers {
@@ -38,72 +37,27 @@ impl Layers {
             entry: "main".into(),
             worker_paths: vec!["workers".into(), ".workers".into()],
         };
+        let origins = KEYS.map(|key| (key.to_owned(), ConfigOrigin::built_in()));
         Layers {
             figment: Figment::from(Serialized::defaults(defaults)),
-            origins: BTreeMap::new(),
+            origins: origins.into(),
         }
     }
 
     /// Lays one value over the earlier ones. A value of the wrong type is left out: the reader
     /// reports it.
     pub(crate) fn set(&mut self, key: &str, node: &YamlNode) {
-        let layer = node.span.layer();
         let Some(value) = plain(node) else { return };
-        let origin = node.span.origin();
-        let one = SingleValue {
-            layer,
-            at: origin.to_string(),
-            key: key.to_owned(),
-            value,
-        };
+        let one = Serialized::default(key, value);
         self.figment = std::mem::take(&mut self.figment).merge(one);
-        self.origins.insert((key.to_owned(), layer.word()), origin);
+        self.origins.insert(key.to_owned(), node.span.origin());
     }
 
     /// Returns the merged values, and the location of each.
     pub(crate) fn finish(self) -> (Preferences, BTreeMap<String, ConfigOrigin>) {
-        let origins = KEYS
-            .iter()
-            .map(|key| {
-                let won = self
-                    .figment
-                    .find_metadata(key)
-                    .map(|found| found.name.clone());
-                let origin = won.and_then(|layer| {
-                    let found = self
-                        .origins
-                        .iter()
-                        .find(|((known, word), _)| known == key && *word == layer);
-                    found.map(|(_, origin)| origin.clone())
-                });
-                (
-                    (*key).to_owned(),
-                    origin.unwrap_or_else(ConfigOrigin::built_in),
-                )
-            })
-            .collect();
         // Only values of the right type were laid in, so this cannot fail; a default is the
         // answer that widens nothing.
-        (self.figment.extract().unwrap_or_default(), origins)
-    }
-}
-
-/// A layer with one value, so that figment's metadata names exactly its place.
-struct SingleValue {
-    layer: Layer,
-    at: String,
-    key: String,
-    value: figment::value::Value,
-}
-
-impl Provider for SingleValue {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.layer.word()).source(self.at.clone())
-    }
-
-    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let dict = Dict::from([(self.key.clone(), self.value.clone())]);
-        Ok(Map::from([(Profile::Default, dict)]))
+        (self.figment.extract().unwrap_or_default(), self.origins)
     }
 }
 
