@@ -346,10 +346,8 @@ impl ChainLink {
     }
 
     fn on_network(&self) -> AccessAnswer {
-        let declared = self
-            .declaration
-            .as_ref()
-            .and_then(|own| own.network.as_ref());
+        let own = self.declaration.as_ref();
+        let declared = own.and_then(|own| own.network.as_ref());
         let origin = declared.and_then(|(_, at)| at.as_ref()).map(Span::origin);
         let origin = origin.or_else(|| self.network.clone());
         match self.grant.network() {
@@ -415,10 +413,9 @@ impl ChainLink {
             None => self.answer_with(Verdict::Allow, "every tool", None),
             Some(tools) => {
                 let list: Vec<&str> = tools.iter().map(String::as_str).collect();
-                let verdict = if self.grant.allows_tool(name) {
-                    Verdict::Allow
-                } else {
-                    Verdict::Block
+                let verdict = match self.grant.allows_tool(name) {
+                    true => Verdict::Allow,
+                    false => Verdict::Block,
                 };
                 let rule = format!("tools: [{}]", list.join(", "));
                 self.answer_with(verdict, rule, self.file.clone())
@@ -443,10 +440,8 @@ impl ChainLink {
 
     /// Where a worker says which directories it needs, or where its file begins.
     fn place_of_sandbox(&self) -> Option<ConfigOrigin> {
-        let declared = self
-            .declaration
-            .as_ref()
-            .and_then(|own| own.sandbox.as_ref());
+        let own = self.declaration.as_ref();
+        let declared = own.and_then(|own| own.sandbox.as_ref());
         declared.map(Span::origin).or_else(|| self.file.clone())
     }
 }

@@ -46,10 +46,8 @@ impl Grant {
                         1 => list.push("1 shell rule of its own".to_owned()),
                         many => list.push(format!("{many} shell rules of its own")),
                     }
-                    list.extend(
-                        own.default
-                            .map(|verdict| format!("other commands {verdict}")),
-                    );
+                    let others = own.default;
+                    list.extend(others.map(|verdict| format!("other commands {verdict}")));
                 }
             }
             (None, _) => {}
@@ -87,27 +85,19 @@ fn of_mount(held: &Mount, mount: &Mount, list: &mut Vec<String>) {
     }
     if held.host() != mount.host() {
         // As the caller sees it: for a worker that has it as `/` that says nothing.
-        let below = mount.host().strip_prefix(held.host());
-        let place = below.map_or_else(
-            |_| mount.target().to_owned(),
-            |below| {
-                format!(
-                    "{}/{}",
-                    held.target().trim_end_matches('/'),
-                    below.display()
-                )
-            },
-        );
+        let outer = held.target().trim_end_matches('/');
+        let place = match mount.host().strip_prefix(held.host()) {
+            Ok(below) => format!("{outer}/{}", below.display()),
+            Err(_) => mount.target().to_owned(),
+        };
         list.push(format!("{name} only below {place}"));
     }
     if held.usable() && !mount.usable() {
         list.push(format!("{name} not used"));
     }
     for operation in Operation::ALL {
-        let (before, after) = (
-            held.approval().verdict(operation),
-            mount.approval().verdict(operation),
-        );
+        let of = |mount: &Mount| mount.approval().verdict(operation);
+        let (before, after) = (of(held), of(mount));
         if after > before {
             list.push(format!("{name} {operation} {before} → {after}"));
         }

@@ -13,7 +13,7 @@ use crate::grant::git::Repository;
 use crate::grant::limits::RunLimits;
 use crate::grant::mount::Mount;
 use crate::grant::shell::{CommandRule, ProgramLists, RuleList, ShellRules};
-use crate::grant::verdict::{ApprovalPolicy, MountApproval, VerdictSetting};
+use crate::grant::verdict::{ApprovalPolicy, MountApproval, VerdictSetting, risk_key, tool_key};
 use crate::grant::{EnvironmentGrant, Grant};
 
 type GrantFingerprint = BTreeMap<String, String>;
@@ -62,18 +62,12 @@ impl Grant {
         } = self;
         let mut facts = GrantFingerprint::new();
         push(&mut facts, "front end", format!("{front:?}"));
-        push(
-            &mut facts,
-            "callees that declare nothing",
-            format!("{undeclared:?}"),
-        );
+        let undeclared = format!("{undeclared:?}");
+        push(&mut facts, "callees that declare nothing", undeclared);
         push(&mut facts, "directories are drawn from", drawn_from);
         of_mounts(&mut facts, "mount", mounts);
-        of_mounts(
-            &mut facts,
-            "project's mount",
-            pool.as_deref().unwrap_or(&[]),
-        );
+        let pool = pool.as_deref().unwrap_or(&[]);
+        of_mounts(&mut facts, "project's mount", pool);
         push(&mut facts, "network", format!("{network:?}"));
         if !published_ports.is_empty() {
             push(&mut facts, "network.loopback_in", published_ports);
@@ -180,11 +174,7 @@ fn of_mount(mount: &Mount) -> String {
         origin: _,
         mode_origin: _,
     } = mount;
-    let MountApproval {
-        read,
-        write,
-        delete,
-    } = *approval;
+    let MountApproval([read, write, delete]) = *approval;
     let part = part.as_ref().map_or(String::new(), |part| {
         format!(" ({}, {})", part.below, part.host.display())
     });
@@ -246,14 +236,10 @@ fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
                 why,
                 origin: _,
             } = rule;
-            let why = why
-                .as_ref()
-                .map_or(String::new(), |why| format!(" ({why})"));
-            push(
-                facts,
-                of(&format!("rules[{row}]")),
-                format!("`{}` {verdict}{why}", pattern.text()),
-            );
+            let why = why.as_ref();
+            let why = why.map_or(String::new(), |why| format!(" ({why})"));
+            let rule = format!("`{}` {verdict}{why}", pattern.text());
+            push(facts, of(&format!("rules[{row}]")), rule);
         }
     }
 }
@@ -292,18 +278,10 @@ fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {
     let floor = format!("{floor:?}").replacen("MinimumStrictness", "Floor", 1);
     push(facts, "approval.floor", floor);
     for (risk, said) in by_risk {
-        push(
-            facts,
-            format!("approval.require_user_permission_by_risk.{risk}"),
-            said.verdict,
-        );
+        push(facts, risk_key(*risk), said.verdict);
     }
     for (tool, said) in by_tool {
-        push(
-            facts,
-            format!("approval.require_user_permission.{tool}"),
-            said.verdict,
-        );
+        push(facts, tool_key(tool), said.verdict);
     }
 }
 

@@ -35,9 +35,7 @@ impl FrontEnd {
     pub fn show(self, path: &str) -> String {
         match self {
             FrontEnd::Paths => format!(".{path}"),
-            FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
-                path.to_owned()
-            }
+            _ => path.to_owned(),
         }
     }
 
@@ -55,9 +53,7 @@ impl FrontEnd {
     pub(crate) fn undeclared(self) -> DefaultAccess {
         match self {
             FrontEnd::Zones => DefaultAccess::Nothing,
-            FrontEnd::Root | FrontEnd::Paths | FrontEnd::Mounts | FrontEnd::PathLists => {
-                DefaultAccess::Inherit
-            }
+            _ => DefaultAccess::Inherit,
         }
     }
 }

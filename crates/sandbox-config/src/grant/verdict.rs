@@ -59,11 +59,10 @@ impl Operation {
 /// assert_eq!(zone.verdict(Operation::Delete), Verdict::Ask);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MountApproval {
-    pub(crate) read: VerdictSetting,
-    pub(crate) write: VerdictSetting,
-    pub(crate) delete: VerdictSetting,
-}
+pub struct MountApproval(
+    /// By operation, in their order.
+    pub(crate) [VerdictSetting; 3],
+);
 
 /// A verdict, explicit or by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,19 +91,15 @@ impl VerdictSetting {
 
 impl MountApproval {
     /// Zone projects: reading is free, writing and deleting are asked about (seed 002).
-    pub const ASKING: MountApproval = MountApproval {
-        read: VerdictSetting::Default(Verdict::Allow),
-        write: VerdictSetting::Default(Verdict::Ask),
-        delete: VerdictSetting::Default(Verdict::Ask),
-    };
+    pub const ASKING: MountApproval = MountApproval([
+        VerdictSetting::Default(Verdict::Allow),
+        VerdictSetting::Default(Verdict::Ask),
+        VerdictSetting::Default(Verdict::Ask),
+    ]);
 
     /// Every other project: the mount has no word of its own, and the tool axis decides alone
     /// (decisions 16).
-    pub const SILENT: MountApproval = MountApproval {
-        read: VerdictSetting::Default(Verdict::Allow),
-        write: VerdictSetting::Default(Verdict::Allow),
-        delete: VerdictSetting::Default(Verdict::Allow),
-    };
+    pub const SILENT: MountApproval = MountApproval([VerdictSetting::Default(Verdict::Allow); 3]);
 
     /// Returns the verdict for an operation.
     #[must_use]
@@ -113,20 +108,11 @@ impl MountApproval {
     }
 
     pub(crate) fn stated(&self, operation: Operation) -> VerdictSetting {
-        match operation {
-            Operation::Read => self.read,
-            Operation::Write => self.write,
-            Operation::Delete => self.delete,
-        }
+        self.0[operation as usize]
     }
 
     pub(crate) fn set_verdict(&mut self, operation: Operation, verdict: Verdict) {
-        let place = match operation {
-            Operation::Read => &mut self.read,
-            Operation::Write => &mut self.write,
-            Operation::Delete => &mut self.delete,
-        };
-        *place = VerdictSetting::Explicit(verdict);
+        self.0[operation as usize] = VerdictSetting::Explicit(verdict);
     }
 }
 
@@ -417,11 +403,11 @@ fn tighten<K: Ord + Clone>(
     }
 }
 
-fn tool_key(tool: &str) -> String {
+pub(crate) fn tool_key(tool: &str) -> String {
     format!("approval.require_user_permission.{tool}")
 }
 
-fn risk_key(risk: Risk) -> String {
+pub(crate) fn risk_key(risk: Risk) -> String {
     format!("approval.require_user_permission_by_risk.{risk}")
 }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::grant::network::HostLine;
+use crate::loading::expand::expand;
 use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::{TrustRule, Untrusted};
@@ -56,6 +57,11 @@ impl<'s> LoadContext<'s> {
         self.reports.refuse(mistake)
     }
 
+    /// Returns the text of a path with its variables and a leading `~` replaced.
+    pub(crate) fn expand(&self, text: &str) -> Result<String, String> {
+        expand(text, &self.sources.env, self.sources.home.as_deref())
+    }
+
     /// Opens a section; reports its unknown keys.
     pub(crate) fn open<'n>(
         &mut self,
@@ -77,6 +83,17 @@ impl<'s> LoadContext<'s> {
         span: &Span,
     ) -> bool {
         self.agreed_with(rule, key, value, "", span)
+    }
+
+    /// As [`agreed`](Self::agreed), about the value of a key.
+    pub(crate) fn agreed_key(
+        &mut self,
+        rule: &'static TrustRule,
+        section: &MappingFields<'_>,
+        key: &'static str,
+        value: &str,
+    ) -> bool {
+        self.agreed(rule, &section.dotted(key), value, section.span_of(key))
     }
 
     /// Notes the setting that a yes would cover; the yes is not needed now.

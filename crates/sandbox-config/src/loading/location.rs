@@ -78,10 +78,8 @@ pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> 
                 .in_file(&shown),
         ));
     }
-    let home = sources
-        .home
-        .as_ref()
-        .and_then(|home| home.canonicalize().ok());
+    let home = sources.home.as_ref();
+    let home = home.and_then(|home| home.canonicalize().ok());
     let file = match &sources.choice {
         ConfigChoice::None => None,
         ConfigChoice::File(file) => Some(start.join(file)),

@@ -15,11 +15,11 @@ pub(crate) fn read(context: &mut LoadContext<'_>, section: &MappingFields<'_>) -
         durable: section.boolean(&mut context.reports, "durable"),
         ..FileRules::default()
     };
-    if rules.hard_links == Some(HardLinks::Allow) {
-        let (key, at) = (section.dotted("hardlinks"), section.span_of("hardlinks"));
-        if !context.agreed(&trust_rules::HARD_LINKS, &key, "allow", at) {
-            rules.hard_links = None;
-        }
+    let rule = &trust_rules::HARD_LINKS;
+    if rules.hard_links == Some(HardLinks::Allow)
+        && !context.agreed_key(rule, section, "hardlinks", "allow")
+    {
+        rules.hard_links = None;
     }
     if let Some(quota) = section.section(&mut context.reports, "quota", &keys::QUOTA) {
         rules.max_total_bytes = quota.count(&mut context.reports, "max_bytes");

@@ -8,7 +8,6 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, NO_RUN_YET, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::loading::discover::PROJECT_FILES;
-use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -115,7 +114,8 @@ pub(crate) fn resolve_host_path(
     noun: &str,
 ) -> Result<HostPath, Box<Diagnostic>> {
     let refuse = |message: String| Box::new(DiagnosticCode::HostPath.error(message));
-    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
+    let expanded = context
+        .expand(text)
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
     if expanded.is_empty() || expanded.contains('\0') {
         return Err(refuse("the path is empty or holds a NUL".into()));

@@ -102,9 +102,7 @@ impl Grant {
     ) -> Result<Option<FileSandbox>, GrantError> {
         let style = match self.front {
             FrontEnd::Paths => RootStyle::Relative,
-            FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
-                RootStyle::Absolute
-            }
+            _ => RootStyle::Absolute,
         };
         let mut builder = FileSandbox::builder().root_style(style);
         let mut nothing = true;

@@ -63,15 +63,7 @@ fn read(
     let about = line_of(reports, &top, "about");
     let inner = top.section(reports, "inner_sandbox", &INNER_SANDBOX);
     let env = top.section(reports, "env", &PRESET_ENV);
-    let of = |reports: &mut Reports, section: &Option<MappingFields<'_>>, key| match section {
-        Some(section) => lines(reports, section, key),
-        None => Vec::new(),
-    };
-    let pairs = |reports: &mut Reports, section: &Option<MappingFields<'_>>, key| match section {
-        Some(section) => variables(reports, section, key),
-        None => Vec::new(),
-    };
-    let keys = of(reports, &env, "keys");
+    let keys = lines_of(reports, env.as_ref(), "keys");
     let commands = lines(reports, &top, "commands");
     Some(Preset {
         credentials: entries(reports, &top, "credentials", |reports, node| {
@@ -89,10 +81,10 @@ fn read(
         open_urls: entries(reports, &top, "open_urls", origin),
         registries: entries(reports, &top, "registries", registry),
         keys,
-        pass: of(reports, &env, "pass"),
-        set: pairs(reports, &env, "set"),
-        inner_args: of(reports, &inner, "args"),
-        inner_env: pairs(reports, &inner, "env"),
+        pass: lines_of(reports, env.as_ref(), "pass"),
+        set: variables(reports, env.as_ref(), "set"),
+        inner_args: lines_of(reports, inner.as_ref(), "args"),
+        inner_env: variables(reports, inner.as_ref(), "env"),
         identity: identity(reports, &top),
         protect: lines(reports, &top, "protect"),
         unprotect: unprotect(reports, &top),
@@ -122,6 +114,14 @@ fn line(reports: &mut Reports, node: &YamlNode, path: &str) -> Option<String> {
 fn unfit(at: &Span, path: &str, expected: &str) -> Diagnostic {
     let message = format!("`{path}` must be {expected}");
     DiagnosticCode::BadValue.at(at, message)
+}
+
+fn lines_of(
+    reports: &mut Reports,
+    section: Option<&MappingFields<'_>>,
+    key: &'static str,
+) -> Vec<String> {
+    section.map_or_else(Vec::new, |section| lines(reports, section, key))
 }
 
 /// Reads a list of texts; an absent one is empty.
@@ -160,10 +160,11 @@ fn entries<T>(
 
 fn variables(
     reports: &mut Reports,
-    section: &MappingFields<'_>,
+    section: Option<&MappingFields<'_>>,
     key: &'static str,
 ) -> Vec<(String, String)> {
-    let Some(entry) = section.get(key) else {
+    let Some((section, entry)) = section.and_then(|section| Some((section, section.get(key)?)))
+    else {
         return Vec::new();
     };
     let path = section.dotted(key);

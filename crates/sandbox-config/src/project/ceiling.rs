@@ -494,10 +494,7 @@ impl ForgeFiles {
                 .components()
                 .filter_map(|part| match part {
                     Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
-                    Component::RootDir
-                    | Component::CurDir
-                    | Component::ParentDir
-                    | Component::Prefix(_) => None,
+                    _ => None,
                 })
                 .collect();
             mount.own_files = self

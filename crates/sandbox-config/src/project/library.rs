@@ -43,10 +43,7 @@ impl WorkerCatalog {
         let mut reports = Reports::default();
         let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
         let mut bytes = 0;
-        for file in self
-            .files()
-            .map_err(|problem| Diagnostics::from(*problem))?
-        {
+        for file in self.files()? {
             // One that is too large by itself is refused as such.
             let len = std::fs::metadata(&file).map_or(0, |facts| facts.len());
             bytes += if len > MAX_BYTES { 0 } else { len };
@@ -77,9 +74,7 @@ impl WorkerCatalog {
         if !is_name(name) {
             return Err(bad_name(name).into());
         }
-        let files = self
-            .files()
-            .map_err(|problem| Diagnostics::from(*problem))?;
+        let files = self.files()?;
         let of_that_stem: Vec<&PathBuf> = files.iter().filter(|file| stem(file) == name).collect();
         // The stem is the name, as a rule; only if no stem fits are the files' own names read.
         let candidates = if of_that_stem.is_empty() {
@@ -138,13 +133,13 @@ impl WorkerCatalog {
     }
 
     /// Every `*.worker` directly in a search path, sorted per directory.
-    fn files(&self) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
+    fn files(&self) -> Result<Vec<PathBuf>, Diagnostics> {
         let mut files = Vec::new();
         for dir in &self.dirs {
             let unreadable = |error: &std::io::Error| {
                 let shown = show(&self.show_from, dir);
                 let message = format!("cannot read {shown}: {error}");
-                Box::new(DiagnosticCode::Unreadable.error(message).in_file(&shown))
+                Diagnostics::from(DiagnosticCode::Unreadable.error(message).in_file(&shown))
             };
             if let Some(link) = self.link_to(dir) {
                 let shown = show(&self.show_from, &link);
@@ -174,9 +169,8 @@ impl WorkerCatalog {
                 if files.len() + here.len() > MAX_WORKERS {
                     let shown = show(&self.show_from, dir);
                     let message = format!("more than {MAX_WORKERS} worker files");
-                    return Err(Box::new(
-                        DiagnosticCode::TooComplex.error(message).in_file(&shown),
-                    ));
+                    let mistake = DiagnosticCode::TooComplex.error(message);
+                    return Err(mistake.in_file(&shown).into());
                 }
             }
             here.sort();

@@ -18,7 +18,7 @@ use crate::worker::Worker;
 
 pub(crate) fn rules(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
     for list in ceiling.shell().into_iter().flat_map(|rules| &rules.lists) {
-        rule_list(list, findings);
+        some_rules(list, 0, findings);
     }
     let personal = ceiling.shell().map_or(&[][..], |rules| &rules.personal);
     personal_rules(personal, ceiling, findings);
@@ -26,7 +26,7 @@ pub(crate) fn rules(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
 
 pub(crate) fn worker_rules(worker: &Worker, findings: &mut Vec<Diagnostic>) {
     if let Some((Some(list), _)) = &worker.declaration().shell {
-        rule_list(list, findings);
+        some_rules(list, 0, findings);
     }
 }
 
@@ -122,10 +122,6 @@ fn is_never_asked(lists: &[&RuleList], rule: &CommandRule) -> bool {
         .iter()
         .filter(|list| list.default == Some(Verdict::Block));
     blocking.any(|list| !asks(list))
-}
-
-fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
-    some_rules(list, 0, findings);
 }
 
 /// Looks at the rules from this one on.

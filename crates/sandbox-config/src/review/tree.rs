@@ -61,13 +61,7 @@ impl CallStatus {
     /// Returns `true` if the call comes about.
     #[must_use]
     pub fn is_called(&self) -> bool {
-        match self {
-            CallStatus::Holds | CallStatus::AsShown => true,
-            CallStatus::Refused(_)
-            | CallStatus::Missing
-            | CallStatus::Cycle
-            | CallStatus::TooDeep => false,
-        }
+        matches!(self, CallStatus::Holds | CallStatus::AsShown)
     }
 }
 

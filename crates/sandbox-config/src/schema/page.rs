@@ -40,10 +40,7 @@ pub(super) fn reference() -> String {
 /// A line for each rule about widening keys.
 pub(super) fn trust() -> String {
     let mut out = String::new();
-    line(
-        &mut out,
-        format_args!("| key | effect | until trusted |\n|---|---|---|"),
-    );
+    let _ = writeln!(out, "| key | effect | until trusted |\n|---|---|---|");
     for rule in TrustRule::all() {
         let mut keys: Vec<String> = Vec::new();
         for key in rule.keys().map(|key| format!("`{key}`")) {
@@ -56,10 +53,7 @@ pub(super) fn trust() -> String {
             Untrusted::Ignored(instead) => format!("it is ignored: {instead}"),
         };
         let keys = keys.join(", ");
-        line(
-            &mut out,
-            format_args!("| {keys} | {} | {until} |", rule.why()),
-        );
+        let _ = writeln!(out, "| {keys} | {} | {until} |", rule.why());
     }
     out
 }
@@ -119,21 +113,21 @@ pub(super) fn user_file() -> String {
     };
     let mut out = String::new();
     let limits = keys(|role| matches!(role, UserKeyRole::Limit(_)));
-    line(&mut out, format_args!("- Limits: {limits}."));
+    let _ = writeln!(out, "- Limits: {limits}.");
     let preferences = keys(|role| matches!(role, UserKeyRole::Preference));
-    line(&mut out, format_args!("- Preferences: {preferences}."));
+    let _ = writeln!(out, "- Preferences: {preferences}.");
     let whole = keys(|role| matches!(role, UserKeyRole::Whole));
-    line(
-        &mut out,
-        format_args!("- Entries that replace the project's of the same name: {whole}.\n"),
+    let _ = writeln!(
+        out,
+        "- Entries that replace the project's of the same name: {whole}.\n"
     );
-    line(
-        &mut out,
-        format_args!("| key that your own file cannot set | reason |\n|---|---|"),
+    let _ = writeln!(
+        out,
+        "| key that your own file cannot set | reason |\n|---|---|"
     );
     for (pattern, role) in &rows {
         if let UserKeyRole::No(why) = role {
-            line(&mut out, format_args!("| `{pattern}` | {why} |"));
+            let _ = writeln!(out, "| `{pattern}` | {why} |");
         }
     }
     out
@@ -177,15 +171,13 @@ impl PageSections {
 
     fn print(&self, section: &PageSection, out: &mut String) {
         let level = if section.path.is_empty() { "##" } else { "###" };
-        line(out, format_args!("{level} {}\n", section.title));
+        let _ = writeln!(out, "{level} {}\n", section.title);
         let worker = section.title.contains("orker");
-        line(
+        let _ = writeln!(
             out,
-            format_args!(
-                "| key | value | default |{} needs trust | meaning |\n|---|---|---|{}---|---|",
-                if worker { "" } else { " layers |" },
-                if worker { "" } else { "---|" },
-            ),
+            "| key | value | default |{} needs trust | meaning |\n|---|---|---|{}---|---|",
+            if worker { "" } else { " layers |" },
+            if worker { "" } else { "---|" }
         );
         for key in section.table.list.iter().filter(|key| key.in_effect) {
             self.row(key, worker, out);
@@ -200,13 +192,13 @@ impl PageSections {
             .collect();
         if !later.is_empty() {
             let later = later.join(", ");
-            line(
+            let _ = writeln!(
                 out,
-                format_args!("Reserved, and refused until they have an effect: {later}.\n"),
+                "Reserved, and refused until they have an effect: {later}.\n"
             );
         }
         for example in section.table.examples {
-            line(out, format_args!("```yaml\n{example}```\n"));
+            let _ = writeln!(out, "```yaml\n{example}```\n");
         }
     }
 
@@ -233,7 +225,7 @@ impl PageSections {
             key.trust,
             key.doc.replace('|', "\\|"),
         );
-        line(out, format_args!("{text}"));
+        let _ = writeln!(out, "{text}");
     }
 
     fn shape(&self, shape: &ValueShape) -> String {
@@ -299,11 +291,6 @@ impl PageSections {
             format!("[{}](#{anchor})", section.title)
         })
     }
-}
-
-/// Writing to a string cannot fail.
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(out, "{text}");
 }
 
 #[cfg(test)]

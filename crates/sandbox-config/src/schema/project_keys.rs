@@ -1,6 +1,7 @@
 //! The names of the keys, for who types one.
 
 use crate::keys::PROJECT;
+use crate::syntax::fields::join;
 use crate::syntax::key_table::KeyTable;
 use crate::syntax::key_table::shape::ValueShape;
 
@@ -39,10 +40,7 @@ pub fn project_keys() -> Vec<ProjectKey> {
 
 fn collect_keys(table: &'static KeyTable, path: &str, keys: &mut Vec<ProjectKey>) {
     for key in table.list.iter().filter(|key| key.in_effect) {
-        let path = match path {
-            "" => key.name.to_owned(),
-            path => format!("{path}.{}", key.name),
-        };
+        let path = join(path, key.name);
         let mut words = Vec::new();
         let mut has_value = false;
         collect_words(&key.shape, &path, keys, &mut words, &mut has_value);

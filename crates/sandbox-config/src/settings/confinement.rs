@@ -9,7 +9,6 @@ use crate::grant::confinement::{
 };
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
-use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
 use crate::loading::{reserved_paths, trust_rules};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -38,8 +37,8 @@ pub(crate) fn read_git(
     let Some(mode) = git.word(&mut context.reports, "mode", GitMode::WORDS) else {
         return;
     };
-    let (rule, at) = (&trust_rules::GIT_COMMIT, git.span_of("mode"));
-    if mode != GitMode::Commit || context.agreed(rule, "git.mode", "commit", at) {
+    let rule = &trust_rules::GIT_COMMIT;
+    if mode != GitMode::Commit || context.agreed_key(rule, git, "mode", "commit") {
         ceiling.confinement.git = mode;
     }
 }
@@ -51,11 +50,10 @@ pub(crate) fn read_sandbox(
     ceiling: &mut Grant,
 ) {
     let survivors = section.word(&mut context.reports, "survivors", Survivors::WORDS);
-    if survivors == Some(Survivors::Left) {
-        let (key, at) = (section.dotted("survivors"), section.span_of("survivors"));
-        if context.agreed(&trust_rules::SURVIVORS, &key, "left", at) {
-            ceiling.confinement.survivors = Survivors::Left;
-        }
+    let rule = &trust_rules::SURVIVORS;
+    if survivors == Some(Survivors::Left) && context.agreed_key(rule, section, "survivors", "left")
+    {
+        ceiling.confinement.survivors = Survivors::Left;
     }
     ceiling.confinement.trace = section
         .word(&mut context.reports, "trace", Trace::WORDS)
@@ -68,11 +66,9 @@ pub(crate) fn read_sandbox(
         return;
     };
     let sockets = sockets(context, &entry.node, &ceiling.mounts).unwrap_or_default();
-    if sockets != UnixSockets::Closed {
-        let (key, value) = (section.dotted("unix_sockets"), sockets.to_string());
-        if context.agreed(&trust_rules::SOCKETS, &key, &value, &entry.node.span) {
-            ceiling.confinement.unix_sockets = sockets;
-        }
+    let (rule, value) = (&trust_rules::SOCKETS, sockets.to_string());
+    if sockets != UnixSockets::Closed && context.agreed_key(rule, section, "unix_sockets", &value) {
+        ceiling.confinement.unix_sockets = sockets;
     }
     let confinement = &ceiling.confinement;
     let is_named = matches!(confinement.unix_sockets, UnixSockets::Named(_));
@@ -144,8 +140,7 @@ fn program_directory(
         let message = format!("`{text}` cannot be shown for its programs: {why}");
         Box::new(DiagnosticCode::HostPath.error(message))
     };
-    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
-        .map_err(|problem| refuse(&problem))?;
+    let expanded = context.expand(text).map_err(|problem| refuse(&problem))?;
     let path: PathBuf = Path::new(&expanded).components().collect();
     let climbs = path.components().any(|part| part.as_os_str() == "..");
     if !path.is_absolute() || climbs || expanded.contains('\0') {
@@ -158,11 +153,8 @@ fn program_directory(
     if real.parent().is_none() || kernels_own.iter().any(|dir| real.starts_with(dir)) {
         return Err(refuse("it is not a directory of programs"));
     }
-    let home = context
-        .sources
-        .home
-        .as_deref()
-        .map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+    let home = context.sources.home.as_deref();
+    let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
     if home.is_some_and(|home| home.starts_with(&real)) {
         return Err(Box::new(
             refuse("it holds the home directory").help("name the directories of the programs"),
@@ -227,8 +219,7 @@ fn socket(
         let message = format!("`{text}` cannot be a socket: {why}");
         Box::new(DiagnosticCode::HostPath.error(message))
     };
-    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
-        .map_err(|problem| refuse(&problem))?;
+    let expanded = context.expand(text).map_err(|problem| refuse(&problem))?;
     let path: PathBuf = Path::new(&expanded).components().collect();
     if let Some(problem) = socket_problem(&path) {
         return Err(Box::new(refuse(problem).help(

@@ -4,7 +4,7 @@ use crate::grant::docker::{ContainerNetwork, DOCKER, DockerSettings};
 use crate::grant::execution::{ExecutionMode, ExecutionSettings};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
-use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, TrustRule};
+use crate::loading::trust_rules::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK};
 use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::word::ConfigWord;
@@ -31,15 +31,9 @@ pub(crate) fn execution(
             "execution_mode"
         };
         execution.origin = entry.node.span.origin();
-        let word = fields::word(
-            &mut context.reports,
-            &entry.node,
-            path,
-            ExecutionMode::WORDS,
-        );
-        if let Some(mode) = word {
-            execution.mode = mode;
-        }
+        let words = ExecutionMode::WORDS;
+        let mode = fields::word(&mut context.reports, &entry.node, path, words);
+        execution.mode = mode.unwrap_or(execution.mode);
     }
     if let Some(section) = &section {
         runners(context, section, &mut execution);
@@ -105,10 +99,8 @@ fn runners(
         ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => items.is_empty(),
     };
     if nowhere {
-        let message = format!(
-            "no runner is left: `execution.mode` is `{}`",
-            execution.mode
-        );
+        let mode = execution.mode;
+        let message = format!("no runner is left: `execution.mode` is `{mode}`");
         let mistake = DiagnosticCode::BadValue.at(&entry.node.span, message);
         context.report(mistake.help("leave `runners` out, or list what the mode uses"));
     }
@@ -126,53 +118,26 @@ fn docker(context: &mut LoadContext<'_>, node: &YamlNode) -> DockerSettings {
         return docker;
     };
     docker.read(&mut context.reports, &section);
+    // Returns `true` if the section does not say the value of the key, or may.
+    let mut agreed = |rule, key: &'static str, value: Option<&str>| {
+        let said = section.get(key).and_then(|entry| entry.node.as_str());
+        match value.filter(|value| said == Some(*value)) {
+            Some(value) => context.agreed_key(rule, &section, key, value),
+            None => true,
+        }
+    };
     // The image decides which programs run, and the engine gets the workspace's files: one that a
     // repository names needs a yes.
-    if !agreed(
-        context,
-        &section,
-        &DOCKER_IMAGE,
-        "image",
-        Some(&docker.image),
-    ) {
+    if !agreed(&DOCKER_IMAGE, "image", Some(&docker.image)) {
         docker.image = DockerSettings::default().image;
     }
-    if !agreed(
-        context,
-        &section,
-        &DOCKER_HOST,
-        "host",
-        docker.host.as_deref(),
-    ) {
+    if !agreed(&DOCKER_HOST, "host", docker.host.as_deref()) {
         docker.host = None;
     }
     let network = docker.network_default.to_string();
     let bridge = (docker.network_default == ContainerNetwork::Bridge).then_some(network.as_str());
-    if !agreed(
-        context,
-        &section,
-        &DOCKER_NETWORK,
-        "network_default",
-        bridge,
-    ) {
+    if !agreed(&DOCKER_NETWORK, "network_default", bridge) {
         docker.network_default = ContainerNetwork::None;
     }
     docker
-}
-
-/// Returns `true` if the section does not say the value of the key, or may.
-fn agreed(
-    context: &mut LoadContext<'_>,
-    section: &MappingFields<'_>,
-    rule: &'static TrustRule,
-    key: &'static str,
-    value: Option<&str>,
-) -> bool {
-    let said = section
-        .get(key)
-        .filter(|entry| entry.node.as_str() == value);
-    let (Some(entry), Some(value)) = (said, value) else {
-        return true;
-    };
-    context.agreed(rule, &section.dotted(key), value, &entry.node.span)
 }

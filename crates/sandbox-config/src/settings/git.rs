@@ -12,7 +12,6 @@ use crate::grant::declaration::RepositoryRequest;
 use crate::grant::git::Repository;
 use crate::grant::mount::{Mode, Mount};
 use crate::keys;
-use crate::loading::expand::expand;
 use crate::loading::load_context::LoadContext;
 use crate::loading::reserved_paths;
 use crate::loading::trust_rules::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
@@ -157,10 +156,8 @@ pub(crate) fn read(
         settings.trailer = trailer;
     }
     const EXECUTABLE: &str = "allow_executable_config";
-    if git.boolean(&mut context.reports, EXECUTABLE) == Some(true) {
-        let (key, at) = (git.dotted(EXECUTABLE), git.span_of(EXECUTABLE));
-        ceiling.executable_config = context.agreed(&EXECUTABLE_CONFIG, &key, "true", at);
-    }
+    ceiling.executable_config = git.boolean(&mut context.reports, EXECUTABLE) == Some(true)
+        && context.agreed_key(&EXECUTABLE_CONFIG, git, EXECUTABLE, "true");
     if let Some(entry) = git.get("repositories") {
         ceiling.repositories = granted(context, entry, &ceiling.mounts).into();
     }
@@ -421,7 +418,7 @@ pub(crate) fn locate(
         let message = format!("`{text}` is not the address of a repository: {why}");
         Box::new(DiagnosticCode::BadValue.error(message).help(SHAPES))
     };
-    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref());
+    let expanded = context.expand(text);
     if [text, expanded.as_deref().unwrap_or(text)]
         .iter()
         .any(|text| holds_password(text))
@@ -665,7 +662,8 @@ fn agent(context: &mut LoadContext<'_>, fields: &MappingFields<'_>) -> Option<Cr
         return Some(CredentialSource::Agent { known_hosts: None });
     };
     let text = fields.string(&mut context.reports, "known_hosts")?;
-    let expanded = expand(text, &context.sources.env, context.sources.home.as_deref())
+    let expanded = context
+        .expand(text)
         .ok()
         .filter(|path| !path.is_empty() && !path.contains(char::is_control));
     let Some(expanded) = expanded else {

@@ -10,7 +10,7 @@ use crate::grant::shell::{
     CommandPattern, CommandRule, ProgramLists, RuleList, ShellRules, example_words,
 };
 use crate::grant::verdict::{
-    ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked,
+    ApprovalMode, ApprovalPolicy, ApprovalRequirement, Risk, Verdict, asked, risk_key, tool_key,
 };
 use crate::keys;
 use crate::loading::load_context::LoadContext;
@@ -61,47 +61,71 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
     if let Some(seconds) = section.count(&mut context.reports, "timeout_s") {
         approval.timeout_s = seconds;
     }
-    requirements(
-        context,
-        &section,
-        &mut approval,
-        |context, entry, risk, verdict| {
-            let key = match risk {
-                Some(risk) => format!("approval.require_user_permission_by_risk.{risk}"),
-                None => {
-                    check_tool_or_worker(context, entry);
-                    format!("approval.require_user_permission.{}", entry.key)
-                }
-            };
-            // A call that is unasked by default needs no yes.
-            let is_unasked = risk.is_some_and(|risk| risk.safe_default() == Verdict::Allow);
-            let rule = &trust_rules::UNASKED;
-            let mut agreed = || context.agreed(rule, &key, "false", &entry.node.span);
-            verdict > Verdict::Allow || is_unasked || agreed()
-        },
-    );
+    requirements(context, &section, &mut approval, |context, requirement| {
+        let Requirement {
+            entry,
+            risk,
+            verdict,
+        } = requirement;
+        let key = match risk {
+            Some(risk) => risk_key(risk),
+            None => {
+                check_tool_or_worker(context, entry);
+                tool_key(&entry.key)
+            }
+        };
+        // A call that is unasked by default needs no yes.
+        let is_unasked = risk.is_some_and(|risk| risk.safe_default() == Verdict::Allow);
+        let rule = &trust_rules::UNASKED;
+        let mut agreed = || context.agreed(rule, &key, "false", &entry.node.span);
+        verdict > Verdict::Allow || is_unasked || agreed()
+    });
     approval
 }
 
+/// A verdict about a tool, or about a risk.
+#[derive(Clone, Copy)]
+struct Requirement<'n> {
+    entry: &'n YamlEntry,
+    risk: Option<Risk>,
+    verdict: Verdict,
+}
+
 /// Adds the verdicts about tools and about risks that `counts` accepts.
-fn requirements(
+fn requirements<'n>(
     context: &mut LoadContext<'_>,
-    section: &MappingFields<'_>,
+    section: &MappingFields<'n>,
     approval: &mut ApprovalPolicy,
-    counts: impl Fn(&mut LoadContext<'_>, &YamlEntry, Option<Risk>, Verdict) -> bool,
+    counts: impl Fn(&mut LoadContext<'_>, Requirement<'n>) -> bool,
 ) {
     for (entry, verdict) in verdicts(context, section, "require_user_permission") {
-        if counts(context, entry, None, verdict) {
+        let risk = None;
+        if counts(
+            context,
+            Requirement {
+                entry,
+                risk,
+                verdict,
+            },
+        ) {
             let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
             approval.by_tool.insert(entry.key.clone(), requirement);
         }
     }
     for (entry, verdict) in verdicts(context, section, "require_user_permission_by_risk") {
-        if let Some(risk) = risk(&mut context.reports, entry)
-            && counts(context, entry, Some(risk), verdict)
+        let risk = risk(&mut context.reports, entry);
+        if let Some(of_it) = risk
+            && counts(
+                context,
+                Requirement {
+                    entry,
+                    risk,
+                    verdict,
+                },
+            )
         {
             let requirement = ApprovalRequirement::at(verdict, &entry.key_span);
-            approval.by_risk.insert(risk, requirement);
+            approval.by_risk.insert(of_it, requirement);
         }
     }
 }
@@ -120,7 +144,7 @@ fn approval_mode(
             context.report(DiagnosticCode::Alias.warning(message).at(at));
         }
         let agreed = mode != ApprovalMode::Auto
-            || context.agreed(&trust_rules::MODE_AUTO, "approval.mode", "auto", at);
+            || context.agreed_key(&trust_rules::MODE_AUTO, section, "mode", "auto");
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
         approval.mode_at = SourceLocation::at(at);
     }
@@ -133,17 +157,15 @@ fn check_tool_or_worker(context: &mut LoadContext<'_>, entry: &YamlEntry) {
     let Some(known) = context.sources.known_tools.as_deref() else {
         return;
     };
-    let is_tool = known.iter().any(|tool| tool == name) || name == CALL;
-    if is_tool {
-        return;
-    }
+    let unknown = unknown_tool(known, name).filter(|_| name != CALL);
+    let Some(unknown) = unknown else { return };
     let is_typo = || nearest(name, known.iter().map(String::as_str)).is_some();
-    if !is_name(name) || entry.key_span.layer() == Layer::User && is_typo() {
-        report_unknown_tool(Some(known), &mut context.reports, name, entry);
-    } else if entry.key_span.layer() != Layer::User {
-        context
-            .named_workers
-            .push((name.to_owned(), entry.key_span.clone()));
+    let is_of_user = entry.key_span.layer() == Layer::User;
+    if !is_name(name) || is_of_user && is_typo() {
+        context.report(unknown.at(&entry.key_span));
+    } else if !is_of_user {
+        let named = (name.to_owned(), entry.key_span.clone());
+        context.named_workers.push(named);
     }
 }
 
@@ -166,25 +188,25 @@ pub(crate) fn worker_approval(
         approval.mode = mode;
         approval.mode_at = SourceLocation::at(section.span_of("mode"));
     }
-    requirements(
-        context,
-        &section,
-        &mut approval,
-        |context, entry, risk, verdict| {
-            if risk.is_none() && entry.key != CALL && !delegates.allows(&entry.key) {
-                let known = context.sources.known_tools.as_deref();
-                let called: Vec<&str> = match delegates {
-                    Delegates::None | Delegates::All => Vec::new(),
-                    Delegates::Listed(names) => names.iter().map(String::as_str).collect(),
-                };
-                let unknown = known.map(|known| unknown_tool_or_worker(known, &called, &entry.key));
-                if let Some(problem) = unknown.flatten() {
-                    context.report(problem.at(&entry.key_span));
-                }
+    requirements(context, &section, &mut approval, |context, requirement| {
+        let Requirement {
+            entry,
+            risk,
+            verdict,
+        } = requirement;
+        if risk.is_none() && entry.key != CALL && !delegates.allows(&entry.key) {
+            let known = context.sources.known_tools.as_deref();
+            let called: Vec<&str> = match delegates {
+                Delegates::None | Delegates::All => Vec::new(),
+                Delegates::Listed(names) => names.iter().map(String::as_str).collect(),
+            };
+            let unknown = known.map(|known| unknown_tool_or_worker(known, &called, &entry.key));
+            if let Some(problem) = unknown.flatten() {
+                context.report(problem.at(&entry.key_span));
             }
-            only_more(context, entry, verdict)
-        },
-    );
+        }
+        only_more(context, entry, verdict)
+    });
     Some(approval)
 }
 
@@ -248,19 +270,6 @@ pub(crate) fn approval_verdict(
             fields::word(reports, node, path, Verdict::WORDS)
         }
         _ => fields::boolean(reports, node, path).map(asked),
-    }
-}
-
-/// A tool's name that no tool has, if the tools are known.
-fn report_unknown_tool(
-    known: Option<&[String]>,
-    reports: &mut Reports,
-    name: &str,
-    entry: &YamlEntry,
-) {
-    let Some(known) = known else { return };
-    if let Some(problem) = unknown_tool(known, name) {
-        reports.add(problem.at(&entry.key_span));
     }
 }
 

@@ -135,17 +135,9 @@ pub(crate) fn parse_part(
     };
     let parsed: Result<Option<Spanned<RawNode>>, _> =
         serde_saphyr::from_str_with_options(part, options);
-    match parsed {
-        Ok(Some(raw)) => Ok(match locate_node(text, raw) {
-            YamlNode {
-                value: YamlValue::Null,
-                ..
-            } => None,
-            node => Some(node),
-        }),
-        Ok(None) => Ok(None),
-        Err(error) => Err(Box::new(complaint(text, &error))),
-    }
+    let raw = parsed.map_err(|error| Box::new(complaint(text, &error)))?;
+    let node = raw.map(|raw| locate_node(text, raw));
+    Ok(node.filter(|node| !matches!(node.value, YamlValue::Null)))
 }
 
 /// Raw nodes as serde hands them over, before they are tied to their text.
@@ -218,22 +210,18 @@ fn locate_node(text: &Arc<SourceText>, raw: Spanned<RawNode>) -> YamlNode {
     let span = span(text, raw.referenced);
     let value = match raw.value {
         RawNode::Scalar(value) => value,
-        RawNode::List(items) => YamlValue::List(
-            items
-                .into_iter()
-                .map(|item| locate_node(text, item))
-                .collect(),
-        ),
-        RawNode::Map(entries) => YamlValue::Map(
-            entries
-                .into_iter()
-                .map(|(key, node)| YamlEntry {
-                    key_span: self::span(text, key.referenced),
-                    key: key.value,
-                    node: locate_node(text, node),
-                })
-                .collect(),
-        ),
+        RawNode::List(items) => {
+            let items = items.into_iter();
+            YamlValue::List(items.map(|item| locate_node(text, item)).collect())
+        }
+        RawNode::Map(entries) => {
+            let entries = entries.into_iter().map(|(key, node)| YamlEntry {
+                key_span: self::span(text, key.referenced),
+                key: key.value,
+                node: locate_node(text, node),
+            });
+            YamlValue::Map(entries.collect())
+        }
     };
     YamlNode { value, span }
 }

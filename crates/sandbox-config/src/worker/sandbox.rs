@@ -86,9 +86,7 @@ fn mapping(
         // No zone is named; where nothing has a name, nothing is said.
         (None, None) => match ceiling.front() {
             FrontEnd::Zones => Declaration::none(),
-            FrontEnd::Root | FrontEnd::Mounts | FrontEnd::Paths | FrontEnd::PathLists => {
-                Declaration::undeclared()
-            }
+            _ => Declaration::undeclared(),
         },
         (Some(zones), None) => {
             if let Some(problem) = misplaced_zones(zones, ceiling) {
@@ -198,9 +196,8 @@ fn misplaced_zones(zones: &YamlEntry, ceiling: &Grant) -> Option<Diagnostic> {
 
 /// A subtree where every directory has a name of its own.
 fn misplaced_subtree(key: &YamlEntry, wish: &Restrict, ceiling: &Grant) -> Option<Diagnostic> {
-    match ceiling.front() {
-        FrontEnd::Root | FrontEnd::Mounts | FrontEnd::Paths | FrontEnd::PathLists => return None,
-        FrontEnd::Zones => {}
+    if ceiling.front() != FrontEnd::Zones {
+        return None;
     }
     let first = wish.place.trim_start_matches('/').split('/').next();
     let meant = first.and_then(|name| ceiling.mount(name));

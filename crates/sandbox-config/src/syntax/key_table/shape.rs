@@ -147,18 +147,7 @@ impl ValueShape {
                     shape.tables(found);
                 }
             }
-            ValueShape::Text
-            | ValueShape::Like(_)
-            | ValueShape::Bool
-            | ValueShape::True
-            | ValueShape::Count
-            | ValueShape::Port
-            | ValueShape::Number
-            | ValueShape::Exactly(_)
-            | ValueShape::Words(..)
-            | ValueShape::Null
-            | ValueShape::Free
-            | ValueShape::Schema => {}
+            _ => {}
         }
     }
 }
