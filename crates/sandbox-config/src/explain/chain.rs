@@ -393,8 +393,8 @@ impl ChainLink {
         let is_denied = verdict == Verdict::Block;
         let mut lines = self.network_lines.iter();
         // The pattern of a worker may be a part of a caller's.
-        let line = lines
-            .find(|line| (line.key == "deny") == is_denied && pattern.is_within(&line.pattern));
+        let line =
+            lines.find(|line| line.is_denial() == is_denied && pattern.is_within(&line.pattern));
         match line {
             Some(line) => {
                 let rule = format!("network.{}: {}", line.key, line.pattern);

@@ -174,7 +174,11 @@ fn of_mount(mount: &Mount) -> String {
         origin: _,
         mode_origin: _,
     } = mount;
-    let MountApproval([read, write, delete]) = *approval;
+    let MountApproval {
+        read,
+        write,
+        delete,
+    } = *approval;
     let part = part.as_ref().map_or(String::new(), |part| {
         format!(" ({}, {})", part.below, part.host.display())
     });

@@ -133,15 +133,6 @@ impl Grant {
     }
 }
 
-/// The rights of a child whose declaration leaves them out.
-struct UndeclaredRights {
-    access: DefaultAccess,
-    mounts: Arc<[Mount]>,
-    network: (NetworkAccess, PublishedPorts),
-    shell: Option<ShellRules>,
-    repositories: Arc<[Repository]>,
-}
-
 impl Grant {
     /// Returns a grant without rights: a pure function, or a server whose config does not validate.
     #[must_use]
@@ -179,16 +170,11 @@ impl Grant {
             DefaultAccess::Nothing => Arc::default(),
             DefaultAccess::Inherit => self.handed_on(),
         };
-        self.meet(
-            declaration,
-            UndeclaredRights {
-                access: self.undeclared,
-                mounts,
-                network: (NetworkAccess::Denied, PublishedPorts::default()),
-                shell: None,
-                repositories: Arc::default(),
-            },
-        )
+        let undeclared = Grant {
+            mounts,
+            ..Grant::empty()
+        };
+        self.meet(declaration, self.undeclared, undeclared)
     }
 
     /// Returns this grant over other mounts: a program that leaves its sandbox to its workers (old
@@ -203,16 +189,7 @@ impl Grant {
     /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let grant = if declaration.is_undeclared() {
-            self.meet(
-                declaration,
-                UndeclaredRights {
-                    access: DefaultAccess::Inherit,
-                    mounts: Arc::clone(&self.mounts),
-                    network: (self.network.clone(), self.published_ports.clone()),
-                    shell: self.shell.clone(),
-                    repositories: Arc::clone(&self.repositories),
-                },
-            )?
+            self.meet(declaration, DefaultAccess::Inherit, self.clone())?
         } else {
             let held = self.child(declaration);
             held.map_err(Escalation::of_entry)?
@@ -223,26 +200,28 @@ impl Grant {
         })
     }
 
+    /// `undeclared`: the directories, network, shell and repositories of a child whose declaration
+    /// leaves them out.
     fn meet(
         &self,
         declaration: &Declaration,
-        undeclared: UndeclaredRights,
+        access: DefaultAccess,
+        undeclared: Grant,
     ) -> Result<Grant, Escalation> {
         let mut violations = Vec::new();
+        let source = self.source();
         let mounts = match &declaration.mounts {
             MountRequest::Undeclared => undeclared.mounts,
             MountRequest::Nothing => Arc::default(),
             MountRequest::Inherit => self.handed_on(),
-            MountRequest::Zones(zones) => meet_zones(self.source(), zones, &mut violations).into(),
-            MountRequest::Restrict(wish) => {
-                meet_restrict(self.source(), wish, &mut violations).into()
-            }
-            MountRequest::Places(places) => meet_places(self.source(), places).into(),
+            MountRequest::Zones(zones) => meet_zones(source, zones, &mut violations).into(),
+            MountRequest::Restrict(wish) => meet_restrict(source, wish, &mut violations).into(),
+            MountRequest::Places(places) => meet_places(source, places).into(),
         };
         let (network, published_ports) = self
             .meet_network(declaration, &mut violations)
-            .unwrap_or(undeclared.network);
-        let unix_sockets = self.meet_sockets(declaration, undeclared.access, &mut violations);
+            .unwrap_or((undeclared.network, undeclared.published_ports));
+        let unix_sockets = self.meet_sockets(declaration, access, &mut violations);
         let shell = match &declaration.shell {
             None => undeclared.shell,
             Some((own, at)) => self.meet_shell(own, at, &mut violations),

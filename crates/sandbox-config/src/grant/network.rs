@@ -61,11 +61,15 @@ impl HostLine {
             origin,
         }
     }
+
+    pub(crate) fn is_denial(&self) -> bool {
+        self.key == "deny"
+    }
 }
 
 /// Returns the patterns of the deny lists.
 pub(crate) fn denied_hosts(lines: &[HostLine]) -> impl Iterator<Item = HostPattern> {
-    let denied = lines.iter().filter(|line| line.key == "deny");
+    let denied = lines.iter().filter(|line| line.is_denial());
     denied.map(|line| line.pattern.clone())
 }
 

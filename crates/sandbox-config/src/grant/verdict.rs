@@ -59,10 +59,11 @@ impl Operation {
 /// assert_eq!(zone.verdict(Operation::Delete), Verdict::Ask);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MountApproval(
-    /// By operation, in their order.
-    pub(crate) [VerdictSetting; 3],
-);
+pub struct MountApproval {
+    pub(crate) read: VerdictSetting,
+    pub(crate) write: VerdictSetting,
+    pub(crate) delete: VerdictSetting,
+}
 
 /// A verdict, explicit or by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,15 +92,19 @@ impl VerdictSetting {
 
 impl MountApproval {
     /// Zone projects: reading is free, writing and deleting are asked about (seed 002).
-    pub const ASKING: MountApproval = MountApproval([
-        VerdictSetting::Default(Verdict::Allow),
-        VerdictSetting::Default(Verdict::Ask),
-        VerdictSetting::Default(Verdict::Ask),
-    ]);
+    pub const ASKING: MountApproval = MountApproval {
+        read: VerdictSetting::Default(Verdict::Allow),
+        write: VerdictSetting::Default(Verdict::Ask),
+        delete: VerdictSetting::Default(Verdict::Ask),
+    };
 
     /// Every other project: the mount has no word of its own, and the tool axis decides alone
     /// (decisions 16).
-    pub const SILENT: MountApproval = MountApproval([VerdictSetting::Default(Verdict::Allow); 3]);
+    pub const SILENT: MountApproval = MountApproval {
+        read: VerdictSetting::Default(Verdict::Allow),
+        write: VerdictSetting::Default(Verdict::Allow),
+        delete: VerdictSetting::Default(Verdict::Allow),
+    };
 
     /// Returns the verdict for an operation.
     #[must_use]
@@ -108,11 +113,20 @@ impl MountApproval {
     }
 
     pub(crate) fn stated(&self, operation: Operation) -> VerdictSetting {
-        self.0[operation as usize]
+        match operation {
+            Operation::Read => self.read,
+            Operation::Write => self.write,
+            Operation::Delete => self.delete,
+        }
     }
 
     pub(crate) fn set_verdict(&mut self, operation: Operation, verdict: Verdict) {
-        self.0[operation as usize] = VerdictSetting::Explicit(verdict);
+        let place = match operation {
+            Operation::Read => &mut self.read,
+            Operation::Write => &mut self.write,
+            Operation::Delete => &mut self.delete,
+        };
+        *place = VerdictSetting::Explicit(verdict);
     }
 }
 

@@ -237,7 +237,7 @@ impl UserFile {
         for leaf in user_values(&self.tree) {
             match leaf.role {
                 Some(UserKeyRole::Preference) if find_mut(root, &leaf.names()).is_none() => {
-                    insert(root, &leaf);
+                    insert(root, &leaf, leaf.node.clone());
                 }
                 Some(UserKeyRole::Whole) => replace_provider(&mut context.reports, root, &leaf),
                 Some(UserKeyRole::Preference | UserKeyRole::Own | UserKeyRole::No(_)) | None => {}
@@ -260,7 +260,7 @@ impl UserFile {
 /// stay.
 fn replace_provider(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue<'_>) {
     let Some(there) = find_mut(root, &leaf.names()) else {
-        return insert(root, leaf);
+        return insert(root, leaf, leaf.node.clone());
     };
     if let Some(asked) = project_part(there) {
         let key = leaf.dotted();
@@ -275,10 +275,7 @@ fn replace_provider(reports: &mut Reports, root: &mut YamlNode, leaf: &UserValue
     let rest = without_project(there);
     *there = leaf.node.clone();
     if let Some(node) = rest {
-        let names = leaf.names().into_iter().map(str::to_owned);
-        let spans = leaf.keys.iter().map(|entry| entry.key_span.clone());
-        let keys = names.zip(spans).collect();
-        overlay_value(root, Overlay { keys, node });
+        insert(root, leaf, node);
     }
 }
 
@@ -338,7 +335,7 @@ impl Limit<'_, '_> {
         if let Some(there) = find_mut(root, &names) {
             self.meet(there);
         } else if !is_said && is_offered(root, &names) && self.leaf.narrows_default(self.rule) {
-            insert(root, self.leaf);
+            insert(root, self.leaf, self.leaf.node.clone());
         }
     }
 
@@ -548,16 +545,11 @@ fn drop_second_spelling(root: &mut YamlNode) {
     }
 }
 
-fn insert(root: &mut YamlNode, leaf: &UserValue<'_>) {
+fn insert(root: &mut YamlNode, leaf: &UserValue<'_>, node: YamlNode) {
     let names = leaf.names().into_iter().map(str::to_owned);
     let spans = leaf.keys.iter().map(|entry| entry.key_span.clone());
-    overlay_value(
-        root,
-        Overlay {
-            keys: names.zip(spans).collect(),
-            node: leaf.node.clone(),
-        },
-    );
+    let keys = names.zip(spans).collect();
+    overlay_value(root, Overlay { keys, node });
 }
 
 /// Moves a value to another location.

@@ -37,17 +37,14 @@ pub(crate) fn providers(context: &mut LoadContext<'_>, top: &MappingFields<'_>) 
             continue;
         };
         let name = entry.key.clone();
-        let agreed = match project_part(&entry.node) {
-            None => true,
-            // Its own mistakes come first.
-            Some(_) if context.reports.errors() > before => true,
-            Some(span) => {
-                let around = written_value(&entry.node).unwrap_or_default().to_string();
-                let value = amounts_to(&provider, top);
-                let key = format!("providers.{name}");
-                context.agreed_with(&PROVIDER, &key, &value, &around, span)
-            }
-        };
+        // Its own mistakes come first.
+        let part = project_part(&entry.node).filter(|_| context.reports.errors() == before);
+        let agreed = part.is_none_or(|span| {
+            let around = written_value(&entry.node).unwrap_or_default().to_string();
+            let value = amounts_to(&provider, top);
+            let key = format!("providers.{name}");
+            context.agreed_with(&PROVIDER, &key, &value, &around, span)
+        });
         if agreed {
             all.insert(provider);
         } else {
@@ -91,20 +88,15 @@ fn amounts_to(provider: &ProviderSettings, top: &MappingFields<'_>) -> String {
         provider.wire, provider.base_url, provider.key
     );
     if let Some(prices) = provider.properties.prices {
-        let dollars = |nano: u64| nano as f64 / 1_000.0;
-        text += &format!(
-            ", ${} and ${} for a million tokens",
-            dollars(prices.input),
-            dollars(prices.output)
-        );
+        let [input, output] = [prices.input, prices.output].map(|nano| nano as f64 / 1_000.0);
+        text += &format!(", ${input} and ${output} for a million tokens");
     }
-    let names_it = |model: &str| {
+    let names_it = |model: &&str| {
         let of = model.split_once(':').map(|(provider, _)| provider);
         of == Some(provider.name.as_str())
     };
-    if let Some(YamlValue::Str(model)) = top.get("model").map(|entry| &entry.node.value)
-        && names_it(model)
-    {
+    let model = top.get("model").and_then(|entry| entry.node.as_str());
+    if let Some(model) = model.filter(names_it) {
         text += &format!(", for `model: {model}`");
     }
     text

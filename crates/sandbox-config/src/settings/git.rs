@@ -353,19 +353,20 @@ fn items<'n>(context: &mut LoadContext<'_>, node: &'n YamlNode) -> Vec<Repositor
         let twin = list
             .iter()
             .find(|known| known.located.address == item.located.address);
-        if let Some(twin) = twin {
-            let message = format!("`{}` is named twice", item.text);
-            context.report(
-                DiagnosticCode::DuplicateKey
-                    .at(item.span, message)
-                    .related(twin.span, "the first one")
-                    .help("remove one of them: one repository has one access"),
-            );
-            continue;
+        match twin {
+            None => list.push(item),
+            Some(twin) => {
+                let twice = named_twice(item.text, item.span, &twin.span.origin());
+                context.report(twice.help("remove one of them: one repository has one access"));
+            }
         }
-        list.push(item);
     }
     list
+}
+
+fn named_twice(name: &str, at: &Span, first: &ConfigOrigin) -> Diagnostic {
+    let twice = DiagnosticCode::DuplicateKey.at(at, format!("`{name}` is named twice"));
+    twice.related_to(first, "the first one")
 }
 
 fn item<'n>(
@@ -525,30 +526,19 @@ fn credentials(context: &mut LoadContext<'_>, node: &YamlNode, settings: &mut Gi
         let Some(credential) = credential(context, entry) else {
             continue;
         };
-        if let Some(twin) = settings
-            .credentials
-            .iter()
-            .find(|known| known.server == credential.server)
-        {
-            let message = format!("`{}` is named twice", credential.server);
-            context.report(
-                DiagnosticCode::DuplicateKey
-                    .at(&entry.key_span, message)
-                    .related_to(&twin.origin, "the first one")
-                    .help("remove one of them"),
-            );
+        let mut others = settings.credentials.iter();
+        if let Some(twin) = others.find(|known| known.server == credential.server) {
+            let twice = named_twice(&credential.server, &entry.key_span, &twin.origin);
+            context.report(twice.help("remove one of them"));
             continue;
         }
-        let agreed = match project_part(&entry.node) {
-            None => true,
-            // Its own mistakes come first.
-            Some(_) if context.reports.errors() > before => true,
-            Some(span) => {
-                let key = format!("{PATH}.{}", entry.key);
-                let value = format!("{} for {}", credential.source, credential.server);
-                context.agreed(&GIT_CREDENTIAL, &key, &value, span)
-            }
-        };
+        // Its own mistakes come first.
+        let part = project_part(&entry.node).filter(|_| context.reports.errors() == before);
+        let agreed = part.is_none_or(|span| {
+            let key = format!("{PATH}.{}", entry.key);
+            let value = format!("{} for {}", credential.source, credential.server);
+            context.agreed(&GIT_CREDENTIAL, &key, &value, span)
+        });
         if agreed {
             settings.credentials.push(credential);
         } else {

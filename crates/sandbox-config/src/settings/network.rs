@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::grant::network::{HostLine, MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
+use crate::grant::network::{HostLine, MAX_ADDRESSES, MAX_PORTS, NetworkAccess, denied_hosts};
 use crate::grant::published_ports::{MAX_PUBLISHED_PORTS, PublishedPorts};
 use crate::keys;
 use crate::loading::load_context::LoadContext;
@@ -95,42 +95,29 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     if !check_listeners(reports, &lines, &ports) {
         return None;
     }
-    let of = |is_denied: bool| {
-        let list = lines
-            .iter()
-            .filter(move |(key, ..)| (*key == "deny") == is_denied);
-        list.map(|(_, pattern, _)| pattern.clone())
-    };
-    let access = NetworkAccess::hosts_except(of(false), of(true));
+    let allowed = allowed_lines(&lines).map(|line| line.pattern.clone());
+    let access = NetworkAccess::hosts_except(allowed, denied_hosts(&lines));
     if access == NetworkAccess::Denied && ports.is_empty() {
         note_no_hosts(reports, &lines, &entry.node);
     }
     note_lost_ports(reports, &lines);
-    let lines = lines.into_iter().map(|(key, pattern, span)| HostLine {
-        key,
-        pattern,
-        origin: span.origin(),
-    });
     Some(NetworkSetting {
         access,
         published_ports: PublishedPorts::Only(ports.into_iter().map(|(port, _)| port).collect()),
-        lines: lines.collect(),
+        lines,
     })
 }
 
 /// The reason why a text is not a pattern of a list, and a correction.
 type Problem = (String, String);
 
-/// A pattern with its key and location.
-type Line<'n> = (&'static str, HostPattern, &'n Span);
-
 /// Reads a list. `None` if a mistake has been noted.
-fn patterns<'n>(
+fn patterns(
     reports: &mut Reports,
-    section: &MappingFields<'n>,
+    section: &MappingFields<'_>,
     key: &'static str,
     read: fn(&str) -> Result<HostPattern, Problem>,
-) -> Option<Vec<Line<'n>>> {
+) -> Option<Vec<HostLine>> {
     let list = section.strings(reports, key)?;
     if let Some((_, node)) = list.get(MAX_HOSTS) {
         let message = format!("`network.{key}` names more than {MAX_HOSTS} hosts");
@@ -140,7 +127,11 @@ fn patterns<'n>(
     let mut all_read = true;
     for (text, node) in list {
         match read(text) {
-            Ok(pattern) => patterns.push((key, pattern, &node.span)),
+            Ok(pattern) => patterns.push(HostLine {
+                key,
+                pattern,
+                origin: node.span.origin(),
+            }),
             Err((message, help)) => {
                 all_read = false;
                 let bad = DiagnosticCode::BadValue.at(&node.span, message);
@@ -213,10 +204,9 @@ fn port(node: &YamlNode) -> Result<u16, Box<Diagnostic>> {
 
 /// Returns `true` if commands can listen on the published ports: on those of named hosts the network
 /// broker does.
-fn check_listeners(reports: &mut Reports, lines: &[Line<'_>], ports: &[(u16, &Span)]) -> bool {
+fn check_listeners(reports: &mut Reports, lines: &[HostLine], ports: &[(u16, &Span)]) -> bool {
     let mut rules = HostRules::default();
-    let allowed = lines.iter().filter(|(key, ..)| *key != "deny");
-    allowed.for_each(|(_, pattern, _)| rules.allow(pattern.clone()));
+    allowed_lines(lines).for_each(|line| rules.allow(line.pattern.clone()));
     let (of_names, of_addresses) = (rules.ports(), rules.addresses());
     let is_taken = |port: &u16| {
         of_names.contains(port) || of_addresses.iter().any(|address| address.port() == *port)
@@ -270,13 +260,10 @@ fn on_loopback(text: &str) -> Result<HostPattern, Problem> {
 }
 
 /// Returns `true` if the lists need no more listeners than the network namespace of a command has.
-fn check_bounds(reports: &mut Reports, lines: &[Line<'_>]) -> bool {
+fn check_bounds(reports: &mut Reports, lines: &[HostLine]) -> bool {
     let mut rules = HostRules::default();
-    for (key, pattern, span) in lines {
-        if *key == "deny" {
-            continue;
-        }
-        rules.allow(pattern.clone());
+    for line in allowed_lines(lines) {
+        rules.allow(line.pattern.clone());
         let bounds = [
             (rules.ports().len(), MAX_PORTS, "ports"),
             (rules.addresses().len(), MAX_ADDRESSES, "addresses"),
@@ -288,8 +275,8 @@ fn check_bounds(reports: &mut Reports, lines: &[Line<'_>]) -> bool {
                 "ports" => "a host without a port counts as 22, 80 and 443: name fewer ports",
                 _ => "`localhost` counts as two addresses: name fewer of them",
             };
-            let error = DiagnosticCode::TooComplex.at(span, message);
-            reports.add(error.help(help));
+            let error = DiagnosticCode::TooComplex.error(message).help(help);
+            reports.add(error.at_origin(&line.origin));
             return false;
         }
     }
@@ -298,20 +285,22 @@ fn check_bounds(reports: &mut Reports, lines: &[Line<'_>]) -> bool {
 
 /// Warns about a port of a host that another line names on every port: programs that use no proxy
 /// connect on the ports of that other line.
-fn note_lost_ports(reports: &mut Reports, lines: &[Line<'_>]) {
-    let allows = || lines.iter().filter(|(key, ..)| *key != "deny");
-    for (_, pattern, span) in allows() {
+fn note_lost_ports(reports: &mut Reports, lines: &[HostLine]) {
+    for HostLine {
+        pattern, origin, ..
+    } in allowed_lines(lines)
+    {
         let lost = pattern.port().filter(|port| !DEFAULT_PORTS.contains(port));
-        let over =
-            allows().find(|(_, other, _)| other.port().is_none() && pattern.is_within(other));
-        let (Some(port), Some((_, over, _))) = (lost, over) else {
+        let mut others = allowed_lines(lines).map(|line| &line.pattern);
+        let over = others.find(|other| other.port().is_none() && pattern.is_within(other));
+        let (Some(port), Some(over)) = (lost, over) else {
             continue;
         };
         let message = format!(
             "`{pattern}` adds nothing to `{over}`, which programs that use no proxy reach on 22, 80 \
              and 443 only"
         );
-        let warning = DiagnosticCode::NoEffect.warning(message).at(span);
+        let warning = DiagnosticCode::NoEffect.warning(message).at_origin(origin);
         reports.add(warning.help(format!(
             "name each port of it instead: `{over}:443`, `{over}:{port}`"
         )));
@@ -319,18 +308,22 @@ fn note_lost_ports(reports: &mut Reports, lines: &[Line<'_>]) {
 }
 
 /// Warns about lists that leave no host.
-fn note_no_hosts(reports: &mut Reports, lines: &[Line<'_>], node: &YamlNode) {
-    let first_denial = lines.iter().find(|(key, ..)| *key == "deny");
-    let allows = lines.iter().any(|(key, ..)| *key != "deny");
-    let (message, at) = match first_denial {
-        Some((.., span)) if allows => (
-            "`network.deny` names every host of `network.allow`, so no host is allowed",
-            *span,
-        ),
-        _ => ("`network` allows no host", &node.span),
+fn note_no_hosts(reports: &mut Reports, lines: &[HostLine], node: &YamlNode) {
+    let first_denial = lines.iter().find(|line| line.is_denial());
+    let allows = allowed_lines(lines).next().is_some();
+    let warning = match first_denial.filter(|_| allows) {
+        Some(line) => DiagnosticCode::NoEffect
+            .warning("`network.deny` names every host of `network.allow`, so no host is allowed")
+            .at_origin(&line.origin),
+        None => DiagnosticCode::NoEffect
+            .warning("`network` allows no host")
+            .at(&node.span),
     };
-    let warning = DiagnosticCode::NoEffect.warning(message).at(at);
     reports.add(warning.help("`network: false` says so"));
+}
+
+fn allowed_lines(lines: &[HostLine]) -> impl Iterator<Item = &HostLine> {
+    lines.iter().filter(|line| !line.is_denial())
 }
 
 /// `network` of a project file: anything but off needs a yes.

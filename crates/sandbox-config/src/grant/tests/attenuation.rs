@@ -158,7 +158,11 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                     staged,
                     suffixes,
                     max_file_bytes,
-                    approval: MountApproval([read, write, delete]),
+                    approval: MountApproval {
+                        read,
+                        write,
+                        delete,
+                    },
                     usable,
                     file_rules: FileRules::default(),
                     way: Vec::new(),
