@@ -212,6 +212,7 @@ impl Mount {
     }
 
     /// Access to the directory itself: that of a staged one is for reading.
+    #[cfg(any(feature = "files", feature = "process"))]
     pub(crate) fn open_mode(&self) -> Mode {
         match self.staged {
             true => Mode::ReadOnly,

@@ -20,10 +20,6 @@ pub(crate) struct MountGuardPatterns {
     pub(crate) everything: bool,
     /// Patterns that count from the part's own top: those with a leading `/`, and the rest of those
     /// whose first names are on the path to the part.
-    #[cfg_attr(
-        not(any(feature = "files", feature = "process")),
-        expect(dead_code, reason = "nothing is opened without either feature")
-    )]
     pub(crate) inside: Vec<String>,
 }
 
