@@ -52,7 +52,7 @@ impl<'s> LoadContext<'s> {
         self.reports.add(finding);
     }
 
-    /// Reports the mistake for which there is no value.
+    /// Reports the mistake that is read in place of a value.
     pub(crate) fn refuse<T>(&mut self, mistake: Diagnostic) -> Option<T> {
         self.reports.refuse(mistake)
     }

@@ -242,7 +242,7 @@ impl UserFile {
                 Some(UserKeyRole::Whole) => replace_provider(&mut context.reports, root, &leaf),
                 Some(UserKeyRole::Preference | UserKeyRole::Own | UserKeyRole::No(_)) | None => {}
                 Some(UserKeyRole::Limit(rule)) => {
-                    let mut limit = Limit {
+                    let mut limit = UserLimit {
                         context: &mut *context,
                         leaf: &leaf,
                         rule,
@@ -303,7 +303,7 @@ fn without_project(node: &YamlNode) -> Option<YamlNode> {
 const SECOND_SPELLING: (&[&str], &str) = (&["execution", "mode"], "execution_mode");
 
 /// One limit of the user file at the tree of project, variables and flags.
-struct Limit<'m, 's> {
+struct UserLimit<'m, 's> {
     context: &'m mut LoadContext<'s>,
     leaf: &'m UserValue<'m>,
     rule: MeetRule,
@@ -311,7 +311,7 @@ struct Limit<'m, 's> {
     held: &'m Grant,
 }
 
-impl Limit<'_, '_> {
+impl UserLimit<'_, '_> {
     fn apply(&mut self, root: &mut YamlNode) {
         let names = self.leaf.names();
         let (first, second) = SECOND_SPELLING;

@@ -62,7 +62,7 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
         approval.timeout_s = seconds;
     }
     requirements(context, &section, &mut approval, |context, requirement| {
-        let Requirement {
+        let StatedVerdict {
             entry,
             risk,
             verdict,
@@ -85,7 +85,7 @@ pub(crate) fn approval(context: &mut LoadContext<'_>, entry: Option<&YamlEntry>)
 
 /// A verdict about a tool, or about a risk.
 #[derive(Clone, Copy)]
-struct Requirement<'n> {
+struct StatedVerdict<'n> {
     entry: &'n YamlEntry,
     risk: Option<Risk>,
     verdict: Verdict,
@@ -96,13 +96,13 @@ fn requirements<'n>(
     context: &mut LoadContext<'_>,
     section: &MappingFields<'n>,
     approval: &mut ApprovalPolicy,
-    counts: impl Fn(&mut LoadContext<'_>, Requirement<'n>) -> bool,
+    counts: impl Fn(&mut LoadContext<'_>, StatedVerdict<'n>) -> bool,
 ) {
     for (entry, verdict) in verdicts(context, section, "require_user_permission") {
         let risk = None;
         if counts(
             context,
-            Requirement {
+            StatedVerdict {
                 entry,
                 risk,
                 verdict,
@@ -117,7 +117,7 @@ fn requirements<'n>(
         if let Some(of_it) = risk
             && counts(
                 context,
-                Requirement {
+                StatedVerdict {
                     entry,
                     risk,
                     verdict,
@@ -189,7 +189,7 @@ pub(crate) fn worker_approval(
         approval.mode_at = SourceLocation::at(section.span_of("mode"));
     }
     requirements(context, &section, &mut approval, |context, requirement| {
-        let Requirement {
+        let StatedVerdict {
             entry,
             risk,
             verdict,

@@ -40,7 +40,7 @@ impl Reports {
         }
     }
 
-    /// Reports the mistake for which there is no value.
+    /// Reports the mistake that is read in place of a value.
     pub(crate) fn refuse<T>(&mut self, mistake: Diagnostic) -> Option<T> {
         self.add(mistake);
         None
