@@ -143,14 +143,10 @@ impl WorkerCatalog {
             };
             if let Some(link) = self.link_to(dir) {
                 let shown = show(&self.show_from, &link);
-                return Err(Box::new(
-                    DiagnosticCode::Unreadable
-                        .error(format!(
-                            "{shown} is a link, and workers are not read through one"
-                        ))
-                        .in_file(&shown)
-                        .help("name the directory itself in `worker_paths`"),
-                ));
+                let message = format!("{shown} is a link, and workers are not read through one");
+                let mistake = DiagnosticCode::Unreadable.error(message).in_file(&shown);
+                let help = "name the directory itself in `worker_paths`";
+                return Err(mistake.help(help).into());
             }
             let entries = match std::fs::read_dir(dir) {
                 Ok(entries) => entries,
