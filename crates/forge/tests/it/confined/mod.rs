@@ -45,6 +45,7 @@ mod stopping;
 mod stress;
 mod terminal;
 mod tracked;
+mod unchanged;
 mod users;
 
 use std::path::{Path, PathBuf};

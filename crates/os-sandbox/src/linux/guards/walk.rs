@@ -666,7 +666,12 @@ impl MountWalk<'_> {
         let by_others = (mount.targets.get()).filter(|_| self.names.targets.is_empty());
         let by_others = by_others.into_iter().flatten().cloned();
         for one in from.targets.into_iter().chain(by_others) {
-            if !one.below.ancestors().any(|around| covered.contains(around))
+            // A later walk does not list what was guarded at the start, and judges the rest.
+            let is_covered = |around: &Path| match rules.is_first() {
+                true => covered.contains(around),
+                false => around != one.below && rules.is_known(around, false),
+            };
+            if !one.below.ancestors().any(is_covered)
                 && let Ok(stat) = mount.look(&one.below)
             {
                 let kind = FileType::from_raw_mode(stat.st_mode);
