@@ -15,6 +15,7 @@ mod fronts;
 mod git_config;
 mod git_dirs;
 mod git_leads;
+mod git_pointers;
 mod hosts;
 mod isolation;
 mod kept_homes;

@@ -3,5 +3,6 @@
 
 pub(super) mod bare;
 pub(super) mod fresh;
+pub(super) mod pointer;
 pub(super) mod repository;
 pub(super) mod worktree;

@@ -5,6 +5,7 @@
 
 use super::super::below;
 use super::super::host_mount::{HostMount, ObeyedPath};
+use super::pointer::{Pointer, plain, read_file};
 use crate::git_config;
 use crate::key_files::content_of;
 use crate::policy::{Git, Policy};
@@ -333,6 +334,7 @@ pub(crate) fn link_targets(
     mount: &HostMount,
     links: &[PathBuf],
     repositories: &[PathBuf],
+    pointers: &[Pointer],
     attributes: &[PathBuf],
 ) -> LedFrom {
     let mut found = ReferenceCollector {
@@ -350,7 +352,21 @@ pub(crate) fn link_targets(
         }
     }
     for git in repositories {
-        found.repository(git, attributes);
+        let around = match git.file_name() {
+            Some(name) if name == ".git" => git.parent().unwrap_or(git),
+            _ => git,
+        };
+        found.repository(std::slice::from_ref(git), around, attributes);
+    }
+    for pointer in pointers {
+        let around = pointer.below.parent().unwrap_or(Path::new(""));
+        let git = [pointer.common_dir(), pointer.target.clone()];
+        // Paths of the host are those of the mount, if they are below it.
+        let git = git.map(|git| match git.strip_prefix(&mount.host) {
+            Ok(below) => below.to_owned(),
+            Err(_) => git,
+        });
+        found.repository(&git, around, attributes);
     }
     found.out
 }
@@ -361,12 +377,14 @@ struct ReferenceCollector<'a> {
 }
 
 impl ReferenceCollector<'_> {
-    fn repository(&mut self, git: &Path, attributes: &[PathBuf]) {
-        let around = match git.file_name() {
-            Some(name) if name == ".git" => git.parent().unwrap_or(git),
-            _ => git,
-        };
-        let mut files = vec![git.join("config"), git.join("config.worktree")];
+    /// Adds the references of a repository: its directory, and the one of a linked worktree, of which
+    /// an absolute path is one of the host. `around` is the working tree, in which git starts
+    /// programs and resolves their paths.
+    fn repository(&mut self, git: &[PathBuf], around: &Path, attributes: &[PathBuf]) {
+        let of_git = |git: &PathBuf| [git.join("config"), git.join("config.worktree")];
+        let mut files: Vec<PathBuf> = git.iter().flat_map(of_git).collect();
+        let mut trees = vec![around.to_owned()];
+        let mut leads = Vec::new();
         let mut drivers = false;
         let mut at = 0;
         while let Some(file) = files.get(at).cloned() {
@@ -382,26 +400,34 @@ impl ReferenceCollector<'_> {
                     continue;
                 }
             };
+            let base = file.parent().unwrap_or(&file);
+            trees.extend(worktree_of(self.mount, base, &text));
             let references = sandbox_names::git_config::references(&text);
             drivers |= references.drivers;
             for lead in references.paths {
                 let by = format!("{}: {}", self.mount.shown(&file), lead.by);
+                if lead.kind == ReferenceKind::Configuration {
+                    let included = inside(self.mount, base, &lead.path);
+                    files.extend(included.filter(|_| at < MAX_INCLUDED));
+                    self.add(base, &lead.path, by);
+                } else {
+                    leads.push((lead, by));
+                }
+            }
+        }
+        for (lead, by) in leads {
+            for tree in &trees {
                 match lead.kind {
-                    ReferenceKind::None => {}
-                    ReferenceKind::File => self.add(around, &lead.path, by),
-                    ReferenceKind::Configuration => {
-                        let base = file.parent().unwrap_or(git);
-                        self.add(base, &lead.path, by);
-                        let included = inside(self.mount, base, &lead.path);
-                        files.extend(included.filter(|_| at < MAX_INCLUDED));
-                    }
-                    ReferenceKind::Program => self.add_program(around, &lead.path, by),
+                    ReferenceKind::None | ReferenceKind::Configuration => {}
+                    ReferenceKind::File => self.add(tree, &lead.path, by.clone()),
+                    ReferenceKind::Program => self.add_program(tree, &lead.path, by.clone()),
                 }
             }
         }
         if drivers {
-            let by = format!("programs for files in {}", self.mount.shown(git));
-            for file in attributes.iter().filter(|file| file.starts_with(around)) {
+            let by = format!("programs for files in {}", self.mount.shown(&git[0]));
+            let of_tree = |file: &&PathBuf| trees.iter().any(|tree| file.starts_with(tree));
+            for file in attributes.iter().filter(of_tree) {
                 self.out.targets.push(ObeyedPath {
                     below: file.clone(),
                     by: by.clone(),
@@ -460,23 +486,23 @@ impl ReferenceCollector<'_> {
     }
 }
 
-/// Removes `.` and `..` from a path, without reading the file system.
-fn plain(path: PathBuf) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(out.pop()),
-            Component::CurDir => {}
-            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => out.push(part),
-        }
-    }
-    out
+/// Returns the working tree that the configuration of a repository names, if it is in the mount.
+fn worktree_of(mount: &HostMount, git: &Path, text: &str) -> Option<PathBuf> {
+    let entries = sandbox_names::git_config::entries(text);
+    let mut trees = entries.iter().rev();
+    let tree = trees.find(|entry| entry.section == "core" && entry.key == "worktree")?;
+    inside(mount, git, &tree.value)
 }
 
 /// Returns the path below the mount that a text in a file of `base` names, without reading the file
 /// system.
 fn inside(mount: &HostMount, base: &Path, text: &str) -> Option<PathBuf> {
-    let path = Path::new(text);
+    // From a file outside the mount.
+    let joined = plain(base.join(text));
+    let path = match base.is_absolute() {
+        true => joined.as_path(),
+        false => Path::new(text),
+    };
     let (base, path) = if path.is_absolute() {
         let own = path
             .strip_prefix(&mount.inside)
@@ -514,6 +540,10 @@ fn read(mount: &HostMount, path: &Path) -> Option<String> {
 /// Returns the text of a file, without following a link; `None` if there is none. Other bytes than
 /// UTF-8 are replaced: git reads the rest of the file all the same.
 fn read_any(mount: &HostMount, path: &Path) -> Result<Option<String>, String> {
+    if path.is_absolute() {
+        let outside = read_file(path, MAX_BYTES);
+        return Ok(outside.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+    }
     let file = match below::file_below(mount.handle.as_fd(), path) {
         Ok(file) => file,
         Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),

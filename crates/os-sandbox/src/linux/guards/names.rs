@@ -1,6 +1,7 @@
 //! The names that a walk found below a mount (`walk.rs`), as the guards and the scan after the end
 //! use them.
 
+use super::super::git_audit::pointer::Pointer;
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::listings::ListingCache;
 use rustix::fs::FileType;
@@ -41,6 +42,8 @@ pub(crate) struct ScanResult {
     /// Directories called `.git` that are protected as a whole: the files that they name are
     /// elsewhere.
     pub(super) whole: Vec<PathBuf>,
+    /// Files and links called `.git`, outside of protected directories.
+    pub(crate) pointers: Vec<Pointer>,
     /// Configuration of repositories. It is protected, unless it is judged after the end or when a
     /// layer is applied.
     pub(crate) configs: Vec<PathBuf>,

@@ -257,6 +257,13 @@ impl RunningCommands {
                 .retain(|below, to| text('g', below, to));
             before.configs.retain(|below| has('c', below));
             before.bare.retain(|below| has('b', below));
+            let target = |below: &Path, to: &Path| {
+                stays(
+                    below,
+                    &text_line('w', mount, below, to.as_os_str().as_bytes()),
+                )
+            };
+            before.pointers.retain(|below, to| target(below, to));
             before.tracked.retain(|below| has('t', below));
             before.unlisted.retain(|below| has('u', below));
             for (state, todo) in &mut before.todo {
@@ -339,7 +346,8 @@ fn is_git_config(below: &Path) -> bool {
 
 fn mount_line(mount: &HostMount, held: Held) -> String {
     let mut hash = Sha256::new();
-    hash.update(format!("{held:?}\n"));
+    // The number of the kinds of lines: another version judges by other ones.
+    hash.update(format!("2 {held:?}\n"));
     let MountGuards { protect, hide } = &mount.guards;
     for (kind, patterns) in [('+', protect), ('-', hide)] {
         for pattern in patterns {
@@ -379,6 +387,9 @@ fn lines(mount: &HostMount, before: &MountSnapshot, out: &mut String) {
         for (below, text) in links {
             out.push_str(&text_line(kind, mount, below, text.as_bytes()));
         }
+    }
+    for (below, to) in &before.pointers {
+        out.push_str(&text_line('w', mount, below, to.as_os_str().as_bytes()));
     }
     for below in &before.configs {
         out.push_str(&path_line('c', mount, below));

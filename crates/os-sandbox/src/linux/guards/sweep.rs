@@ -7,6 +7,7 @@
 use super::super::below;
 use super::super::git_audit::bare;
 use super::super::git_audit::fresh;
+use super::super::git_audit::pointer::Pointer;
 use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
@@ -17,6 +18,7 @@ use super::running::{CommandRecord, RunningCommands};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use super::state::PlaceholderLease;
 use super::walk::{EarlierWalk, ReopenedDirs, find_new};
+use crate::access::Access;
 use crate::error::Error;
 use crate::escape::visible;
 use crate::findings::Findings;
@@ -73,6 +75,8 @@ pub(super) struct MountSnapshot {
     /// Protected names that another program replaced, but for files with the same content.
     replaced: HashSet<PathBuf>,
     pub(super) bare: HashSet<PathBuf>,
+    /// The git directory of each file or link called `.git`.
+    pub(super) pointers: HashMap<PathBuf, PathBuf>,
     /// Files that the command may change because git tracks them.
     pub(super) tracked: HashSet<PathBuf>,
     /// Commands of unfinished rebases and similar operations.
@@ -232,6 +236,7 @@ impl MountScan<'_> {
             let incomplete = self.gap(&after);
             let candidates = self.candidates(&after);
             let mut moved = self.judge_states(&after.states);
+            moved |= self.judge_pointers(&after.pointers);
             for (below, is_link) in &candidates {
                 moved |= self.judge(below, *is_link, &after);
             }
@@ -318,6 +323,55 @@ impl MountScan<'_> {
             }
         }
         moved
+    }
+
+    /// Takes the files and links called `.git` that lead git where nothing is judged. Returns `true`
+    /// if it took one.
+    fn judge_pointers(&mut self, pointers: &[Pointer]) -> bool {
+        let mut moved = false;
+        for pointer in pointers {
+            let below = &pointer.below;
+            if self.judged.contains(below) || !self.is_writable(below) {
+                continue;
+            }
+            if let Some(why) = self.harm_of_pointer(pointer) {
+                moved = true;
+                self.judged.insert(below.clone());
+                let violation = GuardViolation {
+                    pattern: ".git".to_owned(),
+                    why: visible(&why),
+                };
+                let saved = self.before.saved.get(below);
+                self.take(below, violation, saved);
+            }
+        }
+        moved
+    }
+
+    /// Returns the reason why a file or link called `.git` cannot stay. Its age alone does not excuse
+    /// it: commands can make the repository later.
+    fn harm_of_pointer(&self, pointer: &Pointer) -> Option<String> {
+        let (target, mounts) = (&pointer.target, &self.scan.mounts);
+        let to = target.display();
+        let around = mounts
+            .iter()
+            .filter(|mount| mount.is_dir && target.starts_with(&mount.host));
+        let Some(mount) = around.max_by_key(|mount| mount.host.iter().count()) else {
+            let before = &self.before.pointers;
+            // A path of the sandbox means nothing outside.
+            let is_inside = |mount: &HostMount| target.starts_with(&mount.inside);
+            let is_known = before.values().any(|known| known == target)
+                || mounts.iter().any(is_inside) && !target.exists();
+            return (!is_known).then(|| format!("it leads to {to}, outside of what is judged"));
+        };
+        let below = target.strip_prefix(&mount.host).unwrap_or(target);
+        let first = below.iter().next().unwrap_or_default();
+        if mount.is_unguarded && mount.access.contains(Access::WRITE) {
+            Some(format!("it leads to {to}, where nothing is judged"))
+        } else {
+            let is_quarantine = first.as_bytes().starts_with(QUARANTINE.as_bytes());
+            is_quarantine.then(|| "it leads into the quarantine".to_owned())
+        }
     }
 
     /// Judges a name. Returns `true` if it cannot stay.
@@ -593,6 +647,9 @@ impl MountSnapshot {
             replaced: HashSet::new(),
             configs: names.configs.into_iter().collect(),
             bare: names.bare.into_iter().collect(),
+            pointers: (names.pointers.into_iter())
+                .map(|pointer| (pointer.below, pointer.target))
+                .collect(),
             tracked: names.tracked.into_iter().collect(),
             todo: names
                 .states

@@ -8,6 +8,7 @@
 
 use super::super::below;
 use super::super::git_audit::bare;
+use super::super::git_audit::pointer::Pointer;
 use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::listings::{CachedListing, Lister, ListingCache};
@@ -79,7 +80,9 @@ pub(crate) fn follow_between(
                 None => PathBuf::from(".git"),
             };
             let links = repository::hook_links(mount, &git);
-            elsewhere.extend(repository::link_targets(mount, &links, &[git], &[]).elsewhere);
+            let pointers: Vec<Pointer> = Pointer::read(mount, &git).into_iter().collect();
+            let from = repository::link_targets(mount, &links, &[git], &pointers, &[]);
+            elsewhere.extend(from.elsewhere);
         }
     }
     let mut again = Vec::new();
@@ -146,6 +149,7 @@ pub(super) fn find_new(
         followed: HashSet::new(),
         repeated: 0,
         guarded_links: Vec::new(),
+        pointers: Vec::new(),
         attributes: Vec::new(),
     };
     let mut names = walk.run();
@@ -368,6 +372,8 @@ struct MountWalk<'r> {
     repeated: usize,
     /// Links that have not been followed yet.
     guarded_links: Vec<PathBuf>,
+    /// Files and links called `.git` that have not been followed yet.
+    pointers: Vec<PathBuf>,
     /// Files of attributes.
     attributes: Vec<PathBuf>,
 }
@@ -570,6 +576,9 @@ impl MountWalk<'_> {
         if guard.protected && !dir.is_data && kind.is_symlink() && name != ".git" {
             self.guarded_links.push(entry.path());
         }
+        if name == ".git" && !kind.is_dir() {
+            self.pointers.push(entry.path());
+        }
         if name == ".gitattributes" && kind.is_file() {
             self.attributes.push(entry.path());
         }
@@ -657,7 +666,12 @@ impl MountWalk<'_> {
             }
         };
         git.retain(|git| self.followed.insert(git.clone()));
-        let from = repository::link_targets(mount, &links, &git, &self.attributes);
+        let pointers = std::mem::take(&mut self.pointers).into_iter();
+        let pointers: Vec<Pointer> = pointers
+            .filter_map(|below| Pointer::read(mount, &below))
+            .collect();
+        let from = repository::link_targets(mount, &links, &git, &pointers, &self.attributes);
+        self.names.pointers.extend(pointers);
         self.names.unheld.extend(from.unheld);
         self.names.elsewhere.extend(from.elsewhere);
         let found = self.names.found.iter().map(|found| found.below.clone());
