@@ -97,6 +97,38 @@ pub fn credentials(below_home: &std::path::Path) -> Option<&'static str> {
 /// If something else has the name, the directory's name has a dot and more behind it.
 pub const QUARANTINE: &str = ".os-sandbox-quarantine";
 
+/// Ending of names in the quarantine by which git would recognize a repository.
+const QUARANTINED_SUFFIX: &str = ".os-sandbox-quarantined";
+
+/// Returns the name that a file or link gets in the quarantine, if it cannot keep its own: git
+/// recognizes a repository by its `HEAD`, and follows a file called `.git`.
+///
+/// ```
+/// use sandbox_names::{original_name, quarantined_name};
+/// let name = quarantined_name("HEAD".as_ref()).unwrap();
+/// assert_eq!(original_name(&name).unwrap(), "HEAD");
+/// assert_eq!(quarantined_name("config".as_ref()), None);
+/// ```
+#[must_use]
+pub fn quarantined_name(name: &std::ffi::OsStr) -> Option<std::ffi::OsString> {
+    is_of_repository(name).then(|| {
+        let mut name = name.to_owned();
+        name.push(QUARANTINED_SUFFIX);
+        name
+    })
+}
+
+/// Returns the name that a file in the quarantine had before, if it is another one.
+#[must_use]
+pub fn original_name(name: &std::ffi::OsStr) -> Option<&std::ffi::OsStr> {
+    let name = name.to_str()?.strip_suffix(QUARANTINED_SUFFIX)?;
+    Some(name.as_ref()).filter(|name| is_of_repository(name))
+}
+
+fn is_of_repository(name: &std::ffi::OsStr) -> bool {
+    matches!(&*fold(&name.to_string_lossy()), "head" | ".git")
+}
+
 /// Folds a name: all spellings that a case-folding file system treats as equal get one form. HFS+
 /// also ignores some invisible characters (CVE-2014-9390).
 ///

@@ -9,7 +9,7 @@
 //! All access goes through directory handles, and no link is followed: commands may have written
 //! any content there.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,6 +23,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use sandbox_config::{Project, WithoutDirectories};
+use sandbox_names::original_name;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -87,6 +88,8 @@ struct QuarantinedItem {
     sweep: PathBuf,
     /// Relative to the mount, where it was taken from.
     path: PathBuf,
+    /// Its name in the quarantine.
+    stored: OsString,
     /// Seconds since 1970, UTC.
     seconds: u64,
     bytes: u64,
@@ -101,7 +104,8 @@ impl QuarantinedItem {
     }
 
     fn quarantined(&self) -> PathBuf {
-        self.mount.join(&self.sweep).join(&self.path)
+        let path = self.path.with_file_name(&self.stored);
+        self.mount.join(&self.sweep).join(path)
     }
 
     fn taken_at(&self) -> SystemTime {
@@ -215,7 +219,9 @@ impl QuarantineListing {
         while let Some((taken, there, path)) = queue.pop() {
             for name in names(&taken)? {
                 let stat = statat(&taken, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
-                let path = path.join(OsStr::from_bytes(name.to_bytes()));
+                let stored = OsStr::from_bytes(name.to_bytes());
+                let own = original_name(stored).unwrap_or(stored);
+                let path = path.join(own);
                 let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
                 let open = |parent: &OwnedFd| {
                     openat(parent, name.as_c_str(), directory_flags(), Mode::empty())
@@ -234,12 +240,13 @@ impl QuarantineListing {
                         .map_or(0, |all| all.bytes),
                     false => u64::try_from(stat.st_size).unwrap_or_default(),
                 };
-                let again = statat(&there, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+                let again = statat(&there, own, AtFlags::SYMLINK_NOFOLLOW);
                 self.entries.push(QuarantinedItem {
                     mount: host.to_owned(),
                     of_project: false,
                     sweep: below.to_owned(),
                     path,
+                    stored: stored.to_owned(),
                     seconds,
                     bytes,
                     is_dir,
@@ -437,19 +444,41 @@ fn move_back(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     };
     let there = open_below(mount.as_fd(), parent)?;
     let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
-    renameat_with(&taken, name, &there, name, RenameFlags::NOREPLACE)?;
+    // While it is in the quarantine: a failure leaves it there, to be restored once more.
+    if entry.is_dir {
+        name_again(&open_below(taken.as_fd(), Path::new(&entry.stored))?)?;
+    }
+    renameat_with(&taken, &*entry.stored, &there, name, RenameFlags::NOREPLACE)?;
     remove_empty(&mount, entry);
+    Ok(())
+}
+
+/// Gives the names of repositories back that the quarantine changed.
+fn name_again(top: &OwnedFd) -> rustix::io::Result<()> {
+    let mut queue = vec![PathBuf::new()];
+    while let Some(path) = queue.pop() {
+        let directory = open_below(top.as_fd(), &path)?;
+        for name in names(&directory)? {
+            let stat = statat(&directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+            let name = OsStr::from_bytes(name.to_bytes());
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                queue.push(path.join(name));
+            } else if let Some(own) = original_name(name) {
+                renameat_with(&directory, name, &directory, own, RenameFlags::NOREPLACE)?;
+            }
+        }
+    }
     Ok(())
 }
 
 /// Removes an entry with everything in it, and directories that are empty then.
 fn remove(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     let mount = rustix::fs::open(&entry.mount, directory_flags(), Mode::empty())?;
-    let (Some(name), Some(parent)) = (entry.path.file_name(), entry.path.parent()) else {
+    let Some(parent) = entry.path.parent() else {
         return Err(Errno::INVAL);
     };
     let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
-    remove_entry(&taken, name)?;
+    remove_entry(&taken, &entry.stored)?;
     remove_empty(&mount, entry);
     Ok(())
 }

@@ -207,3 +207,80 @@ fn working_trees_of_a_command_stay() {
         }
     }
 }
+
+/// What a command leaves under names that are taken, and what the next one does with it: `Q` is where
+/// it is then.
+const TAKEN: [(&str, &str); 7] = [
+    (
+        "repository $1 .vscode/repo",
+        "mkdir sub; echo 'gitdir: ../Q/.vscode/repo' > sub/.git",
+    ),
+    (
+        "repository $1 .vscode/repo",
+        "mkdir sub; ln -s ../Q/.vscode/repo sub/.git",
+    ),
+    (
+        "repository $1 .vscode/repo; printf '\\tworktree = .\\n' >> .vscode/repo/config",
+        "ln -s Q/.vscode/repo pkg",
+    ),
+    ("repository $1 .vscode/.git", "ln -s Q/.vscode pkg"),
+    (
+        "repository $1 .vscode/.git; chmod 555 .vscode/.git",
+        "ln -s Q/.vscode pkg",
+    ),
+    (
+        "mkdir .vscode; hooks $1 .vscode/.githooks
+         echo \"gitdir: $PWD/.git\" > .vscode/.git",
+        "ln -s Q/.vscode pkg",
+    ),
+    // Put together from names that are taken one by one.
+    (
+        "repository $1 evil; for name in HEAD config objects refs; do
+             rm -rf bare.git/$name || continue; ln -s ../evil/$name bare.git/$name; done",
+        "ln -s Q/bare.git pkg",
+    ),
+];
+
+#[test]
+fn the_quarantine_has_no_repository() {
+    let mut escaped = Vec::new();
+    for (first, second) in TAKEN {
+        for mechanism in mechanisms(&World::new(&[])) {
+            let world = scene("git init -q --bare bare.git; git config core.hooksPath .githooks");
+            let told = confined(&world, mechanism, &[], first).stderr;
+            let all = world.project().join(".os-sandbox-quarantine");
+            let runs = std::fs::read_dir(&all).unwrap().flatten();
+            let mut runs = runs.filter(|run| run.path().is_dir());
+            let run = runs.next().unwrap().path();
+            assert!(runs.next().is_none(), "{told}");
+            let below = run.strip_prefix(world.project()).unwrap();
+            let second = second.replace('Q', below.to_str().unwrap());
+            let told = confined(&world, mechanism, &[], &second).stderr;
+            person(&world);
+            for inner in ["", ".vscode", ".vscode/repo", ".vscode/.git", "bare.git"] {
+                let mut git = world.command(Path::new("git"), &["status"]);
+                let _ = git.current_dir(run.join(inner)).output();
+            }
+            if Path::new(&obeyed(&world)).exists() {
+                escaped.push(format!("{mechanism} {first} {second}: {told}"));
+            }
+        }
+    }
+    assert!(escaped.is_empty(), "{}", escaped.join("\n"));
+}
+
+/// And has it again when a person moves it back.
+#[test]
+fn a_repository_comes_back_from_the_quarantine() {
+    let world = scene("");
+    let script =
+        "repository $1 .vscode/.git; mkdir .vscode/sub; echo 'gitdir: ../.git' > .vscode/sub/.git
+        repository $1 evil";
+    confined(&world, mechanisms(&world)[0], &[], script);
+    assert!(!world.project().join("evil/HEAD").exists());
+    world.forge(&["quarantine", "restore", "--all"]).code(0);
+    for name in [".vscode/.git/HEAD", ".vscode/sub/.git", "evil/HEAD"] {
+        assert!(world.project().join(name).is_file(), "{name}");
+    }
+    assert!(!world.project().join(".os-sandbox-quarantine").exists());
+}

@@ -1,6 +1,8 @@
 //! The quarantine directory of a mount, into which the scan after the end moves names.
 //!
-//! Entry point: [`Quarantine::take`]. A move that fails leaves nothing in the quarantine.
+//! Entry point: [`Quarantine::take`]. A move that fails leaves nothing in the quarantine. Git
+//! recognizes no repository in it, because the names that make one have an ending there
+//! ([`quarantined_name`]): a command after this one could lead a person's git to it.
 
 use super::super::below;
 use super::super::host_mount::HostMount;
@@ -9,15 +11,20 @@ use crate::quarantine::QUARANTINE;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, fstat, mkdirat};
+use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+use sandbox_names::quarantined_name;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// Bound on the entries of what is moved at a time.
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// The ignore rules of git in the quarantine.
 const IGNORE: &str = ".gitignore";
@@ -43,6 +50,8 @@ pub(super) struct Quarantine<'a> {
     count: usize,
     /// The reason why the last file was not put back.
     pub(super) not_restored: Option<Errno>,
+    /// The reason why a repository in the last file may still be one.
+    pub(super) not_disabled: Option<Errno>,
 }
 
 /// The directory of one run.
@@ -63,6 +72,7 @@ impl<'a> Quarantine<'a> {
             top: None,
             count: 0,
             not_restored: None,
+            not_disabled: None,
         }
     }
 
@@ -93,6 +103,7 @@ impl<'a> Quarantine<'a> {
             None => name.to_owned(),
         };
         if let Ok(moved) = self.move_in(&parent, &aside, below) {
+            self.not_disabled = disable(self.mount.handle.as_fd(), &moved).err();
             return Ok(Some(self.mount.host.join(moved)));
         }
         // Another file system is mounted below, or the quarantine is full: the file is renamed in
@@ -100,6 +111,7 @@ impl<'a> Quarantine<'a> {
         self.count += 1;
         let last = format!("{QUARANTINE}.{}.{}", self.id, self.count);
         rename(&parent, &aside, &parent, OsStr::new(&last))?;
+        self.not_disabled = disable(self.mount.handle.as_fd(), &around.join(&last)).err();
         Ok(Some(self.mount.host.join(around).join(last)))
     }
 
@@ -109,15 +121,17 @@ impl<'a> Quarantine<'a> {
             return Err(Errno::EINVAL);
         };
         let id = self.id;
+        let as_name = quarantined_name(as_name).unwrap_or_else(|| as_name.to_owned());
         let top = self.top()?;
         let mut created = CreatedDirs::new();
         let moved = deep(top.directory.as_fd(), around, &mut created)
-            .and_then(|to| rename(from, name, &to, as_name));
+            .and_then(|to| rename(from, name, &to, &as_name));
         if moved.is_err() {
             for (parent, name) in created.iter().rev() {
                 let _ = unlinkat(parent, name.as_os_str(), UnlinkatFlags::RemoveDir);
             }
         }
+        let place = around.join(&as_name);
         moved.map(|()| Path::new(&top.all.1).join(id).join(place))
     }
 
@@ -212,6 +226,50 @@ fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, bool), Errno>
 fn open(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     openat(parent, name, flags, Mode::empty())
+}
+
+/// Renames what makes repositories in a directory, and everything below it, of which git would
+/// obey the configuration. A file has none.
+fn disable(top: BorrowedFd<'_>, below: &Path) -> Result<(), Errno> {
+    let mut queue = vec![below.to_owned()];
+    let mut count = 0;
+    while let Some(path) = queue.pop() {
+        let directory = match below::directory(top, &path) {
+            Err(Errno::ENOTDIR | Errno::ELOOP) if path == below => return Ok(()),
+            opened => opened?,
+        };
+        let mode = fstat(&directory)?.st_mode & 0o7777;
+        let is_closed = mode & 0o700 != 0o700;
+        if is_closed {
+            below::set_mode(directory.as_fd(), mode | 0o700).map_err(|e| below::errno(&e))?;
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut names = Vec::new();
+        for entry in Dir::openat(&directory, ".", flags, Mode::empty())?.iter() {
+            names.push(OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned());
+        }
+        for name in names.iter().filter(|name| *name != "." && *name != "..") {
+            count += 1;
+            if count > MAX_ENTRIES {
+                return Err(Errno::E2BIG);
+            }
+            if below::kind(&below::look(directory.as_fd(), name)?) == SFlag::S_IFDIR {
+                queue.push(path.join(name));
+            } else if let Some(new) = quarantined_name(name) {
+                renameat2(
+                    &directory,
+                    &**name,
+                    &directory,
+                    &*new,
+                    RenameFlags::RENAME_NOREPLACE,
+                )?;
+            }
+        }
+        if is_closed {
+            below::set_mode(directory.as_fd(), mode).map_err(|e| below::errno(&e))?;
+        }
+    }
+    Ok(())
 }
 
 /// Renames a file, also if its owner removed the necessary permissions: a directory that changes

@@ -575,6 +575,13 @@ impl MountScan<'_> {
         } else if let (Ok(Some(_)), Some(_)) = (&taken, saved) {
             why.push_str("; what was there before is there again");
         }
+        if let Some(errno) = self.quarantine.not_disabled.take() {
+            let path = path.display();
+            self.findings.fail(&format!(
+                "{path} was taken, and could still have a repository: {}",
+                errno.desc()
+            ));
+        }
         let reason = match &taken {
             Ok(Some(_)) => None,
             Ok(None) => Some(format!("is as before the start again: {why}")),
