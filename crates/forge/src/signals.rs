@@ -28,22 +28,56 @@ pub(crate) async fn stop_signal() -> CliError {
 struct StopSignals {
     interrupt: Signal,
     quit: Signal,
-    terminate: Signal,
-    /// Of the terminal that is gone. `None` under `nohup`, which taking the signal would undo.
-    hangup: Option<Signal>,
+    /// Each of the others, with its number.
+    others: Vec<(Signal, u8)>,
     /// A file that reaches the limit of its size: the write fails, and says so.
     _too_large: Signal,
 }
 
+/// Signals that end a process by default, beside those of the terminal, of faults of the process
+/// itself, and of a reader that is gone. Batch systems announce the end of a job by several.
+fn terminating() -> impl Iterator<Item = i32> {
+    use rustix::process::Signal;
+    let named = [
+        Signal::HUP,
+        Signal::TERM,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::XCPU,
+        Signal::ABORT,
+        #[cfg(target_os = "linux")]
+        Signal::STKFLT,
+        #[cfg(target_os = "linux")]
+        Signal::IO,
+        #[cfg(target_os = "linux")]
+        Signal::POWER,
+    ];
+    // musl keeps 34 for itself.
+    let real_time = if cfg!(target_os = "linux") {
+        35..=64
+    } else {
+        1..=0
+    };
+    named.into_iter().map(Signal::as_raw).chain(real_time)
+}
+
 impl StopSignals {
-    /// Takes them, in the runtime that the caller is in.
+    /// Takes them, in the runtime that the caller is in. Those that forge was started with ignored
+    /// stay so, as SIGHUP does under `nohup`.
     fn install() -> std::io::Result<Self> {
-        let hangup = !is_hangup_ignored();
+        let ignored = ignored_signals();
+        let others = terminating().filter(|number| ignored >> (number - 1) & 1 == 0);
+        let taken = others.map(|number| {
+            let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
+            Ok((signal(SignalKind::from_raw(number))?, code))
+        });
         Ok(StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: hangup.then(|| signal(SignalKind::hangup())).transpose()?,
+            others: taken.collect::<std::io::Result<_>>()?,
             _too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
@@ -54,23 +88,22 @@ impl StopSignals {
         let StopSignals {
             mut interrupt,
             mut quit,
-            mut terminate,
-            hangup,
+            mut others,
             ..
         } = self;
-        let hung_up = async {
-            match hangup {
-                Some(mut hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        let mut hung_up = std::pin::pin!(hung_up);
+        let mut other = std::future::poll_fn(move |context| {
+            let mut all = others.iter_mut();
+            let told = all.find_map(|(signal, code)| {
+                let is_told = matches!(signal.poll_recv(context), Poll::Ready(Some(())));
+                is_told.then_some(*code)
+            });
+            told.map_or(Poll::Pending, Poll::Ready)
+        });
         loop {
             let typed = tokio::select! {
                 _ = interrupt.recv() => 130,
                 _ = quit.recv() => 131,
-                _ = terminate.recv() => return 143,
-                _ = &mut hung_up => return 129,
+                code = &mut other => return code,
             };
             if typed_counts() {
                 return typed;
@@ -79,14 +112,13 @@ impl StopSignals {
     }
 }
 
-/// `true` if forge was started with SIGHUP ignored. If the state is unknown it counts as ignored,
-/// and the signal keeps its default effect.
-fn is_hangup_ignored() -> bool {
-    const HANGUP: u64 = 1;
+/// Returns the signals that forge was started with ignored, one bit each. If that is unknown, SIGHUP
+/// counts as ignored, and keeps its default effect.
+fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_none_or(|mask| mask & HANGUP != 0)
+    mask.unwrap_or(1)
 }
 
 /// Ends the process on a signal after a run is over. The handlers of the run stay installed, and

@@ -185,6 +185,29 @@ fn stop_in_sweep(args: &[&str], (stop, code): Stop, dirs: u32) -> bool {
     true
 }
 
+/// Batch systems announce the end of a job by several signals.
+#[test]
+fn no_signal_ends_forge_before_the_check() {
+    for signal in [1, 6, 10, 12, 14, 15, 16, 24, 26, 27, 29, 30, 35, 50, 64] {
+        let world = World::new(&[]);
+        let script = "touch .mcp.json ready; sleep 600";
+        let child = world
+            .command(forge_program(), &["exec", "--", "sh", "-c", script])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        eventually("started", || world.project().join("ready").exists());
+        let id = child.id().to_string();
+        let mut kill = std::process::Command::new("kill");
+        let status = kill.args([&format!("-{signal}"), &id]).status();
+        assert!(status.unwrap().success());
+        let ran = ran(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, 128 + signal, "{}", ran.stderr);
+        ran.says(&["quarantined: "]);
+        assert!(!world.project().join(".mcp.json").exists(), "{signal}");
+    }
+}
+
 #[test]
 fn a_playbook_that_never_ends_is_not_read() {
     for place in ["/dev/zero", "."] {
