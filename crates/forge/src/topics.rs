@@ -74,6 +74,7 @@ node another forge asked for what cannot be had here, or is none
 policy the mounts make no policy for commands
 receipt the receipt could not be written
 quarantine the quarantine cannot be read or changed
+quarantine.changed a file that was changed since it was moved to the quarantine, so that nothing was moved back
 quarantine.occupied a path in which something is again, so that nothing was moved back
 quarantine.unknown a path from which nothing was moved to the quarantine
 record a run could not be recorded

@@ -142,6 +142,7 @@ pub use host_proxy::{
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
+pub use platform::QuarantineRecords;
 pub use policy::{
     Environment, Git, GitConfig, Limits, MAX_PUBLISHED_PORTS, Mount, NamedHosts, Network,
     OverlayDirs, ParentProxySetting, Policy, PolicyBuilder, ProgramDir, Survivors, System,
@@ -150,7 +151,7 @@ pub use policy::{
 pub use process::Killer;
 pub use promise::{Enforcer, Entry, Promise, PromiseState, Rank};
 pub use proof::{Expected, Observation, Proof, ProofCheck};
-pub use quarantine::{QUARANTINE, Quarantined};
+pub use quarantine::{QUARANTINE, QuarantineState, Quarantined};
 pub use reports::{ReportLevel, Touched};
 pub use sandbox::{Directories, Sandbox};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};

@@ -195,6 +195,24 @@ pub(crate) fn survey(_: &crate::policy::Policy) -> Result<Vec<crate::survey::Sur
 /// Does nothing, because a start needs no process of ours on this system.
 pub(crate) fn warm_up() {}
 
+/// Records of quarantines: of none, because no command's files are moved on this system.
+#[derive(Debug, Default)]
+pub struct QuarantineRecords(());
+
+impl QuarantineRecords {
+    /// Returns the empty list.
+    #[must_use]
+    pub fn read() -> QuarantineRecords {
+        QuarantineRecords(())
+    }
+
+    /// Returns `Unknown`.
+    #[must_use]
+    pub fn state_of(&self, _: &Path) -> crate::quarantine::QuarantineState {
+        crate::quarantine::QuarantineState::Unknown
+    }
+}
+
 /// Removes the files that a command left. The standard library opens each directory relative to the
 /// one around it and does not follow links. The next sweep handles the files that it cannot remove.
 pub(crate) fn remove(path: &Path) {

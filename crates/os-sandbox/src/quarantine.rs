@@ -13,6 +13,17 @@ use std::path::PathBuf;
 /// `.os-sandbox-quarantine.SECONDS-NANOSECONDS-PID`.
 pub use sandbox_names::QUARANTINE;
 
+/// What became of a file in a quarantine since a scan moved it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuarantineState {
+    /// It is as it was.
+    Unchanged,
+    /// A program has changed it.
+    Changed,
+    /// There is no record that a scan moved it: a program may have made it there.
+    Unknown,
+}
+
 /// A protected name that appeared while a command ran, and was moved away afterwards.
 ///
 /// A command cannot replace a protected name that exists. It can create an absent one, unless the

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
+pub use crate::plain::QuarantineRecords;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;

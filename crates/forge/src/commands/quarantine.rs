@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forge_tools::rfc3339;
-use os_sandbox::QUARANTINE;
+use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
 };
@@ -384,8 +384,12 @@ fn restore(
     paths: &[PathBuf],
     all: bool,
 ) -> Result<ExitKind, CliError> {
-    let chosen = choose(global, listing, paths, all)?;
-    check(&chosen)?;
+    let mut chosen = choose(global, listing, paths, all)?;
+    let records = QuarantineRecords::read();
+    if all {
+        chosen.retain(|entry| is_recorded(entry, &records));
+    }
+    check(&chosen, &records)?;
     let mut restored = Vec::new();
     for entry in chosen {
         move_back(entry).map_err(|error| failed(&entry.quarantined(), error))?;
@@ -405,8 +409,30 @@ fn restore(
     Ok(ExitKind::Done)
 }
 
+/// Returns `false`, and tells a person, for an entry that a command can have made itself.
+fn is_recorded(entry: &QuarantinedItem, records: &QuarantineRecords) -> bool {
+    let path = entry.quarantined();
+    let is_known = records.state_of(&path) != QuarantineState::Unknown;
+    if !is_known {
+        stderr::print(format_args!(
+            "warning: {} stays: there is no record that forge moved it there; name it to restore it",
+            escape_path(&path)
+        ));
+    }
+    is_known
+}
+
 /// All of them can be moved, or none is.
-fn check(chosen: &[&QuarantinedItem]) -> Result<(), CliError> {
+fn check(chosen: &[&QuarantinedItem], records: &QuarantineRecords) -> Result<(), CliError> {
+    let is_changed = |entry: &&&QuarantinedItem| {
+        records.state_of(&entry.quarantined()) == QuarantineState::Changed
+    };
+    if let Some(entry) = chosen.iter().find(is_changed) {
+        let path = escape_path(&entry.quarantined());
+        let text = format!("{path} was changed since it was taken: nothing was moved");
+        return Err(CliError::negative("quarantine.changed", text)
+            .hint("look at it once more, and move it yourself, or discard it"));
+    }
     let refused = |message: String| CliError::negative("quarantine.occupied", message);
     if let Some(entry) = chosen.iter().find(|entry| entry.occupied) {
         return Err(refused(format!(

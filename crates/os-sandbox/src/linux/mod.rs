@@ -25,6 +25,7 @@ pub(crate) use birdcage::birdcage;
 pub(crate) use detect::cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
 pub use guards::after::Cleanup;
+pub use guards::quarantine_record::QuarantineRecords;
 pub(crate) use guards::survey::survey;
 pub(crate) use landlock::private::ScratchPool;
 pub use mount_layer::layout::MountSources;

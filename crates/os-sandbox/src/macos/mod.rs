@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+pub use crate::plain::QuarantineRecords;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;

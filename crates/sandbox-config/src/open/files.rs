@@ -4,6 +4,7 @@ use std::path::Path;
 
 use cap_std::AmbientAuthority;
 use file_sandbox::{FileSandbox, Limits, RootStyle, SandboxPath};
+use sandbox_names::QUARANTINE;
 
 use crate::grant::Grant;
 use crate::grant::file_rules::{FileRules, HardLinks};
@@ -164,6 +165,10 @@ impl Grant {
                     .chain(inside(&unseen, &hidden)),
             )
             .map_err(told)?;
+        // Commands find it empty, and what is in it was judged.
+        let quarantine = [format!("{QUARANTINE}*")];
+        let opened = opened.protect(&quarantine).map_err(told)?;
+        let opened = opened.hide(&quarantine).map_err(told)?;
         let Some(part) = &mount.part else {
             return Ok(opened);
         };

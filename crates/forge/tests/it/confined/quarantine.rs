@@ -169,9 +169,61 @@ fn links_in_the_quarantine_lead_nowhere() {
     std::os::unix::fs::symlink(elsewhere.join("1-2-3"), top.join("4-5-6/link")).unwrap();
     let entries = listed(&world);
     assert_eq!(entries.len(), 1);
-    world.forge(&["quarantine", "restore", "--all"]).code(0);
+    world.forge(&["quarantine", "restore", "link"]).code(0);
     assert!(world.project().join("link").is_symlink());
     assert!(elsewhere.join("1-2-3/secret").exists());
+}
+
+/// After a person has looked, nothing changes what comes back, and nothing of a command's passes for
+/// what forge took.
+#[test]
+fn what_is_in_the_quarantine_is_what_was_taken() {
+    let forged = ".os-sandbox-quarantine/1796000000-000000001-1/src/build.rs";
+    for mechanism in mechanisms(&World::new(&[])) {
+        let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n"), ("src/a", "")]);
+        let exec = |script: &str| {
+            let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+            world.forge(&args).code(0);
+        };
+        // While there is no quarantine.
+        exec(&format!(
+            "mkdir -p $(dirname {forged}); echo evil > {forged}"
+        ));
+        let all = world.forge(&["quarantine", "restore", "--all"]);
+        assert!(
+            !world.project().join("src/build.rs").exists(),
+            "{mechanism}"
+        );
+        all.code(0).says(&["no record that forge moved it there"]);
+        std::fs::remove_dir_all(world.project().join(".os-sandbox-quarantine")).unwrap();
+
+        exec("echo taken > .bashrc");
+        let taken = listed(&world)[0]["quarantined"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let below = taken.split_once("/project/").unwrap().1;
+        for name in [below, forged, "src/.os-sandbox-quarantine/x"] {
+            let call = format!("{{\"path\": \"/{name}\", \"content\": \"evil\"}}");
+            let ran = world.forge(&["tools", "call", "--yes", "write_file", &call]);
+            assert_eq!(ran.code, 1, "{name}: {}", ran.stderr);
+            let ran = world.forge(&[
+                "tools",
+                "call",
+                "read_file",
+                &format!("{{\"path\": \"/{name}\"}}"),
+            ]);
+            assert_eq!(ran.code, 1, "{name}: {}", ran.stderr);
+        }
+        exec(&format!("echo evil > {below}; true"));
+        let ran = world.forge(&["quarantine", "restore", ".bashrc"]);
+        let now = std::fs::read_to_string(world.project().join(".bashrc")).unwrap_or_default();
+        match mechanism {
+            "landlock" => drop(ran.code(1).says(&["was changed since it was taken"])),
+            _ => drop(ran.code(0)),
+        }
+        assert!(!now.contains("evil"), "{mechanism}");
+    }
 }
 
 /// Names below a directory of the project.

@@ -24,6 +24,7 @@ mod hold;
 mod listings;
 pub(super) mod names;
 mod quarantine_dir;
+pub(super) mod quarantine_record;
 mod ready_patterns;
 mod record;
 mod running;

@@ -6,6 +6,7 @@
 
 use super::super::below;
 use super::super::host_mount::HostMount;
+use super::quarantine_record;
 use super::saved::SavedFile;
 use crate::quarantine::QUARANTINE;
 use nix::dir::Dir;
@@ -48,6 +49,10 @@ pub(super) struct Quarantine<'a> {
     pub(super) id: &'a str,
     top: Option<RunQuarantine>,
     count: usize,
+    /// The state directory, if there is one.
+    state: Option<&'a Path>,
+    /// The files in the directory of this run, for its record.
+    moved: Vec<PathBuf>,
     /// The reason why the last file was not put back.
     pub(super) not_restored: Option<Errno>,
     /// The reason why a repository in the last file may still be one.
@@ -65,12 +70,18 @@ struct RunQuarantine {
 type CreatedDirs = Vec<(OwnedFd, OsString)>;
 
 impl<'a> Quarantine<'a> {
-    pub(super) fn new(mount: &'a HostMount, id: &'a str) -> Quarantine<'a> {
+    pub(super) fn new(
+        mount: &'a HostMount,
+        id: &'a str,
+        state: Option<&'a Path>,
+    ) -> Quarantine<'a> {
         Quarantine {
             mount,
             id,
             top: None,
             count: 0,
+            state,
+            moved: Vec::new(),
             not_restored: None,
             not_disabled: None,
         }
@@ -104,7 +115,9 @@ impl<'a> Quarantine<'a> {
         };
         if let Ok(moved) = self.move_in(&parent, &aside, below) {
             self.not_disabled = disable(self.mount.handle.as_fd(), &moved).err();
-            return Ok(Some(self.mount.host.join(moved)));
+            let moved = self.mount.host.join(moved);
+            self.moved.push(moved.clone());
+            return Ok(Some(moved));
         }
         // Another file system is mounted below, or the quarantine is full: the file is renamed in
         // its own directory.
@@ -162,8 +175,12 @@ impl<'a> Quarantine<'a> {
 }
 
 impl Drop for Quarantine<'_> {
-    /// Removes directories without content. Others are not empty, so the system keeps them.
+    /// Writes the record, and removes directories without content. Others are not empty, so the
+    /// system keeps them.
     fn drop(&mut self) {
+        if let (Some(state), false) = (self.state, self.moved.is_empty()) {
+            quarantine_record::write(state, self.id, &self.moved);
+        }
         let Some(top) = self.top.take() else { return };
         let (all, name) = &top.all;
         let removed = unlinkat(all, self.id, UnlinkatFlags::RemoveDir);

@@ -149,6 +149,7 @@ impl RunningCommands {
         for (mount, before) in scan.mounts.iter().zip(&mut scan.before) {
             self.compare(mount, before, &HashSet::new());
         }
+        scan.state = self.state_dir();
         let mut findings = scan.run();
         for found in &mut findings.quarantined {
             found.why.push_str(", left by a command before this one");
@@ -165,6 +166,12 @@ impl RunningCommands {
         });
         self.others.extend(live);
         Ok(findings)
+    }
+
+    /// Returns the state directory, if there is one.
+    pub(super) fn state_dir(&self) -> Option<PathBuf> {
+        let state = self.state.as_ref().ok()?.as_ref()?;
+        Some(state.path().to_owned())
     }
 
     /// Adds the records that are new.

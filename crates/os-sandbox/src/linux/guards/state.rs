@@ -302,7 +302,7 @@ pub(super) fn options() -> OpenOptions {
 }
 
 /// Returns the possible state directories, the best first.
-fn candidates(wanted: Option<&Path>) -> Vec<PathBuf> {
+pub(super) fn candidates(wanted: Option<&Path>) -> Vec<PathBuf> {
     match wanted {
         Some(path) => vec![path.to_owned()],
         None => usual(),

@@ -60,6 +60,8 @@ pub(crate) struct PostRunScan {
     loose: Vec<HashMap<PathBuf, Print>>,
     /// Removed after a whole scan. The error says why there is none.
     record: Result<Option<CommandRecord>, String>,
+    /// The state directory, if there is one.
+    pub(super) state: Option<PathBuf>,
 }
 
 pub(super) struct MountSnapshot {
@@ -101,6 +103,7 @@ impl PostRunScan {
         let failed = |errno: Errno| Error::io("protected names cannot be compared", errno.into());
         has_descriptors(&mounts).map_err(failed)?;
         let mut scan = PostRunScan::of(policy, mounts, names);
+        scan.state = running.state_dir();
         let own = held.map_or(&[][..], |held| &held.placeholders);
         scan.record = running.record(&scan.mounts, &mut scan.before, own);
         Ok(Some(scan))
@@ -123,6 +126,7 @@ impl PostRunScan {
             mounts,
             loose: Vec::new(),
             record: Ok(None),
+            state: None,
         }
     }
 
@@ -190,7 +194,7 @@ impl PostRunScan {
                 scan: &self,
                 mount,
                 before,
-                quarantine: Quarantine::new(mount, &id),
+                quarantine: Quarantine::new(mount, &id, self.state.as_deref()),
                 judged: HashSet::new(),
                 findings: &mut findings,
             };
