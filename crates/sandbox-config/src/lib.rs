@@ -93,6 +93,7 @@ pub use loading::sources::{
 pub use loading::trust::PrivilegedSetting;
 pub use loading::trust_rules::{TrustRule, Untrusted};
 pub use loading::worker_names::{Delegates, is_worker_name};
+pub use loading::writable_places::{WritablePlaces, names_on_the_way};
 #[cfg(feature = "files")]
 pub use open::files::MountOpener;
 #[cfg(any(feature = "files", feature = "process"))]

@@ -47,8 +47,10 @@ pub(crate) const MAX_PROGRAMS: usize = 64;
 pub struct ProgramDirs {
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) search: Vec<PathBuf>,
-    /// Directories that no shown directory may contain: the home directory, forge's own.
+    /// Directories of forge, which nothing that is found on the way to a program meets.
     pub(crate) kept_out: Vec<PathBuf>,
+    /// The person's home directory, which holds their credentials.
+    pub(crate) home: Option<PathBuf>,
 }
 
 impl ProgramDirs {
@@ -64,6 +66,7 @@ impl ProgramDirs {
         directories: Vec<PathBuf>,
         path: Option<&str>,
         kept_out: Vec<PathBuf>,
+        home: Option<PathBuf>,
     ) -> ProgramDirs {
         let path = path.unwrap_or_default().split(':').map(PathBuf::from);
         let mut search: Vec<PathBuf> = Vec::new();
@@ -84,6 +87,7 @@ impl ProgramDirs {
             directories,
             search,
             kept_out,
+            home,
         }
     }
 
@@ -117,7 +121,7 @@ mod tests {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
         let directories = paths(&["/h/.cargo/bin", "/h/.nvm", "/h/.local/bin"]);
         let path = "/h/.nvm/v20/bin:/usr/bin:/h/bin:/h/.cargo/bin:/h/.nvm/v20/bin:.";
-        let programs = ProgramDirs::new(directories, Some(path), Vec::new());
+        let programs = ProgramDirs::new(directories, Some(path), Vec::new(), None);
         let expected = paths(&["/h/.nvm/v20/bin", "/h/.cargo/bin", "/h/.local/bin"]);
         assert_eq!(programs.search(), expected);
         let variables: Vec<_> = programs.variables().collect();

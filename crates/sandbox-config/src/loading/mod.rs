@@ -11,3 +11,4 @@ pub(crate) mod trust;
 pub(crate) mod trust_rules;
 pub(crate) mod user_limits;
 pub(crate) mod worker_names;
+pub(crate) mod writable_places;

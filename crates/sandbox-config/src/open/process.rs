@@ -13,6 +13,7 @@ use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{MAX_ADDRESSES, MAX_PORTS, NetworkAccess};
 use crate::grant::preset::SharedState;
 use crate::grant::published_ports::MAX_PUBLISHED_PORTS;
+use crate::loading::writable_places::WritablePlaces;
 use crate::open::guards::MountGuardPatterns;
 use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::programs;
@@ -175,7 +176,12 @@ impl Grant {
                     meets(mount.host()) || meets(Path::new(mount.inside()))
                 })
         };
-        let shown = programs::shown(programs, &known).into_iter();
+        let of_project = self.mounts().map(Mount::host);
+        let written = without.mounts().iter();
+        let written = written.filter(|mount| mount.access().contains(Access::WRITE));
+        let writable = of_project.chain(written.map(|mount| mount.host()));
+        let writable = WritablePlaces::new(writable.map(Path::to_owned));
+        let shown = programs::shown(programs, &writable, &known).into_iter();
         build(shown.fold(builder()?, |builder, (at, host)| builder.programs(host, at)))
     }
 

@@ -122,12 +122,12 @@ pub(crate) fn program_dirs(context: &LoadContext<'_>, directories: Vec<PathBuf>)
         .iter()
         .rev()
         .find(|(name, _)| name == "PATH");
-    let own = context.sources.out_of_reach.iter().map(|own| own.path());
-    let kept_out = own.chain(context.sources.home.as_deref());
+    let kept_out = context.sources.out_of_reach.iter().map(|own| own.path());
     ProgramDirs::new(
         directories,
         path.map(|(_, value)| value.as_str()),
         kept_out.map(Path::to_owned).collect(),
+        context.sources.home.clone(),
     )
 }
 
