@@ -45,6 +45,14 @@ impl WrittenFile {
             }
             None => cap::Dir::open_ambient_dir(around, ambient_authority())?,
         };
+        WrittenFile::open_in(directory, name)
+    }
+
+    /// Takes a file of an open directory.
+    ///
+    /// # Errors
+    /// If something other than a file is there.
+    pub(crate) fn open_in(directory: cap::Dir, name: OsString) -> Result<Self> {
         match directory.symlink_metadata(&name) {
             Ok(meta) if meta.is_file() => {}
             Ok(_) => return Err(Error::other("it is not a file")),

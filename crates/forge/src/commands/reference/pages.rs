@@ -1,15 +1,17 @@
 //! `forge completions` and `forge man`: pages generated from the command line's description.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use clap::{Arg, Command};
+use file_sandbox::cap_std::{ambient_authority, fs as cap};
 use serde_json::json;
 
 use crate::cli::{Cli, CompletionsArgs, Global, ManArgs};
 use crate::completion;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
+use crate::written_file::WrittenFile;
 
 const NAME: &str = "forge";
 
@@ -32,14 +34,21 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
             format!("cannot write {}: {error}", escape_path(path)),
         )
     };
-    std::fs::create_dir_all(&dir).map_err(|error| failed(&dir, error))?;
+    let base = match base.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => &base,
+    };
+    let opened = open_or_make_dir(base, &args.directory).map_err(|error| failed(&dir, error))?;
     let command = Cli::whole_command();
     let mut pages = Vec::new();
     page(&command, &mut pages).map_err(|error| CliError::negative("man", error.to_string()))?;
     let mut names = Vec::new();
     for (name, text) in pages {
         let path = dir.join(&name);
-        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        let directory = opened.try_clone();
+        let file = directory.and_then(|dir| WrittenFile::open_in(dir, (&name).into()));
+        let written = file.and_then(|file| file.replace(&text));
+        written.map_err(|error| failed(&path, error))?;
         names.push(name);
     }
     let text = if global.json {
@@ -49,6 +58,19 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
     };
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
+}
+
+/// Opens a directory, without a link that leads out of `base`, and makes it if it does not exist.
+fn open_or_make_dir(base: &Path, path: &Path) -> std::io::Result<cap::Dir> {
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    if path.is_absolute() || climbs {
+        let path = base.join(path);
+        std::fs::create_dir_all(&path)?;
+        return cap::Dir::open_ambient_dir(path, ambient_authority());
+    }
+    let base = cap::Dir::open_ambient_dir(base, ambient_authority())?;
+    base.create_dir_all(path)?;
+    base.open_dir(path)
 }
 
 /// The page of a command, and those of the commands below it.
