@@ -33,7 +33,9 @@ fn main() -> std::process::ExitCode {
     let ambient = ambient::Ambient::from_env(cli.global.clone());
     output::stderr::set_colour(ambient.colour);
     if cli.command.keeps_files()
-        && let Err(failure) = ambient.check()
+        && let Err(failure) = ambient
+            .check()
+            .and_then(|()| setup::start_dir::check(&ambient))
     {
         return exit_of(&cli, failure).report(cli.wants_json()).into();
     }

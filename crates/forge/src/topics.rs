@@ -99,6 +99,7 @@ run.schema a JSON Schema that cannot be used
 run.subject neither a directory nor a worker of that name
 runtime forge could not start its own machinery
 signals forge could not listen for signals
+start.link a link of the project leads to the start directory, out of the project
 state the state directory cannot be used
 stdout the result could not be written
 terminal the terminal could not be read

@@ -4,6 +4,7 @@
 use super::tls::{self, Tls};
 use os_sandbox::Error;
 use os_sandbox::mechanism::visible;
+use std::ffi::OsString;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,8 @@ pub(super) struct Ssh {
     pub(super) user: Option<String>,
     pub(super) host: String,
     pub(super) port: Option<u16>,
+    /// The program, and its `PATH`; `None`: those of the system.
+    pub(super) program: Option<(PathBuf, OsString)>,
 }
 
 impl Address {
@@ -106,6 +109,7 @@ impl Address {
                     user: user.map(str::to_owned),
                     host,
                     port,
+                    program: None,
                 })
             }
             _ => return Err(wrong("engines are not reached that way")),
@@ -131,6 +135,17 @@ impl Address {
             other @ (Endpoint::Unix(_) | Endpoint::Ssh(_)) => other,
         };
         Ok(Address { way })
+    }
+
+    /// Returns the address with the ssh program that reaches it, by its absolute path, and the `PATH`
+    /// of that program. Without them they are the system's own. A caller leaves out those that a
+    /// confined command can change.
+    #[must_use]
+    pub fn ssh(mut self, program: impl Into<PathBuf>, path: impl Into<OsString>) -> Address {
+        if let Endpoint::Ssh(ssh) = &mut self.way {
+            ssh.program = Some((program.into(), path.into()));
+        }
+        self
     }
 
     /// Returns `true` if the engine is reached over a local socket.

@@ -9,9 +9,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{HOST, HeaderValue};
 use hyper_util::rt::TokioIo;
+use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -36,7 +38,7 @@ const MAX_COMPLAINT: usize = 2048;
 /// Bound on the wait for ssh's error message.
 const COMPLAINT_WITHIN: Duration = Duration::from_secs(2);
 /// Variables of our environment that ssh needs. The key of a model provider is not among them.
-const SSH_NEEDS: [&str; 6] = ["HOME", "LANG", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER"];
+const SSH_NEEDS: [&str; 5] = ["HOME", "LANG", "LOGNAME", "SSH_AUTH_SOCK", "USER"];
 
 /// Access to the body type of bollard's requests, which bollard does not name.
 trait Transport {
@@ -203,6 +205,19 @@ async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, SshStderr)> {
     }
 }
 
+/// Returns the system's ssh program, and a `PATH` for it. A name alone would be looked for in our own.
+fn of_system() -> io::Result<(PathBuf, OsString)> {
+    let path = os_sandbox::Environment::clean().search_path();
+    let mut programs = std::env::split_paths(&path).map(|dir| dir.join("ssh"));
+    match programs.find(|program| program.is_file()) {
+        Some(program) => Ok((program, path)),
+        None => {
+            let why = "the program ssh: it is in no directory of the system";
+            Err(io::Error::new(io::ErrorKind::NotFound, why))
+        }
+    }
+}
+
 /// An ssh program that connects to the engine on the other host.
 struct Tunnel {
     ssh: Child,
@@ -212,8 +227,12 @@ struct Tunnel {
 
 impl Tunnel {
     fn start(ssh: &Ssh) -> io::Result<(Tunnel, SshStderr)> {
-        let mut command = Command::new("ssh");
-        command.env_clear();
+        let (program, path) = match &ssh.program {
+            Some(named) => named.clone(),
+            None => of_system()?,
+        };
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", path);
         for name in SSH_NEEDS {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);

@@ -60,7 +60,7 @@ impl Credential {
         Ok(Credential(CredentialKind::Token(login)))
     }
 
-    /// A program that speaks the protocol of git's credential helpers, and the variables it runs
+    /// A program, by its absolute path, that speaks the protocol of git's credential helpers, and the variables it runs
     /// with, its `PATH` among them; it is given no others. [`HELPER_VARIABLES`](Self::HELPER_VARIABLES)
     /// are those that helpers need.
     ///
@@ -68,7 +68,8 @@ impl Credential {
     /// with its server, once, and has 30 seconds.
     ///
     /// # Errors
-    /// The program is missing in the command.
+    /// The command does not begin with an absolute path: a name would be looked for in directories in
+    /// which a worker may write.
     ///
     /// ```
     /// use forge_git::Credential;
@@ -77,7 +78,7 @@ impl Credential {
     ///     let names = Credential::HELPER_VARIABLES;
     ///     name.to_str().is_some_and(|name| names.contains(&name))
     /// });
-    /// let helper = Credential::helper(["git-credential-libsecret"], variables)?;
+    /// let helper = Credential::helper(["/usr/bin/git-credential-libsecret"], variables)?;
     /// # let _ = helper;
     /// # Ok::<(), forge_git::GitError>(())
     /// ```
@@ -86,8 +87,11 @@ impl Credential {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, GitError> {
         let mut command = command.into_iter().map(Into::into);
-        let program = command.next().filter(|program| !program.is_empty());
-        let program = program.ok_or_else(|| cannot("a credential helper is a program"))?;
+        let program = command
+            .next()
+            .filter(|program| std::path::Path::new(program).is_absolute());
+        let program =
+            program.ok_or_else(|| cannot("a credential helper is named by its absolute path"))?;
         Ok(Credential(CredentialKind::Helper(Helper {
             program,
             arguments: command.collect(),

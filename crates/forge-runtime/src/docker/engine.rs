@@ -1,6 +1,7 @@
 //! Probing of a container engine: runs a container in the way of later calls, and works with copies
 //! where the engine does not see the files of this machine.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,6 +32,7 @@ pub struct ContainerSource {
     host: Option<String>,
     certificates: Option<PathBuf>,
     state_dir: Option<PathBuf>,
+    ssh: Option<(PathBuf, OsString)>,
     program: Option<fn() -> Result<ProgramBundle, String>>,
     known: Arc<Mutex<Vec<ProbedEngine>>>,
 }
@@ -62,6 +64,9 @@ impl ContainerSource {
         /// Sets the state directory, which identifies the containers of this program where several
         /// programs share an engine.
         state_dir(directory: impl Into<PathBuf>) = Some(directory.into());
+        /// Sets the ssh program that reaches an engine, and its `PATH`. Without them they are the
+        /// system's own.
+        ssh(program: Option<(PathBuf, OsString)>) = program;
         /// Sets the function that provides the program for containers whose image does not contain
         /// forge, or the reason why that is impossible.
         program(program: fn() -> Result<ProgramBundle, String>) = Some(program);
@@ -166,6 +171,9 @@ impl ContainerSource {
             Some(host) => Address::parse(host)?,
             None => Address::default(),
         };
+        if let Some((program, path)) = &self.ssh {
+            address = address.ssh(program, path);
+        }
         if let Some(directory) = &self.certificates {
             address = address.with_certificates(directory)?;
         }

@@ -36,6 +36,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, TraceReport};
 use crate::commands::reviewed;
 use crate::exit::{CliError, ExitKind};
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::{
     self,
     presets::{self, ActivePresets},
@@ -67,12 +68,15 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
 
 /// Plans the command and executes it.
 fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let committer =
-        caller_directory(&ambient.global).map(|here| CommitterQuestion::ask(here, ambient));
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) =
         presets::load_project(&ambient.global, args, ambient).map_err(refused)?;
+    let mut programs = HostPrograms::new(ambient).beside(project.ceiling());
+    programs.leave_out(project.personal_dirs());
+    programs.leave_out(presets.iter().flat_map(|presets| &presets.dirs().state));
+    let committer = caller_directory(&ambient.global)
+        .map(|here| CommitterQuestion::ask(here, &programs, ambient));
     ask_hosts::check(args, ambient)?;
     let stops = HeldStops::install().map_err(|error| signals(&error))?;
     // Opened first: a command that cannot be recorded does not run.

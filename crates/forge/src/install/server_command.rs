@@ -8,6 +8,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global};
 use crate::exit::CliError;
 use crate::output::escape::{escape, escape_path};
+use crate::setup::host_programs::HostPrograms;
 
 /// Variables that name forge's own directories. Clients pass on little of their environment, so
 /// values set in this shell have to be part of the entry.
@@ -138,19 +139,29 @@ pub(crate) fn start(global: &Global) -> Result<PathBuf, CliError> {
 }
 
 /// Returns the path of this program by the name that stays when it is updated: the one in PATH, if
-/// that is this program.
+/// that is this program. A client starts it outside of the sandbox, so no command may change it.
 fn program(ambient: &Ambient) -> Result<PathBuf, CliError> {
-    Ok(in_path(ambient)?.unwrap_or(own()?))
+    let program = in_path(ambient)?.map_or_else(own, Ok)?;
+    match HostPrograms::new(ambient).problem(&program) {
+        None => Ok(program),
+        Some(why) => Err(CliError::negative(
+            "client.file",
+            format!("a client cannot start {}: it {why}", escape_path(&program)),
+        )
+        .hint("install forge outside of the project")),
+    }
 }
 
 /// Returns the path of this program in PATH. `None` if PATH has no `forge` or another one.
 pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
     let own = own()?;
     let dirs = std::env::split_paths(ambient.var("PATH").unwrap_or_default());
+    let programs = HostPrograms::new(ambient);
     let first = dirs
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(PROGRAM))
-        .find(|path| path.canonicalize().is_ok_and(|path| path == own));
+        .filter(|path| path.canonicalize().is_ok_and(|path| path == own))
+        .find(|path| programs.problem(path).is_none());
     Ok(first)
 }
 

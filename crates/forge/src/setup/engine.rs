@@ -1,5 +1,6 @@
 //! The container engine of the person's surroundings: where docker's own variables say that it is.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use forge_runtime::ContainerSource;
@@ -8,6 +9,7 @@ use os_sandbox_docker::{Address, Engine};
 use crate::ambient::Ambient;
 use crate::commands::image::own_program;
 use crate::exit::{CliError, ExitKind};
+use crate::setup::host_programs::HostPrograms;
 
 /// Reaches it.
 pub(crate) fn reach(ambient: &Ambient) -> Result<Engine, CliError> {
@@ -20,6 +22,10 @@ fn address(ambient: &Ambient) -> Result<Address, os_sandbox::Error> {
     let address = match ambient.var("DOCKER_HOST") {
         Some(host) => Address::parse(host)?,
         None => Address::default(),
+    };
+    let address = match ssh(&HostPrograms::new(ambient)) {
+        Some((program, path)) => address.ssh(program, path),
+        None => address,
     };
     match certificates(ambient) {
         None => Ok(address),
@@ -41,9 +47,16 @@ fn certificates(ambient: &Ambient) -> Option<PathBuf> {
     )
 }
 
+/// Returns the person's ssh program and its `PATH`. `None` if only the system's own can be started.
+fn ssh(programs: &HostPrograms) -> Option<(PathBuf, OsString)> {
+    let program = programs.find("ssh").ok()?;
+    Some((program, programs.search_path().into()))
+}
+
 /// Returns the source of containers for calls. It does not connect yet.
-pub(crate) fn docker(ambient: &Ambient) -> ContainerSource {
+pub(crate) fn docker(ambient: &Ambient, programs: &HostPrograms) -> ContainerSource {
     let mut docker = ContainerSource::new()
+        .ssh(ssh(programs))
         .program(|| own_program().map_err(|failure| failure.message().to_owned()));
     if let Some(host) = ambient.var("DOCKER_HOST") {
         docker = docker.host(host);

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use sandbox_config::{ApiKey, Project, ProviderSettings};
 
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::repositories;
 
 /// Time limit for a program to print a key; a person may have to unlock a store.
@@ -27,6 +28,7 @@ const MAX_KEY_BYTES: u64 = 16 * 1024;
 /// The keys of one command, each fetched once.
 pub(crate) struct ApiKeys<'a> {
     ambient: &'a Ambient,
+    programs: HostPrograms,
     /// Variables that hold keys, which are removed from a helper's environment.
     variables: Vec<String>,
     found: BTreeMap<String, Option<ProviderKey>>,
@@ -41,6 +43,7 @@ impl<'a> ApiKeys<'a> {
         let of_git = repositories::variables(project).map(str::to_owned);
         ApiKeys {
             ambient,
+            programs: HostPrograms::new(ambient).beside(project.ceiling()),
             variables: variables.chain(of_git).collect(),
             found: BTreeMap::new(),
         }
@@ -107,10 +110,15 @@ impl<'a> ApiKeys<'a> {
         let env = self.ambient.env.iter();
         let env = env.filter(|(name, _)| !self.variables.contains(name));
         let home = self.ambient.home.as_deref();
-        let mut child = Command::new(program)
+        let mut command = self
+            .programs
+            .command(program)
+            .map_err(|error| error.to_string())?;
+        let mut child = command
             .args(arguments)
             .env_clear()
             .envs(env.map(|(name, value)| (name, value)))
+            .env("PATH", self.programs.search_path())
             // Not in a project, which could have put something there for it.
             .current_dir(home.unwrap_or(std::path::Path::new("/")))
             .stdin(Stdio::null())

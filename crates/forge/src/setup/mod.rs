@@ -4,6 +4,7 @@
 pub(crate) mod command_dir;
 pub(crate) mod engine;
 pub(crate) mod home_dir;
+pub(crate) mod host_programs;
 pub(crate) mod host_rules;
 pub(crate) mod keys;
 pub(crate) mod parent_proxy;
@@ -11,6 +12,7 @@ pub(crate) mod presets;
 pub(crate) mod program_dirs;
 pub(crate) mod provider_client;
 pub(crate) mod repositories;
+pub(crate) mod start_dir;
 pub(crate) mod target;
 
 use std::collections::BTreeSet;
@@ -45,6 +47,7 @@ use crate::output::escape::shell_word;
 use crate::output::prompt::TerminalApprover;
 use crate::output::stderr;
 use crate::queue::{Queue, WhenUnattended};
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::host_rules::host_rule_writer;
 use crate::signals::stop_signal;
 use crate::state::trust_store::TrustStore;
@@ -520,6 +523,7 @@ pub(crate) fn approval_timeout(project: &Project) -> Duration {
 pub(crate) fn isolation(
     no_os_sandbox: bool,
     parent_proxy: bool,
+    programs: &HostPrograms,
     ambient: &Ambient,
 ) -> Result<Isolation, CliError> {
     Ok(Isolation {
@@ -527,7 +531,7 @@ pub(crate) fn isolation(
             true => OsSandbox::Off,
             false => OsSandbox::when_needed(),
         },
-        docker: engine::docker(ambient),
+        docker: engine::docker(ambient, programs),
         // A project says which.
         repositories: RepositorySource::default(),
         parent_proxy: match parent_proxy {

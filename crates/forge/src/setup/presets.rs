@@ -30,6 +30,7 @@ use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
 use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::program_dirs::PathDirs;
 use crate::state::trust_store::TrustStore;
 pub(crate) use outside_keys::KeyServices;
@@ -732,6 +733,7 @@ fn program_dirs(set: &PresetSet, home: &Path, ambient: &Ambient) -> Vec<PathBuf>
         }
     };
     let path = ambient.var("PATH").unwrap_or_default();
+    let host = HostPrograms::new(ambient);
     for program in set.programs() {
         if let Some(below) = program.strip_prefix("~/") {
             add(home.join(below));
@@ -748,7 +750,9 @@ fn program_dirs(set: &PresetSet, home: &Path, ambient: &Ambient) -> Vec<PathBuf>
             for directory in PathDirs::of(&directory, Some(home)).absolute(home) {
                 add(directory);
             }
-            let packages = directory.join(program).canonicalize().ok();
+            let program = directory.join(program);
+            let program = (!host.is_led_by_commands(&program)).then_some(program);
+            let packages = program.and_then(|program| program.canonicalize().ok());
             packages.as_deref().and_then(packages_around).map(&mut add);
         }
     }

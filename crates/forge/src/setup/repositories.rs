@@ -16,6 +16,7 @@ use sandbox_config::{CredentialSource, GitCredential, Project};
 
 use crate::ambient::Ambient;
 use crate::exit::CliError;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::keys::shield;
 use crate::state::staging::Staging;
 
@@ -119,7 +120,7 @@ pub(crate) fn variables(project: &Project) -> impl Iterator<Item = &str> {
 fn credentials(project: &Project, ambient: &Ambient) -> Result<Credentials, CliError> {
     let mut all = Credentials::new();
     for one in project.git().credentials() {
-        let credential = credential(one, ambient, variables(project).collect())?;
+        let credential = credential(one, project, ambient)?;
         all = all
             .with(one.server(), credential)
             .map_err(|error| unfit(&error))?;
@@ -135,8 +136,8 @@ fn credentials(project: &Project, ambient: &Ambient) -> Result<Credentials, CliE
 
 fn credential(
     one: &GitCredential,
+    project: &Project,
     ambient: &Ambient,
-    tokens: Vec<&str>,
 ) -> Result<Credential, CliError> {
     match one.source() {
         CredentialSource::Variable(name) => match ambient.var(name) {
@@ -149,13 +150,27 @@ fn credential(
         },
         CredentialSource::Helper(words) => {
             shield()?;
+            let [name, arguments @ ..] = words.as_slice() else {
+                return Ok(Credential::absent("the credential helper has no name"));
+            };
+            let programs = HostPrograms::new(ambient).beside(project.ceiling());
+            let program = match programs.find(name) {
+                Ok(program) => program.into_os_string(),
+                Err(error) => return Ok(Credential::absent(error.to_string())),
+            };
+            let tokens: Vec<&str> = variables(project).collect();
             let known = |name: &str| Credential::HELPER_VARIABLES.contains(&name);
             let variables = ambient.env.iter().filter(|(name, _)| known(name));
             // The token of one server is not for another.
             let variables = variables.filter(|(name, _)| !tokens.contains(&name.as_str()));
             let variables =
                 variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
-            Credential::helper(words.iter(), variables).map_err(|error| unfit(&error))
+            let path = OsString::from(programs.search_path());
+            let variables = variables.chain([(OsString::from("PATH"), path)]);
+            let command = [program]
+                .into_iter()
+                .chain(arguments.iter().map(OsString::from));
+            Credential::helper(command, variables).map_err(|error| unfit(&error))
         }
         CredentialSource::Agent { known_hosts } => {
             let own = || Some(ambient.home.as_deref()?.join(".ssh/known_hosts"));

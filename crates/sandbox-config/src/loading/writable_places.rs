@@ -54,12 +54,6 @@ impl WritablePlaces {
         let around = |name: &PathBuf| self.0.iter().find(|place| name.starts_with(place));
         names.iter().find_map(around).map(PathBuf::as_path)
     }
-
-    /// Returns the directories.
-    #[must_use]
-    pub fn directories(&self) -> &[PathBuf] {
-        &self.0
-    }
 }
 
 /// Returns each name on the way to the end of a path: those of directories, those of links, the end.

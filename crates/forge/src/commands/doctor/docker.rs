@@ -12,6 +12,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_lines};
 use crate::setup;
 use crate::setup::engine;
+use crate::setup::host_programs::HostPrograms;
 
 /// The engine that runs containers of the project, or the reason for its failure and a hint.
 type ContainerTrial = Result<NodeContainers, (String, Option<String>)>;
@@ -32,7 +33,11 @@ pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
 
 fn try_containers(project: &Project, ambient: &Ambient) -> Result<ContainerTrial, CliError> {
     let docker = project.ceiling().execution().docker();
-    let tried = engine::docker(ambient).probe(docker);
+    let tried = engine::docker(
+        ambient,
+        &HostPrograms::new(ambient).beside(project.ceiling()),
+    )
+    .probe(docker);
     // A directory of each run is one like any other.
     let scratch = tempfile::tempdir().map_err(|error| {
         CliError::negative("docker", format!("cannot make a directory: {error}"))

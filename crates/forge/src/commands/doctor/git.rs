@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use forge_git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
@@ -15,6 +15,7 @@ use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_lines;
 use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 
 /// One thing that was looked at.
 struct GitCheck {
@@ -111,8 +112,9 @@ fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliErro
 
 fn program(ambient: &Ambient) -> GitCheckOutcome {
     let install = "install git (apt-get install git)";
-    let Some(git) = found("git", ambient) else {
-        return GitCheckOutcome::Failed("there is none on the PATH".to_owned(), install.to_owned());
+    let git = match HostPrograms::new(ambient).find("git") {
+        Ok(git) => git,
+        Err(error) => return GitCheckOutcome::Failed(error.to_string(), install.to_owned()),
     };
     let ran = Command::new(&git)
         .arg("--version")
@@ -201,12 +203,11 @@ fn credential(one: &GitCredential, ambient: &Ambient) -> GitCheckOutcome {
         },
         CredentialSource::Helper(words) => {
             let name = words.first().map_or("", String::as_str);
-            match found(name, ambient) {
-                Some(path) => GitCheckOutcome::Ok(format!("the helper {}", path.display())),
-                None => GitCheckOutcome::Failed(
-                    format!("there is no `{name}` on the PATH"),
-                    format!("command -v {name}"),
-                ),
+            match HostPrograms::new(ambient).find(name) {
+                Ok(path) => GitCheckOutcome::Ok(format!("the helper {}", path.display())),
+                Err(error) => {
+                    GitCheckOutcome::Failed(error.to_string(), format!("command -v {name}"))
+                }
             }
         }
         CredentialSource::Agent { known_hosts } => agent(one, known_hosts.as_deref(), ambient),
@@ -223,8 +224,8 @@ fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> 
         let detail = format!("no agent answers at {socket}: {error}");
         return GitCheckOutcome::Failed(detail, start.to_owned());
     }
-    if found("ssh", ambient).is_none() {
-        let detail = "there is no ssh on the PATH".to_owned();
+    if let Err(error) = HostPrograms::new(ambient).find("ssh") {
+        let detail = error.to_string();
         return GitCheckOutcome::Failed(
             detail,
             "install ssh (apt-get install openssh-client)".to_owned(),
@@ -243,14 +244,4 @@ fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> 
             GitCheckOutcome::Failed(detail, format!("ssh -T ssh://{host}"))
         }
     }
-}
-
-/// Finds a program as a shell would.
-fn found(name: &str, ambient: &Ambient) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| path.is_file());
-    }
-    let path = ambient.var("PATH").unwrap_or_default();
-    let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute());
-    dirs.map(|dir| dir.join(name)).find(|path| path.is_file())
 }

@@ -8,6 +8,8 @@ use std::thread::{self, JoinHandle};
 use super::identity_files::{self, Identity};
 use super::personal_git::PersonalSettings;
 use crate::ambient::Ambient;
+use crate::output::stderr;
+use crate::setup::host_programs::HostPrograms;
 
 /// The variables that say the same as `user.name`, and as `user.email`.
 const NAME: [&str; 2] = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"];
@@ -26,13 +28,26 @@ pub(super) enum CommitterQuestion {
 
 impl CommitterQuestion {
     /// Reads the files of git, or starts git.
-    pub(super) fn ask(directory: PathBuf, ambient: &Ambient) -> CommitterQuestion {
+    pub(super) fn ask(
+        directory: PathBuf,
+        programs: &HostPrograms,
+        ambient: &Ambient,
+    ) -> CommitterQuestion {
         match identity_files::read(&directory, &ambient.env) {
             Some(identity) => CommitterQuestion::Answered(identity),
             None => {
+                let git = match programs.find("git") {
+                    Ok(git) => (git, programs.search_path()),
+                    Err(error) => {
+                        if error.is_left_out() && !ambient.global.quiet {
+                            stderr::print(format_args!("note: the committer is unknown: {error}"));
+                        }
+                        return CommitterQuestion::Answered(Identity::default());
+                    }
+                };
                 let asking = thread::Builder::new().name("committer".to_owned());
                 let env = ambient.env.clone();
-                CommitterQuestion::Asked(asking.spawn(move || ask_git(&directory, &env)).ok())
+                CommitterQuestion::Asked(asking.spawn(move || ask_git(&git, &directory, &env)).ok())
             }
         }
     }
@@ -64,10 +79,17 @@ impl Identity {
 }
 
 /// Returns git's answer in `directory`. `git config` reads files and runs nothing (git-config(1)).
-fn ask_git(directory: &Path, env: &[(String, String)]) -> Identity {
+fn ask_git(
+    (program, path): &(PathBuf, String),
+    directory: &Path,
+    env: &[(String, String)],
+) -> Identity {
     let asked = |arguments: &[&str]| {
-        let mut git = Command::new("git");
-        let git = git.args(["config", "--null"]).args(arguments);
+        let mut git = Command::new(program);
+        let git = git
+            .env("PATH", path)
+            .args(["config", "--null"])
+            .args(arguments);
         let git = git.current_dir(directory).stdin(Stdio::null());
         let said = git.stderr(Stdio::null()).output().ok()?;
         let is_short = said.stdout.len() <= MAX_BYTES;

@@ -20,6 +20,7 @@ use crate::ambient::Ambient;
 use crate::exit::CliError;
 use crate::output::escape::escape;
 use crate::output::stderr;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::UrlRequests;
 use request::{Lines, UrlRequest};
 
@@ -50,6 +51,7 @@ impl UrlOpener {
         let judge = Judge {
             origins: requests.origins.clone(),
             browser: ambient.var("BROWSER").map(str::to_owned),
+            programs: HostPrograms::new(ambient).beside_policy(plan.policy()),
             plan: plan.clone(),
             ports,
             recorder,
@@ -81,6 +83,7 @@ impl UrlOpener {
 struct Judge {
     origins: Vec<String>,
     browser: Option<String>,
+    programs: HostPrograms,
     plan: Plan,
     ports: TemporaryPorts,
     recorder: Arc<dyn Recorder>,
@@ -175,8 +178,13 @@ impl Judge {
                 ));
             }
         };
-        browser::open(self.browser.as_deref(), &request.url, failed)
-            .map_err(|error| format!("no browser starts: {error}; set BROWSER to one"))
+        browser::open(
+            self.browser.as_deref(),
+            &self.programs,
+            &request.url,
+            failed,
+        )
+        .map_err(|error| format!("no browser starts: {error}; set BROWSER to one"))
     }
 
     /// Publishes the port of a login's answer. Without it the answer, which holds a secret, could

@@ -20,6 +20,7 @@ use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::CliError;
 use crate::output::stderr;
 use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{engine, parent_proxy};
 
@@ -311,7 +312,7 @@ fn find_containers(
         Some(why) => unused(why),
         None if execution.mode() == ExecutionMode::LocalOnly => unused("it is not used"),
         None if enough && execution.uses_os() => unused("it was not looked for"),
-        None => engine::docker(ambient)
+        None => engine::docker(ambient, &HostPrograms::new(ambient).beside(grant))
             .probe(execution.docker())
             .map_err(|error| (error.to_string(), error.remediation().map(str::to_owned))),
     }

@@ -18,6 +18,7 @@ use crate::output::describe;
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
 use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
@@ -271,7 +272,9 @@ impl<'a> ToolOwner<'a> {
         models: Option<Models>,
     ) -> Result<Toolbox, CliError> {
         let grant = run.mount_in_run(self.grant.clone())?;
-        let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
+        let programs = HostPrograms::new(ambient).beside(self.project.ceiling());
+        let (no_sandbox, proxy) = (approval.no_os_sandbox, approval.parent_proxy);
+        let isolation = setup::isolation(no_sandbox, proxy, &programs, ambient)?;
         let approver = setup::approver(approval, ambient, self.project);
         let Some(worker) = &self.worker else {
             let nobody = Caller::new("");

@@ -30,6 +30,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::run_view::{RunStart, RunWatcher, ViewGuard, ViewOptions};
 use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::repositories;
 use crate::setup::target::{RunTarget, run_target, with_sentence_as_input};
 use crate::signals::ExitOnSignal;
@@ -235,7 +236,9 @@ impl StartedRun {
     ) -> Result<Session, CliError> {
         let (project, models) = (&self.target.project, &self.models);
         let approval = &args.approval;
-        let isolation = setup::isolation(approval.no_os_sandbox, approval.parent_proxy, ambient)?;
+        let programs = HostPrograms::new(ambient).beside(project.ceiling());
+        let (no_sandbox, proxy) = (approval.no_os_sandbox, approval.parent_proxy);
+        let isolation = setup::isolation(no_sandbox, proxy, &programs, ambient)?;
         let repositories = repositories::repositories(project, ambient)?;
         let mut session = Session::builder(Arc::clone(&models.others));
         if let Some(own) = &models.own {

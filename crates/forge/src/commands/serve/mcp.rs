@@ -21,6 +21,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::queue::{Queue, WhenUnattended};
 use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 use crate::state::run_dir::{self, RunDir};
 
 /// Interval at which the files of the project are compared.
@@ -148,7 +149,12 @@ impl<'a> McpServer<'a> {
             args,
             ambient,
             kept: OnceLock::new(),
-            isolation: setup::isolation(false, args.parent_proxy, ambient)?,
+            isolation: setup::isolation(
+                false,
+                args.parent_proxy,
+                &HostPrograms::new(ambient),
+                ambient,
+            )?,
             waits: AtomicBool::new(false),
         })
     }

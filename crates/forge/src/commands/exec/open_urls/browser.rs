@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
+
+use crate::setup::host_programs::HostPrograms;
 
 /// Opens a URL with the first program in `BROWSER` that starts, or else with that of the desktop. No
 /// shell reads the URL. `failed` is called later, on another thread, if the program fails.
@@ -12,12 +14,14 @@ use std::process::{Command, ExitStatus, Stdio};
 /// <https://manpages.debian.org/stable/sensible-utils/sensible-browser.1.en.html>
 pub(super) fn open(
     browser: Option<&str>,
+    programs: &HostPrograms,
     url: &str,
     failed: impl FnOnce(ExitStatus) + Send + 'static,
 ) -> io::Result<()> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for line in browser.unwrap_or("xdg-open:open").split(':') {
-        match command(line, url).map(|mut command| command.spawn()) {
+        let words = words(line, url);
+        match words.map(|(program, arguments)| start(&program, &arguments, programs)) {
             Some(Ok(mut child)) => {
                 std::thread::spawn(move || {
                     if let Ok(status) = child.wait()
@@ -35,22 +39,28 @@ pub(super) fn open(
     Err(last)
 }
 
-/// Returns one command of the list; `None` for an empty one.
-fn command(line: &str, url: &str) -> Option<Command> {
+/// Returns the words of one command of the list: the program, and its arguments.
+fn words(line: &str, url: &str) -> Option<(String, Vec<String>)> {
     let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next()?);
-    let words: Vec<&str> = words.collect();
-    command.args(words.iter().map(|word| word.replace("%s", url)));
+    let program = words.next()?.to_owned();
+    let mut arguments: Vec<String> = words.map(|word| word.replace("%s", url)).collect();
     if !line.contains("%s") {
-        command.arg(url);
+        arguments.push(url.to_owned());
     }
+    Some((program, arguments))
+}
+
+fn start(program: &str, arguments: &[String], programs: &HostPrograms) -> io::Result<Child> {
+    let command = programs.command(program);
+    let mut command = command.map_err(|error| io::Error::other(error.to_string()))?;
     // A group of its own: Ctrl-C is for the command inside.
     command
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(0);
-    Some(command)
+        .process_group(0)
+        .spawn()
 }
 
 #[cfg(test)]
@@ -60,7 +70,7 @@ mod tests {
     #[test]
     fn a_command_of_the_list() {
         let url = "https://example.com/?a=%s";
-        for (line, words) in [
+        for (line, expected) in [
             ("firefox", Some(vec!["firefox", url])),
             (
                 " firefox  --new-tab ",
@@ -73,15 +83,11 @@ mod tests {
             ),
             ("", None),
         ] {
-            let made = command(line, url).map(|command| {
-                let words = [command.get_program()]
-                    .into_iter()
-                    .chain(command.get_args());
-                words
-                    .map(|word| word.to_str().unwrap().to_owned())
-                    .collect::<Vec<_>>()
+            let made = words(line, url).map(|(program, mut arguments)| {
+                arguments.insert(0, program);
+                arguments
             });
-            let words = words.map(|words| words.into_iter().map(str::to_owned).collect());
+            let words = expected.map(|words| words.into_iter().map(str::to_owned).collect());
             assert_eq!(made, words, "{line}");
         }
     }

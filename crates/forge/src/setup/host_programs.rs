@@ -1,0 +1,212 @@
+//! Programs of the host that forge itself starts, outside of the sandbox: git, a browser, ssh, programs
+//! that print keys.
+//!
+//! Entry point: [`HostPrograms::find`]. A program is never one that a command could have put there, and
+//! what it starts by name is not either: it gets [`HostPrograms::search_path`]. No other file of this
+//! workspace starts a program by its name.
+
+use std::fmt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use os_sandbox::{Access, Policy};
+use sandbox_config::{Grant, Mode, PROJECT_FILES, SharedState, WritablePlaces};
+
+use crate::ambient::Ambient;
+use crate::output::escape::{escape, escape_path};
+
+/// The person's `PATH` without the directories in which commands write.
+#[derive(Clone, Debug)]
+pub(crate) struct HostPrograms {
+    path: String,
+    writable: WritablePlaces,
+}
+
+/// The reason for which a program is not started.
+#[derive(Debug)]
+pub(crate) struct HostProgramError {
+    name: String,
+    /// The program that was found, and what is wrong with its place.
+    left_out: Option<(PathBuf, String)>,
+}
+
+impl HostProgramError {
+    /// Returns `true` if the program exists, in a place that a command could have changed.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.left_out.is_some()
+    }
+}
+
+impl fmt::Display for HostProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = escape(&self.name);
+        match &self.left_out {
+            None => write!(f, "there is no program `{name}` on the PATH"),
+            Some((path, why)) => write!(
+                f,
+                "forge does not start `{name}`: {} {why}; install it elsewhere, or name another by \
+                 its absolute path",
+                escape_path(path)
+            ),
+        }
+    }
+}
+
+impl HostPrograms {
+    /// Leaves out the directories of the project around the caller, an active virtual environment,
+    /// and forge's state, in which kept home directories are.
+    pub(crate) fn new(ambient: &Ambient) -> HostPrograms {
+        let start = ambient.global.directory.as_deref();
+        let start = start.unwrap_or(Path::new(".")).canonicalize().ok();
+        let environment = ambient.var("VIRTUAL_ENV").map(PathBuf::from);
+        let mut programs = HostPrograms {
+            path: ambient.var("PATH").unwrap_or_default().to_owned(),
+            writable: WritablePlaces::default(),
+        };
+        let of_project = start
+            .iter()
+            .flat_map(|start| project_tops(start).chain([start.as_path()]));
+        let own = ambient.state.iter().cloned().chain(environment);
+        let home = ambient
+            .home
+            .as_ref()
+            .and_then(|home| home.canonicalize().ok());
+        for directory in of_project.map(Path::to_owned).chain(own) {
+            // No command has the home directory: forge's own are in it.
+            if home
+                .as_ref()
+                .is_none_or(|home| !home.starts_with(&directory))
+            {
+                programs.writable.add(&directory);
+            }
+        }
+        programs
+    }
+
+    /// Leaves out what workers with these rights write.
+    pub(crate) fn beside(mut self, grant: &Grant) -> HostPrograms {
+        let mounts = grant
+            .mounts()
+            .filter(|mount| mount.mode() == Mode::ReadWrite);
+        mounts.for_each(|mount| self.writable.add(mount.host()));
+        self
+    }
+
+    /// Leaves out the directories of a person that commands write.
+    pub(crate) fn leave_out<'a>(&mut self, dirs: impl IntoIterator<Item = &'a SharedState>) {
+        let written = dirs.into_iter().filter(|one| one.writable);
+        written.for_each(|one| self.writable.add(&one.host));
+    }
+
+    /// Leaves out what commands of this policy write.
+    pub(crate) fn beside_policy(mut self, policy: &Policy) -> HostPrograms {
+        let mounts = policy.mounts().iter();
+        let mounts = mounts.filter(|mount| mount.access().contains(Access::WRITE));
+        mounts.for_each(|mount| self.writable.add(mount.host()));
+        self
+    }
+
+    /// Finds a program by its name, or checks an absolute path.
+    pub(crate) fn find(&self, name: &str) -> Result<PathBuf, HostProgramError> {
+        let mut left_out = None;
+        for path in self.candidates(name).filter(|path| is_program(path)) {
+            match self.problem(&path) {
+                None => return Ok(path),
+                Some(why) => left_out = left_out.or(Some((path, why))),
+            }
+        }
+        let name = name.to_owned();
+        Err(HostProgramError { name, left_out })
+    }
+
+    /// Returns the command of a program, which finds other programs as this does.
+    pub(crate) fn command(&self, name: &str) -> Result<Command, HostProgramError> {
+        let mut command = Command::new(self.find(name)?);
+        command.env("PATH", self.search_path());
+        Ok(command)
+    }
+
+    /// Returns the value of `PATH` for a program of the host.
+    pub(crate) fn search_path(&self) -> String {
+        let directories = std::env::split_paths(&self.path);
+        let directories = directories.filter(|directory| {
+            directory.is_absolute() && directory.is_dir() && self.problem(directory).is_none()
+        });
+        // They are parts of a text that was split there.
+        let joined = std::env::join_paths(directories).unwrap_or_default();
+        joined.to_string_lossy().into_owned()
+    }
+
+    /// Returns the reason for which a program or directory is left out.
+    pub(crate) fn problem(&self, path: &Path) -> Option<String> {
+        if let Some(place) = self.writable.on_the_way_to(path) {
+            return Some(format!(
+                "lies in or leads through {}, which commands of forge can change",
+                escape_path(place)
+            ));
+        }
+        let real = path.canonicalize().ok()?;
+        [path, &real].into_iter().find_map(others_write)
+    }
+
+    /// Returns `true` if a command can change where a path ends.
+    pub(crate) fn is_led_by_commands(&self, path: &Path) -> bool {
+        self.writable.on_the_way_to(path).is_some()
+    }
+
+    fn candidates<'a>(&'a self, name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+        // An absolute path replaces the directory, and any one is enough.
+        let is_path = name.contains('/');
+        let given = is_path
+            .then(|| PathBuf::from(name))
+            .filter(|path| path.is_absolute());
+        let directories = (!is_path).then(|| std::env::split_paths(&self.path));
+        let directories = directories
+            .into_iter()
+            .flatten()
+            .filter(|dir| dir.is_absolute());
+        given
+            .into_iter()
+            .chain(directories.map(move |dir| dir.join(name)))
+    }
+}
+
+/// Returns those of a directory and of the directories above it that are the top of a project or of a
+/// git repository.
+pub(crate) fn project_tops(start: &Path) -> impl Iterator<Item = &Path> {
+    start.ancestors().filter(|directory| {
+        let git = directory.join(".git");
+        git.is_file()
+            || git.join("HEAD").is_file()
+            || PROJECT_FILES
+                .iter()
+                .any(|name| directory.join(name).is_file())
+    })
+}
+
+fn is_program(path: &Path) -> bool {
+    let about = path.metadata();
+    about.is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns the reason if other users can put a program at this path.
+fn others_write(path: &Path) -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
+    // In a user namespace without root it is another number.
+    let system = Path::new("/usr").metadata().map_or(0, |about| about.uid());
+    for directory in path.ancestors().filter(|directory| directory.is_dir()) {
+        let about = directory.metadata().ok()?;
+        let shown = escape_path(directory);
+        if ![own, system, 0].contains(&about.uid()) {
+            return Some(format!("lies in {shown}, which belongs to another user"));
+        }
+        let (is_open, is_sticky) = (about.mode() & 0o002 != 0, about.mode() & 0o1000 != 0);
+        // With the sticky bit others add names, and replace none.
+        let is_nearest = path.parent() == Some(directory) || path == directory;
+        if is_open && (!is_sticky || is_nearest) {
+            return Some(format!("lies in {shown}, in which every user writes"));
+        }
+    }
+    None
+}
