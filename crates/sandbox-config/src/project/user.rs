@@ -53,9 +53,7 @@ pub(crate) fn user_file(
     let tree = reports.take(parsed)??;
     let before = reports.errors();
     MappingFields::open(reports, &tree, "", &keys::USER)?;
-    if reports.errors() > before {
-        return None;
-    }
+    let tree = of_known_keys(tree);
     // It is the user's own, so no yes is asked for.
     let trusting = Sources {
         trust: TrustedSettings::Given,
@@ -70,6 +68,7 @@ pub(crate) fn user_file(
         .into_list()
         .into_iter()
         .filter(|one| one.layer() == Some(Layer::User));
+    let about_this: Vec<_> = about_this.filter(|one| !reports.has(one)).collect();
     reports.extend(about_this);
     if reports.errors() == before {
         for leaf in user_values(&tree) {
@@ -77,6 +76,15 @@ pub(crate) fn user_file(
         }
     }
     (reports.errors() == before).then_some(UserFile { tree, ceiling })
+}
+
+/// Leaves out the keys that were reported as unknown: the mistakes of the others are told, too.
+fn of_known_keys(mut tree: YamlNode) -> YamlNode {
+    let known = |key: &str| keys::USER.list.iter().any(|row| row.name == key);
+    if let YamlValue::Map(entries) = &mut tree.value {
+        entries.retain(|entry| entry.key.starts_with("x-") || known(canonical(None, &entry.key)));
+    }
+    tree
 }
 
 /// A value of the user file with its role; `None` if the key is absent.

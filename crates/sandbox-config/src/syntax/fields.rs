@@ -40,6 +40,12 @@ impl Reports {
         }
     }
 
+    /// Returns `true` if the mistake is reported at its place already.
+    pub(crate) fn has(&self, mistake: &Diagnostic) -> bool {
+        let text = mistake.to_string();
+        self.errors.list.iter().any(|one| one.to_string() == text)
+    }
+
     /// Reports the mistake that is read in place of a value.
     pub(crate) fn refuse<T>(&mut self, mistake: Diagnostic) -> Option<T> {
         self.add(mistake);

@@ -331,3 +331,17 @@ fn a_name_is_no_repository() {
         assert_eq!(loaded.is_err(), needs_consent, "{git} {text}: {loaded:?}");
     }
 }
+
+/// The person's own file is told all of its mistakes at once, as a project file is.
+#[test]
+fn a_users_file_has_all_of_its_mistakes_told() {
+    let own = "limits: { max_stepz: 3 }\nlog: { redact: 5 }\nnetwork: fals\nprovidrs: {}\n";
+    let scratch = Scratch::with_config(GOOD).file("own.yaml", own);
+    let mut sources = scratch.sources();
+    sources.user_file = Some(scratch.path().join("own.yaml"));
+    let mistakes = load(&sources).unwrap_err();
+    for key in ["max_stepz", "log.redact", "network", "providrs"] {
+        assert!(mistakes.to_string().contains(key), "{key}: {mistakes}");
+    }
+    assert_eq!(codes(&mistakes).len(), 4, "{mistakes}");
+}
