@@ -28,7 +28,7 @@ use crate::sys::{
     Errno, PollFd,
 };
 use crate::wire;
-use crate::{Failure, BrokerMessage, at, target};
+use crate::{BrokerMessage, Failure, at, target};
 
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;

@@ -7,7 +7,7 @@
 
 use crate::sys::{self, CStr, Errno, mounts};
 use crate::wire;
-use crate::{CONTROL, Failure, BrokerMessage, at, tell};
+use crate::{BrokerMessage, CONTROL, Failure, at, tell};
 use core::cell::Cell;
 use core::ffi;
 
