@@ -20,7 +20,7 @@ impl WrittenFile {
     /// Opens the directory of the file.
     ///
     /// # Errors
-    /// If there is none, or something other than a file is at the path.
+    /// If it does not exist, or something other than a file is at the path.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let name = path.file_name().map(OsStr::to_owned);
         let name = name.ok_or_else(|| Error::from(ErrorKind::IsADirectory))?;

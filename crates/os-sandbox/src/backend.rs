@@ -32,7 +32,7 @@ pub enum Backend {
     None,
 }
 
-/// What is fixed about a mechanism. A new mechanism is a variant of [`Backend`], a row of these, and
+/// The fixed properties of a mechanism. A new mechanism is a variant of [`Backend`], a row of these, and
 /// a directory with its start.
 pub(crate) struct Properties {
     name: &'static str,

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 /// `.os-sandbox-quarantine.SECONDS-NANOSECONDS-PID`.
 pub use sandbox_names::QUARANTINE;
 
-/// What became of a file in a quarantine since a scan moved it there.
+/// The state of a file in a quarantine since a scan moved it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuarantineState {
     /// It is as it was.
     Unchanged,
     /// A program has changed it.
     Changed,
-    /// There is no record that a scan moved it: a program may have made it there.
+    /// No record says that a scan moved it: a program may have made it there.
     Unknown,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct HostPrograms {
 #[derive(Debug)]
 pub(crate) struct HostProgramError {
     name: String,
-    /// The program that was found, and what is wrong with its place.
+    /// The program that was found, and the fault of its place.
     left_out: Option<(PathBuf, String)>,
 }
 
@@ -84,7 +84,7 @@ impl HostPrograms {
         programs
     }
 
-    /// Leaves out what workers with these rights write.
+    /// Leaves out places that workers with these rights write.
     pub(crate) fn beside(mut self, grant: &Grant) -> HostPrograms {
         let mounts = grant
             .mounts()
@@ -99,7 +99,7 @@ impl HostPrograms {
         written.for_each(|one| self.writable.add(&one.host));
     }
 
-    /// Leaves out what commands of this policy write.
+    /// Leaves out places that commands of this policy write.
     pub(crate) fn beside_policy(mut self, policy: &Policy) -> HostPrograms {
         let mounts = policy.mounts().iter();
         let mounts = mounts.filter(|mount| mount.access().contains(Access::WRITE));

@@ -296,7 +296,7 @@ impl Violation {
     }
 }
 
-/// Returns the names, or that there are none.
+/// Returns the names, or `none`.
 pub(crate) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     match names.as_slice() {

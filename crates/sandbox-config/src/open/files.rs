@@ -165,7 +165,7 @@ impl Grant {
                     .chain(inside(&unseen, &hidden)),
             )
             .map_err(told)?;
-        // Commands find it empty, and what is in it was judged.
+        // Commands find it empty, and its content was judged.
         let quarantine = [format!("{QUARANTINE}*")];
         let opened = opened.protect(&quarantine).map_err(told)?;
         let opened = opened.hide(&quarantine).map_err(told)?;

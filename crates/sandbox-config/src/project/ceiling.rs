@@ -32,7 +32,7 @@ use crate::syntax::yaml::{YamlNode, YamlValue};
 /// The result of reading the merged tree.
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
-    pub(crate) delegation: Delegation,
+    pub(crate) delegation: DelegationLimits,
     pub(crate) providers: Providers,
     pub(crate) storage: RunStorage,
     pub(crate) worker_dirs: Vec<PathBuf>,
@@ -45,7 +45,7 @@ impl ReadProject {
     fn empty() -> ReadProject {
         ReadProject {
             ceiling: Grant::empty(),
-            delegation: Delegation::default(),
+            delegation: DelegationLimits::default(),
             providers: Providers::default(),
             storage: RunStorage::default(),
             worker_dirs: Vec::new(),
@@ -58,14 +58,14 @@ impl ReadProject {
 
 /// How far workers may call workers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delegation {
+pub(crate) struct DelegationLimits {
     pub(crate) max_depth: u64,
     pub(crate) max_children: u64,
     /// `child_sandbox_policy: own`.
     pub(crate) own: bool,
 }
 
-impl Delegation {
+impl DelegationLimits {
     /// Returns the ceiling, which workers with rights of their own do not take from their callers.
     pub(crate) fn open(self, ceiling: Grant) -> Grant {
         match self.own {
@@ -75,10 +75,10 @@ impl Delegation {
     }
 }
 
-impl Default for Delegation {
+impl Default for DelegationLimits {
     /// The depth is seed 000's.
-    fn default() -> Delegation {
-        Delegation {
+    fn default() -> DelegationLimits {
+        DelegationLimits {
             max_depth: 5,
             max_children: 16,
             own: false,
@@ -173,8 +173,8 @@ pub(crate) fn read_project(
     }
 }
 
-fn delegation(reports: &mut Reports, top: &MappingFields<'_>, front: FrontEnd) -> Delegation {
-    let mut delegation = Delegation::default();
+fn delegation(reports: &mut Reports, top: &MappingFields<'_>, front: FrontEnd) -> DelegationLimits {
+    let mut delegation = DelegationLimits::default();
     let Some(section) = top.section(reports, "delegation", &keys::DELEGATION) else {
         return delegation;
     };

@@ -27,7 +27,7 @@ use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::open::guards;
 use crate::preset::set::PresetSet;
-use crate::project::ceiling::{Delegation, ReadProject, read_project};
+use crate::project::ceiling::{DelegationLimits, ReadProject, read_project};
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
 use crate::project::personal_paths::PersonalPaths;
@@ -64,7 +64,7 @@ pub struct Project {
     preferences: Preferences,
     origins: BTreeMap<String, ConfigOrigin>,
     ceiling: Grant,
-    delegation: Delegation,
+    delegation: DelegationLimits,
     pub(crate) providers: Providers,
     ephemeral_root: Option<PathBuf>,
     network_at: Option<ConfigOrigin>,

@@ -24,7 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Bound on the entries of what is moved at a time.
+/// Bound on the entries that are moved at a time.
 const MAX_ENTRIES: usize = 1_000_000;
 
 /// The ignore rules of git in the quarantine.
@@ -49,7 +49,7 @@ pub(super) struct Quarantine<'a> {
     pub(super) id: &'a str,
     top: Option<RunQuarantine>,
     count: usize,
-    /// The state directory, if there is one.
+    /// The state directory; `None` without one.
     state: Option<&'a Path>,
     /// The files in the directory of this run, for its record.
     moved: Vec<PathBuf>,
@@ -245,7 +245,7 @@ fn open(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(parent, name, flags, Mode::empty())
 }
 
-/// Renames what makes repositories in a directory, and everything below it, of which git would
+/// Renames the files that make repositories in a directory, and everything below it, of which git would
 /// obey the configuration. A file has none.
 fn disable(top: BorrowedFd<'_>, below: &Path) -> Result<(), Errno> {
     let mut queue = vec![below.to_owned()];

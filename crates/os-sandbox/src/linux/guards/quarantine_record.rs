@@ -28,7 +28,7 @@ const MAX_CONTENT_BYTES: u64 = 64 << 20;
 /// Bound on one record.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 
-/// What is known of the files in quarantines.
+/// The records of the files in quarantines.
 ///
 /// ```
 /// use os_sandbox::{QuarantineRecords, QuarantineState};
@@ -98,7 +98,7 @@ fn lines(record: &Path) -> Vec<(PathBuf, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// Records what a scan moved, and forgets records of which nothing is there any more. Without a
+/// Records the files that a scan moved, and forgets records of files that are gone. Without a
 /// record a person has to name what is to come back.
 pub(super) fn write(state: &Path, id: &str, moved: &[PathBuf]) {
     let directory = state.join(DIRECTORY);
@@ -119,8 +119,8 @@ pub(super) fn write(state: &Path, id: &str, moved: &[PathBuf]) {
     let _ = written.and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
-/// Returns a hash of names, kinds, modes and contents, without what a rename changes. Beyond the
-/// bounds it is one of what is within them.
+/// Returns a hash of names, kinds, modes and contents; a rename does not change it. Beyond the
+/// bounds it leaves out the rest.
 fn fingerprint(path: &Path) -> String {
     let mut hash = Sha256::new();
     let (mut entries, mut room) = (0, MAX_CONTENT_BYTES);

@@ -168,7 +168,7 @@ impl RunningCommands {
         Ok(findings)
     }
 
-    /// Returns the state directory, if there is one.
+    /// Returns the state directory; `None` without one.
     pub(super) fn state_dir(&self) -> Option<PathBuf> {
         let state = self.state.as_ref().ok()?.as_ref()?;
         Some(state.path().to_owned())

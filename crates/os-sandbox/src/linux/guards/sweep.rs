@@ -60,7 +60,7 @@ pub(crate) struct PostRunScan {
     loose: Vec<HashMap<PathBuf, Print>>,
     /// Removed after a whole scan. The error says why there is none.
     record: Result<Option<CommandRecord>, String>,
-    /// The state directory, if there is one.
+    /// The state directory; `None` without one.
     pub(super) state: Option<PathBuf>,
 }
 

@@ -680,7 +680,7 @@ impl MountWalk<'_> {
         let by_others = (mount.targets.get()).filter(|_| self.names.targets.is_empty());
         let by_others = by_others.into_iter().flatten().cloned();
         for one in from.targets.into_iter().chain(by_others) {
-            // A later walk does not list what was guarded at the start, and judges the rest.
+            // A later walk does not list names that were guarded at the start, and judges the rest.
             let is_covered = |around: &Path| match rules.is_first() {
                 true => covered.contains(around),
                 false => around != one.below && rules.is_known(around, false),
