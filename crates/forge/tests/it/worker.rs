@@ -157,8 +157,8 @@ fn new_never_overwrites_and_never_leaves_the_project() {
     std::os::unix::fs::symlink("../elsewhere", world.project().join("linked")).unwrap();
     world
         .forge(&["worker", "new", "main"])
-        .code(1)
-        .says(&["out of the project"]);
+        .code(2)
+        .says(&["linked is a link"]);
     assert_eq!(
         std::fs::read_dir(world.outside().join("elsewhere"))
             .unwrap()

@@ -345,6 +345,7 @@ impl Sshd {
         let run = || {
             let output = Command::new(std::env::current_exe().expect("own path"))
                 .args(["--reach", address])
+                .arg(programs.join("ssh"))
                 .env("PATH", &path)
                 .env("SOME_API_KEY", "secret")
                 .stdin(Stdio::null())
@@ -380,10 +381,16 @@ impl Drop for Sshd {
     }
 }
 
-/// `--reach ADDRESS`: says whether an engine answers there.
+/// `--reach ADDRESS SSH`: says whether an engine answers there, by that program.
 pub(crate) fn main(arguments: &[String]) -> std::process::ExitCode {
-    let address = arguments.first().map(String::as_str);
-    match Engine::connect(address) {
+    let connected = match arguments {
+        [address, ssh] => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            Engine::at(parse(address).ssh(ssh, path))
+        }
+        _ => Engine::connect(arguments.first().map(String::as_str)),
+    };
+    match connected {
         Ok(engine) => {
             let pings = [engine.ping(), engine.ping()];
             println!("answers {pings:?}");

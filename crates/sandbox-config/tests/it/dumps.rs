@@ -24,11 +24,17 @@ fn fixtures_have_their_dumps() {
     }
 }
 
+/// The order of keys is a feature of serde_json, which any crate of the workspace may ask for.
+fn sorted(mut value: serde_json::Value) -> serde_json::Value {
+    value.sort_all_objects();
+    value
+}
+
 fn dump(scratch: &Scratch, project: &Project) -> String {
     let mut out = String::new();
     said_by_files(&mut out, project);
     for finding in project.check() {
-        writeln!(out, "finding {}", finding.to_json()).unwrap();
+        writeln!(out, "finding {}", sorted(finding.to_json())).unwrap();
     }
     for (noun, settings) in [
         ("privileged", project.privileged_settings()),
