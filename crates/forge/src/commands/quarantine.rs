@@ -415,7 +415,7 @@ fn is_recorded(entry: &QuarantinedItem, records: &QuarantineRecords) -> bool {
     let is_known = records.state_of(&path) != QuarantineState::Unknown;
     if !is_known {
         stderr::print(format_args!(
-            "warning: {} stays: there is no record that forge moved it there; name it to restore it",
+            "warning: {} stays: no record says that forge moved it there; name it to restore it",
             escape_path(&path)
         ));
     }

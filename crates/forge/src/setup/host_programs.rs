@@ -42,7 +42,7 @@ impl fmt::Display for HostProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = escape(&self.name);
         match &self.left_out {
-            None => write!(f, "there is no program `{name}` on the PATH"),
+            None => write!(f, "no program `{name}` is on the PATH"),
             Some((path, why)) => write!(
                 f,
                 "forge does not start `{name}`: {} {why}; install it elsewhere, or name another by \

@@ -18,7 +18,7 @@ repository() {
 linked() { mkdir -p sub; echo a > sub/a.txt; echo 'gitdir: ../.git' > sub/.git; }
 "#;
 
-/// What the person set, and what commands do, each in a run of its own.
+/// A setting of the person, and the commands, each in a run of its own.
 const LEADS: [(&str, &[&str]); 13] = [
     ("git config core.hooksPath .githooks", &["linked; hooks $1 sub/.githooks"]),
     ("git config core.hooksPath .githooks", &["linked", "hooks $1 sub/.githooks"]),
@@ -88,7 +88,7 @@ const KEPT: [&[&str]; 8] = [
     ],
 ];
 
-/// What `git status` and a commit in each working tree execute.
+/// Runs `git status` and a commit in each working tree, as the person does.
 fn person(world: &World) {
     for tree in ["sub", "wt", "pkg", "."] {
         for args in [&["status"][..], &["add", "-A"], &["commit", "-qm", "z"]] {
@@ -185,7 +185,7 @@ fn nothing_leads_into_a_kept_home() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// The same words without anything to obey: everything stays.
+/// The same commands, without a program that git would start: every file stays.
 #[test]
 fn working_trees_of_a_command_stay() {
     for setup in ["", "git config core.hooksPath .githooks"] {
@@ -208,8 +208,8 @@ fn working_trees_of_a_command_stay() {
     }
 }
 
-/// What a command leaves under names that are taken, and what the next one does with it: `Q` is where
-/// it is then.
+/// Files that a command leaves under names that are taken, and the next command: `Q` is their directory
+/// in the quarantine.
 const TAKEN: [(&str, &str); 7] = [
     (
         "repository $1 .vscode/repo",

@@ -230,8 +230,8 @@ fn with_environment() -> World {
     world
 }
 
-/// What a command writes (`HOME_DIR` is the person's home), the options of the next one, and the file
-/// that the next one must not read.
+/// The command that plants a path (`HOME_DIR` is the person's home), the options of the next one, and the
+/// file that the next one must not read.
 #[rustfmt::skip]
 const POINTERS: [(&str, &[&str], &str); 8] = [
     ("ln -s HOME_DIR/.ssh/id_test .venv/bin/anything", &["--preset", "python"], ".ssh/id_test"),
@@ -330,7 +330,7 @@ fn no_command_decides_where_the_next_one_starts() {
             let is_named = ran.stderr.contains("which a command could have made");
             assert_eq!(is_named, !is_allowed, "{about}");
         }
-        // The directory itself is no link.
+        // By its own path no link is on the way.
         let real = world.outside().join(target).canonicalize().unwrap();
         let itself = world.forge(&["-C", real.to_str().unwrap(), "exec", "--", "true"]);
         assert!(

@@ -194,7 +194,8 @@ fn what_is_in_the_quarantine_is_what_was_taken() {
             !world.project().join("src/build.rs").exists(),
             "{mechanism}"
         );
-        all.code(0).says(&["no record that forge moved it there"]);
+        all.code(0)
+            .says(&["no record says that forge moved it there"]);
         std::fs::remove_dir_all(world.project().join(".os-sandbox-quarantine")).unwrap();
 
         exec("echo taken > .bashrc");
