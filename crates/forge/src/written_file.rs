@@ -1,14 +1,19 @@
-//! A file that the person names and forge writes whole: beside it first, then renamed over it, so that
-//! a reader sees the old one or the new one. Its directory is opened once. A command may be able to
-//! write there, so no link on the way leads out of the directory that forge was started in.
+//! Files that the person names and forge writes. A command may be able to write there, so no link on the
+//! way leads out of the directory that forge was started in.
+//!
+//! Entry points: [`WrittenFile`] for one that is written whole, beside it first, then renamed over it, so
+//! that a reader sees the old one or the new one; [`open_plain`] for one that is written bit by bit.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path};
 use std::time::SystemTime;
 
 use file_sandbox::cap_std::fs::MetadataExt as _;
 use file_sandbox::cap_std::{ambient_authority, fs as cap};
+use rustix::fs::OFlags;
 
 /// The place of the file.
 pub(crate) struct WrittenFile {
@@ -28,21 +33,9 @@ impl WrittenFile {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             Some(_) | None => Path::new("."),
         };
-        let here = std::env::current_dir()?;
-        let below = if around.is_relative() {
-            Some(around)
-        } else {
-            around.strip_prefix(&here).ok()
-        };
-        let climbs = |path: &&Path| path.components().any(|part| part == Component::ParentDir);
-        let directory = match below.filter(|path| !climbs(path)) {
-            Some(below) => {
-                let here = cap::Dir::open_ambient_dir(&here, ambient_authority())?;
-                match below.as_os_str().is_empty() {
-                    true => here,
-                    false => here.open_dir(below)?,
-                }
-            }
+        let directory = match below_here(around)? {
+            Some((here, below)) if below.as_os_str().is_empty() => here,
+            Some((here, below)) => here.open_dir(below)?,
             None => cap::Dir::open_ambient_dir(around, ambient_authority())?,
         };
         WrittenFile::open_in(directory, name)
@@ -83,4 +76,44 @@ impl WrittenFile {
         }
         written
     }
+}
+
+/// Opens a file to write into it from its beginning. No link on the way leads out of the directory that
+/// forge was started in, and none at the end is followed.
+pub(crate) fn open_plain(path: &Path) -> Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let opened = match below_here(path)? {
+        Some((here, below)) => {
+            let mut options = cap::OpenOptions::new();
+            options.write(true).create(true).truncate(true);
+            cap::OpenOptionsExt::custom_flags(&mut options, flags);
+            here.open_with(below, &options)?.into_std()
+        }
+        None => OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(flags)
+            .open(path)?,
+    };
+    if !opened.metadata()?.is_file() {
+        return Err(Error::other("it is not a file"));
+    }
+    Ok(opened)
+}
+
+/// Returns the directory that forge was started in, and the path from there. `None` for a path that the
+/// person leads elsewhere.
+fn below_here(path: &Path) -> Result<Option<(cap::Dir, &Path)>> {
+    let here = std::env::current_dir()?;
+    let below = match path.is_relative() {
+        true => Some(path),
+        false => path.strip_prefix(&here).ok(),
+    };
+    let climbs = |path: &Path| path.components().any(|part| part == Component::ParentDir);
+    let Some(below) = below.filter(|path| !climbs(path)) else {
+        return Ok(None);
+    };
+    let here = cap::Dir::open_ambient_dir(&here, ambient_authority())?;
+    Ok(Some((here, below)))
 }

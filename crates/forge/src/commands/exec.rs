@@ -23,14 +23,10 @@ mod session_summary;
 mod site;
 mod touched;
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::thread;
 
-use file_sandbox::cap_std;
 use os_sandbox::{Policy, Sandbox};
-use rustix::fs::OFlags;
 
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, TraceReport};
@@ -72,11 +68,14 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) =
         presets::load_project(&ambient.global, args, ambient).map_err(refused)?;
-    let mut programs = HostPrograms::new(ambient).beside(project.ceiling());
-    programs.leave_out(project.personal_dirs());
-    programs.leave_out(presets.iter().flat_map(|presets| &presets.dirs().state));
+    let programs = || {
+        let mut programs = HostPrograms::new(ambient).beside(project.ceiling());
+        programs.leave_out(project.personal_dirs());
+        programs.leave_out(presets.iter().flat_map(|presets| &presets.dirs().state));
+        programs
+    };
     let committer = caller_directory(&ambient.global)
-        .map(|here| CommitterQuestion::ask(here, &programs, ambient));
+        .map(|here| CommitterQuestion::ask(here, programs, ambient));
     ask_hosts::check(args, ambient)?;
     let stops = HeldStops::install().map_err(|error| signals(&error))?;
     // Opened first: a command that cannot be recorded does not run.
@@ -201,36 +200,4 @@ fn directory_inside(policy: &Policy, here: &Path) -> Result<String, CliError> {
         )
         .hint(shown)
     })
-}
-
-/// Opens a file that we write in a person's name, without following a link out of here.
-pub(crate) fn open_plain(file: &Path) -> std::io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-    let here = std::env::current_dir()?;
-    let below = if file.is_relative() {
-        Some(file)
-    } else {
-        file.strip_prefix(&here).ok()
-    };
-    let climbs = |path: &&Path| path.components().any(|part| part == Component::ParentDir);
-    let opened = match below.filter(|path| !climbs(path)) {
-        Some(below) => {
-            let mut options = cap_std::fs::OpenOptions::new();
-            options.write(true).create(true).truncate(true);
-            cap_std::fs::OpenOptionsExt::custom_flags(&mut options, flags);
-            cap_std::fs::Dir::open_ambient_dir(&here, cap_std::ambient_authority())?
-                .open_with(below, &options)?
-                .into_std()
-        }
-        None => OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(flags)
-            .open(file)?,
-    };
-    if !opened.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a file"));
-    }
-    Ok(opened)
 }

@@ -103,7 +103,9 @@ impl Grant {
     ) -> Result<Option<FileSandbox>, GrantError> {
         let style = match self.front {
             FrontEnd::Paths => RootStyle::Relative,
-            _ => RootStyle::Absolute,
+            FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
+                RootStyle::Absolute
+            }
         };
         let mut builder = FileSandbox::builder().root_style(style);
         let mut nothing = true;

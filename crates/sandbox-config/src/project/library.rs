@@ -10,6 +10,7 @@ use crate::loading::location::show;
 use crate::loading::reserved_paths;
 use crate::loading::sources::Sources;
 use crate::loading::worker_names::{bad_name, is_name, stem};
+use crate::loading::writable_places::names_on_the_way;
 use crate::project::ceiling::ForgeFiles;
 use crate::settings::sections::unknown_tool_or_worker;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
@@ -178,13 +179,8 @@ impl WorkerCatalog {
     /// Returns the link below the project by which a search path leads elsewhere. A command can make
     /// one, and a worker file that it made is moved away.
     fn link_to(&self, dir: &Path) -> Option<PathBuf> {
-        let below = dir.strip_prefix(&self.project).ok()?;
-        let mut at = self.project.clone();
-        below.components().find_map(|component| {
-            at.push(component);
-            let is_link = std::fs::symlink_metadata(&at).is_ok_and(|facts| facts.is_symlink());
-            is_link.then(|| at.clone())
-        })
+        let mut names = names_on_the_way(dir).ok()?.into_iter();
+        names.find(|name| name.starts_with(&self.project) && name.is_symlink())
     }
 
     /// A file as messages show it.

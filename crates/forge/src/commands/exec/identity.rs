@@ -27,15 +27,16 @@ pub(super) enum CommitterQuestion {
 }
 
 impl CommitterQuestion {
-    /// Reads the files of git, or starts git.
+    /// Reads the files of git, or starts git: one of `programs`, which are looked for only then.
     pub(super) fn ask(
         directory: PathBuf,
-        programs: &HostPrograms,
+        programs: impl FnOnce() -> HostPrograms,
         ambient: &Ambient,
     ) -> CommitterQuestion {
         match identity_files::read(&directory, &ambient.env) {
             Some(identity) => CommitterQuestion::Answered(identity),
             None => {
+                let programs = programs();
                 let git = match programs.find("git") {
                     Ok(git) => (git, programs.search_path()),
                     Err(error) => {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use forge_runtime::{Observer, PlaybookRecorder};
 use forge_tools::Redactor;
 
-use crate::commands::exec::open_plain;
 use crate::exit::CliError;
+use crate::written_file::open_plain;
 
 /// A recording that is under way, if there is one.
 pub(super) struct PlaybookRecording {
