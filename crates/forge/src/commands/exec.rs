@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use os_sandbox::{Policy, Sandbox};
+use sandbox_config::Project;
 
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, TraceReport};
@@ -62,18 +63,25 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     })
 }
 
+/// Returns the programs of the host that no command of the project can change.
+fn host_programs(
+    project: &Project,
+    presets: Option<&ActivePresets>,
+    ambient: &Ambient,
+) -> HostPrograms {
+    let mut programs = HostPrograms::new(ambient).beside(project.ceiling());
+    programs.leave_out(project.personal_dirs());
+    programs.leave_out(presets.iter().flat_map(|presets| &presets.dirs().state));
+    programs
+}
+
 /// Plans the command and executes it.
 fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     // Any failure before the command runs is 125, a mistake in the configuration included.
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) =
         presets::load_project(&ambient.global, args, ambient).map_err(refused)?;
-    let programs = || {
-        let mut programs = HostPrograms::new(ambient).beside(project.ceiling());
-        programs.leave_out(project.personal_dirs());
-        programs.leave_out(presets.iter().flat_map(|presets| &presets.dirs().state));
-        programs
-    };
+    let programs = || host_programs(&project, presets.as_ref(), ambient);
     let committer = caller_directory(&ambient.global)
         .map(|here| CommitterQuestion::ask(here, programs, ambient));
     ask_hosts::check(args, ambient)?;
