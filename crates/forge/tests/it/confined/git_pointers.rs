@@ -185,6 +185,47 @@ fn nothing_leads_into_a_kept_home() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
+/// What a command does with a file or link called `.git` that was there: afterwards it leads to the same
+/// repository as before. `other`: a repository in which git obeys nothing.
+#[test]
+fn pointers_of_a_person_are_as_before() {
+    const CHANGES: [&str; 6] = [
+        "echo \"gitdir: $PWD/other/.git\" > $1/.git",
+        "echo 'gitdir: ../other/.git' > x; mv -f x $1/.git",
+        "rm $1/.git; ln -s ../other/.git $1/.git",
+        "rm $1/.git; ln -s ../x $1/.git; echo 'gitdir: other/.git' > x",
+        "mv $1/.git x; echo 'gitdir: ../other/.git' > $1/.git",
+        ": > $1/.git",
+    ];
+    let mut changed = Vec::new();
+    for mechanism in mechanisms(&scene("")) {
+        for change in CHANGES {
+            for tree in ["wt", "sub", "linked"] {
+                let world = scene(
+                    "git init -q other; git worktree add -q wt -b wt; git clone -q . ../module
+                     git -c protocol.file.allow=always submodule --quiet add ../module sub
+                     mkdir linked; ln -s ../other2/.git linked/.git; git init -q other2",
+                );
+                let led = || {
+                    let args = ["rev-parse", "--absolute-git-dir"];
+                    let mut git = world.command(Path::new("git"), &args);
+                    let shown = git.current_dir(world.project().join(tree)).output();
+                    String::from_utf8(shown.unwrap().stdout).unwrap()
+                };
+                let before = led();
+                let script = format!("set +e; set -- {tree}; {change}; true");
+                let told = confined(&world, mechanism, &[], &script).stderr;
+                // Without mounts a file that is there can be written in, which is told at once.
+                let is_told = mechanism == "landlock" && told.contains("was changed while");
+                if led() != before && !is_told {
+                    changed.push(format!("{mechanism} {tree} {change}: {}{told}", led()));
+                }
+            }
+        }
+    }
+    assert!(changed.is_empty(), "{}", changed.join("\n"));
+}
+
 /// The same commands, without a program that git would start: every file stays.
 #[test]
 fn working_trees_of_a_command_stay() {
@@ -192,7 +233,7 @@ fn working_trees_of_a_command_stay() {
         let scripts = [
             "git worktree add -q wt -b wt; git worktree add -q --detach wt2; git worktree remove wt2",
             "git -c protocol.file.allow=always submodule --quiet add ../module sub",
-            "mkdir copy; cp -r sub copy/sub; cp .git/HEAD x; linked",
+            "mkdir copy other; cp -r sub copy/sub; cp .git/HEAD x; echo 'gitdir: ../.git' > other/.git",
             "cp wt/.git wt/a.txt copy; git -C wt status",
         ];
         for mechanism in mechanisms(&scene("")) {

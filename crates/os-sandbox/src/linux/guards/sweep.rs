@@ -346,7 +346,10 @@ impl MountScan<'_> {
                     why: visible(&why),
                 };
                 let saved = self.before.saved.get(below);
-                self.take(below, violation, saved);
+                let taken = self.take(below, violation, saved);
+                if let (true, Some(text)) = (taken, self.before.links.get(below)) {
+                    restore(self.mount, below, text);
+                }
             }
         }
         moved
@@ -357,6 +360,10 @@ impl MountScan<'_> {
     fn harm_of_pointer(&self, pointer: &Pointer) -> Option<String> {
         let (target, mounts) = (&pointer.target, &self.scan.mounts);
         let to = target.display();
+        let was = self.before.pointers.get(&pointer.below);
+        if let Some(was) = was.filter(|was| *was != target) {
+            return Some(format!("it leads to {to}, and led to {}", was.display()));
+        }
         let around = mounts
             .iter()
             .filter(|mount| mount.is_dir && target.starts_with(&mount.host));
