@@ -113,7 +113,7 @@ impl QuarantinedItem {
         UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799))
     }
 
-    fn to_json(&self) -> Value {
+    fn to_json(&self, records: &QuarantineRecords) -> Value {
         json!({
             "path": self.origin().to_string_lossy(),
             "quarantined": self.quarantined().to_string_lossy(),
@@ -121,6 +121,7 @@ impl QuarantinedItem {
             "bytes": self.bytes,
             "directory": self.is_dir,
             "occupied": self.occupied,
+            "recorded": records.state_of(&self.quarantined()) == QuarantineState::Unchanged,
         })
     }
 }
@@ -259,13 +260,11 @@ impl QuarantineListing {
 }
 
 fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliError> {
+    let records = QuarantineRecords::read();
     let mut out = std::io::stdout().lock();
     if global.json {
-        let entries: Vec<Value> = listing
-            .entries
-            .iter()
-            .map(QuarantinedItem::to_json)
-            .collect();
+        let entries = listing.entries.iter();
+        let entries: Vec<Value> = entries.map(|entry| entry.to_json(&records)).collect();
         writeln!(out, "{}", json!({ "entries": entries })).map_err(CliError::stdout)?;
         return Ok(ExitKind::Done);
     }
@@ -278,9 +277,16 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
             true => "  (exists again)",
             false => "",
         };
+        let doubt = match records.state_of(&entry.quarantined()) {
+            QuarantineState::Unchanged => "",
+            QuarantineState::Changed => "\n  changed since it was taken: forge does not restore it",
+            QuarantineState::Unknown => {
+                "\n  not moved there by forge, as far as it knows: a command may have made it"
+            }
+        };
         writeln!(
             out,
-            "{}  {:>9} bytes  {}{slash}{again}\n  now {}",
+            "{}  {:>9} bytes  {}{slash}{again}\n  now {}{doubt}",
             local_time(entry.taken_at()),
             entry.bytes,
             escape_path(&entry.origin()),

@@ -189,6 +189,12 @@ fn what_is_in_the_quarantine_is_what_was_taken() {
         exec(&format!(
             "mkdir -p $(dirname {forged}); echo evil > {forged}"
         ));
+        assert_eq!(listed(&world)[0]["recorded"], false);
+        let shown = world.forge(&["quarantine", "list"]);
+        assert!(
+            shown.stdout.contains("a command may have made it"),
+            "{shown:?}"
+        );
         let all = world.forge(&["quarantine", "restore", "--all"]);
         assert!(
             !world.project().join("src/build.rs").exists(),
@@ -199,6 +205,12 @@ fn what_is_in_the_quarantine_is_what_was_taken() {
         std::fs::remove_dir_all(world.project().join(".os-sandbox-quarantine")).unwrap();
 
         exec("echo taken > .bashrc");
+        assert_eq!(listed(&world)[0]["recorded"], true);
+        let shown = world.forge(&["quarantine", "list"]);
+        assert!(
+            !shown.stdout.contains("a command may have made it"),
+            "{shown:?}"
+        );
         let taken = listed(&world)[0]["quarantined"]
             .as_str()
             .unwrap()
