@@ -56,7 +56,9 @@ pub struct Observed<'a> {
     calls: &'a [u8],
     addresses: &'a [u8],
     /// Paths below which the target may write.
-    pub writable: Strings<'a>,
+    writable: Strings<'a>,
+    /// Directories in them that were made for mounts alone, and cannot be written.
+    closed: Strings<'a>,
     /// Places with the rights below them; see [`wire::PLACE`].
     places: Strings<'a>,
     /// Reads, executions and touched objects are reported too.
@@ -236,7 +238,7 @@ impl<'a> Observed<'a> {
             let bytes = head.get(index * 4..index * 4 + 4)?;
             Some(u32::from_ne_bytes(bytes.try_into().ok()?))
         };
-        let flags = word(3)?;
+        let flags = word(4)?;
         Some(Observed {
             calls: take(
                 rest,
@@ -244,7 +246,8 @@ impl<'a> Observed<'a> {
             )?,
             addresses: take(rest, (word(1)? as usize).checked_mul(wire::ADDRESS_BYTES)?)?,
             writable: Strings::take(rest, word(2)? as usize)?,
-            places: Strings::take(rest, word(4)? as usize)?,
+            closed: Strings::take(rest, word(3)? as usize)?,
+            places: Strings::take(rest, word(5)? as usize)?,
             is_full: flags & wire::OBSERVED_FULL != 0,
             is_foreign: flags & wire::OBSERVED_FOREIGN != 0,
             proc_is_closed: flags & wire::OBSERVED_PROC_CLOSED != 0,
@@ -252,6 +255,19 @@ impl<'a> Observed<'a> {
             configs: Strings { bytes: b"" },
             channel: None,
         })
+    }
+
+    /// Returns `true` if the target may write at a path, which is in `directory`: the deepest of the
+    /// writable paths and closed directories decides.
+    pub fn is_writable(&self, path: &[u8], directory: &[u8]) -> bool {
+        let deepest = |roots: Strings<'a>, path| {
+            let roots = roots.map(|root| root.bytes());
+            roots
+                .filter(|root| is_below(path, root))
+                .map(<[u8]>::len)
+                .max()
+        };
+        deepest(self.writable, path) > deepest(self.closed, directory)
     }
 
     /// Returns the rights of the target for a path. In a root directory of its own, mounts cover

@@ -315,11 +315,11 @@ impl<'a> CallObserver<'a> {
             true => directory(place.path),
             false => place.path,
         };
-        if !self.is_writable(changed)
-            || place.state & (wire::STATE_READ_ONLY | wire::STATE_MOUNT) != 0
-        {
+        let fixed = wire::STATE_READ_ONLY | wire::STATE_MOUNT;
+        let is_writable = self.observed.is_writable(changed, directory(place.path));
+        if !is_writable || place.state & fixed != 0 {
             self.report(request, how.operation, place.state, place.path);
-        } else {
+        } else if place.state & wire::STATE_ABSENT == 0 {
             self.touch(request, wire::TOUCHED_WRITE, place.path);
         }
         Some(())
@@ -411,12 +411,6 @@ impl<'a> CallObserver<'a> {
         }
     }
 
-    /// Returns `true` for a path below one that the target may write.
-    fn is_writable(&self, path: &[u8]) -> bool {
-        let mut writable = self.observed.writable;
-        writable.any(|root| is_below(path, root.bytes()))
-    }
-
     /// Joins a path with the directory that it starts from. Returned with its NUL.
     fn absolute<'b>(
         &self,
@@ -487,9 +481,10 @@ impl<'a> CallObserver<'a> {
             Ok(object) => {
                 let mut place = self.named(&object, b"", wire::STATE_EXISTS, name)?;
                 let moves = matches!(how.operation, wire::CALL_REMOVE | wire::CALL_MOVE);
-                let suspect =
-                    place.state & wire::STATE_READ_ONLY != 0 || !self.is_writable(place.path);
-                if moves || suspect {
+                let is_writable = self
+                    .observed
+                    .is_writable(place.path, directory(place.path));
+                if moves || place.state & wire::STATE_READ_ONLY != 0 || !is_writable {
                     let about = sys::about(object.0).ok()?;
                     if moves && about.is_mount_root {
                         place.state |= wire::STATE_MOUNT;

@@ -209,10 +209,11 @@ pub const FLAG_OWN_MOUNTS: u64 = 4096;
 /// leads. The broker gets the other side with [`RECORD_TERMINAL`].
 pub const FLAG_TERMINAL: u64 = 8192;
 
-/// Observed calls: these u32 words (count of calls, of addresses, of writable paths, flags, count of
-/// places), the calls, the addresses, the paths below which the target may write, and the places,
-/// each ended by NUL. A place is a byte of `PLACE_…` and a path.
-pub const OBSERVED_WORDS: usize = 5;
+/// Observed calls: these u32 words (count of calls, of addresses, of writable paths, of closed
+/// directories, flags, count of places), the calls, the addresses, the paths below which the target
+/// may write, the directories that were made in them for mounts alone, and the places, each ended by
+/// NUL. A place is a byte of `PLACE_…` and a path.
+pub const OBSERVED_WORDS: usize = 6;
 /// Message to the connector on its channel: the paths of mounts that the broker changes for the
 /// target, each ended by NUL. Descriptor: the channel to the broker ([`REPLACE_BYTES`]), if there are
 /// any. The broker knows them later than the rest, when it has looked through the mounts.

@@ -232,13 +232,20 @@ impl HintContext<'_> {
 pub(super) const SOME_DIRECTORIES: &str = "the project shows commands some directories below this \
      one, and not its own files: go to one of them, or show all by `sandbox: { root: . }`";
 
+/// Returns the advice about a file in the project's own directory, if no mount shows that.
+pub(super) fn advice_for_project_files(path: &Path, project: &Project) -> Option<&'static str> {
+    let mut mounts = project.ceiling().mounts();
+    let is_shown = mounts.any(|mount| path.starts_with(mount.host()));
+    (path.parent() == Some(project.dir()) && !is_shown).then_some(SOME_DIRECTORIES)
+}
+
 /// Returns the way to a new name in a directory around the project: no rule shows that directory, and
 /// one can show a directory in it.
 fn beside_project(denial: &Denial, project: &Project) -> Option<String> {
     let object = Path::new(&denial.object);
     let parent = object.parent()?;
-    if parent == project.dir() {
-        return Some(SOME_DIRECTORIES.to_owned());
+    if let Some(advice) = advice_for_project_files(object, project) {
+        return Some(advice.to_owned());
     }
     let mut mounts = project.ceiling().mounts();
     let is_around = mounts.any(|mount| mount.host() != parent && mount.host().starts_with(parent));

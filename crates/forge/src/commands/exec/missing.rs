@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Policy};
 use sandbox_config::Project;
 
-use super::hints::SOME_DIRECTORIES;
+use super::hints::advice_for_project_files;
 use super::proposals::RuleOffers;
 use crate::ambient::Ambient;
 use crate::output::escape::escape_path;
@@ -93,10 +93,13 @@ impl MissingProgram {
         };
         let denials: Vec<Denial> = self.denial().into_iter().collect();
         let rules = RuleOffers::new(&denials, &[], project, ambient.home.as_deref());
-        let how = match rules.without.first() {
-            _ if path.parent() == Some(project.dir()) => SOME_DIRECTORIES.to_owned(),
-            Some((_, why)) => format!("no rule shows it: {why}"),
-            None => how_to_show(path, ambient, is_of_worker),
+        let how = match (
+            advice_for_project_files(path, project),
+            rules.without.first(),
+        ) {
+            (Some(advice), _) => advice.to_owned(),
+            (None, Some((_, why))) => format!("no rule shows it: {why}"),
+            (None, None) => how_to_show(path, ambient, is_of_worker),
         };
         format!(
             "it {verb} {}, which commands do not see; {how}",

@@ -510,3 +510,54 @@ fn a_variable_that_is_absent_has_a_hint() {
     ran.code(125)
         .says(&["hint: export it first, or write NAME=VALUE"]);
 }
+
+/// The command's own /tmp has the directories around a project in it, which it cannot write.
+#[test]
+fn a_refused_write_beside_a_mount_below_tmp_is_told() {
+    let config = "sandbox: { mode: direct, zones: { workspace: { path: ./workspace } } }\n";
+    let tmp = tempfile::tempdir_in("/tmp").unwrap();
+    let project = tmp.path().canonicalize().unwrap();
+    std::fs::write(project.join("forge.yaml"), config).unwrap();
+    std::fs::create_dir(project.join("workspace")).unwrap();
+    let world = World::new(&[]);
+    let here = project.display().to_string();
+    for mechanism in mount_layers(&world) {
+        for (line, refused, written) in [
+            ("touch made", Some(format!("create {here}/made")), false),
+            ("mkdir made", Some(format!("create {here}/made")), false),
+            (
+                "touch new/made",
+                Some(format!("create {here}/new/made")),
+                false,
+            ),
+            ("touch workspace/made", None, true),
+            ("touch /tmp/made; touch /tmp/no/made", None, true),
+        ] {
+            let exec = ["exec", "--trace=full", "--json", "--mechanism", mechanism];
+            let command = [&["-C", &*here], &exec[..], &["--", "sh", "-c", line]].concat();
+            let ran = world.forge(&command);
+            let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+            let denials = object["enforcement"]["denials"].to_string();
+            let touched = object["enforcement"]["touched"]["written"].to_string();
+            let told = format!("{mechanism}: {line}: {denials} {touched}");
+            let is_refused = denials.contains("made");
+            assert_eq!(is_refused, refused.is_some(), "{told}");
+            assert_eq!(touched.contains("/made"), written, "{told}");
+            assert!(!touched.contains("no/made"), "{told}");
+        }
+        let exec = [
+            "-C",
+            &here,
+            "exec",
+            "--mechanism",
+            mechanism,
+            "--",
+            "touch",
+            "made",
+        ];
+        let ran = world.forge(&exec);
+        let told = told(&ran.stderr);
+        assert!(told[0].contains("(outside"), "{told:?}");
+        assert!(told[1].contains("`sandbox: { root: . }`"), "{told:?}");
+    }
+}

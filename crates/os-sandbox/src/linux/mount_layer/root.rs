@@ -274,6 +274,16 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 /// Makes the parents of mounts in directories that the command can write: the command cannot write
 /// in a parent, where a person would not find its files.
 fn ways(steps: &mut Vec<RootStep>, mounts: &[HostMount]) {
+    for way in parents_of_mounts(mounts) {
+        steps.push(RootStep::Directory {
+            at: way.to_owned(),
+            mode: 0o555,
+        });
+    }
+}
+
+/// Returns the parents of mounts in directories that the command can write, which are no mounts.
+pub(crate) fn parents_of_mounts(mounts: &[HostMount]) -> impl Iterator<Item = &Path> {
     let mut ways: BTreeSet<&Path> = BTreeSet::new();
     for mount in mounts {
         for own in [TMP, HOME].map(Path::new) {
@@ -282,12 +292,7 @@ fn ways(steps: &mut Vec<RootStep>, mounts: &[HostMount]) {
         }
     }
     let shown = |way: &&Path| mounts.iter().any(|mount| way.starts_with(&mount.inside));
-    for way in ways.into_iter().filter(|way| !shown(way)) {
-        steps.push(RootStep::Directory {
-            at: way.to_owned(),
-            mode: 0o555,
-        });
-    }
+    ways.into_iter().filter(move |way| !shown(way))
 }
 
 /// Makes `/work`: the root mount itself, or a directory of links to the other mounts. If mounts are

@@ -6,7 +6,7 @@ use super::super::guards::names::ScanResult;
 use super::super::host_mount::HostMount;
 use super::super::landlock::private::ScratchDir;
 use super::super::landlock::ruleset::own_writable_places;
-use super::super::mount_layer::inside_paths;
+use super::super::mount_layer::{inside_paths, root::parents_of_mounts};
 use super::super::wire;
 use super::lookups::FailedLookups;
 use super::message::encode_address;
@@ -109,7 +109,10 @@ impl DenialReports {
             }
             false => Vec::new(),
         };
-        let counts = [rows.len(), addresses.len(), writable.len()].map(|count| count as u32);
+        let closed = parents_of_mounts(mounts).filter(|_| maps_paths);
+        let closed: Vec<&Path> = closed.collect();
+        let counts = [rows.len(), addresses.len(), writable.len(), closed.len()];
+        let counts = counts.map(|count| count as u32);
         let mut observed = Vec::new();
         for word in counts.into_iter().chain([flags, places.len() as u32]) {
             observed.extend_from_slice(&word.to_ne_bytes());
@@ -120,8 +123,8 @@ impl DenialReports {
         for (address, length) in addresses {
             observed.extend_from_slice(&encode_address(address, length));
         }
-        for path in writable {
-            encode_path(&mut observed, &path);
+        for path in writable.iter().map(PathBuf::as_path).chain(closed) {
+            encode_path(&mut observed, path);
         }
         for (access, path) in places {
             observed.push(access);
