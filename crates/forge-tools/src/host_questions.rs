@@ -131,11 +131,7 @@ impl HostQuestions {
         let _turn = self.turn.lock().await;
         let key = ApprovalKey::Host(self.caller.to_string(), host.clone());
         let (answer, word, by) = if self.answers.lock().contains(&key) {
-            (
-                HostAnswer::Run,
-                "allowed",
-                "allowed for this run".to_owned(),
-            )
+            (HostAnswer::Run, "allowed", "an earlier answer".to_owned())
         } else {
             self.ask(&host).await
         };
@@ -369,7 +365,7 @@ mod tests {
             .collect();
         let expected = [
             (true, "allowed", by()),
-            (true, "allowed", "allowed for this run".to_owned()),
+            (true, "allowed", "an earlier answer".to_owned()),
             (true, "allowed", by()),
             (false, "denied", by()),
             (false, "unanswered", "later".to_owned()),

@@ -266,6 +266,7 @@ impl Recorder for AuditLog {
             runner: record.runner,
             ok: record.ok,
             code: record.code.as_deref(),
+            exit_code: record.exit_code,
             content_bytes: record.content_bytes,
             content_sha256: &record.content_sha256,
             duration_us: record.duration_us,
@@ -276,7 +277,7 @@ impl Recorder for AuditLog {
         let mut state = self.shared.lock();
         state.append(&body)?;
         state.tally.calls += 1;
-        state.tally.failed += u64::from(!record.ok);
+        state.tally.failed += u64::from(record.is_failed());
         state.tally.denied += u64::from(record.is_denied());
         self.shared.written(state);
         Ok(())
@@ -582,6 +583,8 @@ struct ExecutionLine<'a> {
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i64>,
     content_bytes: usize,
     content_sha256: &'a str,
     duration_us: u64,

@@ -147,6 +147,9 @@ pub struct CallRecord {
     /// The failure's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// The exit code of the command that it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
     /// Bytes of text given back.
     pub content_bytes: usize,
     /// SHA-256 of that text.
@@ -184,6 +187,7 @@ impl CallRecord {
             runner: "none",
             ok: true,
             code: None,
+            exit_code: None,
             content_bytes: 0,
             content_sha256: hex(Sha256::digest([])),
             duration_us: 0,
@@ -191,6 +195,11 @@ impl CallRecord {
             artifacts: Vec::new(),
             events: Vec::new(),
         }
+    }
+
+    /// `true` if the call or its command failed.
+    pub fn is_failed(&self) -> bool {
+        !self.ok || self.exit_code.is_some_and(|code| code != 0)
     }
 
     /// `true` if the call was stopped by a rule, by a person, or because a person could not be

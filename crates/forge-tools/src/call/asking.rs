@@ -42,7 +42,7 @@ impl JudgedCall {
             if inner.is_allowed(&shown)
                 || request.changes_nothing() && inner.is_allowed(&ApprovalKey::Done(key.clone()))
             {
-                open.record_answer("allowed", "allowed for this run".to_owned());
+                open.record_answer("allowed", "an earlier answer".to_owned());
                 return Ok(seen(&changes));
             }
             let answer = match request.truncation_reason().filter(|_| approver.shows()) {

@@ -148,6 +148,10 @@ impl CallRecordBuilder {
             runner: result.runner,
             ok: result.ok,
             code: result.code.map(|code| code.as_str().to_owned()),
+            exit_code: result
+                .structured
+                .as_ref()
+                .and_then(|facts| facts["exit_code"].as_i64()),
             content_bytes: result.content.len(),
             content_sha256: sandbox_names::hex(Sha256::digest(result.content.as_bytes())),
             duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),

@@ -164,11 +164,11 @@ fn calls_are_handed_on_as_a_table_and_as_spans() {
     let (world, _) = kept(&lines);
     let csv = world.forge(&["log", "export", RUN]);
     insta::assert_snapshot!(csv.code(0).stdout, @r#"
-    seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,runner,ok,code,duration_us,content_bytes,content_sha256
-    1,1795286405001,main > reader,read_file,"{""path"":""/data/a.md""}",allow,reading goes ahead,,,,,local,true,,1234,5,ab
-    2,1795286405002,main > reader,shell,"{""command"":""rm -rf /\u001b[2J""}",ask,rule says ask,rm *,golem-forge.config.yaml:9,denied,a person\r\nroot,none,false,DENIED,2500000,5,ab
-    5,1795286405005,main > reader,hash_file,"{""path"":""/b""}",allow,reading goes ahead,,,,,,,,,,
-    6,1795286405006,main > reader,"'=cmd()",{},,,,,,,,,,,,
+    seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,runner,ok,code,duration_us,content_bytes,content_sha256,exit_code
+    1,1795286405001,main > reader,read_file,"{""path"":""/data/a.md""}",allow,reading goes ahead,,,,,local,true,,1234,5,ab,
+    2,1795286405002,main > reader,shell,"{""command"":""rm -rf /\u001b[2J""}",ask,rule says ask,rm *,golem-forge.config.yaml:9,denied,a person\r\nroot,none,false,DENIED,2500000,5,ab,
+    5,1795286405005,main > reader,hash_file,"{""path"":""/b""}",allow,reading goes ahead,,,,,,,,,,,
+    6,1795286405006,main > reader,"'=cmd()",{},,,,,,,,,,,,,
     "#);
     let otel = world.forge(&["log", "export", RUN, "--format", "otel", "--denied"]);
     let span: Value = serde_json::from_str(&otel.code(0).stdout).unwrap();
@@ -669,4 +669,29 @@ fn a_list_is_of_this_project_with_what_was_asked_for_in_local_time() {
     none.code(0)
         .says(&["no run of this project, 3 runs of others: --all"]);
     assert_eq!(none.stdout, "");
+}
+
+/// A call can succeed and its command fail.
+#[test]
+fn a_command_that_failed_is_counted_as_failed() {
+    let allow = json!({ "verdict": "allow", "reasons": [{ "text": "a rule" }] });
+    let lines = [
+        json!({ "seq": 0, "prev": "", "kind": "begin", "at_ms": 0, "format": 1, "segment": 0 }),
+        decision(1, "shell", json!({ "command": "false" }), allow.clone()),
+        execution(1, json!({ "exit_code": 1 })),
+        decision(3, "shell", json!({ "command": "true" }), allow),
+        execution(3, json!({ "exit_code": 0 })),
+    ];
+    let (world, _) = kept(&lines);
+    let shown = world.forge(&["log", "show", RUN]).code(0).stdout.clone();
+    assert!(
+        shown.contains("  exit code 1  ") && shown.contains("  ok  "),
+        "{shown}"
+    );
+    let listed = world
+        .forge(&["log", "list", "--all"])
+        .code(0)
+        .stdout
+        .clone();
+    assert!(listed.contains("2 calls, 1 failed"), "{listed}");
 }

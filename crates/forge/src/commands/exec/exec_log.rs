@@ -184,6 +184,7 @@ impl ExecLog {
             os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
             os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
         };
+        self.record.exit_code = Some(i64::from(ended.exit.code()));
         self.close(&ended.exit.to_string(), code)
     }
 

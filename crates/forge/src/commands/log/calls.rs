@@ -228,10 +228,24 @@ impl LoggedCall {
         workers.map_or_else(Vec::new, |all| all.iter().map(text).collect())
     }
 
-    /// `ok`, the failure's code, or that nothing is known.
+    /// Returns the exit code of its command, if that is not 0.
+    fn failed_exit(&self) -> Option<i64> {
+        self.came()["exit_code"].as_i64().filter(|code| *code != 0)
+    }
+
+    /// `true` if it or its command failed. `None` without a result.
+    pub(super) fn is_failed(&self) -> Option<bool> {
+        let ok = self.came()["ok"].as_bool()?;
+        Some(!ok || self.failed_exit().is_some())
+    }
+
+    /// `ok`, the failure's code, the exit code of a command that failed, or that nothing is known.
     pub(super) fn outcome(&self) -> String {
         match (self.came()["ok"].as_bool(), &self.came()["code"]) {
-            (Some(true), _) => "ok".to_owned(),
+            (Some(true), _) => match self.failed_exit() {
+                Some(code) => format!("exit code {code}"),
+                None => "ok".to_owned(),
+            },
             (Some(false), code) => text(code),
             (None, _) => "no result".to_owned(),
         }

@@ -15,7 +15,7 @@ use crate::output::stdout::print_line;
 use crate::state::stored_runs::StoredRun;
 
 const COLUMNS: &str = "seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,\
-                       runner,ok,code,duration_us,content_bytes,content_sha256";
+                       runner,ok,code,duration_us,content_bytes,content_sha256,exit_code";
 
 pub(super) fn export(
     run: &StoredRun,
@@ -74,6 +74,7 @@ fn row(call: &LoggedCall) -> String {
         text(&came["duration_us"]),
         text(&came["content_bytes"]),
         text(&came["content_sha256"]),
+        text(&came["exit_code"]),
     ];
     cells.map(|cell| quoted(&cell)).join(",")
 }
@@ -111,15 +112,16 @@ fn span(run: &StoredRun, call: &LoggedCall) -> Value {
         ("forge.answer", &decided["answer"]),
         ("forge.approver", &decided["by"]),
         ("error.type", &came["code"]),
+        ("process.exit.code", &came["exit_code"]),
     ] {
         if !value.is_null() {
             attributes.push(attribute(name, &text(value)));
         }
     }
     // Of OTLP: 0 unset, 1 ok, 2 error.
-    let status = match came["ok"].as_bool() {
-        Some(true) => 1,
-        Some(false) => 2,
+    let status = match call.is_failed() {
+        Some(false) => 1,
+        Some(true) => 2,
         None => 0,
     };
     json!({ "resourceSpans": [{

@@ -367,7 +367,7 @@ fn read_ending(run: &StoredRun) -> Result<RunEnding, CliError> {
         match item {
             LogItem::Call(call) => {
                 came.calls += 1;
-                came.failed += u64::from(call.came()["ok"] == Value::Bool(false));
+                came.failed += u64::from(call.is_failed() == Some(true));
                 came.denied += u64::from(call.is_denied());
             }
             LogItem::Broken(..) => came.outcome = "broken".to_owned(),

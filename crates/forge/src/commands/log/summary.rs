@@ -99,7 +99,7 @@ impl CallSummary {
             Some(runner) => self.runners.add(runner.to_owned()),
             None => self.runners.add("no result".to_owned()),
         }
-        self.failed += u64::from(came["ok"] != true);
+        self.failed += u64::from(call.is_failed() != Some(false));
         self.duration_us = self.duration_us.saturating_add(call.duration_us());
         let bytes = came["content_bytes"].as_u64().unwrap_or_default();
         self.content_bytes = self.content_bytes.saturating_add(bytes);

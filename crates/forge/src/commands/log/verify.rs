@@ -91,7 +91,7 @@ fn finding(run: &StoredRun, locked: bool, verified: &VerificationReport) -> LogV
             "unsealed",
             "the end was cut off: the run had sealed its log".to_owned(),
         ),
-        (found @ Integrity::Unsealed, None) => ("unsealed", format!("{found} ({lines})")),
+        (found @ Integrity::Unsealed, None) => ("unsealed", format!("{found} ({lines} lines)")),
         (found @ Integrity::Torn { .. }, _) => ("torn", found.to_string()),
         (found @ Integrity::Broken(_), _) => ("broken", found.to_string()),
     };
