@@ -285,7 +285,7 @@ pub enum ModelError {
         message: String,
     },
     /// The provider cannot take the request now.
-    #[error("the provider is busy{}: {message}", shown(*.status))]
+    #[error("the provider {}{}: {message}", refusal(*.status), shown(*.status))]
     Busy {
         /// The HTTP status, if it came as one.
         status: Option<u16>,
@@ -317,6 +317,14 @@ impl ModelError {
             | ModelError::NoConnection(_)
             | ModelError::Malformed(_) => false,
         }
+    }
+}
+
+fn refusal(status: Option<u16>) -> &'static str {
+    match status {
+        // 529 is Anthropic's.
+        None | Some(408 | 429 | 503 | 529) => "is busy",
+        Some(_) => "failed",
     }
 }
 

@@ -109,7 +109,9 @@ pub(super) enum TransportFailure {
 pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {
-        if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+        // It spoke first, as servers of other protocols do.
+        let spoke_first = error.to_string() == "received unexpected message from connection";
+        if spoke_first || error.downcast_ref().is_some_and(hyper::Error::is_parse) {
             return TransportFailure::NotHttp;
         }
         let wants_password = error.to_string() == "proxy authorization required";
@@ -139,23 +141,51 @@ pub(super) fn is_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns an error with its causes; reqwest shows only the outermost. Omits the URL, which people
-/// know and which may contain secrets.
-pub(super) fn causes(error: &reqwest::Error) -> String {
-    let mut text = String::new();
+/// Describes an error of a request to `url` by its deepest cause, and by the part of the connection
+/// that failed. Omits the rest of the URL, which may contain secrets.
+pub(super) fn describe(error: &reqwest::Error, url: &Url) -> String {
+    let texts = texts(error);
+    let cause = causes(error);
+    let begins = |start: &str| texts.iter().any(|text| text.starts_with(start));
+    let host = url.host_str().unwrap_or_default();
+    let server = match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    let proxy = (PROXY_VARIABLES.iter()).find(|name| std::env::var_os(name).is_some());
+    match proxy {
+        Some(name) if begins("tunnel error") || begins("proxy") => {
+            format!("{server}: the proxy of the variable {name} does not connect: {cause}")
+        }
+        _ if begins("dns error") => {
+            let cause = cause.trim_start_matches("failed to lookup address information: ");
+            format!("{server}: its name cannot be resolved: {cause}")
+        }
+        _ if begins("received corrupt message") => {
+            format!("{server}: the server speaks no TLS; is it http://{server}?")
+        }
+        _ if problem(error) == TransportFailure::NotHttp => {
+            format!("{server}: the server speaks no HTTP ({cause}); is the base URL right?")
+        }
+        _ => format!("{server}: {cause}"),
+    }
+}
+
+/// Returns the text of each cause of an error, the deepest last.
+fn texts(error: &reqwest::Error) -> Vec<String> {
+    let mut texts = Vec::new();
     let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(error) = next {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            if !text.is_empty() {
-                text.push_str(": ");
-            }
-            text.push_str(&said);
-        }
+        texts.push(error.to_string());
         next = error.source();
     }
-    if !text.is_empty() {
-        return text;
+    texts
+}
+
+/// Returns the deepest cause of an error; reqwest shows only the outermost.
+pub(super) fn causes(error: &reqwest::Error) -> String {
+    if let Some(deepest) = texts(error).pop() {
+        return deepest;
     }
     let what = error.to_string();
     match error.url() {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::body::{BodyFormat, BodyReader, silent};
 use super::chat::LimitName;
-use super::http::{TransportFailure, causes, client, is_loopback, is_refused, problem};
+use super::http::{TransportFailure, client, describe, is_loopback, is_refused, problem};
 use super::provider::ProviderEndpoint;
 use super::responses::SealedThinking;
 use super::settings::{ProviderError, Wire};
@@ -210,13 +210,19 @@ impl HttpModelInner {
             }
             Err(error) => Err(error),
         };
-        Ok(Err(provider_error::refused(
+        let mut refused = provider_error::refused(
             status.as_u16(),
             &headers,
             // Its status says enough if its words do not come.
             &body.unwrap_or_default(),
             provider.key.as_ref(),
-        )))
+        );
+        if let ModelError::Rejected { message, .. } = &mut refused
+            && (status.as_u16(), provider.name.as_str()) == (404, "ollama")
+        {
+            message.push_str(&format!("; run `ollama pull {}`", self.model));
+        }
+        Ok(Err(refused))
     }
 
     /// Classifies an error of sending the request.
@@ -233,7 +239,7 @@ impl HttpModelInner {
             let why = format!("no server listens at {host}:{port}; {start}");
             return ModelError::NoConnection(why);
         }
-        let why = format!("{host}: {}", causes(error));
+        let why = describe(error, &provider.url);
         match problem(error) {
             TransportFailure::NotHttp => ModelError::Malformed(why),
             TransportFailure::Lasting => ModelError::NoConnection(why),

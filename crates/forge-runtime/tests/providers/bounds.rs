@@ -143,9 +143,50 @@ async fn what_is_no_http() {
         let error = fails(Reply::new(row), true, tight()).await;
         let malformed = matches!(error, ModelError::Malformed(_));
         assert!(malformed, "{}: {error:?}", row.escape_ascii());
+        assert!(error.to_string().contains("speaks no HTTP"), "{error}");
+        assert!(
+            error.to_string().ends_with("is the base URL right?"),
+            "{error}"
+        );
     }
     let error = fails(Reply::new(""), true, tight()).await;
     assert!(matches!(error, ModelError::Unreachable(_)), "{error:?}");
+}
+
+/// Failures of a connection are told by the part that failed, and with the port.
+#[tokio::test]
+async fn what_a_connection_failed_at() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            // Before any request, as an SSH server does; and no record of TLS.
+            let mut stream = stream.unwrap();
+            let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-nobody\r\n");
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+        }
+    });
+    for (url, says) in [
+        (
+            format!("http://127.0.0.1:{port}/v1"),
+            format!("127.0.0.1:{port}: the server speaks no HTTP"),
+        ),
+        (
+            format!("https://127.0.0.1:{port}/v1"),
+            format!("127.0.0.1:{port}: the server speaks no TLS; is it http://127.0.0.1:{port}?"),
+        ),
+        (
+            "https://nothing.invalid/v1".to_owned(),
+            "nothing.invalid: its name cannot be resolved: ".to_owned(),
+        ),
+    ] {
+        let provider = ProviderEndpoint::new("test", Wire::OpenAiChat, &url, 64).unwrap();
+        let found = turn(&provider.model("m").unwrap(), hello()).await;
+        let Some(ModelEvent::Failed(error)) = found.last() else {
+            panic!("{found:?}");
+        };
+        assert!(error.to_string().contains(&says), "{error}");
+    }
 }
 
 /// A refusal without an end is read as far as it is needed.

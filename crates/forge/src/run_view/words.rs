@@ -11,6 +11,9 @@ use crate::output::escape::shortened;
 /// Longest foreign text in one line, in characters.
 pub(super) const MAX_LINE_CHARS: usize = 160;
 
+/// Longest reason of a retry, in characters: the time follows it in the line.
+const MAX_REASON_CHARS: usize = 120;
+
 /// Arguments that describe a call, the most descriptive first.
 const TELLING: [&str; 11] = [
     "command", "path", "from", "source", "to", "target", "pattern", "worker", "input", "handle",
@@ -63,7 +66,8 @@ pub(super) fn outcome(content: &str, is_error: bool) -> String {
 /// Describes the reason of a retry. The time of the retry follows it.
 pub(super) fn retry(reason: &str) -> String {
     let reason = reason.strip_prefix("the ").unwrap_or(reason);
-    cut(reason.lines().next().unwrap_or_default())
+    let line = reason.lines().next().unwrap_or_default();
+    shortened(clean(line.trim_end()), MAX_REASON_CHARS)
 }
 
 /// Cleaned, and not longer than a line should be.
@@ -143,5 +147,9 @@ mod tests {
             ["1 token", "9999 tokens", "12.3k tokens", "1.2M tokens"]
         );
         assert_eq!(cut(&"x".repeat(200)).chars().count(), MAX_LINE_CHARS + 1);
+        assert_eq!(
+            retry(&"x".repeat(200)).chars().count(),
+            MAX_REASON_CHARS + 1
+        );
     }
 }
