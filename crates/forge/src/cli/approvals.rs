@@ -3,17 +3,7 @@
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge approve
-  forge approve --watch
-  forge approve 019a7
-  forge approve 019a7c1f3e2-5f0c9d213b7e9a44-10cf2d680b1e77aa --allow
-
-Requests come from every forge process of yours in this project. Without an ID they are
-listed; with one, the request is shown whole and asked about, or only shown where there is
-no terminal. The first answer counts. A yes on the command line needs the whole ID, which
-ends in a digest of what is agreed to.")]
+#[command(after_long_help = include_str!("help/approve.txt"))]
 pub(crate) struct ApproveArgs {
     /// The request, or how its ID begins.
     #[arg(value_name = "ID")]
@@ -36,25 +26,7 @@ pub(crate) struct ApproveArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge allow 'npm test'
-  forge allow 'npm test *' 'cargo (check|test) *'
-  forge allow host:example.com:443
-  forge allow read:/home/me/reference
-  forge allow --last
-  forge allow --list
-  forge allow --remove 'npm test'
-
-A rule answers for you where this project asks about a command: the command then runs
-unasked. It holds for you, in the directory of this project, and is kept in your
-configuration directory, which workers cannot reach. What the project blocks stays
-blocked, and a worker gets no right that it does not have. The file and the change are
-shown before anything is written. `*` is one word, or at the end any rest.
-`host:` and a host, as in `network.allow`, lets the commands of this project reach that host
-too, unless the project or your own file denies it. `read:` or `write:` and the whole path of
-a directory shows it to the commands that you type with `forge exec`, not to workers;
-`programs:` adds it to `sandbox.programs`.")]
+#[command(after_long_help = include_str!("help/allow.txt"))]
 pub(crate) struct AllowArgs {
     /// The commands, as in `shell.rules` of a project file, hosts, as `host:NAME`, and directories, as
     /// `read:PATH`, `write:PATH` or `programs:PATH`.

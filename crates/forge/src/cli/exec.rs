@@ -8,19 +8,7 @@ use clap::{Args, ValueEnum};
 use sandbox_config::HostGroup;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge exec make test
-  forge exec --read-only -- grep -rn TODO .
-  forge exec --receipt receipt.json -- ./build.sh
-  forge exec --host example.com -- curl https://example.com/
-  forge exec --ask-hosts -- npm install
-
-Without a project file the working directory is all that the command may change.
-The exit code is the command's own; 124 to 127 as env and docker use them. With --json
-standard output has one object: how the command ended, what it printed, what was enforced.
-Files that git, shells or editors obey are moved to a quarantine if the command creates them:
-see `forge quarantine list`.")]
+#[command(after_long_help = include_str!("help/exec.txt"))]
 pub(crate) struct ExecArgs {
     /// Run under what this worker holds instead of what the project holds.
     #[arg(long, value_name = "WORKER", conflicts_with = "presets")]
@@ -42,7 +30,7 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) parent_proxy: bool,
     /// Set a variable for it: `NAME=VALUE`, or `NAME` for the value that you have. May be repeated.
-    /// Of yours it gets only `LANG`, `LC_*`, `TERM`, `COLORTERM`, `NO_COLOR`, `TZ` and `CI`.
+    /// Of your variables it gets only `LANG`, `LC_*`, `TERM`, `COLORTERM`, `NO_COLOR`, `TZ` and `CI`.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
     /// Use this mechanism, or fail.
@@ -102,9 +90,9 @@ pub(crate) struct CommandRights {
     /// Share nothing of yours with its presets: it starts with a home directory of its own.
     #[arg(long)]
     pub(crate) no_share: bool,
-    /// Keep those keys of its presets outside, too, whose programs speak TLS to their server: forge ends
-    /// this TLS with a certificate authority that exists for this command, and adds the key. Programs
-    /// that do not trust the authority cannot reach these servers.
+    /// Keep the keys of its presets outside also for programs that encrypt their requests themselves:
+    /// forge ends their TLS with a certificate authority that exists for this command, and adds the
+    /// key. Programs that do not trust the authority cannot reach these servers.
     #[arg(long)]
     pub(crate) terminate_tls: bool,
     /// Let it open URLs of this origin in your browser, beside those of its presets:

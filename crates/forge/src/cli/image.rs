@@ -18,17 +18,7 @@ pub(crate) enum ImageAction {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge image build
-  forge image build --base debian:12-slim --tag forge-debian:1
-  forge image build -o forge-sandbox.tar
-  forge image build --dry-run
-
-The image holds this program, and its loader and libraries unless it is static; without
---base there is nothing else in it, which is enough for file tools and not for a shell. The
-same forge on the same base is the same image, to the last byte. No registry is asked: the
-base must be one that the engine has. Which engine is said by DOCKER_HOST.")]
+#[command(after_long_help = include_str!("help/image_build.txt"))]
 pub(crate) struct BuildArgs {
     /// What the image is called.
     #[arg(long, value_name = "NAME", default_value = "forge-sandbox:1")]

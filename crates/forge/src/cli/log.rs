@@ -25,11 +25,7 @@ impl LogAction {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogAction {
     /// The runs, the newest first, and what they came to, as `forge log` alone.
-    #[command(after_long_help = "\
-Examples:
-  forge log list
-  forge log list --worker main --since 2h
-  forge log list --all --limit 500")]
+    #[command(after_long_help = include_str!("help/log_list.txt"))]
     List {
         /// Runs of this worker (`mcp`, `exec`, `tools-call` and `stage` for those commands).
         #[arg(long, value_name = "WORKER")]
@@ -45,15 +41,7 @@ Examples:
         limit: usize,
     },
     /// Every call of a run with its reasons.
-    #[command(after_long_help = "\
-Examples:
-  forge log show last
-  forge log show main_1795 --denied
-  forge log show last --follow
-
-RUN is the beginning of a name or of an id of `forge log list`, or `last`. Whatever a
-model wrote is shown with its control characters escaped. With --follow and --json each
-call is an object on a line of its own.")]
+    #[command(after_long_help = include_str!("help/log_show.txt"))]
     Show {
         /// The run.
         #[arg(value_name = "RUN", default_value = "last")]
@@ -65,26 +53,14 @@ call is an object on a line of its own.")]
         follow: bool,
     },
     /// Whether the logs are what was written; exit code 1 if one is not.
-    #[command(after_long_help = "\
-Examples:
-  forge log verify
-  forge log verify last --json
-
-A log is whole if every line holds the hash of the one before it, up to the seal. The
-hash of the seal (`head`) changes with any byte: kept elsewhere, it shows also that a
-whole log was written anew.")]
+    #[command(after_long_help = include_str!("help/log_verify.txt"))]
     Verify {
         /// The run; all of them if left out.
         #[arg(value_name = "RUN")]
         run: Option<String>,
     },
     /// The calls of a run for other programs.
-    #[command(after_long_help = "\
-Examples:
-  forge log export last > calls.csv
-  forge log export last --format otel | curl -d @- …
-
-otel is one line a call: a request of OTLP's trace service, in JSON, with one span.")]
+    #[command(after_long_help = include_str!("help/log_export.txt"))]
     Export {
         /// The run.
         #[arg(value_name = "RUN", default_value = "last")]
@@ -101,7 +77,7 @@ otel is one line a call: a request of OTLP's trace service, in JSON, with one sp
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which calls")]
 pub(crate) struct Selection {
-    /// Those that a rule, a person, or nobody's being there stopped.
+    /// Only calls that a rule or a person stopped, or about which no person could be asked.
     #[arg(long)]
     pub(crate) denied: bool,
     /// Those since then: 2h, 3d, 2026-11-21, 2026-11-21T18:40:05Z.

@@ -11,16 +11,7 @@ use crate::install::{McpClient, Scope};
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_long_help = "\
-Examples:
-  forge mcp
-  forge -C ~/project mcp --worker reader
-  forge mcp --http 127.0.0.1:8123
-  forge mcp --http unix:/run/user/1000/forge.sock
-  forge mcp install codex
-
-A project file that does not validate still starts the server; every call then
-answers with the mistake."
+    after_long_help = include_str!("help/mcp.txt")
 )]
 pub(crate) struct McpArgs {
     #[command(subcommand)]
@@ -50,16 +41,7 @@ pub(crate) enum McpAction {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge mcp install claude
-  forge mcp install codex --write
-  forge mcp install zed --worker reader --name forge-reader --write
-
-The server is started for the project of this directory, from wherever the client runs it;
--C, --config, -c and --sandbox-root are kept. With --write the settings are replaced as a
-whole, everything else in them stays as it was, and the difference is printed. Settings that
-do not parse, and links, are left alone.")]
+#[command(after_long_help = include_str!("help/mcp_install.txt"))]
 pub(crate) struct InstallArgs {
     /// The client.
     #[arg(value_name = "CLIENT")]

@@ -315,7 +315,7 @@ pub(crate) enum ForgeCommand {
     Man(ManArgs),
     /// Serve the tools to any MCP client, on standard input and output.
     Mcp(McpArgs),
-    /// Do the work of another forge's calls where this one is: in a container.
+    /// Run the calls of another forge process, in a container.
     #[command(hide = true)]
     Node(NodeArgs),
     /// List, show, check and copy the presets of `forge exec`, which name the needs of known programs, and

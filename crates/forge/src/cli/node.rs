@@ -11,7 +11,7 @@ pub(crate) struct NodeArgs {
 /// What a node does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeAction {
-    /// Do the work of another forge's calls where this process is, until its input ends.
+    /// Run the calls of another forge process in this one, until its input ends.
     Serve(ServeNode),
 }
 

@@ -5,11 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge help exit-codes
-  forge help errors
-  forge help tools call")]
+#[command(after_long_help = include_str!("help/help.txt"))]
 pub(crate) struct HelpArgs {
     /// A topic (exit-codes, errors, paths, approvals, security), or a command.
     #[arg(value_name = "TOPIC")]
@@ -17,13 +13,7 @@ pub(crate) struct HelpArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge schema config > config.schema.json
-  forge schema worker | jq '.properties | keys'
-
-Draft 2020-12. A schema knows keys, types and words; what depends on directories,
-other files or trust only `forge check` finds.")]
+#[command(after_long_help = include_str!("help/schema.txt"))]
 pub(crate) struct SchemaArgs {
     /// Whose schema.
     #[arg(value_name = "FILE")]
@@ -50,15 +40,7 @@ pub(crate) enum SchemaKind {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge completions bash > ~/.local/share/bash-completion/completions/forge
-  forge completions zsh > ~/.zfunc/_forge
-  forge completions fish > ~/.config/fish/completions/forge.fish
-
-In bash, zsh and fish, workers, runs, mounts, tools and configuration keys of the project are
-completed as well. Nothing is run for it, and a project that cannot be loaded or that you do not
-trust has no names.")]
+#[command(after_long_help = include_str!("help/completions.txt"))]
 pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_name = "SHELL")]
@@ -66,12 +48,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge man ~/.local/share/man/man1
-
-One page a command, forge.1 and forge-COMMAND.1. The directory is made if it is not there;
-pages of these names in it are replaced.")]
+#[command(after_long_help = include_str!("help/man.txt"))]
 pub(crate) struct ManArgs {
     /// Where the pages go.
     #[arg(value_name = "DIR")]

@@ -5,15 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge preset list
-  forge preset show claude --expanded
-  forge preset copy claude my-claude
-  forge exec --preset claude -- claude
-
-Presets of yours are files NAME.yaml in the directory `presets` beside your own configuration
-file. `forge schema preset` prints their schema.")]
+#[command(after_long_help = include_str!("help/preset.txt"))]
 pub(crate) struct PresetArgs {
     #[command(subcommand)]
     pub(crate) action: Option<PresetAction>,
@@ -50,14 +42,7 @@ pub(crate) enum PresetAction {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge preset home list
-  forge preset home remove .
-  forge preset home remove --all
-
-A home directory has what commands wrote into it: logins, sessions, caches. State of yours that is
-shared is not in it. At most 256 are kept, and none of more than 16 GiB is used.")]
+#[command(after_long_help = include_str!("help/preset_home.txt"))]
 pub(crate) struct PresetHomeArgs {
     #[command(subcommand)]
     pub(crate) action: Option<PresetHomeAction>,

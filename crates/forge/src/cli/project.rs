@@ -7,13 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::cli::CommandRights;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge init
-  forge init --yes my-project
-  forge init --zones data:./data:ro,reports:./reports
-
-On a terminal the proposal is shown and asked about. Nothing is overwritten.")]
+#[command(after_long_help = include_str!("help/init.txt"))]
 pub(crate) struct InitArgs {
     /// The project's directory; the working directory if left out.
     #[arg(value_name = "DIR")]
@@ -30,17 +24,7 @@ pub(crate) struct InitArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge check
-  forge check workers/*.worker
-  forge check --format github
-  forge -C examples/dep-audit check --trust
-
-The mount table and the delegation tree go to standard output, findings to standard
-error; with json, sarif and github everything is on standard output. The exit code is 0
-without mistakes (warnings do not count), 1 with mistakes in what was loaded, and 2 if a
-file could not be loaded.")]
+#[command(after_long_help = include_str!("help/check.txt"))]
 pub(crate) struct CheckArgs {
     /// Report what is found in these files only; the whole project is looked at anyway.
     #[arg(value_name = "FILES")]
@@ -66,20 +50,7 @@ pub(crate) enum CheckFormat {
 #[derive(Debug, Args)]
 #[command(
     group = clap::ArgGroup::new("what").required(true).args(["subject", "command", "from_run"]),
-    after_long_help = "\
-Examples:
-  forge explain /workspace/notes.md --write
-  forge explain shell
-  forge explain host:example.com:443
-  forge explain --preset node host:example.com
-  forge explain --preset claude --host-group update host:downloads.claude.ai
-  forge explain repo:octo/reports --write
-  forge explain --as 'main > formatter' /data/a.csv
-  forge explain --worker main -- git log -1
-  forge explain --from-run last
-
-The decision is one of allow, ask, block and outside. Nothing is run and nothing is made.
-A command in one word, as in -- 'git log | wc -l', is a whole line, as a model writes it."
+    after_long_help = include_str!("help/explain.txt")
 )]
 pub(crate) struct ExplainArgs {
     /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), a repository
@@ -119,15 +90,7 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigAction {
     /// Everything that holds, as a project file that means the same, as `forge config` alone.
-    #[command(after_long_help = "\
-Examples:
-  forge config show
-  forge config show --origin
-  FORGE__NETWORK=true forge config show --json
-
-Weakest first: built-in values, your own file, the project file, FORGE__KEY variables,
--c KEY=VALUE. Preferences (name, model, entry, worker_paths) come from the strongest; of
-everything else your own file says what holds at most.")]
+    #[command(after_long_help = include_str!("help/show.txt"))]
     Show {
         /// With the layer, file, line and column of each value.
         #[arg(long)]
@@ -136,10 +99,7 @@ everything else your own file says what holds at most.")]
     /// The files that are read.
     Path,
     /// The value of one key, or a whole section.
-    #[command(after_long_help = "\
-Examples:
-  forge config get limits.max_turns
-  forge config get sandbox.zones --json")]
+    #[command(after_long_help = include_str!("help/get.txt"))]
     Get {
         /// A dotted key: sandbox.mode
         #[arg(value_name = "KEY")]
@@ -172,12 +132,7 @@ pub(crate) enum WorkerAction {
         tree: bool,
     },
     /// Write a worker file that asks for nothing yet, and print its path.
-    #[command(after_long_help = "\
-Examples:
-  forge worker new formatter --description 'Formats data files'
-
-The file goes to the first directory of `worker_paths`. One that is there is never
-overwritten.")]
+    #[command(after_long_help = include_str!("help/new.txt"))]
     New {
         /// Its name: lower-case letters, digits, `_` and `-`, a letter first.
         #[arg(value_name = "NAME")]
@@ -189,13 +144,7 @@ overwritten.")]
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge trust --show
-  forge trust
-
-What is agreed to is bound to exactly the keys and values shown; if one changes, forge
-asks again. It is kept in the state directory, outside the project.")]
+#[command(after_long_help = include_str!("help/trust.txt"))]
 pub(crate) struct TrustArgs {
     /// Show the keys and change nothing.
     #[arg(long, conflicts_with_all = ["revoke", "yes"])]
@@ -209,16 +158,7 @@ pub(crate) struct TrustArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge clean --dry-run
-  forge clean
-  forge clean --root scratch
-
-What lies in the zones below `sandbox.root` is removed; the zones' own directories, and
-everything else, stay. A root that is not `.sandbox` must be typed as well, since anybody
-may have written the project file. Links are removed, never followed. Projects in direct mode, and
-those that are not made of zones, have nothing ephemeral.")]
+#[command(after_long_help = include_str!("help/clean.txt"))]
 pub(crate) struct CleanArgs {
     /// Count, and remove nothing.
     #[arg(long)]

@@ -7,20 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::cli::{ApprovalFlags, RunnerName};
 
 #[derive(Debug, Clone, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge run
-  forge run 'fix the failing test'
-  forge run reviewer 'look at the last change'
-  forge run summary -f question.txt -A report.md
-  forge run --trust examples/dep-audit
-  forge run --resume last
-  forge run --dry-run
-  forge run --max-cost 0.50 --json-schema answer.json -o answer.json main 'which licences?'
-
-WORKER is a name; a directory runs the entry worker of the project in it. Words with a space
-between them are the entry worker's input. A worker file that belongs to no project runs without
-files and commands.")]
+#[command(after_long_help = include_str!("help/run.txt"))]
 pub(crate) struct RunArgs {
     /// A worker's name, a worker file, or a project's directory.
     #[arg(value_name = "WORKER")]

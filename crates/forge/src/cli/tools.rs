@@ -20,12 +20,7 @@ pub(crate) enum ToolsAction {
         worker: Option<String>,
     },
     /// Call one, through the same checks and records as a model's call.
-    #[command(after_long_help = "\
-Examples:
-  forge tools call list_files path=/
-  forge tools call search_files pattern=TODO max_results=5
-  forge tools call read_file '{\"path\": \"/workspace/a.md\"}' --json
-  forge tools call --worker main reader '{\"input\": \"Sum up /data.\"}'")]
+    #[command(after_long_help = include_str!("help/tools_call.txt"))]
     Call {
         /// The tool.
         #[arg(value_name = "NAME")]
