@@ -348,7 +348,15 @@ impl FileSandbox {
                 is_hidden: hidden.is_some(),
             })),
             Some(rule) => {
-                let name = rule.text.to_owned();
+                // A rule with a leading `/` counts from the mount's top.
+                let is_path = rule.text.starts_with('/') && mount.base.is_empty();
+                let name = match is_path {
+                    true => {
+                        let target = mount.target().as_str().trim_end_matches('/');
+                        format!("{target}{}", rule.text)
+                    }
+                    false => rule.text.to_owned(),
+                };
                 Err(path.error(ErrorReason::Protected { verb, name }))
             }
             None => Ok(None),

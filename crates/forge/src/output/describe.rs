@@ -437,7 +437,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         (true, _) => "an OS sandbox that keeps guards, too",
         (false, true) => "an OS sandbox",
         (false, false) => {
-            "nothing; if the OS sandbox is unavailable: ask before each command of a worker"
+            "nothing; without an OS sandbox a person is asked about each command of a worker"
         }
     };
     let programs = confinement.programs().directories().iter();
@@ -775,7 +775,7 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
 /// Opens the usable mounts empty: questions about a *name* go to the code that answers tools, and
 /// no directory of the host is opened or made for them.
 pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
-    mirrored(grant, None, |mount| guards(grant, mount))
+    mirrored(grant, None, |mount| grant.file_guards(mount))
 }
 
 /// The content of a file that every rule for private keys protects.
@@ -787,7 +787,9 @@ pub(crate) fn mirror_with_file(
     path: &SandboxPath,
     content: &[u8],
 ) -> Result<Option<FileSandbox>, file_sandbox::Error> {
-    mirrored(grant, Some((path, content)), |mount| guards(grant, mount))
+    mirrored(grant, Some((path, content)), |mount| {
+        grant.file_guards(mount)
+    })
 }
 
 /// Returns a mirror with a private key at a path, in which only the given names are protected and
@@ -798,24 +800,20 @@ pub(crate) fn mirror_with(
     protect: &[String],
     hide: &[String],
 ) -> Result<Option<FileSandbox>, file_sandbox::Error> {
-    mirrored(grant, Some((path, KEY)), |_| {
-        (protect.to_vec(), hide.to_vec())
+    mirrored(grant, Some((path, KEY)), |mount| {
+        (mount.mode(), protect.to_vec(), hide.to_vec())
     })
-}
-
-fn guards(grant: &Grant, mount: &Mount) -> (Vec<String>, Vec<String>) {
-    let (protect, hide) = (grant.protected_in(mount), grant.hidden_in(mount));
-    (protect.cloned().collect(), hide.cloned().collect())
 }
 
 fn mirrored(
     grant: &Grant,
     file: Option<(&SandboxPath, &[u8])>,
-    guards: impl Fn(&Mount) -> (Vec<String>, Vec<String>),
+    guards: impl Fn(&Mount) -> (Mode, Vec<String>, Vec<String>),
 ) -> Result<Option<FileSandbox>, file_sandbox::Error> {
     let mut mounts = Vec::new();
     for mount in grant.mounts().filter(|mount| mount.usable()) {
-        let mode = match mount.mode() {
+        let (mode, protect, hide) = guards(mount);
+        let mode = match mode {
             Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
             Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
         };
@@ -823,7 +821,6 @@ fn mirrored(
         if let Some(suffixes) = mount.suffixes() {
             limits = limits.suffixes(suffixes);
         }
-        let (protect, hide) = guards(mount);
         let mut mirror = file_sandbox::Mount::memory(SandboxPath::parse(mount.target())?, mode)
             .with_limits(limits)
             .protect(&protect)?

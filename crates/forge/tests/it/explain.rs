@@ -587,7 +587,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
       environment   forge's own variables only
       git           repositories are files like others; git may add remotes, branches and modules
       survivors     ended with their command
-      required      nothing; if the OS sandbox is unavailable: ask before each command of a worker
+      required      nothing; without an OS sandbox a person is asked about each command of a worker
       runner        prefer_local
       limits        timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     "#);
@@ -763,15 +763,94 @@ fn a_path_of_this_host_is_told_apart() {
     let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n"), ("a.txt", "")]);
     let file = world.project().canonicalize().unwrap().join("a.txt");
     let file = file.display().to_string();
-    for (path, says) in [
+    let new = file.replace("a.txt", "new/b.txt");
+    for (words, about, says) in [
         (
-            "/etc/passwd",
+            &["/etc/passwd"][..],
+            "read /etc/passwd for",
             "it is a path inside, and this host's /etc/passwd is outside",
         ),
-        (&*file, "is /a.txt inside"),
-        ("/missing", "the answer is about its name\n"),
+        (&[&*file], "read /a.txt for", "is /a.txt inside\n"),
+        (
+            &[&*new, "--write"],
+            "write /new/b.txt for",
+            "is /new/b.txt inside\n",
+        ),
+        (
+            &["/missing"],
+            "read /missing for",
+            "the answer is about its name\n",
+        ),
+        // This host has an /etc.
+        (
+            &["./etc"],
+            "read /etc for",
+            "the answer is about its name\n",
+        ),
     ] {
-        let ran = world.forge(&["explain", path]);
-        assert!(ran.code(0).stdout.contains(says), "{path}: {}", ran.stdout);
+        let ran = world.forge(&[&["explain"], words].concat());
+        let text = &ran.code(0).stdout;
+        assert!(text.starts_with(about) && text.contains(says), "{text}");
+    }
+    let ran = world.forge(&["explain", "npm", "test"]);
+    ran.code(2).says(&["hint: a command comes after `--`"]);
+}
+
+/// A pattern that begins above a mount counts in it, as for the tools.
+#[test]
+fn a_path_of_the_project_is_protected_in_its_mount() {
+    let config = "sandbox: { mode: direct, protect: [src/a.py], hide: [src/b.py], zones: { \
+                  src: { path: ./src, approval: { write: preApproved } } } }\n";
+    let files = [("forge.yaml", config), ("src/a.py", "a"), ("src/b.py", "b")];
+    let world = World::new(&files);
+    let explain = |path: &str| explained(&world, &[path, "--write"]);
+    assert_eq!(explain("/src/a.py"), "block at forge.yaml:1:36");
+    assert_eq!(explain("/src/b.py"), "block at forge.yaml:1:54");
+    assert!(explain("/src/c.py").starts_with("allow"));
+    let write = |path: &str| {
+        let path = format!("path={path}");
+        let ran = world.forge(&["tools", "call", "write_file", &path, "content=x"]);
+        (ran.code, ran.stdout + &ran.stderr)
+    };
+    let (code, told) = write("/src/a.py");
+    assert!(
+        code == 1 && told.contains("'/src/a.py' is a protected name"),
+        "{told}"
+    );
+    assert_eq!(write("/src/c.py").0, 0);
+}
+
+/// A list of one's own file is not shown as a network that is off.
+#[test]
+fn a_list_of_the_own_file_is_told_as_one() {
+    for (own, project, says) in [
+        (
+            "network: { allow: [example.org] }\n",
+            "network: { allow: [example.com] }\n",
+            "your own file: `network.allow` names no host of the project",
+        ),
+        (
+            "network: false\n",
+            "network: { allow: [example.com] }\n",
+            "your own file: network: false",
+        ),
+        (
+            "model: a:b\n",
+            "network: { allow: [example.com], deny: [example.com] }\n",
+            "the project: `network` allows no host",
+        ),
+    ] {
+        let world = World::new(&[("forge.yaml", project)]);
+        let dir = world.outside().join("home/.config/forge");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("config.yaml"), own).unwrap();
+        let ran = world.forge(&["--trust", "explain", "host:example.com"]);
+        assert!(ran.code(0).stdout.contains(says), "{}", ran.stdout);
+        assert!(!ran.stderr.contains("allows no host`"), "{}", ran.stderr);
+        let shown = world
+            .forge(&["--trust", "config", "show", "--origin"])
+            .stdout;
+        let is_off = shown.contains("network: false");
+        assert_eq!(is_off, own.contains("network: false"), "{shown}");
     }
 }

@@ -9,7 +9,7 @@ use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{HostLine, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::Project;
-use crate::syntax::text::{ConfigOrigin, Span};
+use crate::syntax::text::{ConfigOrigin, Layer, Span};
 use crate::worker::Worker;
 use sandbox_network::{Decision, Host};
 
@@ -58,6 +58,8 @@ pub struct ChainLink {
     file: Option<ConfigOrigin>,
     /// Where the project says it.
     network: Option<ConfigOrigin>,
+    /// `true` if `network` of the project is a mapping with lists.
+    lists_hosts: bool,
     /// The patterns of `network`.
     network_lines: Vec<HostLine>,
     grant: Grant,
@@ -148,6 +150,7 @@ impl GrantChain {
                 declaration: None,
                 file: None,
                 network: project.network_at().cloned(),
+                lists_hosts: project.lists_hosts(),
                 network_lines: project.network_lines().to_vec(),
                 grant: project.ceiling().clone(),
             },
@@ -261,6 +264,7 @@ impl ChainLink {
             declaration: Some(worker.declaration().clone()),
             file: Some(worker.origin().clone()),
             network: None,
+            lists_hosts: false,
             network_lines: worker.declaration().network_lines.clone(),
             grant,
         }
@@ -362,7 +366,15 @@ impl ChainLink {
                 let rule = format!("only network.loopback_in: {ports}");
                 self.answer_with(Verdict::Block, &rule, origin)
             }
-            NetworkAccess::Denied => self.answer_with(Verdict::Block, "network: false", origin),
+            NetworkAccess::Denied => {
+                let is_of_user = origin.as_ref().is_some_and(|at| at.layer() == Layer::User);
+                let rule = match (self.lists_hosts, is_of_user) {
+                    (true, true) => "`network.allow` names no host of the project",
+                    (true, false) => "`network` allows no host",
+                    (false, _) => "network: false",
+                };
+                self.answer_with(Verdict::Block, rule, origin)
+            }
             NetworkAccess::Unrestricted => {
                 self.answer_with(Verdict::Allow, "network: true", origin)
             }

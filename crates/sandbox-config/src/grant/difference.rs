@@ -69,7 +69,7 @@ impl Grant {
             list.push(format!("only the tools {}", names.join(", ")));
         }
         if self.approval() != less.approval() {
-            list.push("asks for more".to_owned());
+            list.push("a person is asked about more".to_owned());
         }
         if self.limits() != less.limits() {
             list.push("tighter limits".to_owned());

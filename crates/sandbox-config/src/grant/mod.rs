@@ -619,14 +619,6 @@ impl Grant {
         everywhere.chain(mount.hidden_paths())
     }
 
-    /// Returns a pattern of a mount as the file has it: `/data/private` for `/private` in `/data`.
-    #[must_use]
-    pub fn pattern_as_written<'g>(&'g self, mount: &Mount, pattern: &'g str) -> &'g str {
-        let mut written = self.protect.iter().chain(self.hide.iter());
-        let written = written.find(|written| mount.paths_of(written).contains(&pattern));
-        written.map_or(pattern, String::as_str)
-    }
-
     /// Returns the sandbox path of a host path, by text.
     #[must_use]
     pub fn sandbox_path(&self, host: &Path) -> Option<String> {

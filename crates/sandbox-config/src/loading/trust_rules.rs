@@ -151,6 +151,9 @@ trust_rules! {
         "network" => "network: true",
         "network" => "network: { allow: [example.com] }",
     }
+    NETWORK_AND_PORTS = "lets commands use the network, and programs of this host connect to servers of commands", ignored("the network stays off, and no port is published") {
+        "network" => "network: { allow: [example.com], loopback_in: [8080] }",
+    }
     /// The network stays off.
     PUBLISHED_PORTS = "lets programs of this host connect to servers of commands", ignored("no port is published") {
         "network" => "network: { loopback_in: [8080] }",
@@ -235,7 +238,7 @@ trust_rules! {
         "sandbox.zones.*.hardlinks" => "sandbox: { zones: { a: { path: ./a, hardlinks: allow } } }",
     }
     /// Everything that workers read goes there, and a key with it.
-    PROVIDER = "says where what workers read is sent, and a key of yours with it", ignored("no model of it is used"), with_value {
+    PROVIDER = "sends what workers read, and a key of yours if one is named, to a server that the project chooses", ignored("no model of it is used"), with_value {
         "providers.*" => "providers: { local: { wire: openai-chat, base_url: 'https://example.com/v1', api_key_env: OPENAI_API_KEY } }",
         "providers.*" => "providers: { anthropic: { prices: { input: 0, output: 0 } } }",
     }

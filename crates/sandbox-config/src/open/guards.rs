@@ -25,7 +25,6 @@ pub(crate) struct MountGuardPatterns {
 
 impl MountGuardPatterns {
     /// Returns the patterns in the part of a mount that the worker has.
-    #[cfg(feature = "process")]
     pub(crate) fn on<'p>(
         mount: &'p Mount,
         patterns: impl IntoIterator<Item = &'p String>,
@@ -101,6 +100,47 @@ impl MountGuardPatterns {
             }
         }
         guards
+    }
+}
+
+impl Grant {
+    /// Returns the mode of a mount and the patterns that protect and hide names below it, as files
+    /// are opened: a pattern of the project that begins above the mount counts from its top.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("src")).unwrap();
+    /// # std::fs::write(dir.path().join("forge.yaml"),
+    /// #     "sandbox: { mode: direct, protect: [src/a.py], zones: { src: { path: src } } }\n").unwrap();
+    /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// let grant = project.ceiling();
+    /// let (_, protect, _) = grant.file_guards(grant.mount_at("/src").unwrap());
+    /// assert!(protect.contains(&"/a.py".to_owned()));
+    /// ```
+    #[must_use]
+    pub fn file_guards(&self, mount: &Mount) -> (Mode, Vec<String>, Vec<String>) {
+        let protected = MountGuardPatterns::on(mount, self.protected_in(mount));
+        let hidden = MountGuardPatterns::on(mount, self.hidden_in(mount));
+        let mode = match protected.everything {
+            true => Mode::ReadOnly,
+            false => mount.mode(),
+        };
+        let protect = self.protected_in(mount).cloned().chain(protected.inside);
+        let hide = self.hidden_in(mount).cloned().chain(hidden.inside);
+        (mode, protect.collect(), hide.collect())
+    }
+
+    /// Returns a pattern of a mount as the file has it: `/data/private` for `/private` in `/data`,
+    /// and `src/a` for `/a` in the directory `src`.
+    #[must_use]
+    pub fn pattern_as_written<'g>(&'g self, mount: &Mount, pattern: &'g str) -> &'g str {
+        let mut written = self.protect.iter().chain(self.hide.iter());
+        let is_meant = |written: &&String| {
+            mount.paths_of(written).contains(&pattern)
+                || (MountGuardPatterns::on(mount, [*written]).inside.iter())
+                    .any(|one| one == pattern)
+        };
+        written.find(is_meant).map_or(pattern, String::as_str)
     }
 }
 

@@ -78,11 +78,20 @@ impl GrantError {
     /// models.
     #[must_use]
     pub fn for_person(&self) -> String {
-        match (&self.host, &self.origin) {
-            (Some(host), Some(origin)) => format!("{self} ({}, by {origin})", host.display()),
-            (Some(host), None) => format!("{self} ({})", host.display()),
-            (None, _) => self.to_string(),
+        match self.host_path() {
+            Some(path) => format!("{self} ({path})"),
+            None => self.to_string(),
         }
+    }
+
+    /// Returns the host path and the setting that names it, for people.
+    #[must_use]
+    pub fn host_path(&self) -> Option<String> {
+        let host = self.host.as_ref()?.display();
+        Some(match &self.origin {
+            Some(origin) => format!("{host}, by {origin}"),
+            None => host.to_string(),
+        })
     }
 }
 

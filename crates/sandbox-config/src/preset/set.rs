@@ -214,9 +214,18 @@ impl PresetSet {
         self.texts(|preset| &preset.protect)
     }
 
-    /// Returns the facts that a person should know.
+    /// Returns the facts that a person should know. That a person has to name hosts is left out for a
+    /// preset that another one extends with hosts.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
-        self.texts(|preset| &preset.notes)
+        let has_hosts = |preset: &Preset| {
+            let mut extending = self.presets.iter().filter(|one| !one.hosts.is_empty());
+            extending.any(|one| one.extends.contains(&preset.name))
+        };
+        self.presets.iter().flat_map(move |preset| {
+            let is_named = has_hosts(preset);
+            let notes = preset.notes.iter().map(String::as_str);
+            notes.filter(move |note| !(is_named && note.contains("--host ")))
+        })
     }
 
     /// Returns the hosts of some groups.

@@ -37,7 +37,7 @@ pub(crate) fn overlays(reports: &mut Reports, sources: &Sources) -> Vec<Overlay>
     for (name, value) in &sources.env {
         if let Some(path) = name.strip_prefix(PREFIX) {
             variables.push((name, variable_parts(path), value));
-        } else if name == "FORGE_MODEL" {
+        } else if name == "FORGE_MODEL" && !value.is_empty() {
             let model = KeyPart {
                 name: "model".to_owned(),
                 at: 0,

@@ -40,7 +40,7 @@ use crate::settings::git::GitSettings;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
-use crate::syntax::yaml::{self, YamlNode};
+use crate::syntax::yaml::{self, YamlNode, YamlValue};
 use crate::worker::Worker;
 
 /// A loaded project. Exists only if its configuration holds no mistake.
@@ -314,6 +314,12 @@ impl Project {
         let limits = self.root.entry("limits")?;
         let cost = limits.node.entry("max_cost_usd")?;
         Some(cost.node.span.origin())
+    }
+
+    /// `true` if `network` is a mapping with lists.
+    pub(crate) fn lists_hosts(&self) -> bool {
+        let network = self.root.entry("network");
+        network.is_some_and(|network| matches!(network.node.value, YamlValue::Map(_)))
     }
 
     /// Every worker on the search paths, by name.

@@ -462,7 +462,15 @@ impl UserLimit<'_, '_> {
             reaches_any |= list.as_list().is_some_and(|items| !items.is_empty());
         }
         if !reaches_any {
-            there.value = YamlValue::Bool(false);
+            // An empty list, where the user's own file has one of hosts that the project does not name.
+            there.value = match leaf.entry("allow") {
+                Some(list) => {
+                    let mut list = list.clone();
+                    list.node.value = YamlValue::List(Vec::new());
+                    YamlValue::Map(vec![list])
+                }
+                None => YamlValue::Bool(false),
+            };
             there.span = leaf.span.clone();
             return;
         }

@@ -1,6 +1,5 @@
 //! Models that a run would not begin with: of an unknown provider, or without the prices that a
-//! limit on money needs. Not a mistake of a load: commands that ask no model work as before, and
-//! the model of a run can be named when it begins.
+//! limit on money needs. Not a mistake of a load: commands that ask no model work as before.
 
 use crate::project::Project;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
@@ -47,7 +46,7 @@ fn known(project: &Project, model: &str, at: &ConfigOrigin, findings: &mut Vec<D
     {
         findings.push(
             DiagnosticCode::BadValue
-                .warning(format!("`model: {model}`: {unknown}"))
+                .error(format!("`model: {model}`: {unknown}"))
                 .at_origin(at)
                 .help(unknown.help()),
         );

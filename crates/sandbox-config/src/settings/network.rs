@@ -10,7 +10,7 @@ use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::shape::PORTS;
-use crate::syntax::text::Span;
+use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlEntry, YamlNode, YamlValue};
 use sandbox_network::{AddressClass, DEFAULT_PORTS, HostPattern, HostRules};
 
@@ -65,10 +65,15 @@ pub(crate) fn network(reports: &mut Reports, entry: &YamlEntry) -> Option<Networ
             fields::wrong_type(&entry.node, "network", "true, false or a mapping")
                 .help("write `network: { allow: […] }`"),
         ),
-        _ => {
+        YamlValue::Str(word) if fields::old_boolean(word).is_some() => {
             fields::boolean(reports, &entry.node, "network");
             None
         }
+        _ => reports.refuse(fields::wrong_type(
+            &entry.node,
+            "network",
+            "true, false or a mapping",
+        )),
     }
 }
 
@@ -97,7 +102,11 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
     }
     let allowed = allowed_lines(&lines).map(|line| line.pattern.clone());
     let access = NetworkAccess::hosts_except(allowed, denied_hosts(&lines));
-    if access == NetworkAccess::Denied && ports.is_empty() {
+    // An unknown key is a mistake, and its value can be the hosts.
+    let keys = ["allow", "loopback_out", "deny", "loopback_in"];
+    let is_known = keys.iter().any(|key| section.get(key).is_some());
+    let is_empty = matches!(&entry.node.value, YamlValue::Map(list) if list.is_empty());
+    if access == NetworkAccess::Denied && ports.is_empty() && (is_known || is_empty) {
         note_no_hosts(reports, &lines, &entry.node);
     }
     note_lost_ports(reports, &lines);
@@ -307,8 +316,12 @@ fn note_lost_ports(reports: &mut Reports, lines: &[HostLine]) {
     }
 }
 
-/// Warns about lists that leave no host.
+/// Warns about lists that leave no host. The project's hosts that the user's own file does not allow
+/// have warnings of their own.
 fn note_no_hosts(reports: &mut Reports, lines: &[HostLine], node: &YamlNode) {
+    if node.span.layer() == Layer::User {
+        return;
+    }
     let first_denial = lines.iter().find(|line| line.is_denial());
     let allows = allowed_lines(lines).next().is_some();
     let warning = match first_denial.filter(|_| allows) {
@@ -345,6 +358,7 @@ pub(crate) fn project_network(
     };
     let rule = match setting.access {
         NetworkAccess::Denied => &trust_rules::PUBLISHED_PORTS,
+        _ if !setting.published_ports.is_empty() => &trust_rules::NETWORK_AND_PORTS,
         NetworkAccess::Hosts(_) | NetworkAccess::Unrestricted => &trust_rules::NETWORK,
     };
     if context.agreed(rule, "network", &value, &entry.node.span) {

@@ -61,7 +61,7 @@ codes! {
     ForeignFile = "config.foreign_file", "a project file above that belongs to another user";
     CutOff = "config.cut_off", "a `.git` inside of a repository keeps its project file from governing";
     UnknownKey = "config.unknown_key", "an unknown key";
-    ForeignKey = "config.foreign_key", "another tool's spelling of a restriction";
+    ForeignKey = "config.foreign_key", "a restriction in a spelling that forge does not use";
     NotYet = "config.not_yet", "a documented key that has no effect yet";
     DuplicateKey = "config.duplicate_key", "the same key twice in one mapping";
     MissingKey = "config.missing_key", "a required key is absent";
@@ -90,7 +90,7 @@ codes! {
     TooDeep = "worker.too_deep", "a call that is deeper than `delegation.max_depth`";
     Unreachable = "worker.unreachable", "a worker that no worker calls";
     UnusedMount = "config.unused_mount", "a mount that no worker uses";
-    ContainerNetwork = "docker.network", "a network that containers do not have although one key gives it";
+    ContainerNetwork = "docker.network", "one key gives containers the network, and another takes it";
     Shadowed = "rule.shadowed", "a rule that never decides, because others always do";
     RunsAnything = "rule.runs_anything", "a pre-approved rule whose program runs any other";
 }
@@ -457,11 +457,23 @@ impl From<Diagnostic> for Diagnostics {
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, diagnostic) in self.iter().enumerate() {
-            if i > 0 {
+        let mut all = self.iter().peekable();
+        while let Some(diagnostic) = all.next() {
+            let next = all.peek().filter(|next| {
+                let codes = (diagnostic.code, next.code);
+                codes == (DiagnosticCode::Untrusted, DiagnosticCode::Untrusted)
+            });
+            // One command agrees to all of them.
+            if next.is_some_and(|next| next.help == diagnostic.help) {
+                let mut brief = diagnostic.clone();
+                brief.help = None;
+                brief.fmt(f)?;
+            } else {
+                diagnostic.fmt(f)?;
+            }
+            if all.peek().is_some() {
                 f.write_str("\n\n")?;
             }
-            diagnostic.fmt(f)?;
         }
         Ok(())
     }

@@ -528,8 +528,17 @@ pub(crate) fn wrong_type(node: &YamlNode, path: &str, expected: &str) -> Diagnos
         &node.span,
         format!("{subject} must be {expected}, not {}", node.kind()),
     );
-    match path.is_empty() {
-        true => wrong.help("the file is YAML: write `key: value` lines"),
-        false => wrong,
+    let is_joined = |text: &str| {
+        let (key, value) = text.split_once(':').unwrap_or_default();
+        !value.is_empty()
+            && !value.starts_with('/')
+            && key.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    match &node.value {
+        _ if path.is_empty() => wrong.help("the file is YAML: write `key: value` lines"),
+        YamlValue::Str(text) if expected == "a mapping" && is_joined(text) => {
+            wrong.help("put a space after the colon: `key: value`")
+        }
+        _ => wrong,
     }
 }

@@ -107,6 +107,12 @@ fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
         diagnostic.help("YAML indents with spaces; this line starts with a tab")
     } else if span.column > MAX_KEY && message.starts_with("mapping values") {
         diagnostic.help(format!("a key has at most {MAX_KEY} characters"))
+    } else if message.starts_with("mapping values") {
+        let colons = line.matches(": ").count() + usize::from(line.trim_end().ends_with(':'));
+        diagnostic.help(match colons {
+            0 | 1 => "this line is indented deeper than the one above, which has a value already",
+            _ => "quote a value that contains `: `",
+        })
     } else if message.contains("<document start>") {
         diagnostic.help("the file is YAML, not TOML or JSON Lines: one `key: value` a line, a section's keys indented below it")
     } else {

@@ -202,3 +202,29 @@ fn the_machine_form_says_all_of_it() {
     );
     assert_eq!(unknown["help"], "did you mean `mode`?");
 }
+
+/// A mistake of the writing has a way out.
+#[test]
+fn mistakes_of_the_writing_have_help() {
+    for (text, help) in [
+        (
+            "sandbox:\n  mode: direct\n   zones:\n",
+            "indented deeper than the one above",
+        ),
+        ("model: ollama: qwen3\n", "quote a value that contains `: `"),
+        ("sandbox:\n  mode:direct\n", "a space after the colon"),
+        ("network: fals\n", "true, false or a mapping"),
+    ] {
+        let scratch = Scratch::new().file(CONFIG, text);
+        let said = scratch.load().unwrap_err().to_string();
+        assert!(said.contains(help), "{said}");
+    }
+    // The unknown key has the hosts.
+    let scratch = Scratch::new().file(CONFIG, "network: { alow: [a.org] }\n");
+    let said = scratch.load().unwrap_err();
+    assert_eq!(codes(&said), ["config.unknown_key"]);
+    let scratch = Scratch::new();
+    let mut sources = scratch.sources();
+    sources.env.push(("FORGE_MODEL".into(), String::new()));
+    assert_eq!(load(&sources).unwrap().model(), None);
+}

@@ -257,8 +257,9 @@ fn mistakes_in_variables_name_the_variable() {
        |
      1 | FORGE__NAME=a: b: c
        |                 ^
+       = help: quote a value that contains `: `
 
-    error[config.wrong_type]: `network` must be true or false, not nothing
+    error[config.wrong_type]: `network` must be true, false or a mapping, not nothing
       --> FORGE__NETWORK:1:16
        |
      1 | FORGE__NETWORK=

@@ -107,6 +107,26 @@ fn the_server_of_a_key_is_reached_where_the_key_stays_outside() {
     }
 }
 
+/// A note that hosts are missing is not about a preset that another one extends with hosts.
+#[test]
+fn notes_about_missing_hosts_are_left_out_for_named_ones() {
+    let scratch = Scratch::new();
+    let own = scratch.path().join("presets");
+    fs::create_dir(&own).unwrap();
+    let text = "preset: mine\nabout: x\nextends: [git-https]\n";
+    let hosts = "hosts: { api: [\"git.example.com:443\"] }\n";
+    for (more, count) in [("", 1), (hosts, 0)] {
+        fs::write(own.join("mine.yaml"), format!("{text}{more}")).unwrap();
+        let set = PresetLibrary::with_directory(&own)
+            .compose(&["mine".into()])
+            .unwrap();
+        assert_eq!(set.notes().count(), count, "{more}");
+    }
+    let set = PresetLibrary::with_directory(&own);
+    let set = set.compose(&["mine".into(), "gemini".into()]).unwrap();
+    assert_eq!(set.notes().count(), 1);
+}
+
 #[test]
 fn a_preset_replaces_the_server_of_one_that_it_includes() {
     let scratch = Scratch::new();

@@ -601,14 +601,14 @@ fn models_without_a_provider_or_prices() {
         "model: nobody:m\n",
         &[("main", "")],
         &[
-            "warning config.bad_value golem-forge.config.yaml:1:8 `model: nobody:m`: unknown provider `nobody`",
+            "error config.bad_value golem-forge.config.yaml:1:8 `model: nobody:m`: unknown provider `nobody`",
         ],
     );
     check(
         "name: p\n",
         &[("main", "model: antropic:m\n")],
         &[
-            "warning config.bad_value workers/main.worker:4:8 `model: antropic:m`: unknown provider `antropic`",
+            "error config.bad_value workers/main.worker:4:8 `model: antropic:m`: unknown provider `antropic`",
         ],
     );
     check("model: scripted:a.yaml\n", &[("main", "")], &[]);

@@ -45,49 +45,42 @@ fn untrusted_is_an_error_with_key_and_line() {
        |
      5 |     out: { path: ../outside, mode: ro }
        |                  ^^^^^^^^^^
-       = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `network` lets commands use the network, and you have not agreed to that: the network stays off
       --> golem-forge.config.yaml:1:10
        |
      1 | network: true
        |          ^^^^
-       = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `sandbox.zones.own.approval.delete` deletes without asking, and you have not agreed to that: deleting asks
       --> golem-forge.config.yaml:6:45
        |
      6 |     own: { path: ./own, approval: { delete: preApproved } }
        |                                             ^^^^^^^^^^^
-       = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `approval.mode` answers every question with yes, and you have not agreed to that: the rules decide
       --> golem-forge.config.yaml:8:9
        |
      8 |   mode: auto
        |         ^^^^
-       = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `approval.require_user_permission.shell` runs without asking, and you have not agreed to that: it asks as before
       --> golem-forge.config.yaml:9:37
        |
      9 |   require_user_permission: { shell: false }
        |                                     ^^^^^
-       = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `approval.require_user_permission_by_risk.exec` runs without asking, and you have not agreed to that: it asks as before
        --> golem-forge.config.yaml:10:44
         |
      10 |   require_user_permission_by_risk: { exec: false, read_only: false }
         |                                            ^^^^^
-        = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `shell.rules[grep *].approval` runs commands without asking, and you have not agreed to that: it asks
        --> golem-forge.config.yaml:13:38
         |
      13 |     - { pattern: "grep *", approval: preApproved }
         |                                      ^^^^^^^^^^^
-        = help: if you trust this project: `forge -C '<project>/p' trust`, or `--trust` for one run
 
     warning[config.untrusted]: `shell.env.pass[CC]` hands a variable of yours to commands, and you have not agreed to that: it is not passed
        --> golem-forge.config.yaml:14:17

@@ -234,6 +234,8 @@ enum ExplainTarget {
     Path {
         path: SandboxPath,
         operation: Operation,
+        /// About the path of this host that was typed.
+        note: Option<String>,
     },
     Host {
         name: String,
@@ -291,12 +293,15 @@ fn subject(
         });
     }
     if let Some(path) = existing_path(global, project, word) {
-        return Ok(ExplainTarget::Path { path, operation });
+        let note = None;
+        return Ok(ExplainTarget::Path {
+            path,
+            operation,
+            note,
+        });
     }
     if word.contains('/') {
-        let path = SandboxPath::parse(word)
-            .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
-        return Ok(ExplainTarget::Path { path, operation });
+        return typed_path(project, word, operation);
     }
     check_not_a_key(project, word)?;
     if (word.contains(['.', ':']) || word == "localhost")
@@ -331,6 +336,32 @@ fn existing_path(global: &Global, project: &Project, word: &str) -> Option<Sandb
     let inside = project.ceiling().sandbox_path(&host);
     let inside = inside.or_else(|| Some(format!("/{}", word.trim_start_matches("./"))));
     SandboxPath::parse(&inside?).ok()
+}
+
+/// Returns the path that a word is, as file tools take it: a path of this host in a mount, unless the
+/// literal path exists.
+fn typed_path(
+    project: &Project,
+    word: &str,
+    operation: Operation,
+) -> Result<ExplainTarget, CliError> {
+    let literal = SandboxPath::parse(word)
+        .map_err(|error| CliError::usage(format!("`{word}` is not a sandbox path: {error}")))?;
+    let ceiling = project.ceiling();
+    let mount = ceiling.mount_at(literal.as_str());
+    let exists = mount.is_some_and(|mount| !is_absent(mount, &literal));
+    let inside = match word.starts_with('/') && !exists {
+        true => ceiling.sandbox_path(Path::new(word)),
+        false => None,
+    };
+    let inside = inside.and_then(|path| SandboxPath::parse(&path).ok());
+    let note = inside.as_ref();
+    let note = note.map(|path| format!("this host's {word} is {path} inside"));
+    Ok(ExplainTarget::Path {
+        path: inside.unwrap_or(literal),
+        operation,
+        note,
+    })
 }
 
 /// Refuses a key of the configuration, which looks like a host.
@@ -463,13 +494,8 @@ impl Explanation {
         let grant = lineage.grant();
         let who = lineage.steps().skip(1).map(|step| step.who().to_owned());
         let steps: Vec<_> = lineage.steps().collect();
-        let narrowed = steps
-            .windows(2)
-            .map(|pair| match pair {
-                [above, below] => above.grant().excess_over(below.grant()),
-                _ => Vec::new(),
-            })
-            .collect();
+        let narrowed = steps.iter().zip(steps.iter().skip(1));
+        let narrowed = narrowed.map(|(above, below)| above.grant().excess_over(below.grant()));
         let mut explained = Explanation {
             shown: String::new(),
             kind: "",
@@ -477,7 +503,7 @@ impl Explanation {
             decision: ExplainedDecision::Judged(Verdict::Block),
             why: DecisionSource::words(Verdict::Block, ""),
             answers: Vec::new(),
-            narrowed,
+            narrowed: narrowed.collect(),
             enforcement: None,
             question: None,
             note: None,
@@ -486,8 +512,13 @@ impl Explanation {
             layers: &["project"],
         };
         match subject {
-            ExplainTarget::Path { path, operation } => {
-                explained.path(project, lineage, &path, operation)?
+            ExplainTarget::Path {
+                path,
+                operation,
+                note,
+            } => {
+                explained.path(project, lineage, &path, operation)?;
+                explained.note = note.or(explained.note);
             }
             ExplainTarget::Host { name, port } => {
                 explained.shown = format!("connect to {name}:{port}");
@@ -577,10 +608,8 @@ impl Explanation {
                 let host = Path::new(path.as_str());
                 let mut note =
                     "nothing is at this path now: the answer is about its name".to_owned();
-                if host.exists() {
-                    let inside = project.ceiling().sandbox_path(host);
-                    let is = inside.map_or("outside".into(), |path| format!("{path} inside"));
-                    note += &format!("; it is a path inside, and this host's {path} is {is}");
+                if path.asked().starts_with('/') && host.exists() {
+                    note += &format!("; it is a path inside, and this host's {path} is outside");
                 }
                 self.note = Some(note);
             }
@@ -1024,6 +1053,7 @@ fn guarded(
         .ok()
         .flatten()?;
     let mount = grant.mount_at(path.as_str())?;
+    let (_, protect, hide) = grant.file_guards(mount);
     let guard = |text: &str, key: &str, name: Option<&String>| {
         let name = name.map(|name| grant.pattern_as_written(mount, name));
         Some(DecisionSource::guard(project, text, key, name))
@@ -1033,7 +1063,7 @@ fn guarded(
         outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
     if hidden(&files) {
-        let name = most_exact(path, grant.hidden_in(mount)).find(|name| {
+        let name = most_exact(path, hide.iter()).find(|name| {
             let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
@@ -1059,7 +1089,7 @@ fn guarded(
         // Not a matter of the name.
         return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
     }
-    let name = most_exact(path, grant.protected_in(mount)).find(|name| {
+    let name = most_exact(path, protect.iter()).find(|name| {
         let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
         only.ok()
             .flatten()
