@@ -64,6 +64,7 @@ fn what_it_writes_is_valid_without_a_warning() {
 #[test]
 fn it_writes_these_files_and_says_what_comes_next() {
     let world = World::new(&[("Cargo.toml", ""), (".gitignore", "target")]);
+    world.write(".git/HEAD", "");
     let ran = world.forge(&["init", "--yes"]);
     ran.code(0);
     insta::assert_snapshot!(ran.stdout, @r"
@@ -110,7 +111,52 @@ fn it_writes_these_files_and_says_what_comes_next() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names.len(), 5, "{names:?}");
+}
+
+/// A file that others share has no program of one person's.
+#[test]
+fn own_programs_are_proposed_for_the_own_file() {
+    for (own, is_told) in [(None, true), (Some("~/.local/bin"), false)] {
+        let world = World::new(&[("Cargo.toml", "")]);
+        let home = world.outside().join("home");
+        std::fs::create_dir_all(home.join(".local/bin")).unwrap();
+        if let Some(own) = own {
+            std::fs::create_dir_all(home.join(".config/forge")).unwrap();
+            let text = format!("sandbox: {{ programs: [{own}] }}\n");
+            std::fs::write(home.join(".config/forge/config.yaml"), text).unwrap();
+        }
+        let mut command = world.command(crate::support::forge_program(), &["init", "--yes"]);
+        let path = format!("{}:/usr/bin:/bin", home.join(".local/bin").display());
+        let ran = crate::support::ran(command.env("PATH", path).output().unwrap());
+        let line = "sandbox: { programs: [~/.local/bin] }";
+        assert_eq!(ran.code(0).stdout.contains(line), is_told, "{}", ran.stdout);
+        let config = std::fs::read_to_string(world.project().join(FILE)).unwrap();
+        assert!(!config.contains("programs"), "{config}");
+    }
+}
+
+/// Commands of the project do not see a repository above it, or that of a linked worktree.
+#[test]
+fn there_are_rules_for_git_where_it_finds_a_repository() {
+    for (file, has_rules, is_told) in [
+        (".git/HEAD", true, false),
+        (".git", false, true),
+        ("../.git/HEAD", false, true),
+        ("none", false, false),
+    ] {
+        let world = World::new(&[("Cargo.toml", ""), (file, "")]);
+        let ran = world.forge(&["init", "--yes"]);
+        let note = "the repository is outside of this directory";
+        assert_eq!(
+            ran.code(0).stderr.contains(note),
+            is_told,
+            "{file}: {}",
+            ran.stderr
+        );
+        let config = std::fs::read_to_string(world.project().join(FILE)).unwrap();
+        assert_eq!(config.contains("git push"), has_rules, "{file}: {config}");
+    }
 }
 
 #[test]
@@ -254,6 +300,7 @@ fn without_a_terminal_it_says_why_it_cannot_ask() {
         ran.code(2);
         assert!(ran.stderr.contains(reason), "{}", ran.stderr);
         assert!(ran.stderr.contains("--yes"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("path: ./workspace"), "{}", ran.stderr);
     }
     assert_eq!(std::fs::read_dir(world.project()).unwrap().count(), 0);
 }
@@ -272,7 +319,7 @@ fn on_a_terminal_it_shows_the_proposal_and_takes_only_a_clear_yes() {
         ("n", false),
         ("ja", false),
     ] {
-        let world = World::new(&[("Cargo.toml", "")]);
+        let world = World::new(&[("Cargo.toml", ""), (".git/HEAD", "")]);
         let command = format!("{} init", crate::support::forge_program().display());
         let mut script = world.command("script".as_ref(), &["-qec", &command, "/dev/null"]);
         let mut child = match script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {

@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::setup::program_dirs::PathDirs;
-
 /// A tool chain, the file that reveals it, and rules for its commands.
 #[derive(Debug)]
 pub(super) struct Toolchain {
@@ -109,20 +107,18 @@ const DIRECTORIES: [(&str, bool); 8] = [
 /// The detected project.
 #[derive(Debug)]
 pub(super) struct DetectedProject {
-    /// The directory, or one above it, is a git repository.
+    /// The directory has the files of a git repository.
     pub(super) git: bool,
     pub(super) languages: Vec<&'static Toolchain>,
     /// Name, and whether it is only read.
     pub(super) directories: Vec<(&'static str, bool)>,
     /// The directory has files or directories beside `directories`.
     pub(super) others: bool,
-    /// Programs of the person's.
-    pub(super) programs: PathDirs,
 }
 
 impl DetectedProject {
     /// Looks into a directory, which may be absent.
-    pub(super) fn detect(dir: &Path, programs: PathDirs) -> DetectedProject {
+    pub(super) fn detect(dir: &Path) -> DetectedProject {
         let holds = |kind: &Toolchain| kind.markers.iter().any(|name| dir.join(name).exists());
         let mut languages: Vec<&Toolchain> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
         // A lock file says which of the three runs the scripts of package.json.
@@ -152,15 +148,11 @@ impl DetectedProject {
             .flatten()
             .flatten()
             .any(|entry| is_other(&entry.file_name()));
-        let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
         DetectedProject {
-            git: absolute
-                .ancestors()
-                .any(|above| above.join(".git").exists()),
+            git: dir.join(".git").is_dir(),
             languages,
             directories,
             others,
-            programs,
         }
     }
 

@@ -8,7 +8,9 @@ mod write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
+use sandbox_config::{
+    Mode, PresetRights, Project, TrustedSettings, WithoutDirectories, find_project_file,
+};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -35,11 +37,8 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     let zones = zones(&args.zones)?;
     refuse_home(&dir, ambient)?;
     tell_of_project_above(&dir, ambient);
-    let programs = match (ambient.var("PATH"), &ambient.home) {
-        (Some(path), Some(home)) => PathDirs::of_path(path, home),
-        _ => PathDirs::default(),
-    };
-    let found = DetectedProject::detect(&dir, programs);
+    tell_of_repository_outside(&dir, ambient);
+    let found = DetectedProject::detect(&dir);
     let plan = if !zones.is_empty() {
         Some(InitPlan::of_zones(&found, zones))
     } else if args.minimal {
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     };
     let written = write::all(&dir, &plan, ambient)?;
     trust(ambient, &shown)?;
-    report(ambient, &shown, &written)?;
+    report(ambient, &shown, &written, !found.languages.is_empty())?;
     Ok(ExitKind::Done)
 }
 
@@ -101,6 +100,45 @@ fn tell_of_project_above(dir: &Path, ambient: &Ambient) {
             escape_path(&above)
         ));
     }
+}
+
+/// Says that the repository of the directory is outside of it, so that there are no rules for git.
+fn tell_of_repository_outside(dir: &Path, ambient: &Ambient) {
+    let Some(dir) = dir.canonicalize().ok().filter(|_| !ambient.global.quiet) else {
+        return;
+    };
+    let is_repository = |git: &Path| git.is_file() || git.join("HEAD").is_file();
+    let mut above = dir.ancestors();
+    let top = above.find(|above| is_repository(&above.join(".git")));
+    let Some(top) = top.filter(|top| top.join(".git").is_file() || *top != dir) else {
+        return;
+    };
+    let is_above = match *top == dir {
+        true => String::new(),
+        false => {
+            let shown = escape_path(top);
+            format!(", at {shown}; a project there has both: forge init {shown}")
+        }
+    };
+    stderr::print(format_args!(
+        "note: git finds no repository in this project, which has no rules for git therefore: the \
+         repository is outside of this directory{is_above}"
+    ));
+}
+
+/// Describes the directories of the person's own programs that commands do not see.
+fn describe_own_programs(project: &Project, ambient: &Ambient) -> Option<String> {
+    let (path, home) = (ambient.var("PATH")?, ambient.home.as_ref()?);
+    let file = escape_path(ambient.user_file.as_ref()?);
+    let shown = project.ceiling().confinement().programs().directories();
+    let programs = PathDirs::of_path(path, home).without(shown, home);
+    let list = programs.list();
+    (!programs.is_empty()).then(|| {
+        format!(
+            "Commands do not see your own programs in {list}; to show them, in {file}:\n  \
+             sandbox: {{ programs: [{list}] }}\n"
+        )
+    })
 }
 
 /// Trusts the project: agreement to a shown file is agreement to its content.
@@ -149,19 +187,19 @@ fn zones(texts: &[String]) -> Result<Vec<InitZone>, CliError> {
 
 /// Shows the proposal and asks. `None` if nothing is to be written.
 fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, CliError> {
+    let proposed = InitPlan::proposed(found);
+    stderr::print(format_args!(
+        "Found: {}.\n\n{}",
+        found.described(),
+        proposed.config
+    ));
     if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
         return Err(
             CliError::usage(format!("nobody can be asked what to write: {reason}"))
                 .hint("pass --yes to write what is proposed, --minimal, or --zones NAME:PATH:MODE"),
         );
     }
-    let proposed = InitPlan::proposed(found);
-    stderr::print(format_args!(
-        "Found: {}.\n\n{}\n{}",
-        found.described(),
-        proposed.config,
-        "[y] write it  [m] write the smallest one instead  [n] write nothing"
-    ));
+    stderr::print("[y] write it  [m] write the smallest one instead  [n, Enter] write nothing");
     let answer = setup::ask_line("> ")?;
     Ok(match answer.as_str() {
         "y" | "Y" | "yes" => Some(proposed),
@@ -170,7 +208,12 @@ fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, C
     })
 }
 
-fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), CliError> {
+fn report(
+    ambient: &Ambient,
+    shown: &Path,
+    written: &[PathBuf],
+    has_commands: bool,
+) -> Result<(), CliError> {
     let forge = match shown.as_os_str().is_empty() {
         true => "forge".to_owned(),
         false => format!("forge -C {}", shown.display()),
@@ -202,6 +245,8 @@ fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), Cl
                 crate::commands::run::model::suggest_models(ambient)
             );
         }
+        let programs = has_commands.then(|| describe_own_programs(&project, ambient));
+        text += programs.flatten().as_deref().unwrap_or_default();
         text.trim_end().to_owned()
     };
     writeln!(out, "{text}").map_err(CliError::stdout)
