@@ -482,7 +482,14 @@ fn not_equipped(error: &EquipError) -> RunOutcome {
             hint: none.hint.clone(),
             isolation: false,
         },
-        EquipError::Grant(_) | EquipError::Tools(_) => RunOutcome::SetupFailed {
+        EquipError::Grant(failed) => RunOutcome::SetupFailed {
+            reason: error.to_string(),
+            hint: failed
+                .host_path()
+                .map(|path| format!("the directory of this host is {path}")),
+            isolation: false,
+        },
+        EquipError::Tools(_) => RunOutcome::SetupFailed {
             reason: error.to_string(),
             hint: None,
             isolation: false,

@@ -141,6 +141,10 @@ pub(crate) fn with_sentence_as_input(global: &Global, args: &RunArgs) -> RunArgs
     {
         args.input.insert(0, sentence);
     }
+    if args.file.is_none() && args.input == ["-"] {
+        args.input.clear();
+        args.file = Some("-".into());
+    }
     args
 }
 

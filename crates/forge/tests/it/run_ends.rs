@@ -414,6 +414,8 @@ fn a_run_that_met_a_limit_goes_on_as_it_is_typed() {
             "-c limits.max_tool_calls=7",
         ),
         (sandbox, &["--max-turns", "1", "--trust"], "--trust"),
+        ("", &["--max-turns", "1", "--approve", "all"], "--yes"),
+        ("", &["--max-turns", "1", "--no-input"], "--no-input"),
     ] {
         let files = [
             (FILE, project),
@@ -430,6 +432,31 @@ fn a_run_that_met_a_limit_goes_on_as_it_is_typed() {
         let words: Vec<&str> = typed.split(' ').collect();
         assert_eq!(world.forge(&words).code(0).stdout, "done\n", "{typed}");
     }
+}
+
+/// No option raises a limit of one's own file, and none gives a model prices.
+#[test]
+fn a_limit_that_no_option_raises_is_not_raised() {
+    let playbook = "version: 1\nworkers: { main: [{ calls: [{ tool: list_files, args: { path: / } }] }, { say: done }] }\n";
+    let files = [("workers/main.worker", MAIN), ("play.yaml", playbook)];
+    let world = World::new(&files);
+    let dir = world.outside().join("home/.config/forge");
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("config.yaml");
+    std::fs::write(&file, "limits: { max_turns: 1 }\n").unwrap();
+    let ran = world.forge(&["run", "-m", "scripted:play.yaml", "main", "go"]);
+    ran.code(5).says(&[
+        "it goes on, once `limits.max_turns` of your own file allows more, with: forge run",
+        "hint: `limits.max_turns` of your own file sets it (",
+        "config.yaml:1:22)",
+    ]);
+    std::fs::write(&file, "limits: { max_turns: 2 }\n").unwrap();
+    let mut typed = ran
+        .stderr
+        .lines()
+        .filter_map(|line| line.split_once(" with: forge "));
+    let words: Vec<&str> = typed.next().unwrap().1.split(' ').collect();
+    assert_eq!(world.forge(&words).code(0).stdout, "done\n", "{words:?}");
 }
 
 /// A call that a model writes as text does nothing.

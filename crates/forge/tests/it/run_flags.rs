@@ -306,7 +306,7 @@ fn limits_of_the_command_line_hold_below_ones_own_file() {
         assert_eq!((exit, error.as_deref()), (5, Some("limit")), "{args:?}");
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(report["report"]["end"], limit, "{args:?}");
-        ran.says(&[&format!("`{}` set it for this run", args[0])]);
+        ran.says(&[&format!("pass a higher `{}`", args[0])]);
     }
     // Above the project's own is fine, above one's own file is not.
     world.write(

@@ -7,7 +7,7 @@ use forge_runtime::{Dollars, ModelFailure, RunOutcome, RunReport};
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::{FailOn, LimitFlags, RunArgs};
+use crate::cli::{FailOn, RunArgs};
 use crate::commands::run::answer_file;
 use crate::commands::run::event_output::EventOutput;
 use crate::commands::run::refusal_counts::Refusals;
@@ -113,7 +113,7 @@ pub(crate) fn exit(
     report: &RunReport,
     refusals: &Refusals,
     fail_on: &[FailOn],
-    limits: &LimitFlags,
+    limit_hint: Option<&str>,
     can_ask: bool,
 ) -> Result<ExitKind, CliError> {
     let failed = |exit, code| CliError::new(exit, code, report.end.to_string());
@@ -135,14 +135,7 @@ pub(crate) fn exit(
         | RunOutcome::WorkingLimit { .. }
         | RunOutcome::CostLimit { .. }
         | RunOutcome::Repeated { .. } => {
-            let failure = failed(ExitKind::Limit, "limit");
-            match report.end.limit_key() {
-                Some(key) => failure.hint(match limits.given().find(|(set, ..)| *set == key) {
-                    Some((_, option, _)) => format!("`{option}` set it for this run"),
-                    None => format!("`{key}` sets it, in the project and the worker"),
-                }),
-                None => failure,
-            }
+            failed(ExitKind::Limit, "limit").maybe_hint(limit_hint)
         }
         RunOutcome::ContextFull { .. } => failed(ExitKind::Limit, "limit")
             .hint("`providers.NAME.context_tokens` says how much fits into the model"),
@@ -159,7 +152,9 @@ pub(crate) fn exit(
         RunOutcome::WrongModel { .. } => failed(ExitKind::Usage, "model.incompatible"),
         RunOutcome::ModelFailed { cause, .. } => match cause {
             ModelFailure::Playbook => failed(ExitKind::Negative, "run.failed"),
-            ModelFailure::Rejected => failed(ExitKind::Negative, "model.rejected"),
+            ModelFailure::Rejected => failed(ExitKind::Negative, "model.rejected").hint(
+                "`forge doctor --model PROVIDER:MODEL` tells whether the model is there and makes calls",
+            ),
             ModelFailure::Credentials => failed(ExitKind::Credentials, "model.credentials"),
             ModelFailure::Unreachable => failed(ExitKind::Unreachable, "model.unreachable"),
         },

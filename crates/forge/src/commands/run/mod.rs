@@ -13,13 +13,14 @@ mod recording;
 mod redacted;
 mod refusal_counts;
 mod resume;
+mod resume_hint;
 mod run_record;
 
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{Model as _, Observer, RunOutcome, RunReport, Session};
 use forge_tools::Redactor;
-use sandbox_config::Worker;
+use sandbox_config::{Project, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -105,7 +106,7 @@ fn run_worker(
     run.recording.finish()?;
     drop(after);
     drop(watching);
-    run.kept.print_resume_hint(&ambient.global, report.as_ref());
+    run.kept.print_resume_hint(args, ambient, report.as_ref());
     if let Some(report) = &report {
         exit_status::print_result(args, ambient, report, told, run.kept.dir.path())?;
     }
@@ -116,7 +117,8 @@ fn run_worker(
     let (Some(report), None) = (&told.report, &stopped) else {
         return stopped.map_or(Ok(ExitKind::Negative), Err);
     };
-    exit_kind(args, ambient, report, changes.as_ref(), &counted(&refusals))
+    let (changes, refusals) = (changes.as_ref(), counted(&refusals));
+    exit_kind(args, ambient, report, changes, &refusals, &target.project)
 }
 
 /// Returns the exit status of a run that ended by itself.
@@ -126,6 +128,7 @@ fn exit_kind(
     report: &RunReport,
     changes: Option<&ReviewedChanges>,
     refusals: &Refusals,
+    project: &Project,
 ) -> Result<ExitKind, CliError> {
     if report.end == RunOutcome::Cancelled
         && let Some(exceeded) = changes.and_then(reviewed::exceeded)
@@ -134,8 +137,9 @@ fn exit_kind(
         return Err(failure.hint("apply or discard the changes, or set a larger limit"));
     }
     let can_ask = ambient.reason_not_to_ask(ambient.global.no_input).is_none();
-    let (fail_on, limits) = (&args.answer.fail_on, &args.limits);
-    exit_status::exit(report, refusals, fail_on, limits, can_ask)
+    let limit = resume_hint::describe_limit(&report.end, &args.limits, project);
+    let fail_on = &args.answer.fail_on;
+    exit_status::exit(report, refusals, fail_on, limit.as_deref(), can_ask)
 }
 
 /// Starts to watch the changes of a run, which is cancelled if they become too many.

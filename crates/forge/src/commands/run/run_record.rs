@@ -6,22 +6,21 @@ use forge_runtime::transcript::{
     AttachedFile, FORMAT, RunFingerprint, TranscriptHeader, TranscriptRecorder,
 };
 use forge_runtime::{
-    Attachment, Conversation, Message, ModelFailure, Observer, RunEvent, RunOutcome, RunReport,
-    SessionBuilder,
+    Attachment, Conversation, Message, Observer, RunEvent, RunOutcome, RunReport, SessionBuilder,
 };
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
 use sandbox_config::Worker;
 use serde_json::Value;
 
-use super::attach;
+use super::{attach, resume_hint};
 
 use crate::ambient::Ambient;
-use crate::cli::{Global, RunArgs};
+use crate::cli::RunArgs;
 use crate::commands::review_subject::ReviewSubject;
 use crate::commands::reviewed::{self, ReviewedRun};
 use crate::exit::CliError;
-use crate::output::escape::{escape, shell_word};
+use crate::output::escape::escape;
 use crate::output::stderr;
 use crate::setup::target::RunTarget;
 use crate::state::run_dir::{self, RunDir, TranscriptFileWriter};
@@ -175,9 +174,18 @@ impl RunRecord {
 
     /// Prints the command that resumes a run without an answer, or the reason why it cannot be
     /// resumed.
-    pub(super) fn print_resume_hint(&self, global: &Global, report: Option<&RunReport>) {
+    pub(super) fn print_resume_hint(
+        &self,
+        args: &RunArgs,
+        ambient: &Ambient,
+        report: Option<&RunReport>,
+    ) {
         let answered = report.is_some_and(|report| report.end.is_answer());
-        let Some(keeper) = self.keeper.as_ref().filter(|_| !global.quiet) else {
+        // Without a turn there is nothing to resume.
+        let is_unstarted = report.is_some_and(|report| {
+            report.turns == 0 && matches!(report.end, RunOutcome::SetupFailed { .. })
+        });
+        let Some(keeper) = self.keeper.as_ref().filter(|_| !ambient.global.quiet) else {
             return;
         };
         if let Some(failure) = keeper.failure() {
@@ -185,61 +193,11 @@ impl RunRecord {
                 "warning: the transcript is not whole: {}",
                 escape(&failure.to_string())
             ));
-        } else if !answered {
-            stderr::print(format_args!(
-                "it goes on with: forge run --resume {}{}",
-                escape(&self.dir.name()),
-                escape(&resume_options(global, report))
-            ));
+        } else if !(answered || is_unstarted) {
+            let end = report.map(|report| &report.end);
+            let line = resume_hint::describe(&self.dir.name(), args, ambient, end);
+            stderr::print(escape(&line));
         }
-    }
-}
-
-/// Returns the options with which a run goes on: those that it was started with, and others in place
-/// of the limit or the model that stopped it.
-fn resume_options(global: &Global, report: Option<&RunReport>) -> String {
-    let raised = report.and_then(|report| raised_limit(&report.end));
-    let config = global.config.iter().map(|file| file.to_string_lossy());
-    let config = config.map(|file| ("--config", file));
-    let root = global.sandbox_root.iter();
-    let root = root.map(|root| ("--sandbox-root", root.into()));
-    let met = raised.as_ref().map_or("", |(key, _)| key);
-    let set = global.set.iter();
-    let set = set.filter(|set| set.split('=').next() != Some(met));
-    let given = config.chain(root).chain(set.map(|set| ("-c", set.into())));
-    let given = given.map(|(option, value)| format!(" {option} {}", shell_word(&value)));
-    let mut options: String = given.collect();
-    options += if global.no_config { " --no-config" } else { "" };
-    options += if global.trust { " --trust" } else { "" };
-    if let Some((key, value)) = raised {
-        options += &format!(" -c {key}={value} --accept-changes");
-    }
-    options + report.map_or("", |report| other_model(&report.end))
-}
-
-/// Returns the key of the limit that a run met, and twice of it. A count of repeated calls begins anew.
-fn raised_limit(end: &RunOutcome) -> Option<(&'static str, String)> {
-    let value = match end {
-        RunOutcome::TurnLimit { turns: met }
-        | RunOutcome::CallLimit { calls: met }
-        | RunOutcome::TokenLimit { tokens: met }
-        | RunOutcome::WallLimit { seconds: met }
-        | RunOutcome::WorkingLimit { seconds: met } => met.saturating_mul(2).max(1).to_string(),
-        RunOutcome::CostLimit { nano_usd } => format!("{}e-9", nano_usd.saturating_mul(2).max(1)),
-        _ => return None,
-    };
-    Some((end.limit_key()?, value))
-}
-
-/// Returns the options of a run that cannot go on with its model.
-fn other_model(end: &RunOutcome) -> &'static str {
-    match end {
-        RunOutcome::ModelFailed {
-            cause: ModelFailure::Rejected,
-            ..
-        }
-        | RunOutcome::WrongModel { .. } => " -m PROVIDER:MODEL --accept-changes",
-        _ => "",
     }
 }
 
