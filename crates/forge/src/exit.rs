@@ -1,9 +1,11 @@
 //! Exit codes: a contract, one enum. `forge help` prints the same table.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use sandbox_config::Diagnostics;
+use clap::error::ErrorKind;
+use sandbox_config::{DiagnosticCode, Diagnostics};
 use serde_json::{Value, json};
 
 use crate::output::escape::escape_lines;
@@ -63,20 +65,7 @@ impl From<ExitKind> for ExitCode {
 }
 
 /// The table for `--help`.
-pub(crate) const TABLE: &str = "\
-Exit codes:
-  0    done
-  1    done, with a negative result (run failed, check or doctor found something)
-  2    usage or configuration
-  3    a call needed an approval that nobody could give
-  4    a key is missing, or its provider does not take it
-  5    a limit ended the run
-  6    required isolation is not available
-  7    a provider (also after trying again) or a repository cannot be reached
-  128+N stopped by signal N: 130 by Ctrl-C, 143 by SIGTERM
-  exec: the command's own code; 123 quarantine (with --fail-on-quarantine); 124 time limit;
-  125 forge refused or failed before it ran; 126 not executable; 127 not found; 128+N ended
-  by signal N";
+pub(crate) const TABLE: &str = include_str!("topics/exit_codes.txt");
 
 /// The error code of unusable arguments.
 pub(crate) const USAGE: &str = "usage";
@@ -89,6 +78,16 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         let mut pairs = words().zip(words().skip(1));
         words().any(|word| word == format!("--output={format}").as_str())
             || pairs.any(|(flag, word)| flag == "--output" && word == format)
+    };
+    let first = words().next();
+    let hint = match (first.as_deref().and_then(OsStr::to_str), error.kind()) {
+        (Some("explain"), ErrorKind::UnknownArgument) => {
+            Some("a command comes after `--`: forge explain -- npm test")
+        }
+        (Some("config"), ErrorKind::InvalidSubcommand) => {
+            Some("forge changes no settings: edit the file, which `forge config path` names")
+        }
+        _ => None,
     };
     let streams = output("stream-json");
     let asked_for_json = streams || output("json") || words().any(|word| word == "--json");
@@ -105,7 +104,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
     } else if asked_for_json {
         let text = in_plain_words(&error.render().to_string());
         let message = text.trim().trim_start_matches("error: ");
-        let failure = CliError::usage(message).exits(exit);
+        let failure = CliError::usage(message).exits(exit).maybe_hint(hint);
         if streams {
             crate::run_view::failed(&failure);
         }
@@ -116,6 +115,9 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         match plain == text.to_string() {
             true => drop(error.print()),
             false => stderr::print_diagnostic(&plain),
+        }
+        if let Some(hint) = hint {
+            stderr::print_diagnostic(&format!("\nhint: {hint}"));
         }
         exit
     }
@@ -275,6 +277,14 @@ impl CliError {
         self.code == "mount.unavailable"
     }
 
+    /// `true` if missing trust is the only problem.
+    pub(crate) fn is_untrusted(&self) -> bool {
+        self.diagnostics.as_ref().is_some_and(|all| {
+            let mut errors = all.iter().filter(|one| one.is_error());
+            errors.all(|one| one.code() == DiagnosticCode::Untrusted)
+        })
+    }
+
     /// Returns the text for an MCP client, which shows it to a model: the problem and its position,
     /// without the values, since those name places of the host.
     pub(crate) fn for_client(&self) -> String {
@@ -283,9 +293,17 @@ impl CliError {
                     can. A person has to see to it; `forge check` shows which."
                 .to_owned();
         }
-        let mut text = "The configuration of this project is not valid, so there are no \
-                        tools. A person has to correct it; `forge check` shows them how."
-            .to_owned();
+        let mut text = match self.is_untrusted() {
+            true => {
+                "A person has not agreed to this project's configuration, so there are no tools. \
+                 `forge trust` shows them what it asks for."
+            }
+            false => {
+                "The configuration of this project is not valid, so there are no tools. A person \
+                 has to correct it; `forge check` shows them how."
+            }
+        }
+        .to_owned();
         if self.diagnostics.is_none() {
             text.push_str(&format!("\n{}", self.code));
         }

@@ -186,7 +186,7 @@ pub(crate) fn project_with_presets(
     let load = |start| silently(ambient, start, without_directories, presets);
     let project = match load(start.clone()) {
         Err(failure)
-            if is_untrusted(&failure)
+            if failure.is_untrusted()
                 && ambient.reason_not_to_ask(ambient.global.no_input).is_none() =>
         {
             if !trust::ask_now(ambient, start.clone(), without_directories)? {
@@ -201,15 +201,6 @@ pub(crate) fn project_with_presets(
         warn(&project, ambient);
     }
     Ok(project)
-}
-
-/// `true` if missing trust is the only problem.
-pub(crate) fn is_untrusted(failure: &CliError) -> bool {
-    failure.diagnostics().is_some_and(|all| {
-        all.iter()
-            .filter(|one| one.is_error())
-            .all(|one| one.code() == DiagnosticCode::Untrusted)
-    })
 }
 
 /// Remembers directories that were empty: files that workers write there later need no trust.
@@ -255,10 +246,15 @@ pub(crate) fn project_alone(
 /// Describes the tools of a directory without a project file, for those who expect its files there.
 pub(crate) fn describe_missing_project(ambient: &Ambient) -> Option<String> {
     let project = project_silently(ambient, WithoutDirectories::DefaultZones).ok()?;
+    let how = match home_dir::describe(project.dir(), ambient.home.as_deref()) {
+        Some(_) => "go to a project, or name it: -C DIR",
+        None => "`forge init` writes one",
+    };
     project.file().is_none().then(|| {
-        "this directory has no project file: tools see two empty directories below .sandbox, and \
-         not its files; `forge init` writes one"
-            .to_owned()
+        format!(
+            "this directory has no project file: tools see two empty directories below .sandbox, \
+             and not its files; {how}"
+        )
     })
 }
 

@@ -92,7 +92,7 @@ fn the_table_and_the_tree() {
     environment forge's own variables only
     git repositories are files like others; git may add remotes, branches and modules
     survivors ended with their command
-    required nothing; if the OS sandbox is unavailable: ask before each command of a worker
+    required nothing; without an OS sandbox a person is asked about each command of a worker
     runner prefer_local
     limits timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     protected 52 built-in names (`forge config show`)
@@ -487,8 +487,8 @@ fn what_nobody_has_agreed_to_is_shown() {
     checked
         .code(2)
         .says(&["error[config.untrusted]", "forge trust"]);
-    let first = checked.stdout.lines().next();
-    assert_eq!(first, Some("If you agree, this is in force:"));
+    let first: Vec<&str> = checked.stdout.lines().take(3).collect();
+    assert_eq!(first, ["1 error", "", "If you agree, this is in force:"]);
     assert!(
         checked
             .stdout
@@ -562,4 +562,56 @@ fn directories_of_programs_that_are_absent_are_told() {
         "{}",
         ran.stderr
     );
+}
+
+/// Directories that no file names are those of workers alone.
+#[test]
+fn default_directories_are_told_to_be_those_of_workers() {
+    let said = "`forge exec` has the working directory instead";
+    for (config, says) in [
+        ("network: false\n", "gives all of them the project"),
+        ("sandbox: { root: . }\n", ""),
+    ] {
+        let ran = World::new(&[(FILE, config)]).forge(&["check"]);
+        let text = ran
+            .code(0)
+            .stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert_eq!(text.contains(said), !says.is_empty(), "{text}");
+        assert!(text.contains(says), "{text}");
+    }
+    let world = World::new(&[]);
+    let home = world.outside().join("home");
+    let ran = world.forge(&["-C", home.to_str().unwrap(), "check"]);
+    let text = ran
+        .code(0)
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        text.contains("this is your home directory") && !text.contains("forge init"),
+        "{text}"
+    );
+}
+
+/// A list makes nothing.
+#[test]
+fn a_list_of_tools_makes_no_directory() {
+    let world = World::new(&[]);
+    world.forge(&["tools", "list"]).code(0);
+    assert_eq!(std::fs::read_dir(world.project()).unwrap().count(), 0);
+}
+
+/// A run would not begin with such a model.
+#[test]
+fn a_model_that_cannot_be_used_is_a_mistake() {
+    for model in ["qwen3", "nobody:m"] {
+        let config = format!("model: {model}\n");
+        let ran = World::new(&[(FILE, &config)]).forge(&["check"]);
+        ran.code(1).says(&["error[config.bad_value]"]);
+        assert!(ran.stdout.starts_with("1 error\n"), "{}", ran.stdout);
+    }
 }

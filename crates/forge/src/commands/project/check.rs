@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use os_sandbox::Survey;
 use sandbox_config::{
-    Diagnostic, Diagnostics, Grant, Project, Review, TrustedSettings, WithoutDirectories,
+    Diagnostic, Diagnostics, Grant, Layer, Project, Review, TrustedSettings, WithoutDirectories,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +20,7 @@ use crate::output::escape::{escape, escape_lines, escape_path};
 use crate::output::findings;
 use crate::output::stderr;
 use crate::setup;
+use crate::setup::home_dir;
 
 pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let format = format(&ambient.global, args)?;
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         Ok(project) => project,
         // A collector of findings wants these as well.
         Err(failure) => {
-            let failure = match setup::is_untrusted(&failure) {
+            let failure = match failure.is_untrusted() {
                 true => with_findings(args, format, failure, ambient)?,
                 false => failure,
             };
@@ -42,7 +43,10 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
     let review = project.review();
     let shown = restricted(&ambient.global, args, &project, &review)?;
     let text = match format {
-        CheckFormat::Text => as_text(&project, &review, &shown, &ambient.global, ambient.layout()),
+        CheckFormat::Text => {
+            let described = as_text(&project, &review, ambient);
+            format!("{}\n{described}", verdict(&shown, ambient.layout()))
+        }
         CheckFormat::Json => as_json(&project, &review, &shown).to_string(),
         CheckFormat::Sarif | CheckFormat::Github => written(format, &shown),
     };
@@ -82,19 +86,17 @@ fn with_findings(
         setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?;
     let review = project.review();
     let mut shown = restricted(global, args, &project, &review)?;
+    // The missing agreement comes last, where a person reads on.
+    let untrusted = failure.diagnostics().into_iter();
+    shown.extend(untrusted.flat_map(Diagnostics::iter).cloned());
     if format == CheckFormat::Text {
-        let text = as_text(&project, &review, &shown, global, ambient.layout());
-        print(&format!("If you agree, this is in force:\n\n{text}"))?;
+        let text = as_text(&project, &review, ambient);
+        let verdict = verdict(&shown, ambient.layout());
+        print(&format!(
+            "{verdict}\n\nIf you agree, this is in force:\n\n{text}"
+        ))?;
         shown.retain(|one| one.is_error() || !global.quiet);
     }
-    // The missing agreement comes last, where a person reads on.
-    shown.extend(
-        failure
-            .diagnostics()
-            .into_iter()
-            .flat_map(Diagnostics::iter)
-            .cloned(),
-    );
     Ok(Diagnostics::of(shown).map_or(failure, CliError::from))
 }
 
@@ -242,8 +244,30 @@ fn belongs(project: &Project, path: &Path) -> bool {
     is_project_file || is_worker
 }
 
-const WITHOUT_FILE: &str = "workers, tools and MCP clients have these; `forge exec` has the \
-                            working directory instead; `forge init` writes a project file";
+/// Returns who has the directories of a project that names none, and how to name some.
+fn describe_default_directories(project: &Project, home: Option<&Path>) -> Option<String> {
+    let mut mounts = project.ceiling().mounts().peekable();
+    mounts.peek()?;
+    if !mounts.all(|mount| mount.origin().layer() == Layer::Default) {
+        return None;
+    }
+    let instead = match (home_dir::describe(project.dir(), home), project.file()) {
+        (Some(what), _) => {
+            return Some(format!(
+                "this is {what}, which commands are not given, and where no project can be: go to \
+                 a project, or name it: -C DIR"
+            ));
+        }
+        (None, None) => "`forge init` writes a project file",
+        (None, Some(_)) => {
+            "`sandbox: { root: . }` in the project file gives all of them the project"
+        }
+    };
+    Some(format!(
+        "workers, tools and MCP clients have these; `forge exec` has the working directory \
+         instead; {instead}"
+    ))
+}
 
 /// Describes the result in a few words.
 fn verdict(shown: &[Diagnostic], layout: TextLayout) -> String {
@@ -261,22 +285,16 @@ fn verdict(shown: &[Diagnostic], layout: TextLayout) -> String {
     }
 }
 
-fn as_text(
-    project: &Project,
-    review: &Review,
-    shown: &[Diagnostic],
-    global: &Global,
-    layout: TextLayout,
-) -> String {
+fn as_text(project: &Project, review: &Review, ambient: &Ambient) -> String {
+    let (global, layout) = (&ambient.global, ambient.layout());
     let file = project
         .file()
         .map_or("no project file, defaults".to_owned(), |file| {
             escape_path(file)
         });
     let ceiling = project.ceiling();
-    let mut text = format!("{}\n", verdict(shown, layout));
     let project_line = format!("project {} ({file})", escape(project.name()));
-    text.push_str(&layout.wrap(&project_line, ""));
+    let mut text = layout.wrap(&project_line, "");
     text.push('\n');
     let table = |grant| describe::mount_table(grant, "  ", layout, global.verbose > 0);
     let has_files = |grant: &Grant| grant.mounts().next().is_some();
@@ -294,9 +312,9 @@ fn as_text(
         text.push_str(&layout.wrap(&line, "  "));
         text.push_str(&table(node.grant()));
     }
-    if project.file().is_none() {
+    if let Some(note) = describe_default_directories(project, ambient.home.as_deref()) {
         text.push('\n');
-        text.push_str(&layout.wrap(WITHOUT_FILE, "  "));
+        text.push_str(&layout.wrap(&note, "  "));
     }
     let line = format!(
         "network {} · shell {} · approval mode {} · delegation up to {} deep",

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliE
     let action = args.action.as_ref().unwrap_or(&shown);
     let project = match (loaded, action) {
         // Why: the list of files gives no access, and helps a person decide whether to trust them.
-        (Err(failure), ConfigAction::Path) if setup::is_untrusted(&failure) => {
+        (Err(failure), ConfigAction::Path) if failure.is_untrusted() => {
             let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
             setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?
         }

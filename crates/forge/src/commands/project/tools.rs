@@ -54,7 +54,10 @@ fn list(worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
     })?;
     let run = RunDir::at(stand_in.path());
     let holder = ToolOwner::find(&project, worker)?;
-    let toolbox = holder.toolbox(&no_approval(), ambient, &run, None, None)?;
+    let absent = absent_dirs(&project);
+    let toolbox = holder.toolbox(&no_approval(), ambient, &run, None, None);
+    remove_empty(&absent);
+    let toolbox = toolbox?;
     let mut out = std::io::stdout().lock();
     let written = if ambient.global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
@@ -97,10 +100,7 @@ fn call(request: &ToolRequest<'_>, ambient: &Ambient) -> Result<ExitKind, CliErr
     };
     run_dir::seal(&audit, ending)?;
     if !matches!(&result, Ok(result) if result.code.is_none()) {
-        // Children first. A directory that holds something stays.
-        for dir in absent.iter().rev() {
-            let _is_kept = std::fs::remove_dir(dir);
-        }
+        remove_empty(&absent);
     }
     tell(&ambient.global, &result?)
 }
@@ -118,6 +118,14 @@ fn absent_dirs(project: &Project) -> BTreeSet<PathBuf> {
         absent.map(Path::to_owned).collect()
     };
     mounts.flat_map(around).collect()
+}
+
+/// Removes directories, except those that have content.
+fn remove_empty(dirs: &BTreeSet<PathBuf>) {
+    // Children first.
+    for dir in dirs.iter().rev() {
+        let _is_kept = std::fs::remove_dir(dir);
+    }
 }
 
 /// Returns the arguments of a call as one object.

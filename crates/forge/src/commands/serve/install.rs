@@ -183,8 +183,12 @@ fn hints(global: &Global, args: &InstallArgs, scope: Scope, server: &ServerComma
     if global.quiet {
         return;
     }
+    let whose = match (&args.file, scope) {
+        (None, Scope::User) => ", so every session of the client has this project",
+        (Some(_), _) | (None, Scope::Project) => "",
+    };
     stderr::print(format_args!(
-        "goes into {}; `--write` puts it there",
+        "goes into {}{whose}; `--write` puts it there",
         escape_path(path)
     ));
     if let Some(words) = own_command(args, scope, server) {

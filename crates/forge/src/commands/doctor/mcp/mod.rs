@@ -207,8 +207,8 @@ fn project(server: &ServerCommand, findings: &mut McpChecks) {
         "directory",
         CheckState::Note,
         format!(
-            "clients start a person's servers anywhere: your own settings say -C {place}; those of \
-             a project are started in it"
+            "clients start the servers of a person's settings in any directory, so `forge mcp \
+             install` writes -C {place} there; those of a project's settings start in the project"
         ),
     );
 }
