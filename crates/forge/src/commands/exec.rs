@@ -69,8 +69,7 @@ fn host_programs(
     presets: Option<&ActivePresets>,
     ambient: &Ambient,
 ) -> HostPrograms {
-    let mut programs = HostPrograms::new(ambient).beside(project.ceiling());
-    programs.leave_out(project.personal_dirs());
+    let mut programs = HostPrograms::of_project(ambient, project);
     programs.leave_out(presets.iter().flat_map(|presets| &presets.dirs().state));
     programs
 }

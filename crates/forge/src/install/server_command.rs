@@ -142,7 +142,7 @@ pub(crate) fn start(global: &Global) -> Result<PathBuf, CliError> {
 /// that is this program. A client starts it outside of the sandbox, so no command may change it.
 fn program(ambient: &Ambient) -> Result<PathBuf, CliError> {
     let program = in_path(ambient)?.map_or_else(own, Ok)?;
-    match HostPrograms::new(ambient).problem(&program) {
+    match HostPrograms::around_caller(ambient).problem(&program) {
         None => Ok(program),
         Some(why) => Err(CliError::negative(
             "client.file",
@@ -156,7 +156,7 @@ fn program(ambient: &Ambient) -> Result<PathBuf, CliError> {
 pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
     let own = own()?;
     let dirs = std::env::split_paths(ambient.var("PATH").unwrap_or_default());
-    let programs = HostPrograms::new(ambient);
+    let programs = HostPrograms::around_caller(ambient);
     let first = dirs
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(PROGRAM))

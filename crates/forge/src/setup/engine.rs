@@ -23,7 +23,7 @@ fn address(ambient: &Ambient) -> Result<Address, os_sandbox::Error> {
         Some(host) => Address::parse(host)?,
         None => Address::default(),
     };
-    let address = match ssh(&HostPrograms::new(ambient)) {
+    let address = match ssh(&HostPrograms::around_caller(ambient)) {
         Some((program, path)) => address.ssh(program, path),
         None => address,
     };

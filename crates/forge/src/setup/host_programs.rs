@@ -11,10 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use os_sandbox::{Access, Policy};
-use sandbox_config::{Grant, Mode, PROJECT_FILES, SharedState, WritablePlaces};
+use sandbox_config::{
+    Mode, PROJECT_FILES, Project, SharedState, StateMode, WithoutDirectories, WritablePlaces,
+};
 
 use crate::ambient::Ambient;
 use crate::output::escape::{escape, escape_path};
+use crate::setup::{self, presets};
 
 /// The person's `PATH` without the directories in which commands write.
 #[derive(Clone, Debug)]
@@ -54,8 +57,8 @@ impl fmt::Display for HostProgramError {
 }
 
 impl HostPrograms {
-    /// Leaves out the directories of the project around the caller, an active virtual environment,
-    /// and forge's state, in which kept home directories are.
+    /// Leaves out the top of the project around the caller, an active virtual environment, and forge's
+    /// state, in which kept home directories are. [`HostPrograms::of_project`] leaves out more.
     pub(crate) fn new(ambient: &Ambient) -> HostPrograms {
         let start = ambient.global.directory.as_deref();
         let start = start.unwrap_or(Path::new(".")).canonicalize().ok();
@@ -84,13 +87,48 @@ impl HostPrograms {
         programs
     }
 
-    /// Leaves out places that workers with these rights write.
-    pub(crate) fn beside(mut self, grant: &Grant) -> HostPrograms {
-        let mounts = grant
-            .mounts()
-            .filter(|mount| mount.mode() == Mode::ReadWrite);
-        mounts.for_each(|mount| self.writable.add(mount.host()));
-        self
+    #[cfg(test)]
+    pub(crate) fn of_path(path: &str, writable: WritablePlaces) -> HostPrograms {
+        let path = path.to_owned();
+        HostPrograms { path, writable }
+    }
+
+    /// Leaves out the places that commands of a project write, and the directories of a person that
+    /// presets let a command write, whether one is used now or was before.
+    pub(crate) fn of_project(ambient: &Ambient, project: &Project) -> HostPrograms {
+        let mut programs = HostPrograms::new(ambient);
+        let mounts = project.ceiling().mounts();
+        let mounts = mounts.filter(|mount| mount.mode() == Mode::ReadWrite);
+        mounts.for_each(|mount| programs.writable.add(mount.host()));
+        programs.leave_out(project.personal_dirs());
+        programs.leave_out_presets(ambient);
+        programs
+    }
+
+    /// The same of the project around the caller. One with a mistake has no commands.
+    pub(crate) fn around_caller(ambient: &Ambient) -> HostPrograms {
+        match setup::project_silently(ambient, WithoutDirectories::WholeDirectory) {
+            Ok(project) => HostPrograms::of_project(ambient, &project),
+            Err(_) => {
+                let mut programs = HostPrograms::new(ambient);
+                programs.leave_out_presets(ambient);
+                programs
+            }
+        }
+    }
+
+    fn leave_out_presets(&mut self, ambient: &Ambient) {
+        let library = presets::library(ambient);
+        let names = library.names().into_iter();
+        let sets = names.filter_map(|name| library.compose(&[name]).ok());
+        for set in sets {
+            let written = set.state().filter(|state| state.mode == StateMode::Share);
+            for state in written {
+                if let Some(home) = &ambient.home {
+                    self.writable.add(&home.join(&state.path));
+                }
+            }
+        }
     }
 
     /// Leaves out the directories of a person that commands write.

@@ -43,7 +43,7 @@ impl<'a> ApiKeys<'a> {
         let of_git = repositories::variables(project).map(str::to_owned);
         ApiKeys {
             ambient,
-            programs: HostPrograms::new(ambient).beside(project.ceiling()),
+            programs: HostPrograms::of_project(ambient, project),
             variables: variables.chain(of_git).collect(),
             found: BTreeMap::new(),
         }

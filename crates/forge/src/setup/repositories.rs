@@ -153,7 +153,7 @@ fn credential(
             let [name, arguments @ ..] = words.as_slice() else {
                 return Ok(Credential::absent("the credential helper has no name"));
             };
-            let programs = HostPrograms::new(ambient).beside(project.ceiling());
+            let programs = HostPrograms::of_project(ambient, project);
             let program = match programs.find(name) {
                 Ok(program) => program.into_os_string(),
                 Err(error) => return Ok(Credential::absent(error.to_string())),

@@ -33,11 +33,7 @@ pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
 
 fn try_containers(project: &Project, ambient: &Ambient) -> Result<ContainerTrial, CliError> {
     let docker = project.ceiling().execution().docker();
-    let tried = engine::docker(
-        ambient,
-        &HostPrograms::new(ambient).beside(project.ceiling()),
-    )
-    .probe(docker);
+    let tried = engine::docker(ambient, &HostPrograms::of_project(ambient, project)).probe(docker);
     // A directory of each run is one like any other.
     let scratch = tempfile::tempdir().map_err(|error| {
         CliError::negative("docker", format!("cannot make a directory: {error}"))

@@ -82,7 +82,8 @@ pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
 }
 
 fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliError> {
-    let mut checks = vec![GitCheck::new("git", program(ambient))];
+    let programs = HostPrograms::of_project(ambient, project);
+    let mut checks = vec![GitCheck::new("git", program(&programs))];
     let git_is_there = matches!(checks[0].outcome, GitCheckOutcome::Ok(_));
     if git_is_there {
         checks.push(GitCheck::new("confinement", confined()?));
@@ -100,7 +101,10 @@ fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliErro
         checks.push(GitCheck::new(what, repository(project, one)));
     }
     for one in project.git().credentials() {
-        checks.push(GitCheck::new(one.server(), credential(one, ambient)));
+        checks.push(GitCheck::new(
+            one.server(),
+            credential(one, &programs, ambient),
+        ));
     }
     for server in project.git().untrusted() {
         let detail = "the project names credentials, and you have not agreed to that";
@@ -110,9 +114,9 @@ fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliErro
     Ok(checks)
 }
 
-fn program(ambient: &Ambient) -> GitCheckOutcome {
+fn program(programs: &HostPrograms) -> GitCheckOutcome {
     let install = "install git (apt-get install git)";
-    let git = match HostPrograms::new(ambient).find("git") {
+    let git = match programs.find("git") {
         Ok(git) => git,
         Err(error) => return GitCheckOutcome::Failed(error.to_string(), install.to_owned()),
     };
@@ -193,7 +197,7 @@ fn repository(project: &Project, one: &Repository) -> GitCheckOutcome {
     }
 }
 
-fn credential(one: &GitCredential, ambient: &Ambient) -> GitCheckOutcome {
+fn credential(one: &GitCredential, programs: &HostPrograms, ambient: &Ambient) -> GitCheckOutcome {
     match one.source() {
         CredentialSource::Variable(name) => match ambient.var(name) {
             Some(value) if !value.is_empty() => GitCheckOutcome::Ok(format!("the token in {name}")),
@@ -203,18 +207,25 @@ fn credential(one: &GitCredential, ambient: &Ambient) -> GitCheckOutcome {
         },
         CredentialSource::Helper(words) => {
             let name = words.first().map_or("", String::as_str);
-            match HostPrograms::new(ambient).find(name) {
+            match programs.find(name) {
                 Ok(path) => GitCheckOutcome::Ok(format!("the helper {}", path.display())),
                 Err(error) => {
                     GitCheckOutcome::Failed(error.to_string(), format!("command -v {name}"))
                 }
             }
         }
-        CredentialSource::Agent { known_hosts } => agent(one, known_hosts.as_deref(), ambient),
+        CredentialSource::Agent { known_hosts } => {
+            agent(one, known_hosts.as_deref(), programs, ambient)
+        }
     }
 }
 
-fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> GitCheckOutcome {
+fn agent(
+    one: &GitCredential,
+    known_hosts: Option<&Path>,
+    programs: &HostPrograms,
+    ambient: &Ambient,
+) -> GitCheckOutcome {
     let start = "eval \"$(ssh-agent)\" && ssh-add";
     let Some(socket) = ambient.var("SSH_AUTH_SOCK") else {
         let detail = "SSH_AUTH_SOCK is not set: no agent runs";
@@ -224,7 +235,7 @@ fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> 
         let detail = format!("no agent answers at {socket}: {error}");
         return GitCheckOutcome::Failed(detail, start.to_owned());
     }
-    if let Err(error) = HostPrograms::new(ambient).find("ssh") {
+    if let Err(error) = programs.find("ssh") {
         let detail = error.to_string();
         return GitCheckOutcome::Failed(
             detail,

@@ -28,6 +28,7 @@ use crate::commands::reviewed::{self, ReviewedChanges, ReviewedRun};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
+use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{self, presets};
 use crate::signals::{Interrupts, KillOnSignal};
@@ -228,7 +229,9 @@ impl CommandRun<'_> {
         let urls = self.presets.and_then(ActivePresets::urls).zip(log);
         let opener = urls.map(|(urls, log)| {
             let (ports, quiet) = (command.ports.clone(), self.is_quiet());
-            UrlOpener::start(urls, ports, &self.plan, log.recorder(), self.ambient, quiet)
+            let programs = HostPrograms::of_project(self.ambient, self.project);
+            let of_plan = (&self.plan, programs);
+            UrlOpener::start(urls, ports, of_plan, log.recorder(), self.ambient, quiet)
         });
         opener.transpose()
     }

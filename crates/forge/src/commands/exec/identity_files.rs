@@ -13,6 +13,7 @@ use sandbox_names::git_config::entries;
 
 use super::personal_git::PersonalSettings;
 use crate::bounded;
+use crate::setup::host_programs::HostPrograms;
 
 /// Bound on a file that is read here.
 const MAX_BYTES: u64 = 256 << 10;
@@ -48,8 +49,12 @@ impl Identity {
     }
 }
 
-/// Returns the committer in `directory`; `None` if git has to be asked.
-pub(super) fn read(directory: &Path, env: &[(String, String)]) -> Option<Identity> {
+/// Returns the committer in `directory`; `None` if git has to be asked, which is one of `programs`.
+pub(super) fn read(
+    directory: &Path,
+    env: &[(String, String)],
+    programs: impl FnOnce() -> HostPrograms,
+) -> Option<Identity> {
     let is_moved =
         |(name, _): &(String, String)| MOVES_FILES.iter().any(|moving| name.starts_with(moving));
     if env.iter().any(is_moved) {
@@ -72,7 +77,7 @@ pub(super) fn read(directory: &Path, env: &[(String, String)]) -> Option<Identit
     identity.personal.find_ignore_file(env);
     // The system's file is read first, and counts only where the others say nothing.
     if !identity.is_complete() {
-        for file in of_system(env)? {
+        for file in of_system(&programs())? {
             let found = settings(&file)?;
             if found.name.is_some() || found.email.is_some() {
                 // It may be the file of another git.
@@ -133,15 +138,13 @@ fn repository(directory: &Path) -> Option<PathBuf> {
 
 /// Returns the places of the system's file: the first is that of most packages, the others follow
 /// from the place of the program, as git's own Makefile has it.
-fn of_system(env: &[(String, String)]) -> Option<Vec<PathBuf>> {
+fn of_system(programs: &HostPrograms) -> Option<Vec<PathBuf>> {
     if cfg!(target_os = "macos") {
         // The program in /usr/bin starts another one.
         return None;
     }
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
-    let path = std::env::split_paths(variable(env, "PATH")?);
-    let mut programs = path.map(|dir| dir.join("git"));
-    let Some(program) = programs.find(|program| program.is_file()) else {
+    let Ok(program) = programs.find("git") else {
         return Some(files);
     };
     let real = program.canonicalize().ok()?;
@@ -205,9 +208,12 @@ fn settings(file: &Path) -> Option<Identity> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::process::{Command, Stdio};
 
     use tempfile::TempDir;
+
+    use sandbox_config::WritablePlaces;
 
     use super::super::identity::parse;
     use super::*;
@@ -252,7 +258,14 @@ mod tests {
         }
 
         fn read(&self) -> Option<Identity> {
-            read(&self.project().join("src"), &self.env)
+            self.read_beside(WritablePlaces::default())
+        }
+
+        /// The same, with places that commands write.
+        fn read_beside(&self, writable: WritablePlaces) -> Option<Identity> {
+            let path = variable(&self.env, "PATH").unwrap_or_default();
+            let programs = || HostPrograms::of_path(path, writable);
+            read(&self.project().join("src"), &self.env, programs)
         }
 
         fn of_git(&self) -> Identity {
@@ -378,6 +391,8 @@ mod tests {
         fs::create_dir_all(prefix.join("bin")).unwrap();
         fs::create_dir_all(prefix.join("etc")).unwrap();
         fs::write(prefix.join("bin/git"), "").unwrap();
+        let program = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(prefix.join("bin/git"), program).unwrap();
         let path = prefix.join("bin").to_str().unwrap().to_owned();
         scene.env.retain(|(name, _)| name != "PATH");
         scene.env.push(("PATH".to_owned(), path));
@@ -385,6 +400,9 @@ mod tests {
 
         scene.write("prefix/etc/gitconfig", "[user]\nname = Everybody\n");
         assert_eq!(scene.read(), None, "which file is git's is not certain");
+        // It is no program of the person's.
+        let writable = WritablePlaces::new([prefix]);
+        assert_eq!(scene.read_beside(writable), Some(Identity::default()));
 
         let own = "[user]\nname = A\nemail = a@b\n";
         scene.write(".gitconfig", own);

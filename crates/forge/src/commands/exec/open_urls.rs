@@ -39,7 +39,7 @@ impl UrlOpener {
     pub(super) fn start(
         requests: &UrlRequests,
         ports: TemporaryPorts,
-        plan: &Plan,
+        (plan, programs): (&Plan, HostPrograms),
         recorder: Arc<dyn Recorder>,
         ambient: &Ambient,
         quiet: bool,
@@ -51,7 +51,7 @@ impl UrlOpener {
         let judge = Judge {
             origins: requests.origins.clone(),
             browser: ambient.var("BROWSER").map(str::to_owned),
-            programs: HostPrograms::new(ambient).beside_policy(plan.policy()),
+            programs: programs.beside_policy(plan.policy()),
             plan: plan.clone(),
             ports,
             recorder,

@@ -75,7 +75,7 @@ impl SiteRequest<'_> {
         };
         // A named mechanism is one of this host.
         let enough = planned.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
-        let containers = find_containers(&local.grant, enough, self.ambient);
+        let containers = find_containers(self.project, &local.grant, enough, self.ambient);
         // No question is asked: `--no-os-sandbox` is the answer.
         let usable = RunnerAvailability {
             os: !args.no_os_sandbox && !matches!(planned, Some(Err(_))),
@@ -302,6 +302,7 @@ fn command_grant(args: &ExecArgs, project: &Project) -> Result<Grant, CliError> 
 /// Returns the container engine, or the reason for not using it and a hint. With `enough` it is
 /// looked for only if the project requires it.
 fn find_containers(
+    project: &Project,
     grant: &Grant,
     enough: bool,
     ambient: &Ambient,
@@ -312,7 +313,7 @@ fn find_containers(
         Some(why) => unused(why),
         None if execution.mode() == ExecutionMode::LocalOnly => unused("it is not used"),
         None if enough && execution.uses_os() => unused("it was not looked for"),
-        None => engine::docker(ambient, &HostPrograms::new(ambient).beside(grant))
+        None => engine::docker(ambient, &HostPrograms::of_project(ambient, project))
             .probe(execution.docker())
             .map_err(|error| (error.to_string(), error.remediation().map(str::to_owned))),
     }

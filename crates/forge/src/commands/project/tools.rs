@@ -280,7 +280,7 @@ impl<'a> ToolOwner<'a> {
         models: Option<Models>,
     ) -> Result<Toolbox, CliError> {
         let grant = run.mount_in_run(self.grant.clone())?;
-        let programs = HostPrograms::new(ambient).beside(self.project.ceiling());
+        let programs = HostPrograms::of_project(ambient, self.project);
         let (no_sandbox, proxy) = (approval.no_os_sandbox, approval.parent_proxy);
         let isolation = setup::isolation(no_sandbox, proxy, &programs, ambient)?;
         let approver = setup::approver(approval, ambient, self.project);

@@ -240,7 +240,7 @@ impl StartedRun {
     ) -> Result<Session, CliError> {
         let (project, models) = (&self.target.project, &self.models);
         let approval = &args.approval;
-        let programs = HostPrograms::new(ambient).beside(project.ceiling());
+        let programs = HostPrograms::of_project(ambient, project);
         let (no_sandbox, proxy) = (approval.no_os_sandbox, approval.parent_proxy);
         let isolation = setup::isolation(no_sandbox, proxy, &programs, ambient)?;
         let repositories = repositories::repositories(project, ambient)?;

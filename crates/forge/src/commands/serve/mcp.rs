@@ -152,7 +152,7 @@ impl<'a> McpServer<'a> {
             isolation: setup::isolation(
                 false,
                 args.parent_proxy,
-                &HostPrograms::new(ambient),
+                &HostPrograms::around_caller(ambient),
                 ambient,
             )?,
             waits: AtomicBool::new(false),

@@ -36,18 +36,21 @@ fn project() -> World {
 /// Each way in which forge starts a program that the environment or a person names: the program, the
 /// variable that names it, and the command line.
 #[rustfmt::skip]
-const STARTS: [(&str, (&str, &str), &[&str]); 5] = [
+const STARTS: [(&str, (&str, &str), &[&str]); 7] = [
     ("git", ("A", ""), &["exec", "--", "true"]),
     ("git", ("A", ""), &["doctor", "--git"]),
     ("planted", ("A", ""), &["doctor", "--model", "mine:m"]),
     ("ssh", ("DOCKER_HOST", "ssh://127.0.0.1:1"), &["doctor", "--docker"]),
+    ("ssh", ("DOCKER_HOST", "ssh://127.0.0.1:1"), &["image", "build", "--base", "x:1"]),
+    ("ssh", ("DOCKER_HOST", "ssh://127.0.0.1:1"), &["-c", "execution.mode=docker_required", "-c",
+        "docker.enabled=true", "exec", "--", "true"]),
     ("planted", ("BROWSER", "planted"), &["exec", "--preset", "claude", "--no-share", "--", "sh",
         "-c", "$BROWSER https://claude.ai/x; sleep 0.3"]),
 ];
 
 /// A directory of PATH below the test's own, with the directory of its program, and `true` if a command
 /// can change what is there.
-const PLACES: [(&str, &str, bool); 8] = [
+const PLACES: [(&str, &str, bool); 11] = [
     ("project/.venv/bin", "", true),
     ("project/node_modules/.bin", "", true),
     // Links of the person into the project.
@@ -60,6 +63,10 @@ const PLACES: [(&str, &str, bool); 8] = [
     // An environment that is active.
     ("elsewhere/venv/bin", "", true),
     ("home/.local/bin", "", false),
+    // A mount of the project, a directory that the person shows to commands, state that a preset shares.
+    ("mounted", "", true),
+    ("shown/bin", "", true),
+    ("home/.claude/local", "", true),
 ];
 
 /// Prepares a place, and returns the file that the program there writes.
@@ -82,8 +89,17 @@ fn plant(world: &World, place: &str, behind: &str, name: &str) -> PathBuf {
             symlink(base.join(behind), &directory).unwrap();
         }
     }
-    if place == "open" {
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+    match place {
+        "open" => fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap(),
+        "mounted" => {
+            let mounts = "[{ source: ., target: / }, { source: ../mounted, target: /mounted }]";
+            world.write("forge.yaml", &format!("sandbox: {{ mounts: {mounts} }}\n"));
+        }
+        "shown/bin" => {
+            let line = format!("write: {}", base.join("shown").display());
+            world.forge(&["allow", "--yes", &line]).code(0);
+        }
+        _ => {}
     }
     marker
 }
@@ -94,7 +110,8 @@ fn no_command_decides_which_program_forge_starts() {
         for (place, behind, is_writable) in PLACES {
             let world = project();
             let marker = plant(&world, place, behind, name);
-            let mut command = world.command(forge_program(), arguments);
+            let arguments = [&["--trust"], arguments].concat();
+            let mut command = world.command(forge_program(), &arguments);
             command
                 .env("PATH", world.outside().join(place))
                 .env("VIRTUAL_ENV", world.outside().join("elsewhere/venv"))
@@ -138,6 +155,33 @@ fn the_program_of_a_client_is_none_that_a_command_can_replace() {
         "{}",
         shown.stdout
     );
+}
+
+/// Whoever looks for a program says which project its commands have.
+#[test]
+fn a_search_for_a_program_knows_the_project() {
+    /// Their callers add the rest, or are what the rest is made of.
+    const WITHOUT_PROJECT: [&str; 2] = ["setup/host_programs.rs", "setup/presets.rs"];
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut rest = vec![sources.clone()];
+    while let Some(path) = rest.pop() {
+        if path.is_dir() {
+            rest.extend(
+                fs::read_dir(path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+            continue;
+        }
+        let name = path.strip_prefix(&sources).unwrap().to_str().unwrap();
+        let is_search = fs::read_to_string(&path)
+            .unwrap()
+            .contains("HostPrograms::new(");
+        assert!(
+            !is_search || WITHOUT_PROJECT.contains(&name),
+            "{name}: `HostPrograms::of_project`"
+        );
+    }
 }
 
 /// A program is started by its name in no file: a name is looked for in the `PATH` of forge.
