@@ -27,13 +27,15 @@ pub(crate) enum WithheldKind {
     Title,
     /// The terminal would type text of the command's choice, or of the screen's.
     Answer,
+    /// The terminal would read, write or delete a file, or start in a directory.
+    File,
     /// A multiplexer, a printer, or another program behind the terminal.
     Other,
 }
 
 /// The numbers of withheld sequences, by their kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Withheld([u64; 4]);
+pub(crate) struct Withheld([u64; 5]);
 
 /// The filter of one stream.
 #[derive(Debug, Default)]
@@ -68,8 +70,12 @@ enum SequenceState {
 enum StringKind {
     /// OSC, which BEL ends too.
     SystemCommand,
+    /// An OSC about colours. Mintty takes some of their values for names of files.
+    Colours,
     /// DCS
     DeviceControl,
+    /// A question about capabilities (XTGETTCAP). Some terminals repeat what is no number in base 16.
+    Capabilities,
     /// APC
     Application,
     /// SOS, PM, and the title of GNU screen.
@@ -80,6 +86,20 @@ enum StringKind {
 enum StringFate {
     Passed,
     Withheld,
+}
+
+impl StringKind {
+    /// Returns why the rest of a string is withheld from this byte on.
+    fn refusal(self, byte: u8) -> Option<WithheldKind> {
+        let is_in = |more: &[u8]| byte.is_ascii_alphanumeric() || more.contains(&byte);
+        match self {
+            StringKind::Colours if !is_in(b" #:;/?.,[]()-") => Some(WithheldKind::File),
+            StringKind::Capabilities if !byte.is_ascii_hexdigit() && byte != b';' => {
+                Some(WithheldKind::Answer)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A byte, or two of them that are one control character.
@@ -113,11 +133,17 @@ impl OutputFilter {
 
     /// Ends the stream: the beginning of a sequence is withheld, and a string is closed, so that
     /// neither takes up the text that follows on the terminal.
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         self.characters = CharacterDecoder::default();
         self.held.clear();
         self.close_string(out);
         self.state = SequenceState::Ground;
+    }
+
+    /// Ends the stream, and gives the terminal back as it was.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        self.finish(out);
+        out.extend(self.screen.at_the_end().bytes());
     }
 
     /// Closes a string that the terminal has the beginning of, and withholds the rest of it: a text of
@@ -172,6 +198,7 @@ impl OutputFilter {
     fn interrupt(&mut self, out: &mut Vec<u8>) -> Option<StringFate> {
         match self.state {
             SequenceState::Header(StringKind::SystemCommand) => self.decide_command(None, out),
+            SequenceState::Header(StringKind::Application) => self.decide_graphics(None, out),
             SequenceState::Header(kind) => self.withhold_string(kind, WithheldKind::Other, out),
             _ => {}
         }
@@ -185,6 +212,9 @@ impl OutputFilter {
 
     fn control(&mut self, byte: u8, out: &mut Vec<u8>) {
         if byte == BEL && self.end_command(out) {
+            return;
+        }
+        if self.ends_passing(byte, out) {
             return;
         }
         match self.state {
@@ -204,12 +234,26 @@ impl OutputFilter {
         }
     }
 
+    /// Withholds the rest of a string that this byte must not be a part of. Returns `false` elsewhere.
+    fn ends_passing(&mut self, byte: u8, out: &mut Vec<u8>) -> bool {
+        let SequenceState::String(kind, StringFate::Passed) = self.state else {
+            return false;
+        };
+        let refusal = kind.refusal(byte);
+        if let Some(why) = refusal {
+            self.withhold_string(kind, why, out);
+        }
+        refusal.is_some()
+    }
+
     /// Ends a system command by BEL. Returns `false` outside of one.
     fn end_command(&mut self, out: &mut Vec<u8>) -> bool {
         if self.state == SequenceState::Header(StringKind::SystemCommand) {
             self.decide_command(None, out);
         }
-        let SequenceState::String(StringKind::SystemCommand, fate) = self.state else {
+        let SequenceState::String(StringKind::SystemCommand | StringKind::Colours, fate) =
+            self.state
+        else {
             return false;
         };
         if fate == StringFate::Passed {
@@ -221,6 +265,9 @@ impl OutputFilter {
     }
 
     fn text(&mut self, byte: u8, out: &mut Vec<u8>) {
+        if self.ends_passing(byte, out) {
+            return;
+        }
         match self.state {
             SequenceState::Ground | SequenceState::String(_, StringFate::Passed) => out.push(byte),
             SequenceState::String(_, StringFate::Withheld) => {}
@@ -257,13 +304,7 @@ impl OutputFilter {
                 0x20..=0x3f => self.hold(byte, out),
                 _ => self.decide_device(byte, out),
             },
-            SequenceState::Header(kind) => {
-                if kind == StringKind::Application && byte == b'G' {
-                    self.pass_string(kind, byte, out);
-                } else {
-                    self.withhold_string(kind, WithheldKind::Other, out);
-                }
-            }
+            SequenceState::Header(_) => self.decide_graphics(Some(byte), out),
         }
     }
 
@@ -306,6 +347,8 @@ impl OutputFilter {
                 self.held.clear();
                 self.state = SequenceState::Ground;
             }
+            // Terminology shows and fetches files by it.
+            b'}' => self.withhold(WithheldKind::File, out),
             _ => self.pass(out),
         }
     }
@@ -335,16 +378,48 @@ impl OutputFilter {
     /// Decides about a system command once its number is known. `next`: the byte after the held ones,
     /// or the end of the string.
     fn decide_command(&mut self, next: Option<u8>, out: &mut Vec<u8>) {
-        let kind = StringKind::SystemCommand;
-        let verdict = system_command(&self.held, next);
+        let body: Vec<u8> = body(&self.held).chain(next).collect();
+        self.decide(
+            system_command(&body, next.is_none()),
+            StringKind::SystemCommand,
+            next,
+            out,
+        );
+    }
+
+    /// Decides about an application's string by the part before its data. Only kitty's graphics pass.
+    fn decide_graphics(&mut self, next: Option<u8>, out: &mut Vec<u8>) {
+        let held = self.held.iter().copied();
+        let has_control = held.skip(1).chain(next).any(is_control);
+        let body: Vec<u8> = body(&self.held).chain(next).collect();
+        let verdict = match (body.split_first(), has_control) {
+            (Some((b'G', keys)), false) => graphics(keys, next.is_none()),
+            _ => CommandVerdict::Withhold(WithheldKind::Other),
+        };
+        self.decide(verdict, StringKind::Application, next, out);
+    }
+
+    fn decide(
+        &mut self,
+        verdict: CommandVerdict,
+        kind: StringKind,
+        next: Option<u8>,
+        out: &mut Vec<u8>,
+    ) {
         match (verdict, next) {
             (CommandVerdict::Undecided, Some(byte)) => self.hold(byte, out),
-            (CommandVerdict::Undecided | CommandVerdict::Pass, None) => {
+            (
+                CommandVerdict::Undecided | CommandVerdict::Pass | CommandVerdict::PassColours,
+                None,
+            ) => {
                 self.pass(out);
                 self.has_open_string = true;
                 self.state = SequenceState::String(kind, StringFate::Passed);
             }
             (CommandVerdict::Pass, Some(byte)) => self.pass_string(kind, byte, out),
+            (CommandVerdict::PassColours, Some(byte)) => {
+                self.pass_string(StringKind::Colours, byte, out);
+            }
             (CommandVerdict::Withhold(why), _) => self.withhold_string(kind, why, out),
         }
     }
@@ -359,6 +434,11 @@ impl OutputFilter {
         let is_capability = last == b'q' && sequence.is_bare(b"+");
         let is_synchronized = last == b's' && sequence.marker == Some(b'=');
         if is_sixel || is_capability || is_synchronized {
+            let kind = if is_capability {
+                StringKind::Capabilities
+            } else {
+                kind
+            };
             self.pass_string(kind, last, out);
             return;
         }
@@ -413,6 +493,8 @@ struct ControlSequence {
     marker: Option<u8>,
     /// The first parameter; 0 without one.
     first: u32,
+    /// Mode 2 is among the parameters.
+    has_two: bool,
     has_parameters: bool,
     intermediates: Vec<u8>,
     last: u8,
@@ -422,21 +504,14 @@ impl ControlSequence {
     fn parse(held: &[u8], last: u8) -> ControlSequence {
         let mut body = body(held).peekable();
         let marker = body.next_if(|byte| (b'<'..=b'?').contains(byte));
-        let mut first = 0u32;
-        let mut has_parameters = false;
-        while let Some(byte) = body.next_if(u8::is_ascii_digit) {
-            has_parameters = true;
-            first = first
-                .saturating_mul(10)
-                .saturating_add(u32::from(byte - b'0'));
-        }
-        let rest: Vec<u8> = body.collect();
-        let is_parameter = |byte: &&u8| (0x30..=0x3f).contains(*byte);
+        let (parameters, intermediates): (Vec<u8>, _) = body.partition(|byte| *byte >= 0x30);
+        let mut numbers = parameters.split(|byte| !byte.is_ascii_digit()).map(number);
         ControlSequence {
             marker,
-            first,
-            has_parameters: has_parameters || rest.iter().any(|byte| is_parameter(&byte)),
-            intermediates: rest.into_iter().filter(|byte| *byte < 0x30).collect(),
+            first: numbers.clone().next().unwrap_or_default(),
+            has_two: numbers.any(|number| number == 2),
+            has_parameters: !parameters.is_empty(),
+            intermediates,
             last,
         }
     }
@@ -451,10 +526,14 @@ impl ControlSequence {
 
     fn withheld_kind(&self) -> Option<WithheldKind> {
         match (self.last, self.marker, self.intermediates.as_slice()) {
-            // Reports of the icon name and the title.
-            (b't', None, []) if matches!(self.first, 20 | 21) => Some(WithheldKind::Answer),
             // The stack of titles.
             (b't', None, []) if matches!(self.first, 22 | 23) => Some(WithheldKind::Title),
+            // Reports of the icon name and the title, and numbers that can wrap around to theirs.
+            (b't', None, []) if !matches!(self.first, 0..=19 | 24..=999) => {
+                Some(WithheldKind::Answer)
+            }
+            // VT52, which has another grammar, and prints by it.
+            (b'l', Some(b'?'), []) if self.has_two => Some(WithheldKind::Other),
             // The form of titles.
             (b't' | b'T', Some(b'>'), []) => Some(WithheldKind::Title),
             // Checksums of parts of the screen (DECRQCRA).
@@ -469,44 +548,129 @@ impl ControlSequence {
 enum CommandVerdict {
     Undecided,
     Pass,
+    PassColours,
     Withhold(WithheldKind),
 }
 
-/// Returns the verdict about a system command by its introducer and first bytes, which are held, and
-/// the next byte.
-fn system_command(held: &[u8], next: Option<u8>) -> CommandVerdict {
-    let mut body = body(held).chain(next).peekable();
-    let (number, digits) = take_number(&mut body);
-    let Some(separator) = body.next() else {
-        // All of it was digits: more of them can come, unless the string ends here.
-        return match next {
-            Some(_) => CommandVerdict::Undecided,
-            None => command_verdict(number),
-        };
+/// Returns the verdict about a system command by its first bytes. A number that is not in the list is
+/// withheld: terminals have commands for the same harm under many of them.
+fn system_command(body: &[u8], is_whole: bool) -> CommandVerdict {
+    let digits = body.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = body.split_at(digits);
+    let arguments = match rest {
+        [] if !is_whole => return CommandVerdict::Undecided,
+        [] => rest,
+        [b';', arguments @ ..] if !digits.is_empty() => arguments,
+        // The palette of Linux's console.
+        [b'P' | b'R', ..] if digits.is_empty() => return CommandVerdict::Pass,
+        // Titles of Sun's and DEC's terminals; without a number it is 0.
+        [b'l' | b'L' | b'I' | b';', ..] => return CommandVerdict::Withhold(WithheldKind::Title),
+        _ => return CommandVerdict::Withhold(WithheldKind::Other),
     };
-    if digits == 0 {
-        return match separator {
-            // Titles of Sun's and DEC's terminals; without a number it is 0.
-            b'l' | b'L' | b'I' | b';' => CommandVerdict::Withhold(WithheldKind::Title),
-            _ => CommandVerdict::Pass,
-        };
+    CommandVerdict::Withhold(match number(digits) {
+        4 | 5 | 10..=19 => return CommandVerdict::PassColours,
+        // Back to the usual colours, and a stack of them; shape of the pointer, size of text, marks
+        // of prompts.
+        104 | 105 | 110..=119 | 30001 | 30101 | 22 | 66 | 133 => return CommandVerdict::Pass,
+        8 => return link(arguments, is_whole),
+        9 => return progress(arguments, is_whole),
+        99 => return notification(arguments, is_whole),
+        // Other words are functions of Perl in rxvt.
+        777 => return begins_with(arguments, b"notify;", is_whole),
+        // Icon name and title; a property of the window; tab of Konsole; application of foot.
+        0..=3 | 30 | 176 => WithheldKind::Title,
+        // The selection, and kitty's protocol for it.
+        52 | 5522 => WithheldKind::Clipboard,
+        // Fonts, whose report repeats the command's text (CVE-2022-45063), and profiles; colours of
+        // kitty, which repeats names that it does not know.
+        50 | 21 => WithheldKind::Answer,
+        // Directory of the next shell; backgrounds, logs, sounds, icons; files of kitty.
+        6 | 7 | 20 | 46 | 55 | 440 | 7773 | 5113 => WithheldKind::File,
+        // Functions of GNU screen, Emacs, Vim, mlterm, iTerm2, VS Code, and unknown ones.
+        _ => WithheldKind::Other,
+    })
+}
+
+/// A link, which a click opens: other schemes start programs with text of the command's choice.
+fn link(arguments: &[u8], is_whole: bool) -> CommandVerdict {
+    const SCHEMES: [&[u8]; 4] = [b"https:", b"http:", b"file:", b"mailto:"];
+    let mut parts = arguments.splitn(2, |byte| *byte == b';').skip(1);
+    let (Some(url @ [_, ..]), false) = (parts.next(), is_whole) else {
+        return CommandVerdict::Undecided;
+    };
+    let of_schemes = SCHEMES.map(|scheme| begins_with(&url.to_ascii_lowercase(), scheme, false));
+    let chosen = |verdict: &CommandVerdict| !matches!(verdict, CommandVerdict::Withhold(_));
+    let other = CommandVerdict::Withhold(WithheldKind::Other);
+    of_schemes.into_iter().find(chosen).unwrap_or(other)
+}
+
+/// ConEmu starts programs by it. Progress, and the notifications of others, pass.
+fn progress(arguments: &[u8], is_whole: bool) -> CommandVerdict {
+    let digits = arguments.iter().take_while(|byte| byte.is_ascii_digit());
+    let (operation, rest) = arguments.split_at(digits.count());
+    match (operation, rest) {
+        (_, []) if !is_whole => CommandVerdict::Undecided,
+        ([_, ..], [] | [b';', ..]) if number(operation) != 4 => {
+            CommandVerdict::Withhold(WithheldKind::Other)
+        }
+        _ => CommandVerdict::Pass,
     }
-    // ConEmu starts programs by it. Progress, and the notifications of others, pass.
-    if number == 9 && separator == b';' {
-        let (operation, digits) = take_number(&mut body);
-        return match (body.next(), next) {
-            (Some(b';') | None, _) if digits > 0 && operation == 4 => match next {
-                Some(byte) if byte.is_ascii_digit() => CommandVerdict::Undecided,
-                _ => CommandVerdict::Pass,
-            },
-            (None, Some(_)) => CommandVerdict::Undecided,
-            (Some(b';'), _) | (None, None) if digits > 0 => {
-                CommandVerdict::Withhold(WithheldKind::Other)
-            }
-            _ => CommandVerdict::Pass,
-        };
+}
+
+/// A notification of kitty, as a text: others have buttons, files, and answers.
+fn notification(arguments: &[u8], is_whole: bool) -> CommandVerdict {
+    let is_known = |field: &[u8]| match field {
+        [] | b"p=title" | b"p=body" => true,
+        [b'd' | b'e' | b'i' | b'o' | b'u' | b'w', b'=', value @ ..] => {
+            let is_in = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-+.".contains(byte);
+            value.iter().all(is_in)
+        }
+        _ => false,
+    };
+    fields(arguments, b':', is_whole, is_known, WithheldKind::Answer)
+}
+
+/// Kitty's graphics with the image in them: others are read from a file or from shared memory, which
+/// the terminal can delete.
+fn graphics(keys: &[u8], is_whole: bool) -> CommandVerdict {
+    let is_known = |field: &[u8]| match field {
+        [] | b"t=d" => true,
+        [key, b'=', value @ ..] => {
+            let is_value = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+            *key != b't' && key.is_ascii_alphabetic() && value.iter().all(is_value)
+        }
+        _ => false,
+    };
+    fields(keys, b',', is_whole, is_known, WithheldKind::File)
+}
+
+/// Returns the verdict about fields, once the semicolon after them has come.
+fn fields(
+    text: &[u8],
+    separator: u8,
+    is_whole: bool,
+    is_known: impl Fn(&[u8]) -> bool,
+    why: WithheldKind,
+) -> CommandVerdict {
+    let Some(end) = text
+        .iter()
+        .position(|byte| *byte == b';')
+        .or(is_whole.then_some(text.len()))
+    else {
+        return CommandVerdict::Undecided;
+    };
+    match text[..end].split(|byte| *byte == separator).all(is_known) {
+        true => CommandVerdict::Pass,
+        false => CommandVerdict::Withhold(why),
     }
-    command_verdict(number)
+}
+
+fn begins_with(text: &[u8], start: &[u8], is_whole: bool) -> CommandVerdict {
+    match text.starts_with(start) {
+        true => CommandVerdict::Pass,
+        false if start.starts_with(text) && !is_whole => CommandVerdict::Undecided,
+        false => CommandVerdict::Withhold(WithheldKind::Other),
+    }
 }
 
 /// Returns the bytes of a sequence after its introducer: ESC and a byte, or a C1 control. Terminals read
@@ -520,30 +684,11 @@ pub(super) fn body(held: &[u8]) -> impl Iterator<Item = u8> {
     bytes.filter(|byte| !is_control(*byte)).skip(introducer)
 }
 
-fn take_number(bytes: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> (u32, usize) {
-    let (mut number, mut digits) = (0u32, 0);
-    while let Some(byte) = bytes.next_if(u8::is_ascii_digit) {
-        digits += 1;
-        number = number
-            .saturating_mul(10)
-            .saturating_add(u32::from(byte - b'0'));
-    }
-    (number, digits)
-}
-
-fn command_verdict(number: u32) -> CommandVerdict {
-    match number {
-        // Icon name and title; a property of the window; tab of Konsole.
-        0..=3 | 30 => CommandVerdict::Withhold(WithheldKind::Title),
-        // The selection, and kitty's protocol for it.
-        52 | 5522 => CommandVerdict::Withhold(WithheldKind::Clipboard),
-        // Fonts, whose report repeats the command's text (CVE-2022-45063), and profiles.
-        50 => CommandVerdict::Withhold(WithheldKind::Answer),
-        // Log file; functions of Emacs and Vim; clipboard, variables and downloads of iTerm2; files of
-        // kitty.
-        46 | 51 | 1337 | 5113 => CommandVerdict::Withhold(WithheldKind::Other),
-        _ => CommandVerdict::Pass,
-    }
+fn number(digits: &[u8]) -> u32 {
+    digits.iter().fold(0, |number: u32, digit| {
+        let digit = u32::from(digit - b'0');
+        number.saturating_mul(10).saturating_add(digit)
+    })
 }
 
 /// Tells controls from the bytes of characters in UTF-8.
@@ -634,13 +779,14 @@ impl Withheld {
 
     /// Returns one line about all of it. `None` if nothing was withheld.
     pub(crate) fn describe(&self) -> Option<String> {
-        const NAMES: [[&str; 2]; 4] = [
+        const NAMES: [[&str; 2]; 5] = [
             ["use of the clipboard", "uses of the clipboard"],
             ["window title", "window titles"],
             [
                 "question whose answer is typed",
                 "questions whose answers are typed",
             ],
+            ["use of a file or directory", "uses of files or directories"],
             [
                 "command to a program behind it",
                 "commands to programs behind it",
@@ -653,12 +799,8 @@ impl Withheld {
                 _ => format!("{count} {several}"),
             })
             .collect();
-        (!parts.is_empty()).then(|| {
-            format!(
-                "note: not passed on to your terminal: {} (a preset's `terminal` allows them)",
-                parts.join(", ")
-            )
-        })
+        (!parts.is_empty())
+            .then(|| format!("note: not passed on to your terminal: {}", parts.join(", ")))
     }
 }
 

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 
 use os_sandbox::{Plan, Session, Terminal};
 
+pub(crate) use filter::OutputFilter;
 use filter::Withheld;
 use relay::{RelayLoop, RelayMessage};
 pub(crate) use stop_signal::HeldStops;

@@ -108,9 +108,7 @@ impl RelayLoop {
         while self.is_open && self.read_output()? {
             self.write_output_whole()?;
         }
-        self.filter.finish(&mut self.output);
-        self.output
-            .extend(self.filter.screen().at_the_end().bytes());
+        self.filter.end(&mut self.output);
         self.write_output_whole()
     }
 

@@ -1,7 +1,7 @@
 //! `forge exec` in a container: the same command, its streams and its exit code, through the node
 //! that runs there. The container has no terminal: the command sees pipes.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use forge_node::{CommandEvent as FromNode, NodeCommand};
@@ -21,6 +21,7 @@ use crate::cli::{ExecArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::stderr;
 use crate::setup;
+use crate::terminal::OutputFilter;
 
 /// Read size of standard input, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -42,7 +43,7 @@ pub(super) fn execute(
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let mut printed = CapturedOutput::new(&Limits::default());
     let collected = global.json.then_some(&mut printed);
-    let ran = setup::until_stopped(run(context, start, collected));
+    let ran = setup::until_stopped(run(context, start, collected, global.quiet));
     let ended = match ran.and_then(|ran| ran) {
         Ok(ended) => ended,
         Err(failure) => {
@@ -116,6 +117,7 @@ async fn run(
     context: &ContainerContext,
     start: CommandSpec,
     printed: Option<&mut CapturedOutput>,
+    is_quiet: bool,
 ) -> Result<ExitReport, CliError> {
     let ContainerContext {
         containers,
@@ -129,7 +131,7 @@ async fn run(
         .map_err(|error| setup::not_equipped(error).exits(ExitKind::ExecRefused))?;
     let command = node.start(start, true).await;
     let command = command.map_err(|failure| not_started(failure, grant))?;
-    let outcome = streams(command, printed).await;
+    let outcome = streams(command, printed, is_quiet).await;
     // Its changes are here when forge ends, also with an engine on another host.
     let over = containers.over(node).await;
     let mut ended = outcome?;
@@ -181,7 +183,9 @@ fn not_started(failure: CallFailure, grant: &Grant) -> CliError {
 async fn streams(
     mut command: NodeCommand,
     mut kept: Option<&mut CapturedOutput>,
+    is_quiet: bool,
 ) -> Result<ExitReport, CliError> {
+    let mut filters = [Stream::Stdout, Stream::Stderr].map(filter_of);
     let mut input = tokio::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];
     let mut open = true;
@@ -208,12 +212,51 @@ async fn streams(
                 if let Some(kept) = &mut kept {
                     kept.push(stream, &bytes);
                 // A closed output ends it as a pipe would.
-                } else if write_stream(stream, &bytes).is_err() {
+                } else if write_filtered(stream, &bytes, &mut filters).is_err() {
                     command.kill();
                 }
             }
-            FromNode::Ended(ended) => return Ok(ended),
+            FromNode::Ended(ended) => {
+                end_filters(filters, is_quiet);
+                return Ok(ended);
+            }
         }
+    }
+}
+
+/// Returns the filter of a stream that goes to a terminal.
+fn filter_of(stream: Stream) -> Option<OutputFilter> {
+    let is_terminal = match stream {
+        Stream::Stdout => std::io::stdout().is_terminal(),
+        Stream::Stderr => std::io::stderr().is_terminal(),
+    };
+    is_terminal.then(OutputFilter::default)
+}
+
+fn write_filtered(
+    stream: Stream,
+    bytes: &[u8],
+    filters: &mut [Option<OutputFilter>; 2],
+) -> std::io::Result<()> {
+    let Some(filter) = &mut filters[stream as usize] else {
+        return write_stream(stream, bytes);
+    };
+    let mut passed = Vec::with_capacity(bytes.len());
+    filter.push(bytes, &mut passed);
+    write_stream(stream, &passed)
+}
+
+fn end_filters(filters: [Option<OutputFilter>; 2], is_quiet: bool) {
+    for (mut filter, stream) in filters.into_iter().zip([Stream::Stdout, Stream::Stderr]) {
+        let Some(filter) = &mut filter else {
+            continue;
+        };
+        let mut rest = Vec::new();
+        filter.end(&mut rest);
+        // A terminal that has gone needs nothing.
+        let _gone = write_stream(stream, &rest);
+        let told = filter.withheld().describe().filter(|_| !is_quiet);
+        told.into_iter().for_each(stderr::print);
     }
 }
 

@@ -16,13 +16,21 @@ const PASSED: &[&[u8]] = &[
     b"\x1b(B\x1b7\x1b8\x1bc\x1b%G\x1b#8\x1bM",
     b"\x1b]8;;https://example.com/a?b=c\x1b\\link\x1b]8;;\x07",
     b"\x1b]4;1;rgb:00/00/00\x1b\\\x1b]104\x1b\\\x1b]11;?\x07",
-    b"\x1b]133;A\x07\x1b]7;file:///tmp\x1b\\",
+    b"\x1b]8;id=1;file:///a\x07x\x1b]8;;MailTo:a@b\x07\x1b]8;;\x1b\\",
+    b"\x1b]10;red;#00f\x07\x1b]11;[80]rgb:1/2/3\x1b\\\x1b]12;light blue\x07\x1b]4;0;?\x07",
+    b"\x1b]110\x07\x1b]30001\x1b\\\x1b]30101\x1b\\\x1b]22;pointer\x07\x1b]66;s=2;big\x07",
+    b"\x1b]R\x1b\\\x1b]P0000000\x1b\\",
+    b"\x1b]133;A\x07\x1b]133;C\x1b\\",
+    b"\x1b]99;;done\x07\x1b]99;i=1:d=0:p=title:u=2;done\x1b\\",
+    b"\x1b]777;notify;title;text\x07",
+    b"\x1b[?1;25l\x1b[2l\x1b[1;2;3t\x1b[24t",
     b"\x1b]9;4;1;50\x1b\\\x1b]9;done\x07\x1b]9;5 tests failed\x07",
     b"\x1bPq#0;2;0;0;0#0~~@@vv$-\x1b\\",
     b"\x1bP0;1;0q~\x1b\\",
     b"\x1bP+q544e\x1b\\",
     b"\x1bP=1s\x1b\\",
     b"\x1b_Ga=T,f=100;iVBORw0KGgo=\x1b\\",
+    b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24,z=-1;AAAA\x1b\\\x1b_Ga=d\x1b\\\x1b_Gm=1;AAAA\x9c",
     b"\x9b31m",
     b"\xc2\x9b31m",
     b"\x1b[3\n1m",
@@ -60,17 +68,84 @@ const WITHHELD: &[(&[u8], WithheldKind)] = &[
     (b"\x1bP0;1|17/6c73\x1b\\", WithheldKind::Answer),
     (b"\x1b]50;#1\x07", WithheldKind::Answer),
     (b"\x05", WithheldKind::Answer),
+    // Names that Terminology, foot, kitty and others repeat.
+    (b"\x1b]21;rm -rf=?\x1b\\", WithheldKind::Answer),
+    (b"\x1b]99;i=a:p=?;\x1b\\", WithheldKind::Answer),
+    (b"\x1b]99;a=report;x\x07", WithheldKind::Answer),
+    (b"\x1b]99;i=a b;x\x07", WithheldKind::Answer),
+    (b"\x1b]99;p=buttons;x\x07", WithheldKind::Answer),
+    (b"\x1b]176;name\x07", WithheldKind::Title),
+    // Numbers that wrap around: 2^32 + 21, 2^16 + 20, 2^32 + 52.
+    (b"\x1b[4294967317t", WithheldKind::Answer),
+    (b"\x1b[65556t", WithheldKind::Answer),
+    (b"\x1b]4294967348;c;aGVsbG8=\x07", WithheldKind::Other),
+    // Files and directories: images of kitty by name, in shared memory, and deleted after the read.
+    (b"\x1b_Gt=f;L2V0Yy9wYXNzd2Q=\x1b\\", WithheldKind::File),
+    (b"\x1b_Ga=T,f=100,t=t;L3RtcC9h\x1b\\", WithheldKind::File),
+    (b"\x1b_Ga=q,t=s;bmFtZQ==\x1b\\", WithheldKind::File),
+    (b"\x1b_Gt=d,t=f;L2E=\x1b\\", WithheldKind::File),
+    (b"\x1b_Ga=T,t=f\x1b\\", WithheldKind::File),
+    (b"\x1b_G t=f;L2E=\x1b\\", WithheldKind::File),
+    (b"\x1b_Gtt=f;L2E=\x1b\\", WithheldKind::File),
+    (b"\x1b_Gt=df;L2E=\x1b\\", WithheldKind::File),
+    (b"\x1b_Gt;L2E=\x1b\\", WithheldKind::File),
+    (b"\x9fGt=f;L2E=\x9c", WithheldKind::File),
+    (b"\xc2\x9fGt=f;L2E=\xc2\x9c", WithheldKind::File),
+    (b"\x1b_Gt\n=f;L2E=\x1b\\", WithheldKind::Other),
+    (b"\x1b]5113;ac=send\x1b\\", WithheldKind::File),
+    // The directory of the next shell (VTE, iTerm2, Terminal), a background (rxvt), logs (xterm, rxvt),
+    // sound and icon (mintty), any file (Terminology).
+    (b"\x1b]7;file:///tmp\x1b\\", WithheldKind::File),
+    (b"\x1b]6;file:///tmp/a\x07", WithheldKind::File),
+    (b"\x1b]20;/etc/passwd\x07", WithheldKind::File),
+    (b"\x1b]46;/tmp/log\x07", WithheldKind::File),
+    (b"\x1b]55;/tmp/log\x07", WithheldKind::File),
+    (b"\x1b]440;/tmp/a.wav\x07", WithheldKind::File),
+    (b"\x1b]7773;/tmp/a.ico\x07", WithheldKind::File),
+    (b"\x1b}", WithheldKind::File),
+    // Strings that multiplexers hand on to the terminal behind them.
     (b"\x1bPtmux;abc\x1b\\", WithheldKind::Other),
     (b"\x1bP]52;c;aGVsbG8=\x07\x1b\\", WithheldKind::Other),
     (b"\x1bP1000p\x1b\\", WithheldKind::Other),
+    (b"\x1bP2000p\x1b\\", WithheldKind::Other),
     (b"\x1b^message\x1b\\", WithheldKind::Other),
     (b"\x1bXstring\x1b\\", WithheldKind::Other),
     (b"\x1b_string\x1b\\", WithheldKind::Other),
-    (b"\x1b]1337;Copy=:aGVsbG8=\x07", WithheldKind::Other),
+    (b"\x1b_\x1b\\", WithheldKind::Other),
+    // Macros, keys, and the state of the terminal (DECDMAC, DECPFK, DECRSPS).
+    (b"\x1bP1;0;0!zrm\x1b\\", WithheldKind::Other),
+    (b"\x1bP1;0\"xrm\x1b\\", WithheldKind::Other),
+    (b"\x1bP1$trm\x1b\\", WithheldKind::Other),
+    // Programs: GNU screen, Emacs and Vim, mlterm, rxvt, iTerm2, VS Code, ConEmu.
+    (b"\x1b]83;exec rm\x07", WithheldKind::Other),
     (b"\x1b]51;[\"call\",\"Tapi\",1]\x07", WithheldKind::Other),
+    (b"\x1b]5379;exec rm\x07", WithheldKind::Other),
+    (b"\x1b]777;background;x\x07", WithheldKind::Other),
+    (b"\x1b]777;notif\x07", WithheldKind::Other),
+    (b"\x1b]1337;Copy=:aGVsbG8=\x07", WithheldKind::Other),
+    (
+        b"\x1b]1337;RequestUpload=format=tgz\x07",
+        WithheldKind::Other,
+    ),
+    (b"\x1b]633;E;rm\x07", WithheldKind::Other),
     (b"\x1b]9;7;program\x1b\\", WithheldKind::Other),
     (b"\x1b]9;42;x\x1b\\", WithheldKind::Other),
+    // Links that start a program with the command's text by a click.
+    (b"\x1b]8;;vscode://x/install\x07", WithheldKind::Other),
+    (
+        b"\x1b]8;id=1;ssh://-oProxyCommand=x/\x1b\\",
+        WithheldKind::Other,
+    ),
+    (b"\x1b]8;; https://a/\x1b\\", WithheldKind::Other),
+    (b"\x1b]4711;x\x07", WithheldKind::Other),
+    (b"\x1b]52:c;aGVsbG8=\x07", WithheldKind::Other),
+    (b"\x1b]xname\x07", WithheldKind::Other),
+    // The printer, also by VT52, and another coding.
     (b"\x1b[5i", WithheldKind::Other),
+    (b"\x1b[i", WithheldKind::Other),
+    (b"\x1b[?5i", WithheldKind::Other),
+    (b"\x1b[?2l", WithheldKind::Other),
+    (b"\x1b[?1;2l", WithheldKind::Other),
     (b"\x1b%@", WithheldKind::Other),
 ];
 
@@ -117,6 +192,20 @@ fn each_of_the_lists_in_every_split() {
     }
 }
 
+/// What forge prints itself of models, commands and names has none of them either.
+#[test]
+fn texts_of_forge_have_no_sequence() {
+    use crate::output::escape::{escape, escape_json, escape_lines};
+    for bytes in PASSED.iter().chain(WITHHELD.iter().map(|(bytes, _)| bytes)) {
+        let text = String::from_utf8_lossy(bytes);
+        let json = escape_json(&serde_json::json!(text).to_string());
+        for shown in [escape(&text), escape_lines(&text), json] {
+            let is_hidden = |c: char| c.is_control() && !"\n\t".contains(c);
+            assert!(!shown.contains(is_hidden), "{shown:?}");
+        }
+    }
+}
+
 /// The pieces around a withheld sequence do not join to one, and a string ends where a sequence begins.
 #[test]
 fn what_is_withheld_leaves_nothing_open() {
@@ -124,13 +213,21 @@ fn what_is_withheld_leaves_nothing_open() {
         (&b"\x1b\x1b]0;x\x07]0;evil\x07"[..], &b"]0;evil\x07"[..]),
         (b"\x1b[2\x1b]0;x\x071t", b"1t"),
         (b"\xc2\x1b]0;x\x07\x9d0;evil\x07.", b"."),
-        (b"\x1b]8;;a\x1b]0;x\x07b\x07c", b"\x1b]8;;a\x1b\\b\x07c"),
-        (b"\x1b]8;;a", b"\x1b]8;;a\x1b\\"),
+        (
+            b"\x1b]8;;https:a\x1b]0;x\x07b\x07c",
+            b"\x1b]8;;https:a\x1b\\b\x07c",
+        ),
+        (b"\x1b]8;;https:a", b"\x1b]8;;https:a\x1b\\"),
         (b"a\x1b]0;open", b"a"),
         (b"a\x1b[12", b"a"),
         (b"a\xc2", b"a"),
         (b"\x1b]0;x\x18text", b"\x18text"),
         (b"\x1bPtmux;\x1b\x1b]52;c;x\x07\x1b\\text", b"\x1b\\text"),
+        // foot repeats what is not a number, mintty reads a file.
+        (b"\x1bP+q41\rrm\r\x1b\\text", b"\x1bP+q41\x1b\\text"),
+        (b"\x1bP+qrm\x1b\\text", b"\x1bP+q\x1b\\text"),
+        (b"\x1b]11;*/etc/a\x07text", b"\x1b]11;\x1b\\text"),
+        (b"\x1b]10;red;*/etc/a\x07text", b"\x1b]10;red;\x1b\\text"),
     ] {
         let (out, _) = filtered(input, &[]);
         assert_eq!(
@@ -160,8 +257,7 @@ fn one_line_tells_all_of_it() {
     withheld.add(WithheldKind::Clipboard);
     assert_eq!(
         withheld.describe().unwrap(),
-        "note: not passed on to your terminal: 1 use of the clipboard, 2 window titles (a preset's \
-         `terminal` allows them)"
+        "note: not passed on to your terminal: 1 use of the clipboard, 2 window titles"
     );
 }
 
