@@ -13,12 +13,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
+/// The bytes of a path that the kernel resolves at once, with the one that ends it (`linux/limits.h`).
+const PATH_MAX: usize = 4096;
+
 /// Opens a directory below another, without following a link. An empty path is the directory
 /// itself.
 pub(crate) fn directory(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     if below.as_os_str().is_empty() {
         return openat(top, ".", flags, Mode::empty());
+    }
+    if below.as_os_str().len() >= PATH_MAX {
+        return walk(top, below, flags);
     }
     let how = OpenHow::new()
         .flags(flags.difference(OFlag::O_NOFOLLOW))

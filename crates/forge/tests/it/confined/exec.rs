@@ -348,6 +348,12 @@ fn what_cannot_be_looked_at_fails_the_command() {
     ran.code(125);
     assert!(ran.stderr.contains("cannot be listed"), "{}", ran.stderr);
     assert!(!world.project().join("ran").exists());
+    // The directory that a person removes is named whole.
+    let top = world.project().join("a".repeat(200));
+    ran.says(&[
+        &format!("the directories in {} are", top.display()),
+        "rm -r",
+    ]);
     std::fs::write(world.project().join(FILE), "sandbox:\n  root: .\n").unwrap();
     let checked = world.forge(&["--trust", "check"]);
     assert!(
@@ -362,10 +368,41 @@ fn what_cannot_be_looked_at_fails_the_command() {
         quiet.stderr
     );
     let removed = std::process::Command::new("sh")
-        .args(["-c", "rm -rf a*"])
-        .current_dir(world.project())
+        .args(["-c", "rm -r \"$1\"", "sh"])
+        .arg(top)
         .status();
     assert!(removed.unwrap().success());
+    exec("true").code(0);
+}
+
+/// A very deep directory beside others, and one that was taken, do not hide where they are.
+#[test]
+fn a_deep_directory_is_found_by_a_person() {
+    let chain =
+        "n=$(printf 'a%.0s' $(seq 200)); for i in $(seq 30); do mkdir $n; touch f; cd -P $n; done";
+    for mechanism in mechanisms(&World::new(&[])) {
+        let world = World::new(&[("src/mine", "")]);
+        let exec = |script: &str| {
+            let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+            world.forge(&args)
+        };
+        exec(&format!("cd src; {chain}")).code(125);
+        let shown = world.project().join("src");
+        exec("true")
+            .code(125)
+            .says(&[&format!("the directories in {} are", shown.display())]);
+        std::fs::remove_dir_all(shown).unwrap();
+        let taken = exec(&format!("mkdir .vscode; cd .vscode; {chain}"));
+        assert!(
+            !taken.stderr.contains("could still have a repository"),
+            "{}",
+            taken.stderr
+        );
+        world
+            .forge(&["quarantine", "discard", "--all", "--yes"])
+            .code(0);
+        exec("true").code(0);
+    }
 }
 
 #[test]

@@ -226,6 +226,59 @@ fn pointers_of_a_person_are_as_before() {
     assert!(changed.is_empty(), "{}", changed.join("\n"));
 }
 
+/// Links to directories in a kept home in which git finds a repository, and the name of the link.
+const LINKED: [(&[&str], &str); 6] = [
+    (
+        &[
+            "repository $1 $HOME/repo; printf '\\tworktree = .\\n' >> $HOME/repo/config; ln -s $HOME/repo pkg",
+        ],
+        "pkg",
+    ),
+    (&["repository $1 $HOME/x/.git; ln -s $HOME/x pkg"], "pkg"),
+    (
+        &["repository $1 $HOME/x/.git; mkdir -p $HOME/x/in; ln -s $HOME/x/in pkg"],
+        "pkg",
+    ),
+    (
+        &["repository $1 $HOME/x/.git; ln -s $HOME/x $HOME/y; ln -s $HOME/y wt"],
+        "wt",
+    ),
+    (
+        &[
+            "mkdir $HOME/x; ln -s $HOME/x pkg",
+            "repository $1 $HOME/x/.git",
+        ],
+        "pkg",
+    ),
+    (
+        &["repository $1 $HOME/x/.git; mkdir d; ln -s $HOME/x d/l; ln -s d/l sub"],
+        "sub",
+    ),
+];
+
+#[test]
+fn no_link_leads_a_person_to_a_repository_in_a_kept_home() {
+    let each = LINKED.iter();
+    let escaped: Vec<String> = each
+        .flat_map(|(scripts, _)| check("", scripts, &["--preset", "python"]))
+        .collect();
+    assert!(escaped.is_empty(), "{}", escaped.join("\n"));
+    // Other links stay, as those of build tools do.
+    let script = "mkdir -p $HOME/.cache/out; echo x > $HOME/.cache/out/f
+        ln -s $HOME/.cache/out out; ln -s $HOME/.cache/out/f f; ln -s a.txt a; ln -s gone gone2";
+    for mechanism in mechanisms(&scene("")) {
+        let world = scene("");
+        let told = confined(&world, mechanism, &["--preset", "python"], script);
+        assert!(!told.stderr.contains("quarantined"), "{}", told.stderr);
+        for name in ["out", "f", "a", "gone2"] {
+            assert!(
+                world.project().join(name).is_symlink(),
+                "{mechanism}: {name}"
+            );
+        }
+    }
+}
+
 /// The same commands, without a program that git would start: every file stays.
 #[test]
 fn working_trees_of_a_command_stay() {

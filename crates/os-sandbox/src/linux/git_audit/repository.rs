@@ -242,6 +242,12 @@ fn is_strategy(line: &str) -> bool {
     .contains(&line.trim())
 }
 
+/// Returns `true` for a directory of the host in which git finds a repository.
+pub(crate) fn is_repository(directory: &Path) -> bool {
+    let has = |name: &str| directory.join(name).symlink_metadata().is_ok();
+    has(".git") || ["HEAD", "objects", "refs"].into_iter().all(has)
+}
+
 /// Returns `true` if the file `.git` at `pointer` and the part of a repository in the same mount
 /// that it names refer to each other, as `git worktree add` and `git submodule add` create them.
 pub(crate) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {

@@ -33,6 +33,8 @@ pub(crate) struct ScanResult {
     pub(crate) links: Vec<PathBuf>,
     /// Links to protected targets: these, and those below protected names.
     pub(crate) guarded_links: Vec<PathBuf>,
+    /// Links under other names, after the end of a command.
+    pub(super) plain_links: Vec<PathBuf>,
     /// Directories that git recognizes as repositories under any name.
     pub(crate) bare: Vec<PathBuf>,
     /// Local sockets outside of hidden directories.

@@ -241,6 +241,7 @@ impl MountScan<'_> {
             let candidates = self.candidates(&after);
             let mut moved = self.judge_states(&after.states);
             moved |= self.judge_pointers(&after.pointers);
+            moved |= self.judge_links(&after.plain_links);
             for (below, is_link) in &candidates {
                 moved |= self.judge(below, *is_link, &after);
             }
@@ -350,6 +351,44 @@ impl MountScan<'_> {
                 if let (true, Some(text)) = (taken, self.before.links.get(below)) {
                     restore(self.mount, below, text);
                 }
+            }
+        }
+        moved
+    }
+
+    /// Takes links to directories where nothing is judged, if git finds a repository there: a person
+    /// who changes into one would obey it. Returns `true` if it took one.
+    fn judge_links(&mut self, links: &[PathBuf]) -> bool {
+        let mounts = self.scan.mounts.iter();
+        let unjudged: Vec<&Path> = mounts
+            .filter(|mount| mount.is_dir && mount.is_unguarded)
+            .filter(|mount| mount.access.contains(Access::WRITE))
+            .map(|mount| mount.host.as_path())
+            .collect();
+        if unjudged.is_empty() {
+            return false;
+        }
+        let mut moved = false;
+        for below in links {
+            let Ok(target) = self.mount.host.join(below).canonicalize() else {
+                continue;
+            };
+            let Some(top) = unjudged.iter().find(|top| target.starts_with(top)) else {
+                continue;
+            };
+            let mut around = target.ancestors().take_while(|one| one.starts_with(top));
+            if target.is_dir()
+                && around.any(repository::is_repository)
+                && self.is_writable(below)
+                && self.judged.insert(below.clone())
+            {
+                let to = target.display();
+                let why = format!("it leads to the repository at {to}, where nothing is judged");
+                let violation = GuardViolation {
+                    pattern: ".git".to_owned(),
+                    why: visible(&why),
+                };
+                moved |= self.take(below, violation, None);
             }
         }
         moved

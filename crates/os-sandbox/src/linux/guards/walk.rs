@@ -23,7 +23,7 @@ use nix::sys::stat::SFlag;
 use nix::unistd::geteuid;
 use rustix::fs::FileType;
 use sandbox_names::git;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ use std::sync::Arc;
 const MAX_ENTRIES: usize = 1_000_000;
 /// Bound on the directories that are open at a time because the command has closed them.
 const MAX_REOPENED: usize = 256;
+/// Bound on a path that a person is to type.
+const MAX_SHOWN_BYTES: usize = 160;
 /// Bound on the repeated listings of directories whose entries have moved.
 const MAX_AGAIN: usize = 1000;
 
@@ -147,6 +149,7 @@ pub(super) fn find_new(
         queue: VecDeque::from([QueuedDir::default()]),
         sealed_dirs: Vec::new(),
         followed: HashSet::new(),
+        parts: HashMap::new(),
         repeated: 0,
         guarded_links: Vec::new(),
         pointers: Vec::new(),
@@ -369,6 +372,8 @@ struct MountWalk<'r> {
     sealed_dirs: Vec<PathBuf>,
     /// Repositories whose configuration was followed.
     followed: HashSet<PathBuf>,
+    /// The number of entries in each directory at the top.
+    parts: HashMap<PathBuf, usize>,
     /// Number of repeated listings.
     repeated: usize,
     /// Links that have not been followed yet.
@@ -410,10 +415,15 @@ impl MountWalk<'_> {
             Err(errno) => return self.pass_unlisted(dir, errno),
         };
         self.names.entries = self.names.entries.saturating_add(listing.count);
+        let part: PathBuf = dir.below.iter().take(1).collect();
+        *self.parts.entry(part).or_default() += listing.count;
         if self.names.entries > MAX_ENTRIES {
+            let most = self.parts.iter().max_by_key(|(_, count)| **count);
+            let most = most.map(|(part, _)| rules.mount.shown(part));
             self.names.incomplete = Some(format!(
-                "{} has more than {MAX_ENTRIES} files and directories",
-                rules.mount.inside
+                "{} has more than {MAX_ENTRIES} files and directories, most of them in {}",
+                rules.mount.inside,
+                most.unwrap_or_default()
             ));
             return;
         }
@@ -468,12 +478,33 @@ impl MountWalk<'_> {
                 }
                 self.names.unlisted.push(dir.below);
             }
+            Errno::ENAMETOOLONG => {
+                let top = mount.shown(&self.top_of_chain(dir.below));
+                self.names.incomplete = Some(format!(
+                    "the directories in {top} are too deep, and cannot be listed: look at it, and \
+                     remove it (rm -r)"
+                ));
+            }
             errno => {
                 let place = short(&mount.shown(&dir.below));
                 let reason = format!("{place} cannot be listed: {}", errno.desc());
                 self.names.incomplete = Some(reason);
             }
         }
+    }
+
+    /// Returns the directory around a very deep one that a person can look at: the top of a chain of
+    /// directories with nothing else in them, or one above it with a short path.
+    fn top_of_chain(&mut self, mut top: PathBuf) -> PathBuf {
+        while let Some(around) = top.parent().filter(|around| *around != Path::new("")) {
+            let listed = self.lister.list(around, false);
+            let is_alone = listed.is_ok_and(|listing| listing.count == 1);
+            if !is_alone && top.as_os_str().len() <= MAX_SHOWN_BYTES {
+                break;
+            }
+            top = around.to_owned();
+        }
+        top
     }
 
     /// Lists the parent of a directory that has moved, possibly to a place that the walk has passed.
@@ -546,6 +577,8 @@ impl MountWalk<'_> {
         let is_link_of_git = dir.is_written && kind.is_symlink();
         if is_link_of_git || (guard.hidden || guard.protected) && !dir.is_data {
             self.guard(entry, guard.hidden);
+        } else if kind.is_symlink() && name != ".git" && !rules.is_first() {
+            self.names.plain_links.push(entry.path());
         } else if kind == FileType::Socket {
             self.names.sockets.push(entry.path());
         } else if kind.is_dir() {
