@@ -69,13 +69,25 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = files! {
     Opened "git, by husky,": ".husky/";
     Opened "git, by core.hooksPath,": ".githooks/";
     Opened "git, by pre-commit,": ".pre-commit-config.yaml" ".pre-commit-config.yml";
-    Opened "git, by lefthook,": "lefthook.yml" "lefthook.yaml" ".lefthook.yml" ".lefthook.yaml";
+    Opened "git, by lefthook,": "lefthook.yml" "lefthook.yaml" "lefthook.toml" "lefthook.json"
+        "lefthook-local.yml" "lefthook-local.yaml" "lefthook-local.toml" "lefthook-local.json"
+        ".lefthook/" ".lefthook-local/" ".lefthook.yml" ".lefthook.yaml" ".lefthook.toml"
+        ".lefthook.json" ".lefthook-local.yml" ".lefthook-local.yaml" ".lefthook-local.toml"
+        ".lefthook-local.json";
+    Opened "git, by overcommit,": ".overcommit.yml";
     Opened "git": ".gitattributes" ".gitmodules" ".gitconfig";
     Opened "Visual Studio Code": ".vscode/" "*.code-workspace";
     Opened "an editor of JetBrains": ".idea/";
     Opened "Zed": ".zed/";
     Opened "Cursor": ".cursor/";
     Opened "Windsurf": ".windsurf/";
+    Opened "Kiro": ".kiro/";
+    Opened "Roo Code": ".roo/";
+    Opened "Continue": ".continue/";
+    Opened "Amazon Q": ".amazonq/";
+    Opened "Qwen Code": ".qwen/";
+    Opened "Crush": "crush.json" ".crush.json";
+    Opened "aider": ".aider.conf.yml";
     Opened "Claude Code": ".claude/";
     Opened "Codex": ".codex/";
     Opened "Gemini CLI": ".gemini/";
@@ -83,7 +95,8 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = files! {
     Opened "a client of MCP servers": ".mcp.json";
     Opened "a program that opens development containers": ".devcontainer/" ".devcontainer.json";
     Opened "direnv": ".direnv/" ".envrc";
-    Opened "mise": ".mise.toml" "mise.toml" ".mise/";
+    Opened "mise": ".mise.toml" "mise.toml" ".mise/" "mise.local.toml" ".mise.local.toml"
+        "mise/config.toml" ".config/mise/" ".config/mise.toml";
     Opened "asdf": ".tool-versions";
     Opened "bash": ".bashrc" ".bash_profile" ".bash_login" ".bash_logout";
     Opened "a login shell": ".profile";

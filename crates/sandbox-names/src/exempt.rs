@@ -9,6 +9,19 @@ pub const DEPENDENCIES: [&str; 14] = [
     "dist-packages", "node_modules", "pods", "site-packages", "target", "vendor", "venv",
 ];
 
+/// Settings of other programs in the packages that people publish. Git reads those of hooks at the top
+/// of a repository only, and mise asks before it reads a new file.
+#[rustfmt::skip]
+const PUBLISHED: [&str; 37] = [
+    ".mcp.json", ".vscode", ".idea", ".zed", ".cursor", ".claude", ".codex", ".gemini",
+    ".devcontainer", ".devcontainer.json", "opencode.json", "opencode.jsonc", ".opencode/agent*",
+    ".opencode/command*", ".opencode/plugin*", ".opencode/tool*", "*.code-workspace", ".windsurf",
+    ".kiro", ".qwen", ".roo", ".continue", ".amazonq", ".aider.conf.yml", "crush.json",
+    ".crush.json", ".husky", ".pre-commit-config.yaml", "lefthook.*", "lefthook-local.*",
+    ".lefthook*", ".overcommit.yml", "mise*.toml", ".mise*.toml", ".mise", "mise/config*.toml",
+    ".config/mise",
+];
+
 /// Endings of the names of templates.
 const TEMPLATES: [&str; 4] = [".dist", ".example", ".sample", ".template"];
 
@@ -43,10 +56,7 @@ impl Exemption {
                 templates: false,
                 by_content: true,
             }),
-            ".mcp.json" | ".vscode" | ".idea" | ".zed" | ".cursor" | ".claude" | ".codex"
-            | ".gemini" | ".devcontainer" | ".devcontainer.json" | "opencode.json"
-            | "opencode.jsonc" | ".opencode/agent*" | ".opencode/command*"
-            | ".opencode/plugin*" | ".opencode/tool*" => Some(Exemption {
+            published if PUBLISHED.contains(&published) => Some(Exemption {
                 templates: false,
                 by_content: false,
             }),

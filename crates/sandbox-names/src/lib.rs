@@ -17,7 +17,9 @@ mod macros;
 pub mod pattern;
 pub mod secret;
 
-/// Names that no worker writes below any mount. A name or path counts at any depth, one with a
+/// Names that no worker writes below any mount: git, a shell that enters a directory, an editor that
+/// opens it, an agent and forge run their content by themselves. Files of a build, a test or an
+/// installation have no row: a worker writes them. A name or path counts at any depth, one with a
 /// leading `/` at the mount's root only. With a name below `.git` in the list, everything below git
 /// directories is judged by [`git`].
 ///
@@ -31,7 +33,11 @@ pub const PROTECTED: &[&str] = &[
     ".git/modules/*/commondir", ".git/modules/*/info", ".gitmodules", ".env*", "*.pem", ".ssh",
     ".envrc", ".mcp.json", ".vscode", ".idea", ".zed", ".cursor", ".claude", ".codex", ".gemini",
     ".devcontainer", ".devcontainer.json", "opencode.json", "opencode.jsonc", ".opencode/agent*",
-    ".opencode/command*", ".opencode/plugin*", ".opencode/tool*", "forge.yaml", "forge.yml",
+    ".opencode/command*", ".opencode/plugin*", ".opencode/tool*", "*.code-workspace", ".windsurf",
+    ".kiro", ".qwen", ".roo", ".continue", ".amazonq", ".aider.conf.yml", "crush.json", ".crush.json",
+    ".husky", ".pre-commit-config.yaml", "lefthook.*", "lefthook-local.*", ".lefthook*",
+    ".overcommit.yml", ".direnv", "mise*.toml", ".mise*.toml", ".mise", "mise/config*.toml",
+    ".config/mise", "forge.yaml", "forge.yml",
     "golem-forge.config.yaml", "golem-forge.config.yml", "program.yaml", "program.yml", "*.worker",
     "/.bashrc", "/.bash_profile", "/.bash_login", "/.bash_logout", "/.profile", "/.zshrc",
     "/.zshenv", "/.zprofile", "/.zlogin", "/.kshrc", "/.config/fish",
