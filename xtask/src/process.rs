@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -52,6 +53,27 @@ pub(crate) fn cargo() -> Command {
 pub(crate) fn shown(command: &mut Command) -> Result<(), Failure> {
     let status = command.status().context(describe(command))?;
     judge(command, status)
+}
+
+/// As [`captured`], and shows what it writes meanwhile.
+pub(crate) fn followed(command: &mut Command) -> Result<(ExitStatus, String), Failure> {
+    let scratch = Scratch::new()?;
+    let log = Log::create(&scratch)?;
+    let (out, err) = log.handles()?;
+    let mut child = command
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .context(describe(command))?;
+    let mut written = File::open(&log.path).context("a file for a program's output")?;
+    loop {
+        let ended = child.try_wait().context(describe(command))?;
+        io::copy(&mut written, &mut io::stdout()).context("a program's output")?;
+        if let Some(status) = ended {
+            return Ok((status, log.text()?));
+        }
+        thread::sleep(POLL);
+    }
 }
 
 /// Runs `command` and shows what it wrote only if it fails.

@@ -72,13 +72,19 @@ impl Steps {
 
     fn ended(&mut self, name: &str, outcome: Outcome, time: Duration) {
         if let Outcome::Failed(why) = &outcome {
-            println!("FAILED {name}: {why}");
+            println!("FAILED {name}: {}", head(why));
         }
         self.done.push((name.to_owned(), outcome, time));
     }
 
-    /// Prints the closing table; any failed step is a failure of the whole.
+    /// Prints what the failed steps said, since their output is far above, and the closing table; any
+    /// failed step is a failure of the whole.
     pub(crate) fn close(self) -> Result<(), Failure> {
+        for (name, outcome, _) in &self.done {
+            if let Outcome::Failed(why) = outcome {
+                println!("\nFAILED {name}: {why}");
+            }
+        }
         println!("\n{}", self.table());
         let failed: Vec<&str> = self
             .done
@@ -102,16 +108,19 @@ impl Steps {
                 Outcome::Failed(why) => ("FAILED", why.as_str()),
                 Outcome::Skipped(why) => ("skipped", why.as_str()),
             };
-            let why = why.lines().next().unwrap_or_default().to_owned();
             table.row([
                 name.clone(),
                 word.to_owned(),
                 format!("{:.1} s", time.as_secs_f64()),
-                why,
+                head(why).to_owned(),
             ]);
         }
         table
     }
+}
+
+fn head(why: &str) -> &str {
+    why.lines().next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -143,8 +143,30 @@ fn tests(extent: Extent) -> Outcome {
         .env(DOCUMENTED, workspace::target_dir().join("doc"));
     extent.tell(&mut cargo);
     notes.tell(&mut cargo);
-    notes.close(process::shown(&mut cargo))
+    let ended = process::followed(&mut cargo).and_then(|(status, output)| {
+        process::judge(&cargo, status)
+            .map_err(|failure| Failure::new(format!("{failure}\n{}", failures(&output))))
+    });
+    notes.close(ended)
 }
+
+/// What the test programs say of the tests that failed, as the closing lines repeat it.
+fn failures(output: &str) -> String {
+    let mut inside = false;
+    let lines = output.lines().filter(|line| {
+        inside = (inside || *line == "failures:") && !line.starts_with("test result: ");
+        inside
+    });
+    let mut lines: Vec<&str> = lines.collect();
+    if lines.len() > MAX_FAILURE_LINES {
+        lines.truncate(MAX_FAILURE_LINES);
+        lines.push("(more above)");
+    }
+    lines.join("\n")
+}
+
+/// How many lines about failed tests are repeated.
+const MAX_FAILURE_LINES: usize = 200;
 
 /// What property tests draw from. Fixed here, so that a commit is either green or red; `cargo test`
 /// by itself draws anew each time, and finds what nobody has seen yet.
@@ -242,4 +264,35 @@ fn rust_sources(dir: &Path, depth: usize) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failures;
+
+    #[test]
+    fn what_failed_is_repeated_and_what_passed_is_not() {
+        let output = "\
+test a ... ok
+test b ... FAILED
+
+failures:
+
+---- b stdout ----
+it broke
+
+failures:
+    b
+
+test result: FAILED. 1 passed; 1 failed
+test c ... ok
+test result: ok. 1 passed; 0 failed
+";
+        let repeated = failures(output);
+        assert!(repeated.contains("it broke"), "{repeated}");
+        assert!(!repeated.contains("... ok"), "{repeated}");
+        assert!(!repeated.contains("test result"), "{repeated}");
+        let long = "failures:\n".to_owned() + &"x\n".repeat(300);
+        assert!(failures(&long).ends_with("x\n(more above)"));
+    }
 }
