@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use forge_tools::{
-    ApprovedCall, BoxFuture, CallFailure, CallRunner, EventKind, LocalRunner, PolicyEvent,
-    RemoteFileTools, Reply, Spec,
+    ApprovedCall, BoxFuture, CallFailure, CallRunner, EventKind, FailureCode, LocalRunner,
+    PolicyEvent, RemoteFileTools, Reply, Spec,
 };
 use sandbox_network::AskHost;
 use serde_json::Value;
@@ -68,11 +68,16 @@ pub trait NodeSource: Send + Sync + 'static {
 /// The facts that are known once a call in a node is over.
 ///
 /// ```
-/// let over = forge_node::CallCompletion { quarantined: vec!["/data/.envrc".into()], receipt: None };
-/// assert_eq!(over.quarantined.len(), 1);
+/// let over = forge_node::CallCompletion {
+///     exceeded: Some("more than 64 MiB of memory".into()),
+///     ..forge_node::CallCompletion::default()
+/// };
+/// assert!(over.quarantined.is_empty());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallCompletion {
+    /// The limit of the node's surroundings that something in them reached, in words for the model.
+    pub exceeded: Option<String>,
     /// Protected names that were taken away, as the call saw them.
     pub quarantined: Vec<String>,
     /// The confinement of the node, as it is known now; `None` if nothing was found out since.
@@ -137,8 +142,7 @@ impl CallRunner for NodeRunner {
             let node = self.source.node().await?;
             let outcome = node.call(&call).await;
             let over = self.source.over(node).await;
-            let mut reply = outcome?;
-            let over = over?;
+            let (mut reply, over) = both(outcome, over)?;
             let taken = over.quarantined.iter();
             reply
                 .events
@@ -153,6 +157,24 @@ impl CallRunner for NodeRunner {
             true => self.source.place(),
             false => LocalRunner.place(spec, commands),
         }
+    }
+}
+
+/// Returns the outcome of a call and what its end added. If memory runs out in a container, the kernel
+/// ends the largest process, which can be the node: then the failure names the limit.
+pub(crate) fn both<T>(
+    outcome: Result<T, CallFailure>,
+    over: Result<CallCompletion, CallFailure>,
+) -> Result<(T, CallCompletion), CallFailure> {
+    match (outcome, over) {
+        (Ok(outcome), over) => over.map(|over| (outcome, over)),
+        (Err(mut failure), Ok(over)) if failure.code == FailureCode::IsolationEnded => {
+            if let Some(limit) = over.exceeded {
+                failure.message.push_str(&format!(" It used {limit}."));
+            }
+            Err(failure)
+        }
+        (Err(failure), _) => Err(failure),
     }
 }
 

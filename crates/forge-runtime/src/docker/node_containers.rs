@@ -190,6 +190,9 @@ impl NodeContainers {
             child.wait().await.map_err(|error| said(&error))?;
             let quarantined = child.quarantined().iter();
             Ok(CallCompletion {
+                exceeded: child
+                    .exceeded()
+                    .map(|limit| format!("{limit} (`docker.mem_limit_mb`)")),
                 quarantined: quarantined
                     .map(|found| forge_tools::escape_controls(&found.path.to_string_lossy()))
                     .collect(),

@@ -635,6 +635,15 @@ fn what_could_not_be_started_is_told(engine: &Daemon) {
             &["more than 64 MiB of memory"],
             &[],
         ),
+        (
+            // Each is smaller than the node, so that the kernel ends the node first.
+            "more memory in several processes",
+            &tight,
+            engine.host(),
+            r#"{"command": "sh -c 'for n in 1 2 3 4 5 6 7 8; do head -c 8000000 /dev/zero | tail & done; wait; exit 1'"}"#,
+            &["more than 64 MiB of memory"],
+            &[],
+        ),
     ] {
         let world = World::new(&[
             ("golem-forge.config.yaml", config),
