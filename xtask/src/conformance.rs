@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::thread::{self, ScopedJoinHandle};
 
 use crate::engine::Engine;
 use crate::failure::{Context, Failure};
@@ -37,7 +38,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         return Err(Failure::new(why));
     }
     if check && filter.is_none() {
-        return match outcome() {
+        let (outcome, shown) = outcome();
+        print!("{shown}");
+        return match outcome {
             Outcome::Failed(why) => Err(Failure::new(why)),
             Outcome::Passed | Outcome::Partly(_) | Outcome::Skipped(_) => Ok(()),
         };
@@ -47,20 +50,30 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     process::shown(command.args(filter))
 }
 
-/// The command as a step of `cargo xtask test`: an enforcer that this host does not have is said.
-/// When we are root, once more as an ordinary user, who is confined in other ways.
-pub(crate) fn outcome() -> Outcome {
+/// The command as a step of `cargo xtask test`, and its output: an enforcer that this host does not
+/// have is said. When we are root, also as an ordinary user, who is confined in other ways; side by
+/// side, since most of a case is waiting for processes.
+pub(crate) fn outcome() -> (Outcome, String) {
     let program = match program() {
         Ok(program) => program,
-        Err(failure) => return Outcome::Failed(failure.to_string()),
+        Err(failure) => return (Outcome::Failed(failure.to_string()), String::new()),
     };
-    let ours = process::captured(process::command(&program).arg("--check"));
-    let ours = shown("", ours);
-    if matches!(ours, Outcome::Failed(_)) || !process::is_root() {
-        return ours;
-    }
-    let theirs = shown("as an ordinary user: ", as_ordinary(&program));
-    match (ours, theirs) {
+    let ((ours, mut shown), theirs) = thread::scope(|scope| {
+        let theirs = process::is_root()
+            .then(|| scope.spawn(|| told("as an ordinary user: ", as_ordinary(&program))));
+        let ours = process::captured(process::command(&program).arg("--check"));
+        (told("", ours), theirs.map(ScopedJoinHandle::join))
+    });
+    let theirs = match theirs {
+        None => return (ours, shown),
+        Some(Ok((outcome, text))) => {
+            shown.push_str(&text);
+            outcome
+        }
+        Some(Err(_)) => Outcome::Failed("its thread panicked".to_owned()),
+    };
+    let outcome = match (ours, theirs) {
+        (ours @ Outcome::Failed(_), _) => ours,
         (_, Outcome::Failed(why)) => Outcome::Failed(format!("as an ordinary user: {why}")),
         // What only they do not have.
         (Outcome::Passed, Outcome::Partly(why)) => {
@@ -70,18 +83,19 @@ pub(crate) fn outcome() -> Outcome {
             Outcome::Partly(format!("{ours}; as an ordinary user: {why}"))
         }
         (ours, _) => ours,
-    }
+    };
+    (outcome, shown)
 }
 
-fn shown(whose: &str, ran: Result<(ExitStatus, String), Failure>) -> Outcome {
+fn told(whose: &str, ran: Result<(ExitStatus, String), Failure>) -> (Outcome, String) {
     match ran {
-        Err(failure) => Outcome::Failed(failure.to_string()),
-        Ok((status, text)) => {
-            for line in text.lines() {
-                println!("{whose}{line}");
-            }
-            judged(status.success(), &text)
-        }
+        Err(failure) => (Outcome::Failed(failure.to_string()), String::new()),
+        Ok((status, text)) => (
+            judged(status.success(), &text),
+            text.lines()
+                .map(|line| format!("{whose}{line}\n"))
+                .collect(),
+        ),
     }
 }
 

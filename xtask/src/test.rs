@@ -2,8 +2,10 @@
 //! choose the same packages, features and profile, so that nothing is built twice.
 
 use std::fs::{self, Permissions};
+use std::num::NonZero;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::conformance;
 use crate::docs;
@@ -73,10 +75,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             steps.run("each crate alone", || each_alone(extent));
         },
     );
-    steps.run("docs --check", || docs::run(&["--check".to_owned()]));
-    steps.run("conformance", conformance::outcome);
-    steps.run(MCP, mcp::outcome);
-    steps.run(MCP_CLIENTS, mcp::settings_outcome);
+    // After the tests, some of which count the containers of the engine.
+    steps.run_beside("conformance", conformance::outcome, |steps| {
+        steps.run("docs --check", || docs::run(&["--check".to_owned()]));
+        steps.run(MCP, mcp::outcome);
+        steps.run(MCP_CLIENTS, mcp::settings_outcome);
+    });
     drop(engine);
     steps.close()
 }
@@ -141,6 +145,10 @@ fn tests(extent: Extent) -> Outcome {
         .env(SEED, seed)
         .env(test_os::LATER, "1")
         .env(DOCUMENTED, workspace::target_dir().join("doc"));
+    if std::env::var_os(THREADS).is_none() {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        cargo.env(THREADS, (2 * cores).to_string());
+    }
     extent.tell(&mut cargo);
     notes.tell(&mut cargo);
     let ended = process::followed(&mut cargo).and_then(|(status, output)| {
@@ -164,6 +172,10 @@ fn failures(output: &str) -> String {
     }
     lines.join("\n")
 }
+
+/// How many tests of a program run at a time: twice as many as there are cores, since most of a test is
+/// waiting for processes.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// How many lines about failed tests are repeated.
 const MAX_FAILURE_LINES: usize = 200;
