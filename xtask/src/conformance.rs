@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::thread::{self, ScopedJoinHandle};
 
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::scratch::Scratch;
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         return Err(Failure::new(why));
     }
     if check && filter.is_none() {
-        let (outcome, shown) = outcome();
+        let (outcome, shown) = outcome(None);
         print!("{shown}");
         return match outcome {
             Outcome::Failed(why) => Err(Failure::new(why)),
@@ -51,18 +51,31 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// The command as a step of `cargo xtask test`, and its output: an enforcer that this host does not
-/// have is said. When we are root, also as an ordinary user, who is confined in other ways; side by
-/// side, since most of a case is waiting for processes.
-pub(crate) fn outcome() -> (Outcome, String) {
+/// have is said.
+pub(crate) fn in_own_engine() -> (Outcome, String) {
+    match Engine::own() {
+        Ok(engine) => outcome(engine.as_ref().and_then(Engine::host)),
+        Err(failure) => (Outcome::Failed(failure.to_string()), String::new()),
+    }
+}
+
+/// When we are root, also as an ordinary user, who is confined in other ways; side by side, since most
+/// of a case is waiting for processes. `engine` is where an engine answers, if not the shared one.
+fn outcome(engine: Option<&str>) -> (Outcome, String) {
     let program = match program() {
         Ok(program) => program,
         Err(failure) => return (Outcome::Failed(failure.to_string()), String::new()),
     };
+    let run = |mut command: Command| {
+        command.envs(engine.map(|host| (engine::VARIABLE, host)));
+        process::captured(&mut command)
+    };
     let ((ours, mut shown), theirs) = thread::scope(|scope| {
         let theirs = process::is_root()
-            .then(|| scope.spawn(|| told("as an ordinary user: ", as_ordinary(&program))));
-        let ours = process::captured(process::command(&program).arg("--check"));
-        (told("", ours), theirs.map(ScopedJoinHandle::join))
+            .then(|| scope.spawn(|| told("as an ordinary user: ", as_ordinary(&program, &run))));
+        let mut ours = process::command(&program);
+        ours.arg("--check");
+        (told("", run(ours)), theirs.map(ScopedJoinHandle::join))
     });
     let theirs = match theirs {
         None => return (ours, shown),
@@ -100,7 +113,10 @@ fn told(whose: &str, ran: Result<(ExitStatus, String), Failure>) -> (Outcome, St
 }
 
 /// With copies that everybody can reach: a checkout below somebody's home cannot be entered.
-fn as_ordinary(program: &Path) -> Result<(ExitStatus, String), Failure> {
+fn as_ordinary(
+    program: &Path,
+    run: &dyn Fn(Command) -> Result<(ExitStatus, String), Failure>,
+) -> Result<(ExitStatus, String), Failure> {
     let scratch = Scratch::new()?;
     test_os::open_to_all(scratch.path())?;
     let copied = scratch.file("conformance");
@@ -140,7 +156,7 @@ fn as_ordinary(program: &Path) -> Result<(ExitStatus, String), Failure> {
     for name in ["XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
         command.env(name, home.join(name));
     }
-    process::captured(&mut command)
+    run(command)
 }
 
 fn judged(good: bool, text: &str) -> Outcome {

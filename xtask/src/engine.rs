@@ -81,6 +81,19 @@ impl Engine {
         })
     }
 
+    /// One beside the shared one; `None` if none can be started here.
+    pub(crate) fn own() -> Result<Option<Engine>, Failure> {
+        match process::is_root() && process::find("dockerd").is_some() {
+            true => Engine::start().map(Result::ok),
+            false => Ok(None),
+        }
+    }
+
+    /// Where it answers.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
     /// One that nobody else uses: own socket, own data, no network of its own.
     fn start() -> Result<Result<Engine, String>, Failure> {
         let scratch = Scratch::new()?;

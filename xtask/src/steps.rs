@@ -27,6 +27,12 @@ impl From<Result<(), Failure>> for Outcome {
     }
 }
 
+/// The name of a step, and its work, which returns what it would print.
+pub(crate) type Beside<'w> = (
+    &'static str,
+    Box<dyn FnOnce() -> (Outcome, String) + Send + 'w>,
+);
+
 /// The steps so far.
 #[derive(Debug, Default)]
 #[must_use]
@@ -45,29 +51,31 @@ impl Steps {
         self.ended(name, outcome, start.elapsed());
     }
 
-    /// Does `work` as [`Steps::run`] does, while `beside` runs further steps. What `work` prints is
-    /// shown when it has ended, so that the output of two steps is not mixed.
-    pub(crate) fn run_beside(
-        &mut self,
-        name: &str,
-        work: impl FnOnce() -> (Outcome, String) + Send,
-        beside: impl FnOnce(&mut Steps),
-    ) {
-        println!("== {name}: runs beside the next steps");
-        thread::scope(|scope| {
+    /// Does each of `works` as [`Steps::run`] does, one after the other, while `beside` runs further
+    /// steps. What they print is shown afterwards, so that the output of two steps is not mixed.
+    pub(crate) fn run_beside(&mut self, works: Vec<Beside<'_>>, beside: impl FnOnce(&mut Steps)) {
+        let names: Vec<&str> = works.iter().map(|(name, _)| *name).collect();
+        println!("== {}: beside the next steps", names.join(", "));
+        let done = thread::scope(|scope| {
             let working = scope.spawn(|| {
-                let start = Instant::now();
-                (work(), start.elapsed())
+                let timed = |(name, work): Beside<'_>| {
+                    let start = Instant::now();
+                    let (outcome, shown) = work();
+                    (name.to_owned(), outcome, shown, start.elapsed())
+                };
+                works.into_iter().map(timed).collect::<Vec<_>>()
             });
             beside(self);
-            println!("== {name}");
-            let ((outcome, shown), time) = working.join().unwrap_or_else(|_| {
-                let outcome = Outcome::Failed("its thread panicked".into());
-                ((outcome, String::new()), Duration::ZERO)
-            });
-            print!("{shown}");
-            self.ended(name, outcome, time);
+            working.join()
         });
+        let Ok(done) = done else {
+            let outcome = Outcome::Failed("its thread panicked".into());
+            return self.ended(&names.join(", "), outcome, Duration::ZERO);
+        };
+        for (name, outcome, shown, time) in done {
+            print!("== {name}\n{shown}");
+            self.ended(&name, outcome, time);
+        }
     }
 
     fn ended(&mut self, name: &str, outcome: Outcome, time: Duration) {
@@ -185,11 +193,13 @@ deny     skipped      1.2 s  no cargo-deny
     fn a_step_beside_others_is_told_with_them() {
         let mut steps = Steps::default();
         let failed = || (Outcome::Failed("no".into()), String::new());
-        steps.run_beside("slow", failed, |steps| {
-            steps.run("quick", || Outcome::Passed)
-        });
+        let passed = || (Outcome::Passed, String::new());
+        steps.run_beside(
+            vec![("slow", Box::new(failed)), ("next", Box::new(passed))],
+            |steps| steps.run("quick", || Outcome::Passed),
+        );
         let told: Vec<_> = steps.done.iter().map(|(name, ..)| name.as_str()).collect();
-        assert_eq!(told, ["quick", "slow"]);
+        assert_eq!(told, ["quick", "slow", "next"]);
         let failure = steps.close().expect_err("the slow one failed");
         assert_eq!(failure.to_string(), "failed: slow");
     }

@@ -16,7 +16,7 @@ use crate::memory;
 use crate::process;
 use crate::sampled::{Extent, Notes};
 use crate::scratch::Scratch;
-use crate::steps::{Outcome, Steps};
+use crate::steps::{Beside, Outcome, Steps};
 use crate::structure;
 use crate::test_os;
 use crate::tools;
@@ -66,17 +66,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     });
     steps.run("cargo doc", cargo_doc);
     steps.run("build of the tests", || test_os::built().map(drop));
-    // Side by side: the sandbox tests mostly wait for processes.
-    steps.run_beside(
-        "test-os",
-        || test_os::outcome(extent),
-        |steps| {
-            steps.run("tests", || tests(extent));
-            steps.run("each crate alone", || each_alone(extent));
-        },
-    );
-    // After the tests, some of which count the containers of the engine.
-    steps.run_beside("conformance", conformance::outcome, |steps| {
+    // Side by side: they mostly wait for processes.
+    let beside: Vec<Beside<'_>> = vec![
+        ("test-os", Box::new(move || test_os::outcome(extent))),
+        // In an engine of its own: some tests count the containers of the shared one.
+        ("conformance", Box::new(conformance::in_own_engine)),
+    ];
+    steps.run_beside(beside, |steps| {
+        steps.run("tests", || tests(extent));
+        steps.run("each crate alone", || each_alone(extent));
         steps.run("docs --check", || docs::run(&["--check".to_owned()]));
         steps.run(MCP, mcp::outcome);
         steps.run(MCP_CLIENTS, mcp::settings_outcome);
@@ -147,7 +145,7 @@ fn tests(extent: Extent) -> Outcome {
         .env(DOCUMENTED, workspace::target_dir().join("doc"));
     if std::env::var_os(THREADS).is_none() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        cargo.env(THREADS, (2 * cores).to_string());
+        cargo.env(THREADS, (cores + 1).to_string());
     }
     extent.tell(&mut cargo);
     notes.tell(&mut cargo);
@@ -173,7 +171,7 @@ fn failures(output: &str) -> String {
     lines.join("\n")
 }
 
-/// How many tests of a program run at a time: twice as many as there are cores, since most of a test is
+/// How many tests of a program run at a time: one more than there are cores, since much of a test is
 /// waiting for processes.
 const THREADS: &str = "RUST_TEST_THREADS";
 
