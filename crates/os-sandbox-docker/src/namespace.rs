@@ -1,8 +1,9 @@
-//! The network namespace of a command that reaches named hosts. A container of its own makes it: the
+//! The network namespace of a command that reaches named hosts or publishes ports. A container of its own makes it: the
 //! engine's network there is `none`, and its only program is the launcher of `os-sandbox`, which makes
 //! the sockets of the caller's proxy and sends them over a local socket. The command's container joins
-//! this network, so it starts only if the sockets exist; the first container ends then. The namespace
-//! lasts as long as the command.
+//! this network, so it starts only if the sockets exist; the first container ends then, or with the
+//! command if it makes more sockets for clients of published ports. The namespace lasts as long as the
+//! command.
 //!
 //! The launcher is root without any capability but those over its own network, and has one directory of
 //! the host, read-only: with itself, and with the broker's socket. No program of the image runs.
@@ -54,13 +55,14 @@ pub(super) struct NamespaceContainer {
 }
 
 impl NamespaceContainer {
-    /// Makes the namespace and its sockets if the command reaches named hosts.
+    /// Makes the namespace and its sockets if the command reaches named hosts or publishes ports.
     pub(super) fn start(
         containers: &Containers,
         engine: &Engine,
         command: &Command,
     ) -> Result<Option<NamespaceContainer>, Error> {
-        if command.plan().proxied_hosts().is_none() {
+        let plan = command.plan();
+        if plan.proxied_hosts().is_none() && plan.published_ports().next().is_none() {
             return Ok(None);
         }
         if !containers.shares_files(command.state_dir())? {
@@ -85,8 +87,8 @@ impl NamespaceContainer {
         format!("container:{}", self.made.id())
     }
 
-    /// Ends the launcher, once the command's container has joined. Returns the container, which is to
-    /// be removed, and the service.
+    /// Ends the launcher, once the command's container has joined, unless the service makes requests.
+    /// Returns the container, which is to be removed, and the service.
     pub(super) fn joined(self) -> (ContainerHandle, Box<dyn ProxySession>) {
         (self.made, self.session)
     }
@@ -111,7 +113,9 @@ pub(super) fn can_pass_sockets(
     } else {
         return Ok(());
     };
-    Err(format!("named hosts in a container: {why}"))
+    Err(format!(
+        "named hosts and published ports in a container: {why}"
+    ))
 }
 
 fn own_kernel() -> Option<String> {

@@ -34,11 +34,15 @@ pub fn serve(steps: &[u8], channel: i32) -> Result<(), Failure> {
     // The first process inside goes on.
     sys::write(channel, &byte).map_err(&failed)?;
     sys::close(channel);
-    let is_asked = |step: &[u8]| step[0] == wire::NETWORK_ON_REQUEST;
-    match steps.chunks_exact(wire::NETWORK_STEP_BYTES).any(is_asked) {
+    match serves_requests(steps) {
         true => serve_requests().map_err(&failed),
         false => Ok(()),
     }
+}
+
+fn serves_requests(steps: &[u8]) -> bool {
+    let is_asked = |step: &[u8]| step[0] == wire::NETWORK_ON_REQUEST;
+    steps.chunks_exact(wire::NETWORK_STEP_BYTES).any(is_asked)
 }
 
 /// Makes a socket for each request of the broker, until the broker closes the control socket. The
@@ -70,6 +74,9 @@ fn serve_requests() -> Result<(), Errno> {
 pub fn serve_own(steps: &[u8]) -> Result<(), Failure> {
     let failed = at(wire::STAGE_NETWORK);
     make_sockets(steps)?;
+    if serves_requests(steps) {
+        return serve_requests().map_err(&failed);
+    }
     network::end_sending(CONTROL).map_err(&failed)?;
     sys::read(CONTROL, &mut [0u8; 1]).map(drop).map_err(&failed)
 }

@@ -63,7 +63,8 @@ pub const MAX_PLACES: usize = 64;
 pub const KIND_SOCKETS: u32 = 5;
 /// As [`KIND_SOCKETS`], in the launcher's own network namespace and without a channel. The launcher
 /// ends its side of the control socket after the last socket, and then waits for the end of the other
-/// side: the namespace lasts as long as the launcher, or another process in it.
+/// side: the namespace lasts as long as the launcher, or another process in it. With a step
+/// [`NETWORK_ON_REQUEST`] it serves requests until then.
 pub const KIND_OWN_SOCKETS: u32 = 6;
 pub const NETWORK_STEP_BYTES: usize = 20;
 /// Bound on the steps. The sockets wait in the control socket until the broker takes them, and its

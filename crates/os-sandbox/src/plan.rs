@@ -24,8 +24,8 @@ pub(crate) use limits::MemoryLimiter;
 pub(crate) const NO_HOSTS: &str =
     "a list of hosts needs bubblewrap or a container; turn the network off or on as a whole";
 
-pub(crate) const NO_PUBLISHED_PORTS: &str = "a published port needs a network namespace of this host: namespaces or bubblewrap, not \
-     another mechanism or a container";
+pub(crate) const NO_PUBLISHED_PORTS: &str =
+    "a published port needs a network namespace: namespaces, bubblewrap or a container";
 
 pub(crate) const NO_OVERLAY: &str = "only the mechanism `namespaces` mounts an overlay; `forge doctor` says why it does not work \
      here, and without an overlay the command changes the directory itself";
@@ -444,8 +444,12 @@ impl Plan {
     /// Returns the ports of the command's loopback that are published on the host's. Empty if the
     /// mechanism does not publish them.
     pub fn published_ports(&self) -> impl Iterator<Item = u16> {
+        let publishes = match self.containers() {
+            Some(containers) => containers.named_hosts.is_ok(),
+            None => self.backend.publishes_ports(),
+        };
         let ports = self.policy.published_ports().iter().copied();
-        ports.filter(|_| self.backend.publishes_ports())
+        ports.filter(move |_| publishes)
     }
 
     /// Returns `true` if the command has a loopback of its own whose ports can be published while it

@@ -30,8 +30,9 @@ struct ContainerNodeSource {
     containers: NodeContainers,
     plan: Plan,
     setup: Setup,
-    /// Connects the nodes with the hosts that the policy names; `None` if it names none.
-    named_hosts: Option<NamedHostProxy>,
+    /// Connects the nodes with the hosts that the policy names, and clients of this machine with
+    /// published ports; `None` without both.
+    proxy: Option<NamedHostProxy>,
     /// The one of this session, with `docker.reuse: session`.
     kept: tokio::sync::Mutex<Option<NodeClient>>,
 }
@@ -86,9 +87,9 @@ impl WorkerNodes {
         Ok(WorkerNodes {
             source: Arc::new(ContainerNodeSource {
                 containers: containers.clone(),
-                named_hosts: plan
-                    .proxied_hosts()
-                    .and_then(|_| NamedHostProxy::new(&plan)),
+                proxy: (plan.proxied_hosts().is_some() || plan.published_ports().next().is_some())
+                    .then(|| NamedHostProxy::new(&plan))
+                    .flatten(),
                 plan,
                 setup,
                 kept: tokio::sync::Mutex::new(None),
@@ -169,11 +170,11 @@ impl ContainerNodeSource {
     /// Refuses a container that lives through many calls if its connections would belong to one of
     /// them.
     fn check_reuse(&self) -> Result<(), EquipError> {
-        match (self.containers.0.reuse, &self.named_hosts) {
+        match (self.containers.0.reuse, &self.proxy) {
             (Reuse::Session, Some(_)) => Err(EquipError::Container {
                 reason:
-                    "in a container that lives through many calls, forge cannot tell which call \
-                         reached which of the hosts in `network.allow`"
+                    "in a container that lives through many calls, forge cannot tell to which call \
+                         a connection with `network.allow` or `network.loopback_in` belongs"
                         .to_owned(),
                 hint: Some("set `docker.reuse: call`".to_owned()),
             }),
@@ -187,7 +188,7 @@ impl ContainerNodeSource {
         ask: Option<Arc<dyn AskHost>>,
     ) -> Result<NodeClient, ContainersUnavailable> {
         let (containers, plan) = (self.containers.clone(), self.plan.clone());
-        let proxy = self.named_hosts.as_ref().map(|proxy| match ask {
+        let proxy = self.proxy.as_ref().map(|proxy| match ask {
             Some(ask) => proxy.asking(ask),
             None => proxy.proxy(),
         });

@@ -58,6 +58,7 @@ fn calls_run_where_the_project_says() {
     everyday_commands_find_what_they_find_under_bubblewrap(&engine);
     what_could_not_be_started_is_told(&engine);
     named_hosts_hold_in_containers(&engine);
+    ports_are_published(&engine);
     the_doctor_says_what_is_in_the_way(&engine);
     names_mean_what_they_mean_elsewhere(&engine);
     the_examples_run(&engine);
@@ -828,6 +829,71 @@ fn named_hosts_hold_in_containers(engine: &Daemon) {
     here.forge(&[&session[..], &["run", "main", "go"]].concat())
         .says(&["docker.reuse: call"]);
     assert_eq!(engine.everything(), Vec::<String>::new());
+}
+
+/// A server in a container is reached on this machine's loopback at the published port, with the network
+/// off and beside named hosts, and no longer once its command has ended.
+fn ports_are_published(engine: &Daemon) {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+    for network in ["", "allow: [a.example], "] {
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))
+            .and_then(|listener| listener.local_addr())
+            .unwrap()
+            .port();
+        let config = format!(
+            "{}network: {{ {network}loopback_in: [{port}] }}\n",
+            config("mode: docker_required", "")
+        );
+        let world = World::new(&[
+            ("golem-forge.config.yaml", config.as_str()),
+            ("workspace/page", "from inside\n"),
+        ]);
+        let serve = format!(
+            "httpd -p 127.0.0.1:{port} -h /workspace; \
+             while [ ! -e /workspace/stop ]; do sleep 0.1; done"
+        );
+        let flags = ["--trust", "exec", "--receipt", "r.json", "--", "sh", "-c"];
+        let mut command = world.command(forge_program(), &[&flags[..], &[&serve]].concat());
+        let mut child = command
+            .env("DOCKER_HOST", engine.host())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let page = || {
+            let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+            stream.write_all(b"GET /page HTTP/1.0\r\n\r\n")?;
+            let mut page = String::new();
+            stream.read_to_string(&mut page).map(|_| page)
+        };
+        let mut seen = page();
+        let until = Instant::now() + Duration::from_secs(600);
+        // Before the server listens, a connection is closed without an answer.
+        while !seen.as_ref().is_ok_and(|page| page.contains("200 OK"))
+            && Instant::now() < until
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::sleep(Duration::from_millis(50));
+            seen = page();
+        }
+        world.write("workspace/stop", "");
+        let ran = ran(child.wait_with_output().unwrap());
+        let seen = seen.unwrap_or_else(|error| format!("{error}: {}", ran.stderr));
+        assert!(seen.ends_with("from inside\n"), "{seen}: {}", ran.stderr);
+        ran.code(0);
+        assert!(page().is_err(), "the port is open after the command");
+        let receipt = std::fs::read_to_string(world.project().join("r.json")).unwrap();
+        let receipt: Value = serde_json::from_str(&receipt).unwrap();
+        let contacts = receipt["contacts"].as_array().unwrap();
+        assert!(
+            contacts
+                .iter()
+                .any(|contact| contact["kind"] == "inbound" && contact["outcome"] == "connected"),
+            "{receipt}"
+        );
+        assert_eq!(engine.everything(), Vec::<String>::new());
+    }
 }
 
 /// `fixtures/name-patterns.tsv`.

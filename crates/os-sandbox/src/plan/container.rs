@@ -125,9 +125,16 @@ fn kernel(out: &mut CoverageEntries, containers: &ContainerSupport) {
 
 fn network(out: &mut CoverageEntries, policy: &Policy, containers: &ContainerSupport) {
     let filtered = containers.filters;
+    let published = policy.published_ports();
     match policy.network() {
-        _ if !policy.published_ports().is_empty() => {
-            out.absent(Promise::Network, super::NO_PUBLISHED_PORTS);
+        Network::Unrestricted => {}
+        Network::Denied | Network::Loopback if !published.is_empty() => {
+            match &containers.named_hosts {
+                Err(reason) => out.absent(Promise::Network, reason),
+                Ok(()) => {
+                    out.kept_if(filtered, Promise::Network, &[Docker, Seccomp], UNFILTERED);
+                }
+            }
         }
         // VSOCK is not part of a network namespace.
         Network::Denied | Network::Loopback => {
@@ -142,7 +149,9 @@ fn network(out: &mut CoverageEntries, policy: &Policy, containers: &ContainerSup
                 }
             }
         },
-        Network::Unrestricted => {}
+    }
+    if !published.is_empty() && filtered && containers.named_hosts.is_ok() {
+        out.remark_too(&super::published(published));
     }
     match policy.unix_sockets() {
         // The plan has closed the command's own sockets.

@@ -185,7 +185,10 @@ impl Evaluation<'_> {
     fn network(&self, out: &mut CoverageEntries) {
         let (promise, filter) = (Promise::Network, self.filtered.is_ok());
         let published = self.policy.published_ports();
-        if !published.is_empty() && !self.backend.publishes_ports() {
+        let publishes = self.backend.publishes_ports()
+            // Whoever started the container publishes them.
+            || self.support.shares_own_network(self.backend);
+        if !published.is_empty() && !publishes {
             out.absent(promise, super::NO_PUBLISHED_PORTS);
             return;
         }

@@ -29,9 +29,9 @@ key_table! {
         /// Ports of the command's own loopback that are published on this machine's: with `[8080]`,
         /// a browser outside reaches a server that the command starts on port 8080 at
         /// `http://127.0.0.1:8080`, and so does every other user of this machine. The command gets
-        /// connections this way and makes none. It takes namespaces or bubblewrap; elsewhere, in
-        /// containers too, every command is refused. So is one if another program uses the port. At
-        /// most 16 ports.
+        /// connections this way and makes none. It takes namespaces, bubblewrap, or containers of an
+        /// engine on this machine with `docker.reuse: call`; elsewhere every command is refused. So is
+        /// one if another program uses the port. At most 16 ports.
         loopback_in: List(&Port), default("[]");
     }
     foreign {

@@ -6,7 +6,7 @@ use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch, send_message};
 use super::loopback_proxy::LoopbackProxy;
 use super::message::LauncherMessage;
-use super::published_ports::{PortListeners, RequestedSockets};
+use super::published_ports::{MakesSockets, PortListeners, RequestedSockets};
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::{CommandSockets, HostProxy, ProxySession, ProxySockets};
@@ -142,13 +142,7 @@ impl NamespaceSockets {
         hosts: Option<&NamedHosts>,
         stays: bool,
     ) -> Result<(NamespaceSockets, UnixStream), Error> {
-        let mut steps = hosts.map(steps).unwrap_or_default();
-        steps.extend(stays.then_some(PlannedStep {
-            what: wire::NETWORK_ON_REQUEST,
-            address: Ipv4Addr::UNSPECIFIED.into(),
-            number: 0,
-            purpose: None,
-        }));
+        let steps = steps(hosts, stays);
         let (ours, supervisors) = UnixStream::pair()
             .map_err(|error| Error::io("could not make a channel for sockets", error))?;
         let message = LauncherMessage {
@@ -178,17 +172,24 @@ impl NamespaceSockets {
         }
         Ok(sockets)
     }
+}
 
-    /// Has the process make another socket.
-    pub(super) fn request(&self, is_v6: bool) -> Result<OwnedFd, Error> {
+impl MakesSockets for NamespaceSockets {
+    fn request(&self, is_v6: bool) -> Result<OwnedFd, Error> {
+        self.launched.control.request(is_v6)
+    }
+}
+
+impl MakesSockets for UnixStream {
+    fn request(&self, is_v6: bool) -> Result<OwnedFd, Error> {
         let kind = match is_v6 {
             true => wire::SOCKET_V6,
             false => wire::SOCKET_V4,
         };
-        let mut control = &self.launched.control;
+        let mut control = self;
         std::io::Write::write_all(&mut control, &[kind])
             .map_err(|error| Error::io("could not ask for a socket", error))?;
-        match receive(control)? {
+        match receive(self)? {
             SocketMessage::Socket(answered, socket) if answered == kind => Ok(socket),
             SocketMessage::Failure(errno) => Err(not_made(errno)),
             SocketMessage::Socket(..) | SocketMessage::Complete | SocketMessage::End => {
@@ -198,21 +199,26 @@ impl NamespaceSockets {
     }
 }
 
-/// Has the launcher at the other end of `control` make the sockets of a command with named hosts in its
-/// own network namespace, and the command's proxy serve them. The launcher, which got the path of a
-/// local socket as its argument, stays in the namespace until `control` is closed.
+/// Has the launcher at the other end of `control` make the sockets of a command with named hosts or
+/// published ports in its own network namespace, and the command's proxy serve them. The launcher,
+/// which got the path of a local socket as its argument, stays in the namespace until `control` is
+/// closed, and the session too if the command publishes ports.
 ///
 /// # Errors
-/// If the command names no hosts or has no proxy for them, the launcher does not make the sockets, or
-/// the proxy does not serve them.
+/// If the command names no hosts and publishes no ports, or has no proxy for them, a port is taken on
+/// the host's loopback, the launcher does not make the sockets, or the proxy does not serve them.
 pub fn serve_own_namespace(
     command: &Command,
     control: &UnixStream,
 ) -> Result<Box<dyn ProxySession>, Error> {
-    let none = || Error::invalid("the policy names no hosts that a proxy connects");
-    let hosts = command.plan().proxied_hosts().ok_or_else(none)?;
+    let hosts = command.plan().proxied_hosts();
+    let listeners = PortListeners::listen(command.plan().published_ports().collect())?;
+    if hosts.is_none() && listeners.is_empty() {
+        let text = "the policy names no hosts that a proxy connects, and publishes no ports";
+        return Err(Error::invalid(text));
+    }
     let proxy = required_proxy(command)?;
-    let steps = steps(hosts);
+    let steps = steps(hosts, !listeners.is_empty());
     let message = LauncherMessage {
         kind: wire::KIND_OWN_SOCKETS,
         body: steps.iter().flat_map(PlannedStep::encode).collect(),
@@ -220,8 +226,17 @@ pub fn serve_own_namespace(
     };
     send_message(control, &message)
         .map_err(|error| Error::io("could not hand the job to the launcher", error))?;
-    let (sockets, _) = receive_all(control, &steps)?;
-    check_sockets(&sockets)?;
+    let (mut sockets, _) = receive_all(control, &steps)?;
+    if hosts.is_some() {
+        check_sockets(&sockets)?;
+    }
+    if !listeners.is_empty() {
+        let control = control
+            .try_clone()
+            .map_err(|error| Error::io("could not keep a container's network", error))?;
+        let requested: Arc<dyn CommandSockets> = Arc::new(RequestedSockets::new(control));
+        sockets.published = listeners.into_published(&requested);
+    }
     serve(proxy, sockets)
 }
 
@@ -326,7 +341,19 @@ impl PlannedStep {
     }
 }
 
-fn steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
+/// Returns the steps of a process that makes the sockets for named hosts, and other ones on request.
+fn steps(hosts: Option<&NamedHosts>, on_request: bool) -> Vec<PlannedStep> {
+    let mut steps = hosts.map(host_steps).unwrap_or_default();
+    steps.extend(on_request.then_some(PlannedStep {
+        what: wire::NETWORK_ON_REQUEST,
+        address: Ipv4Addr::UNSPECIFIED.into(),
+        number: 0,
+        purpose: None,
+    }));
+    steps
+}
+
+fn host_steps(hosts: &NamedHosts) -> Vec<PlannedStep> {
     let ((v4, v4_length), (v6, v6_length)) = (NamedHosts::NAMES_V4, NamedHosts::NAMES_V6);
     let route = |what, address: IpAddr, length: u8| PlannedStep {
         what,

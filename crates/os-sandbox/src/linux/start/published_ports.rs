@@ -1,7 +1,6 @@
 //! The published ports of one command: listeners on the host's loopback, and the sockets in the
 //! command's network namespace that the proxy of the caller connects to them.
 
-use super::host_sockets::NamespaceSockets;
 use crate::error::Error;
 use crate::host_proxy::{CommandSockets, PublishedPort, listen_on_loopback};
 use std::fmt;
@@ -38,22 +37,28 @@ impl PortListeners {
 }
 
 /// The process that makes sockets on request. It ends when this is dropped.
-pub(super) struct RequestedSockets(Mutex<NamespaceSockets>);
+pub(super) struct RequestedSockets<P>(Mutex<P>);
 
-impl RequestedSockets {
-    pub(super) fn new(sockets: NamespaceSockets) -> RequestedSockets {
-        RequestedSockets(Mutex::new(sockets))
+/// A process that makes sockets in a command's network namespace.
+pub(super) trait MakesSockets: Send {
+    /// Has it make another one.
+    fn request(&self, is_v6: bool) -> Result<OwnedFd, Error>;
+}
+
+impl<P: MakesSockets> RequestedSockets<P> {
+    pub(super) fn new(process: P) -> RequestedSockets<P> {
+        RequestedSockets(Mutex::new(process))
     }
 }
 
-impl CommandSockets for RequestedSockets {
+impl<P: MakesSockets> CommandSockets for RequestedSockets<P> {
     fn make_socket(&self, is_v6: bool) -> io::Result<OwnedFd> {
         let sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.request(is_v6).map_err(io::Error::other)
     }
 }
 
-impl fmt::Debug for RequestedSockets {
+impl<P> fmt::Debug for RequestedSockets<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RequestedSockets")
     }
