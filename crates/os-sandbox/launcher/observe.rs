@@ -424,7 +424,7 @@ impl<'a> CallObserver<'a> {
             let link = link_of(thread, at)?;
             let mut start = [0u8; MAX_PATH_BYTES];
             let start = notify::read_link(link.c_str().ok()?, &mut start).ok()?;
-            // Pipes and sockets are no directories.
+            // A pipe or a socket.
             start.first().filter(|first| **first == b'/')?;
             text.push(start);
             text.push(b"/");
@@ -481,9 +481,7 @@ impl<'a> CallObserver<'a> {
             Ok(object) => {
                 let mut place = self.named(&object, b"", wire::STATE_EXISTS, name)?;
                 let moves = matches!(how.operation, wire::CALL_REMOVE | wire::CALL_MOVE);
-                let is_writable = self
-                    .observed
-                    .is_writable(place.path, directory(place.path));
+                let is_writable = self.observed.is_writable(place.path, directory(place.path));
                 if moves || place.state & wire::STATE_READ_ONLY != 0 || !is_writable {
                     let about = sys::about(object.0).ok()?;
                     if moves && about.is_mount_root {
@@ -627,7 +625,7 @@ impl<'a> CallObserver<'a> {
         }
     }
 
-    /// Reads the text of a link, which is not followed. `None` if the path is no link.
+    /// Reads the text of a link, which is not followed. `None` if the path is something else.
     fn link<'b>(&self, root: &TargetRoot, text: &[u8], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut bytes = [0u8; MAX_PATH_BYTES];
         let mut path = TextBuffer::new(&mut bytes);

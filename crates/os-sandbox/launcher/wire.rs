@@ -231,7 +231,7 @@ pub const REPLACE_BYTES: usize = 24;
 pub const REPLACED_BYTES: usize = 16;
 /// The kernel goes on with the call. An errno is smaller.
 pub const REPLACED_BY_KERNEL: i32 = 4096;
-/// Base of the byte before a place, which is no NUL.
+/// Base of the byte before a place, never NUL.
 pub const PLACE: u8 = b'0';
 /// Files below the place can be read.
 pub const PLACE_READ: u8 = 1;

@@ -74,7 +74,7 @@ enum StringKind {
     Colours,
     /// DCS
     DeviceControl,
-    /// A question about capabilities (XTGETTCAP). Some terminals repeat what is no number in base 16.
+    /// A question about capabilities (XTGETTCAP). Some terminals repeat all but numbers in base 16.
     Capabilities,
     /// APC
     Application,

@@ -185,10 +185,9 @@ impl Evaluation<'_> {
     fn network(&self, out: &mut CoverageEntries) {
         let (promise, filter) = (Promise::Network, self.filtered.is_ok());
         let published = self.policy.published_ports();
-        let publishes = self.backend.publishes_ports()
-            // Whoever started the container publishes them.
-            || self.support.shares_own_network(self.backend);
-        if !published.is_empty() && !publishes {
+        // In a container, whoever started it publishes them.
+        let around = self.support.shares_own_network(self.backend);
+        if !(published.is_empty() || self.backend.publishes_ports() || around) {
             out.absent(promise, super::NO_PUBLISHED_PORTS);
             return;
         }
@@ -218,7 +217,7 @@ impl Evaluation<'_> {
                 out.all(promise, &[&layer, &self.filtered]);
             }
             // The container has the sockets of its starter's proxy, and no other network.
-            Network::Hosts(hosts) if self.support.shares_own_network(self.backend) => {
+            Network::Hosts(hosts) if around => {
                 out.all(promise, &[&self.filtered]);
                 if filter {
                     out.remark(&format!("but {}", hosts.describe()));
