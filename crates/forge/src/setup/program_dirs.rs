@@ -55,15 +55,6 @@ impl PathDirs {
         .collect()
     }
 
-    /// Returns those that are not in a list of absolute paths.
-    pub(crate) fn without(mut self, shown: &[PathBuf], home: &Path) -> Self {
-        self.0.retain(|text| {
-            let alone = Self([text.clone()].into()).absolute(home);
-            alone.iter().any(|path| !shown.contains(path))
-        });
-        self
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

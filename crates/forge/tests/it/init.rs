@@ -114,25 +114,23 @@ fn it_writes_these_files_and_says_what_comes_next() {
     assert_eq!(names.len(), 5, "{names:?}");
 }
 
-/// A file that others share has no program of one person's.
+/// Programs of the person's are proposed where a tool chain may need them.
 #[test]
-fn own_programs_are_proposed_for_the_own_file() {
-    for (own, is_told) in [(None, true), (Some("~/.local/bin"), false)] {
-        let world = World::new(&[("Cargo.toml", "")]);
+fn programs_are_proposed_for_a_tool_chain() {
+    for (file, has_programs) in [("Cargo.toml", true), ("notes.md", false)] {
+        let world = World::new(&[(file, "")]);
         let home = world.outside().join("home");
         std::fs::create_dir_all(home.join(".local/bin")).unwrap();
-        if let Some(own) = own {
-            std::fs::create_dir_all(home.join(".config/forge")).unwrap();
-            let text = format!("sandbox: {{ programs: [{own}] }}\n");
-            std::fs::write(home.join(".config/forge/config.yaml"), text).unwrap();
-        }
         let mut command = world.command(crate::support::forge_program(), &["init", "--yes"]);
         let path = format!("{}:/usr/bin:/bin", home.join(".local/bin").display());
         let ran = crate::support::ran(command.env("PATH", path).output().unwrap());
-        let line = "sandbox: { programs: [~/.local/bin] }";
-        assert_eq!(ran.code(0).stdout.contains(line), is_told, "{}", ran.stdout);
+        ran.code(0);
         let config = std::fs::read_to_string(world.project().join(FILE)).unwrap();
-        assert!(!config.contains("programs"), "{config}");
+        assert_eq!(
+            config.contains("programs: [~/.local/bin]"),
+            has_programs,
+            "{config}"
+        );
     }
 }
 

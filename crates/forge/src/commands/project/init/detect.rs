@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use crate::setup::program_dirs::PathDirs;
+
 /// A tool chain, the file that reveals it, and rules for its commands.
 #[derive(Debug)]
 pub(super) struct Toolchain {
@@ -114,11 +116,13 @@ pub(super) struct DetectedProject {
     pub(super) directories: Vec<(&'static str, bool)>,
     /// The directory has files or directories beside `directories`.
     pub(super) others: bool,
+    /// Programs of the person's.
+    pub(super) programs: PathDirs,
 }
 
 impl DetectedProject {
     /// Looks into a directory, which may be absent.
-    pub(super) fn detect(dir: &Path) -> DetectedProject {
+    pub(super) fn detect(dir: &Path, programs: PathDirs) -> DetectedProject {
         let holds = |kind: &Toolchain| kind.markers.iter().any(|name| dir.join(name).exists());
         let mut languages: Vec<&Toolchain> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
         // A lock file says which of the three runs the scripts of package.json.
@@ -153,6 +157,7 @@ impl DetectedProject {
             languages,
             directories,
             others,
+            programs,
         }
     }
 

@@ -8,9 +8,7 @@ mod write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{
-    Mode, PresetRights, Project, TrustedSettings, WithoutDirectories, find_project_file,
-};
+use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -38,7 +36,11 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     refuse_home(&dir, ambient)?;
     tell_of_project_above(&dir, ambient);
     tell_of_repository_outside(&dir, ambient);
-    let found = DetectedProject::detect(&dir);
+    let programs = match (ambient.var("PATH"), &ambient.home) {
+        (Some(path), Some(home)) => PathDirs::of_path(path, home),
+        _ => PathDirs::default(),
+    };
+    let found = DetectedProject::detect(&dir, programs);
     let plan = if !zones.is_empty() {
         Some(InitPlan::of_zones(&found, zones))
     } else if args.minimal {
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     };
     let written = write::all(&dir, &plan, ambient)?;
     trust(ambient, &shown)?;
-    report(ambient, &shown, &written, !found.languages.is_empty())?;
+    report(ambient, &shown, &written)?;
     Ok(ExitKind::Done)
 }
 
@@ -126,21 +128,6 @@ fn tell_of_repository_outside(dir: &Path, ambient: &Ambient) {
     ));
 }
 
-/// Describes the directories of the person's own programs that commands do not see.
-fn describe_own_programs(project: &Project, ambient: &Ambient) -> Option<String> {
-    let (path, home) = (ambient.var("PATH")?, ambient.home.as_ref()?);
-    let file = escape_path(ambient.user_file.as_ref()?);
-    let shown = project.ceiling().confinement().programs().directories();
-    let programs = PathDirs::of_path(path, home).without(shown, home);
-    let list = programs.list();
-    (!programs.is_empty()).then(|| {
-        format!(
-            "Commands do not see your own programs in {list}; to show them, in {file}:\n  \
-             sandbox: {{ programs: [{list}] }}\n"
-        )
-    })
-}
-
 /// Trusts the project: agreement to a shown file is agreement to its content.
 fn trust(ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
     let Some(state) = &ambient.state else {
@@ -208,12 +195,7 @@ fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, C
     })
 }
 
-fn report(
-    ambient: &Ambient,
-    shown: &Path,
-    written: &[PathBuf],
-    has_commands: bool,
-) -> Result<(), CliError> {
+fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), CliError> {
     let forge = match shown.as_os_str().is_empty() {
         true => "forge".to_owned(),
         false => format!("forge -C {}", shown.display()),
@@ -245,8 +227,6 @@ fn report(
                 crate::commands::run::model::suggest_models(ambient)
             );
         }
-        let programs = has_commands.then(|| describe_own_programs(&project, ambient));
-        text += programs.flatten().as_deref().unwrap_or_default();
         text.trim_end().to_owned()
     };
     writeln!(out, "{text}").map_err(CliError::stdout)

@@ -49,15 +49,26 @@ impl InitPlan {
             zones.push(workspace("./workspace"));
             return InitPlan::of_zones(found, zones);
         }
-        let sandbox = "\
+        // Commands of no tool chain need none.
+        let programs = match found.programs.is_empty() || found.languages.is_empty() {
+            true => String::new(),
+            false => format!(
+                "  # Programs of yours that commands may read and run, beside the system's.\n  \
+                 programs: [{}]\n",
+                found.programs.list()
+            ),
+        };
+        let sandbox = format!(
+            "\
 # The whole project; what git, editors and forge itself run or read is never written.
 sandbox:
   root: .
-approval:
+{programs}approval:
   # Every change is asked about. Remove this to let workers write.
-  require_user_permission_by_risk: { writes_workspace: true }
-";
-        InitPlan::new(found, sandbox, true)
+  require_user_permission_by_risk: {{ writes_workspace: true }}
+"
+        );
+        InitPlan::new(found, &sandbox, true)
     }
 
     /// One empty directory to work in, and no commands.
