@@ -270,7 +270,9 @@ impl RunningCommands {
                     &text_line('w', mount, below, to.as_os_str().as_bytes()),
                 )
             };
-            before.pointers.retain(|below, to| target(below, to));
+            before
+                .pointers
+                .retain(|below, was| target(below, &was.target));
             before.tracked.retain(|below| has('t', below));
             before.unlisted.retain(|below| has('u', below));
             for (state, todo) in &mut before.todo {
@@ -395,8 +397,9 @@ fn lines(mount: &HostMount, before: &MountSnapshot, out: &mut String) {
             out.push_str(&text_line(kind, mount, below, text.as_bytes()));
         }
     }
-    for (below, to) in &before.pointers {
-        out.push_str(&text_line('w', mount, below, to.as_os_str().as_bytes()));
+    for (below, was) in &before.pointers {
+        let to = was.target.as_os_str();
+        out.push_str(&text_line('w', mount, below, to.as_bytes()));
     }
     for below in &before.configs {
         out.push_str(&path_line('c', mount, below));

@@ -77,8 +77,8 @@ pub(super) struct MountSnapshot {
     /// Protected names that another program replaced, but for files with the same content.
     replaced: HashSet<PathBuf>,
     pub(super) bare: HashSet<PathBuf>,
-    /// The git directory of each file or link called `.git`.
-    pub(super) pointers: HashMap<PathBuf, PathBuf>,
+    /// The files and links called `.git`.
+    pub(super) pointers: HashMap<PathBuf, PriorPointer>,
     /// Files that the command may change because git tracks them.
     pub(super) tracked: HashSet<PathBuf>,
     /// Commands of unfinished rebases and similar operations.
@@ -86,6 +86,16 @@ pub(super) struct MountSnapshot {
     pub(super) unlisted: Vec<PathBuf>,
     /// Listings with which the walk skips unchanged directories.
     memory: ListingCache,
+}
+
+/// A file or link called `.git`, before the command.
+pub(super) struct PriorPointer {
+    /// The git directory.
+    pub(super) target: PathBuf,
+    /// `None` of a link.
+    file: Option<SavedFile>,
+    /// The text of a link.
+    link: Option<OsString>,
 }
 
 impl PostRunScan {
@@ -334,23 +344,31 @@ impl MountScan<'_> {
     /// if it took one.
     fn judge_pointers(&mut self, pointers: &[Pointer]) -> bool {
         let mut moved = false;
-        for pointer in pointers {
-            let below = &pointer.below;
-            if self.judged.contains(below) || !self.is_writable(below) {
+        let (mount, before) = (self.mount, self.before);
+        let found = pointers
+            .iter()
+            .filter_map(|pointer| Some((&pointer.below, self.harm_of_pointer(pointer)?)));
+        // The file is there, and git cannot read it any more.
+        let broken = before.pointers.iter().filter_map(|(below, was)| {
+            let is_broken = Pointer::read(mount, below).is_none()
+                && matches!(identity(mount, below), Ok(Some(_)));
+            let why = || format!("it leads nowhere, and led to {}", was.target.display());
+            is_broken.then(|| (below, why()))
+        });
+        let harmful: Vec<_> = found.chain(broken).collect();
+        for (below, why) in harmful {
+            if !self.is_writable(below) || !self.judged.insert(below.clone()) {
                 continue;
             }
-            if let Some(why) = self.harm_of_pointer(pointer) {
-                moved = true;
-                self.judged.insert(below.clone());
-                let violation = GuardViolation {
-                    pattern: ".git".to_owned(),
-                    why: visible(&why),
-                };
-                let saved = self.before.saved.get(below);
-                let taken = self.take(below, violation, saved);
-                if let (true, Some(text)) = (taken, self.before.links.get(below)) {
-                    restore(self.mount, below, text);
-                }
+            moved = true;
+            let violation = GuardViolation {
+                pattern: ".git".to_owned(),
+                why: visible(&why),
+            };
+            let was = before.pointers.get(below);
+            let taken = self.take(below, violation, was.and_then(|was| was.file.as_ref()));
+            if let (true, Some(text)) = (taken, was.and_then(|was| was.link.as_ref())) {
+                restore(mount, below, text);
             }
         }
         moved
@@ -400,8 +418,9 @@ impl MountScan<'_> {
         let (target, mounts) = (&pointer.target, &self.scan.mounts);
         let to = target.display();
         let was = self.before.pointers.get(&pointer.below);
-        if let Some(was) = was.filter(|was| *was != target) {
-            return Some(format!("it leads to {to}, and led to {}", was.display()));
+        if let Some(was) = was.filter(|was| was.target != *target) {
+            let was = was.target.display();
+            return Some(format!("it leads to {to}, and led to {was}"));
         }
         let around = mounts
             .iter()
@@ -410,7 +429,7 @@ impl MountScan<'_> {
             let before = &self.before.pointers;
             // A path of the sandbox means nothing outside.
             let is_inside = |mount: &HostMount| target.starts_with(&mount.inside);
-            let is_known = before.values().any(|known| known == target)
+            let is_known = before.values().any(|known| known.target == *target)
                 || mounts.iter().any(is_inside) && !target.exists();
             return (!is_known).then(|| format!("it leads to {to}, outside of what is judged"));
         };
@@ -705,7 +724,10 @@ impl MountSnapshot {
             configs: names.configs.into_iter().collect(),
             bare: names.bare.into_iter().collect(),
             pointers: (names.pointers.into_iter())
-                .map(|pointer| (pointer.below, pointer.target))
+                .map(|Pointer { below, target }| {
+                    let (file, link) = (SavedFile::read(mount, &below), text(&below));
+                    (below, PriorPointer { target, file, link })
+                })
                 .collect(),
             tracked: names.tracked.into_iter().collect(),
             todo: names

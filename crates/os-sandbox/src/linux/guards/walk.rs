@@ -253,9 +253,8 @@ impl<'a> WalkRules<'a> {
         let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
         let own = dir.is_top() && name == QUARANTINE;
         let hidden = own || self.hidden.has(&dir.named, name, &holds);
-        // One that a command makes can stay, as worktrees and modules need it.
-        let may_be_new = self.policy.git() == Git::Unaware && !self.is_first();
-        let pointer = self.protects && !may_be_new && name == ".git" && !kind.is_dir();
+        let pointer =
+            self.protects && self.policy.git() != Git::Unaware && name == ".git" && !kind.is_dir();
         let linked = self.mount.linked.as_ref();
         let protected = pointer
             || linked.is_some_and(|linked| linked.foreign(&dir.below, name))
