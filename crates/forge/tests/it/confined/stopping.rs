@@ -188,7 +188,15 @@ fn stop_in_sweep(args: &[&str], (stop, code): Stop, dirs: u32) -> bool {
 /// Batch systems announce the end of a job by several signals.
 #[test]
 fn no_signal_ends_forge_before_the_check() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
     for signal in [1, 6, 10, 12, 14, 15, 16, 24, 26, 27, 29, 30, 35, 50, 64] {
+        // As under nohup: forge leaves such a signal ignored.
+        if ignored >> (signal - 1) & 1 == 1 {
+            eprintln!("skipped: signal {signal} is ignored here");
+            continue;
+        }
         let world = World::new(&[]);
         let script = "touch .mcp.json ready; sleep 600";
         let child = world
