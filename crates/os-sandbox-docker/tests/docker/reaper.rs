@@ -3,6 +3,7 @@
 
 use crate::daemon::{Daemon, IMAGE};
 use os_sandbox_docker::Engine;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -63,13 +64,6 @@ fn start(engine: &Daemon, name: &str) -> Child {
     child
 }
 
-/// Returns `true` for a process that has ended, while its parent has not asked for its end (proc(5)).
-fn is_zombie(process: &Child) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).expect("a process");
-    let state = stat.rsplit(')').next().expect("a state");
-    state.trim_start().starts_with('Z')
-}
-
 pub(crate) fn killed(engine: &Daemon) {
     let connected = Engine::connect(Some(engine.host())).expect("an engine");
     let (mut dead, mut alive) = (start(engine, "of-the-dead"), start(engine, "of-the-living"));
@@ -81,10 +75,9 @@ pub(crate) fn killed(engine: &Daemon) {
     assert_eq!((reaped.containers, reaped.volumes), (0, 0), "both live");
     // SIGKILL: nothing of it runs any more, once the kernel has ended it.
     dead.kill().expect("killed");
-    // Before its parent has asked for its end, too.
-    while !is_zombie(&dead) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    // Before its parent has asked for its end, too: this waits, and leaves it a zombie.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(Pid::from_child(&dead)), ended).expect("ended");
     let reaped = connected.reap(None).expect("asked");
     assert_eq!(reaped.problems, Vec::<String>::new());
     assert_eq!((reaped.containers, reaped.volumes), (1, 1));
