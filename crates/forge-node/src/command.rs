@@ -16,7 +16,7 @@ use crate::connection::{CallEvent, NodeCall};
 use crate::error::ended;
 use crate::frame::{FrameKind, NodeFrame};
 use crate::message::{RunCall, RunDone, Signal, WireInput};
-use crate::runner::{NodeSource, both, settled};
+use crate::runner::{NodeSource, joined, settled};
 use crate::window::{CHUNK_BYTES, wait};
 
 /// How much longer than a command's own time its end is waited for.
@@ -132,7 +132,7 @@ impl RunningCommand for NodeProcess {
         let node = self.command.node.clone();
         drop(self.command);
         let over = wait(self.source.over(node));
-        let (mut ended, over) = both(outcome, over)?;
+        let (mut ended, over) = joined(outcome, over)?;
         ended.quarantined.extend(over.quarantined);
         settled(&mut ended.enforcement, over.receipt);
         Ok(ended)

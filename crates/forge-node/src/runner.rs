@@ -142,7 +142,7 @@ impl CallRunner for NodeRunner {
             let node = self.source.node().await?;
             let outcome = node.call(&call).await;
             let over = self.source.over(node).await;
-            let (mut reply, over) = both(outcome, over)?;
+            let (mut reply, over) = joined(outcome, over)?;
             let taken = over.quarantined.iter();
             reply
                 .events
@@ -160,9 +160,9 @@ impl CallRunner for NodeRunner {
     }
 }
 
-/// Returns the outcome of a call and what its end added. If memory runs out in a container, the kernel
+/// Joins the outcome of a call with the facts of its end. If memory runs out in a container, the kernel
 /// ends the largest process, which can be the node: then the failure names the limit.
-pub(crate) fn both<T>(
+pub(crate) fn joined<T>(
     outcome: Result<T, CallFailure>,
     over: Result<CallCompletion, CallFailure>,
 ) -> Result<(T, CallCompletion), CallFailure> {

@@ -1,9 +1,9 @@
-//! The network namespace of a command that reaches named hosts or publishes ports. A container of its own makes it: the
-//! engine's network there is `none`, and its only program is the launcher of `os-sandbox`, which makes
-//! the sockets of the caller's proxy and sends them over a local socket. The command's container joins
-//! this network, so it starts only if the sockets exist; the first container ends then, or with the
-//! command if it makes more sockets for clients of published ports. The namespace lasts as long as the
-//! command.
+//! The network namespace of a command that reaches named hosts or publishes ports. A container of its
+//! own makes it: the engine's network there is `none`, and its only program is the launcher of
+//! `os-sandbox`, which makes the sockets of the caller's proxy and sends them over a local socket. The
+//! command's container joins this network, so it starts only if the sockets exist. The first container
+//! ends then. If the command publishes ports, it stays for as long as the command, and makes a socket
+//! for each client.
 //!
 //! The launcher is root without any capability but those over its own network, and has one directory of
 //! the host, read-only: with itself, and with the broker's socket. No program of the image runs.
@@ -87,8 +87,8 @@ impl NamespaceContainer {
         format!("container:{}", self.made.id())
     }
 
-    /// Ends the launcher, once the command's container has joined, unless the service makes requests.
-    /// Returns the container, which is to be removed, and the service.
+    /// Ends the launcher, once the command's container has joined, unless the service has it make more
+    /// sockets. Returns the container, which is to be removed, and the service.
     pub(super) fn joined(self) -> (ContainerHandle, Box<dyn ProxySession>) {
         (self.made, self.session)
     }

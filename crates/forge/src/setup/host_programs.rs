@@ -105,7 +105,8 @@ impl HostPrograms {
         programs
     }
 
-    /// The same of the project around the caller. One with a mistake has no commands.
+    /// Leaves out what [`HostPrograms::of_project`] does, for the project around the caller. A project
+    /// that cannot be loaded runs no commands, so only presets count.
     pub(crate) fn around_caller(ambient: &Ambient) -> HostPrograms {
         match setup::project_silently(ambient, WithoutDirectories::WholeDirectory) {
             Ok(project) => HostPrograms::of_project(ambient, &project),

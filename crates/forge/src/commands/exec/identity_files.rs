@@ -261,7 +261,7 @@ mod tests {
             self.read_beside(WritablePlaces::default())
         }
 
-        /// The same, with places that commands write.
+        /// Reads the identity if commands write in these places.
         fn read_beside(&self, writable: WritablePlaces) -> Option<Identity> {
             let path = variable(&self.env, "PATH").unwrap_or_default();
             let programs = || HostPrograms::of_path(path, writable);
@@ -400,7 +400,7 @@ mod tests {
 
         scene.write("prefix/etc/gitconfig", "[user]\nname = Everybody\n");
         assert_eq!(scene.read(), None, "which file is git's is not certain");
-        // It is no program of the person's.
+        // A command could have written it.
         let writable = WritablePlaces::new([prefix]);
         assert_eq!(scene.read_beside(writable), Some(Identity::default()));
 

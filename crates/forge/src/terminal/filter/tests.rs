@@ -192,7 +192,7 @@ fn each_of_the_lists_in_every_split() {
     }
 }
 
-/// What forge prints itself of models, commands and names has none of them either.
+/// Texts of models, commands and names, which forge prints itself, have no such sequence either.
 #[test]
 fn texts_of_forge_have_no_sequence() {
     use crate::output::escape::{escape, escape_json, escape_lines};

@@ -282,7 +282,8 @@ fn ways(steps: &mut Vec<RootStep>, mounts: &[HostMount]) {
     }
 }
 
-/// Returns the parents of mounts in directories that the command can write, without the mounts themselves.
+/// Returns the parents of mounts in directories that the command can write, except those that are
+/// mounts.
 pub(crate) fn parents_of_mounts(mounts: &[HostMount]) -> impl Iterator<Item = &Path> {
     let mut ways: BTreeSet<&Path> = BTreeSet::new();
     for mount in mounts {

@@ -161,16 +161,12 @@ impl NamespaceSockets {
     }
 
     fn receive_all(&mut self) -> Result<ProxySockets, Error> {
-        let (sockets, end) = receive_all(&self.launched.control, &self.steps)?;
-        match end {
-            SocketsEnd::Process if !self.stays => {}
-            SocketsEnd::Record if self.stays => {}
-            SocketsEnd::Process | SocketsEnd::Record => return Err(unexpected()),
-        }
-        if self.has_hosts {
-            check_sockets(&sockets)?;
-        }
-        Ok(sockets)
+        receive_all(
+            &self.launched.control,
+            &self.steps,
+            self.has_hosts,
+            self.stays,
+        )
     }
 }
 
@@ -226,11 +222,9 @@ pub fn serve_own_namespace(
     };
     send_message(control, &message)
         .map_err(|error| Error::io("could not hand the job to the launcher", error))?;
-    let (mut sockets, _) = receive_all(control, &steps)?;
-    if hosts.is_some() {
-        check_sockets(&sockets)?;
-    }
-    if !listeners.is_empty() {
+    let stays = !listeners.is_empty();
+    let mut sockets = receive_all(control, &steps, hosts.is_some(), stays)?;
+    if stays {
         let control = control
             .try_clone()
             .map_err(|error| Error::io("could not keep a container's network", error))?;
@@ -253,18 +247,14 @@ fn serve(proxy: &dyn HostProxy, sockets: ProxySockets) -> Result<Box<dyn ProxySe
     proxy.serve(sockets).map_err(failed)
 }
 
-/// The message after the last socket.
-enum SocketsEnd {
-    /// A record.
-    Record,
-    /// The end of the process, or of its side.
-    Process,
-}
-
+/// Receives the sockets of all steps. The process that makes them then `stays` for requests, or ends
+/// its side.
 fn receive_all(
     control: &UnixStream,
     steps: &[PlannedStep],
-) -> Result<(ProxySockets, SocketsEnd), Error> {
+    has_hosts: bool,
+    stays: bool,
+) -> Result<ProxySockets, Error> {
     control
         .set_read_timeout(Some(super::START_WITHIN))
         .map_err(|error| Error::io("could not wait for sockets", error))?;
@@ -276,10 +266,15 @@ fn receive_all(
                 step.ok_or_else(unexpected)?.add(socket, &mut sockets);
             }
             SocketMessage::Failure(errno) => return Err(not_made(errno)),
-            SocketMessage::Complete => return Ok((sockets, SocketsEnd::Record)),
-            SocketMessage::End => return Ok((sockets, SocketsEnd::Process)),
+            SocketMessage::Complete if stays => break,
+            SocketMessage::End if !stays => break,
+            SocketMessage::Complete | SocketMessage::End => return Err(unexpected()),
         }
     }
+    if has_hosts {
+        check_sockets(&sockets)?;
+    }
+    Ok(sockets)
 }
 
 /// Refuses sockets without those that every command with named hosts has, whatever the kernel lacks.

@@ -104,7 +104,8 @@ fn tell_of_project_above(dir: &Path, ambient: &Ambient) {
     }
 }
 
-/// Says that the repository of the directory is outside of it, so that there are no rules for git.
+/// Says that the repository of the directory is outside of it, and that the file has no rules for git
+/// for this reason.
 fn tell_of_repository_outside(dir: &Path, ambient: &Ambient) {
     let Some(dir) = dir.canonicalize().ok().filter(|_| !ambient.global.quiet) else {
         return;
