@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use file_sandbox::cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use serde::Serialize;
@@ -35,7 +35,8 @@ const MAX_SEGMENTS: u32 = 10_000;
 pub struct LogOptions {
     /// A file that would become larger is followed by another one.
     pub max_segment_bytes: u64,
-    /// How long a line may wait until it is brought to the disk.
+    /// How long a line may wait until it is brought to the disk. A log that ends sooner is left to the
+    /// kernel, if it is not `durable`.
     pub sync_after: Duration,
     /// `true` if a decision is on the disk before its call is made.
     pub durable: bool,
@@ -112,6 +113,7 @@ struct LogShared {
     state: Mutex<LogState>,
     /// Something is to be brought to the disk, or the log is being closed.
     wake: Condvar,
+    opened: Instant,
     sync_after: Duration,
     durable: bool,
 }
@@ -169,6 +171,7 @@ impl AuditLog {
         let shared = Arc::new(LogShared {
             state: Mutex::new(state),
             wake: Condvar::new(),
+            opened: Instant::now(),
             sync_after: options.sync_after,
             durable: options.durable,
         });
@@ -201,7 +204,7 @@ impl AuditLog {
     }
 
     /// Ends the log: the outcome of the run, and a seal over everything. Nothing can be recorded
-    /// after it.
+    /// after it. It is on the disk, except after less than [`LogOptions::sync_after`].
     ///
     /// # Errors
     ///
@@ -225,7 +228,9 @@ impl AuditLog {
                 tally: state.tally,
             }
         };
-        self.sync()?;
+        if self.shared.ends_on_disk() {
+            self.sync()?;
+        }
         Ok(sealed)
     }
 }
@@ -235,7 +240,7 @@ impl Drop for AuditLog {
         self.shared.lock().closing = true;
         self.shared.wake.notify_all();
         if let Some(syncing) = self.syncing.take() {
-            // The thread brings the rest to the disk; a failure cannot be reported any more.
+            // The thread may bring the rest to the disk; a failure cannot be reported any more.
             let _ = syncing.join();
         }
         // Closing would do, but a command that is just being started holds our files too, until it
@@ -318,6 +323,12 @@ impl LogShared {
         }
     }
 
+    /// Returns `true` if the end of the log waits for the disk. A command that takes a few
+    /// milliseconds would wait as long again, and what it wrote itself is not on the disk either.
+    fn ends_on_disk(&self) -> bool {
+        self.durable || self.opened.elapsed() >= self.sync_after
+    }
+
     /// Writers continue meanwhile.
     fn sync(&self) -> std::io::Result<()> {
         let (full, current) = {
@@ -347,8 +358,9 @@ impl LogShared {
             let closing = state.closing;
             let dirty = state.dirty;
             drop(state);
+            let due = !closing || self.ends_on_disk();
             // The sealing thread has synced the log.
-            if dirty && let Err(error) = self.sync() {
+            if dirty && due && let Err(error) = self.sync() {
                 self.lock().sync_failed = Some(error.kind());
             }
             if closing {
