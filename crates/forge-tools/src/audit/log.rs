@@ -360,7 +360,10 @@ impl LogShared {
             drop(state);
             let due = !closing || self.ends_on_disk();
             // The sealing thread has synced the log.
-            if dirty && due && let Err(error) = self.sync() {
+            if dirty
+                && due
+                && let Err(error) = self.sync()
+            {
                 self.lock().sync_failed = Some(error.kind());
             }
             if closing {

@@ -9,10 +9,12 @@ use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use os_sandbox::{Access, Policy};
 use sandbox_config::{
-    Mode, PROJECT_FILES, Project, SharedState, StateMode, WithoutDirectories, WritablePlaces,
+    Mode, PROJECT_FILES, PresetLibrary, Project, SharedState, StateMode, WithoutDirectories,
+    WritablePlaces,
 };
 
 use crate::ambient::Ambient;
@@ -24,6 +26,15 @@ use crate::setup::{self, presets};
 pub(crate) struct HostPrograms {
     path: String,
     writable: WritablePlaces,
+    of_presets: PresetPlaces,
+}
+
+/// The directories of a person that presets let a command write, whether one is used now or was before.
+/// All presets are read when a program is looked for.
+#[derive(Clone, Debug, Default)]
+struct PresetPlaces {
+    presets_and_home: Option<(PresetLibrary, PathBuf)>,
+    found: OnceLock<WritablePlaces>,
 }
 
 /// The reason for which a program is not started.
@@ -66,6 +77,7 @@ impl HostPrograms {
         let mut programs = HostPrograms {
             path: ambient.var("PATH").unwrap_or_default().to_owned(),
             writable: WritablePlaces::default(),
+            of_presets: PresetPlaces::default(),
         };
         let of_project = start
             .iter()
@@ -89,19 +101,21 @@ impl HostPrograms {
 
     #[cfg(test)]
     pub(crate) fn of_path(path: &str, writable: WritablePlaces) -> HostPrograms {
-        let path = path.to_owned();
-        HostPrograms { path, writable }
+        HostPrograms {
+            path: path.to_owned(),
+            writable,
+            of_presets: PresetPlaces::default(),
+        }
     }
 
-    /// Leaves out the places that commands of a project write, and the directories of a person that
-    /// presets let a command write, whether one is used now or was before.
+    /// Leaves out the places that commands of a project write, and those of all presets.
     pub(crate) fn of_project(ambient: &Ambient, project: &Project) -> HostPrograms {
         let mut programs = HostPrograms::new(ambient);
         let mounts = project.ceiling().mounts();
         let mounts = mounts.filter(|mount| mount.mode() == Mode::ReadWrite);
         mounts.for_each(|mount| programs.writable.add(mount.host()));
         programs.leave_out(project.personal_dirs());
-        programs.leave_out_presets(ambient);
+        programs.of_presets = PresetPlaces::new(ambient);
         programs
     }
 
@@ -110,25 +124,10 @@ impl HostPrograms {
     pub(crate) fn around_caller(ambient: &Ambient) -> HostPrograms {
         match setup::project_silently(ambient, WithoutDirectories::WholeDirectory) {
             Ok(project) => HostPrograms::of_project(ambient, &project),
-            Err(_) => {
-                let mut programs = HostPrograms::new(ambient);
-                programs.leave_out_presets(ambient);
-                programs
-            }
-        }
-    }
-
-    fn leave_out_presets(&mut self, ambient: &Ambient) {
-        let library = presets::library(ambient);
-        let names = library.names().into_iter();
-        let sets = names.filter_map(|name| library.compose(&[name]).ok());
-        for set in sets {
-            let written = set.state().filter(|state| state.mode == StateMode::Share);
-            for state in written {
-                if let Some(home) = &ambient.home {
-                    self.writable.add(&home.join(&state.path));
-                }
-            }
+            Err(_) => HostPrograms {
+                of_presets: PresetPlaces::new(ambient),
+                ..HostPrograms::new(ambient)
+            },
         }
     }
 
@@ -179,7 +178,7 @@ impl HostPrograms {
 
     /// Returns the reason for which a program or directory is left out.
     pub(crate) fn problem(&self, path: &Path) -> Option<String> {
-        if let Some(place) = self.writable.on_the_way_to(path) {
+        if let Some(place) = self.place_on_the_way_to(path) {
             return Some(format!(
                 "lies in or leads through {}, which commands of forge can change",
                 escape_path(place)
@@ -191,7 +190,12 @@ impl HostPrograms {
 
     /// Returns `true` if a command can change where a path ends.
     pub(crate) fn is_led_by_commands(&self, path: &Path) -> bool {
-        self.writable.on_the_way_to(path).is_some()
+        self.place_on_the_way_to(path).is_some()
+    }
+
+    fn place_on_the_way_to(&self, path: &Path) -> Option<&Path> {
+        let of_presets = || self.of_presets.find().on_the_way_to(path);
+        self.writable.on_the_way_to(path).or_else(of_presets)
     }
 
     fn candidates<'a>(&'a self, name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
@@ -208,6 +212,30 @@ impl HostPrograms {
         given
             .into_iter()
             .chain(directories.map(move |dir| dir.join(name)))
+    }
+}
+
+impl PresetPlaces {
+    fn new(ambient: &Ambient) -> PresetPlaces {
+        let home = ambient.home.clone();
+        PresetPlaces {
+            presets_and_home: home.map(|home| (presets::library(ambient), home)),
+            found: OnceLock::new(),
+        }
+    }
+
+    fn find(&self) -> &WritablePlaces {
+        self.found.get_or_init(|| {
+            let mut places = WritablePlaces::default();
+            if let Some((library, home)) = &self.presets_and_home {
+                let names = library.names().into_iter();
+                for set in names.filter_map(|name| library.compose(&[name]).ok()) {
+                    let written = set.state().filter(|state| state.mode == StateMode::Share);
+                    written.for_each(|state| places.add(&home.join(&state.path)));
+                }
+            }
+            places
+        })
     }
 }
 

@@ -30,10 +30,12 @@ impl CommitterQuestion {
     /// Reads the files of git, or starts git: one of `programs`, which are looked for only then.
     pub(super) fn ask(
         directory: PathBuf,
-        programs: impl Fn() -> HostPrograms,
+        programs: impl FnOnce() -> HostPrograms,
         ambient: &Ambient,
     ) -> CommitterQuestion {
-        match identity_files::read(&directory, &ambient.env, &programs) {
+        // Where git lies, to read the file of its place: it is not started.
+        let places = || HostPrograms::new(ambient);
+        match identity_files::read(&directory, &ambient.env, places) {
             Some(identity) => CommitterQuestion::Answered(identity),
             None => {
                 let programs = programs();

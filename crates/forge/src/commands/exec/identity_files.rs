@@ -49,7 +49,8 @@ impl Identity {
     }
 }
 
-/// Returns the committer in `directory`; `None` if git has to be asked, which is one of `programs`.
+/// Returns the committer in `directory`; `None` if git has to be asked. The system's file is that of
+/// the git of `programs`.
 pub(super) fn read(
     directory: &Path,
     env: &[(String, String)],

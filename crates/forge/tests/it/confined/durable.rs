@@ -69,6 +69,8 @@ fn the_log_of_a_short_command_is_left_to_the_kernel() {
         if waits {
             ran.says(&["Input/output error"]);
         }
-        world.forge(&["log", "verify", "last"]).code(if waits && durable != "" { 1 } else { 0 });
+        world
+            .forge(&["log", "verify", "last"])
+            .code(if waits && durable != "" { 1 } else { 0 });
     }
 }
