@@ -43,6 +43,9 @@ impl Project {
             let known = |(provider, _): &(&str, &str)| self.provider(provider).is_ok();
             let help = match model.split_once('/').filter(known) {
                 Some((provider, model)) => format!("did you mean `{provider}:{model}`?"),
+                None if self.provider(model).is_ok() => {
+                    format!("`{model}` is a provider: write `{model}:` and the name of a model")
+                }
                 None => "write `provider:model`, such as `anthropic:claude-haiku-4-5`".to_owned(),
             };
             return Err(UnknownProvider {

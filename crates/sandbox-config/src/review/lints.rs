@@ -25,6 +25,12 @@ pub(crate) fn rules(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
 }
 
 pub(crate) fn worker_rules(worker: &Worker, findings: &mut Vec<Diagnostic>) {
+    if worker.instructions().trim().is_empty() {
+        let message = format!("'{}' has no instructions", worker.name());
+        let missing = DiagnosticCode::MissingKey.warning(message);
+        let missing = missing.at_origin(worker.origin());
+        findings.push(missing.help("write below the second `---` what the worker is to do"));
+    }
     if let Some((Some(list), _)) = &worker.declaration().shell {
         some_rules(list, 0, findings);
     }

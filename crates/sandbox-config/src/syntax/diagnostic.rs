@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::syntax::escape::{self, shorten, visible};
+use crate::syntax::other_tools;
 use crate::syntax::text::{ConfigOrigin, Layer, Span};
 
 macro_rules! codes {
@@ -231,7 +232,9 @@ impl Diagnostic {
         name: &str,
         known: impl IntoIterator<Item = &'n str>,
     ) -> Diagnostic {
-        match nearest(name, known) {
+        let known: Vec<&str> = known.into_iter().collect();
+        let foreign = other_tools::our_values(name).find(|ours| known.contains(ours));
+        match foreign.or_else(|| nearest(name, known)) {
             Some(near) => self.help(format!("did you mean `{near}`?")),
             None => self,
         }

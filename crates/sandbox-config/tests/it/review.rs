@@ -634,3 +634,51 @@ fn models_without_a_provider_or_prices() {
         ],
     );
 }
+
+#[test]
+fn a_worker_without_instructions_is_told_of() {
+    let scratch = Scratch::new().file(CONFIG, ZONES);
+    let scratch = scratch.file("workers/main.worker", "---\nname: main\n---\n\n");
+    let findings = sandbox_config::load(&scratch.sources()).unwrap().check();
+    let told: Vec<&str> = findings.iter().map(|one| one.message()).collect();
+    assert!(told.contains(&"'main' has no instructions"), "{told:?}");
+}
+
+/// A word of another tool is answered with ours.
+#[test]
+fn words_of_other_tools_have_a_suggestion() {
+    for (mode, tool, expected) in [
+        (
+            "readonly",
+            "bash",
+            ["did you mean `ro`?", "did you mean `shell`?"],
+        ),
+        (
+            "read-write",
+            "Read",
+            ["did you mean `rw`?", "did you mean `read_file`?"],
+        ),
+        (
+            "r",
+            "MultiEdit",
+            ["did you mean `ro`?", "did you mean `edit_file`?"],
+        ),
+        (
+            "rx",
+            "Grep",
+            ["did you mean `ro`?", "did you mean `search_files`?"],
+        ),
+    ] {
+        let config = format!("sandbox: {{ zones: {{ ws: {{ path: ws, mode: {mode} }} }} }}\n");
+        let text = sandbox_config::load(&Scratch::new().file(CONFIG, &config).sources());
+        let text = text.unwrap_err().to_string();
+        assert!(text.contains(expected[0]), "{mode}: {text}");
+        let known = ["read_file", "edit_file", "search_files", "shell"].map(str::to_owned);
+        let scratch = scratch(ZONES, &[("main", &format!("tools: [{tool}]\n"))]);
+        let mut sources = scratch.sources();
+        sources.known_tools = Some(known.to_vec());
+        let findings = sandbox_config::load(&sources).unwrap().check();
+        let help: Vec<&str> = findings.iter().filter_map(|one| one.help_text()).collect();
+        assert!(help.contains(&expected[1]), "{tool}: {help:?}");
+    }
+}
