@@ -82,11 +82,12 @@ impl<'a> ApiKeys<'a> {
 
     fn variable(&self, provider: &ProviderSettings, name: &str) -> Result<ProviderKey, CliError> {
         let Some(value) = self.ambient.var(name) else {
-            let failure = missing(provider, &format!("{name} is not set"));
+            let failure = no_key("missing", provider, &format!("{name} is not set"));
             return Err(failure.hint(format!("export {name}=…")));
         };
         shield()?;
-        ProviderKey::new(value).map_err(|why| missing(provider, &format!("{name}: {why}")))
+        ProviderKey::new(value)
+            .map_err(|why| no_key("unusable", provider, &format!("{name}: {why}")))
     }
 
     fn helper(
@@ -96,10 +97,11 @@ impl<'a> ApiKeys<'a> {
     ) -> Result<ProviderKey, CliError> {
         shield()?;
         let shown = format!("`{}`", words.join(" "));
-        let printed = self
-            .run(words)
-            .map_err(|why| missing(provider, &format!("{shown}: {why}")).hint(shown.clone()))?;
-        ProviderKey::new(printed).map_err(|why| missing(provider, &format!("{shown}: {why}")))
+        let printed = self.run(words).map_err(|why| {
+            no_key("missing", provider, &format!("{shown}: {why}")).hint(shown.clone())
+        })?;
+        ProviderKey::new(printed)
+            .map_err(|why| no_key("unusable", provider, &format!("{shown}: {why}")))
     }
 
     /// Returns the standard output of a program. Its standard error goes to the person.
@@ -168,12 +170,12 @@ fn read(child: &mut Child) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it prints what no key holds".to_owned())
 }
 
-fn missing(provider: &ProviderSettings, why: &str) -> CliError {
-    CliError::new(
-        ExitKind::Credentials,
-        "model.credentials",
-        format!("missing key for the provider `{}`: {why}", provider.name()),
-    )
+fn no_key(problem: &str, provider: &ProviderSettings, why: &str) -> CliError {
+    let message = format!(
+        "{problem} key for the provider `{}`: {why}",
+        provider.name()
+    );
+    CliError::new(ExitKind::Credentials, "model.credentials", message)
 }
 
 /// Makes the process undumpable: only root reads its memory or environment, and other processes of

@@ -198,6 +198,7 @@ fn whom_it_cannot_ask() {
     let rows = [
         ("nobody:m", 2, "unknown provider `nobody`"),
         ("m", 2, "names no provider"),
+        ("ollama", 2, "`ollama` is a provider: write `ollama:` and"),
         ("anthropic:", 2, "the model `anthropic:` names no model"),
         (":m", 2, "unknown provider ``"),
         ("scripted:a.yaml", 2, "there is no endpoint to probe"),
@@ -242,5 +243,26 @@ fn the_hint_fits_the_provider() {
             ran.stdout,
             ran.stderr
         );
+    }
+}
+
+#[test]
+fn a_model_that_ollama_lacks_is_told_with_the_command_that_gets_it() {
+    let missing = refusal(
+        404,
+        &json!({"error": {"message": "model 'llama9' not found"}}),
+    );
+    for (args, code) in [
+        (&["run", "-m", "ollama:llama9", "main", "go"][..], 1),
+        (&["doctor", "--model", "ollama:llama9"], 1),
+    ] {
+        let vendor = Vendor::start(vec![missing.clone(), missing.clone()]);
+        let world = World::new(&[("workers/main.worker", "---\nname: main\n---\nGo.\n")]);
+        let url = format!("providers.ollama.base_url={}", vendor.url);
+        let ran = world.forge(&[args, &["-c", &url]].concat());
+        let said = ran.stdout.clone() + &ran.stderr;
+        assert_eq!(ran.code, code, "{said}");
+        let told = "model 'llama9' not found; run `ollama pull llama9`";
+        assert!(said.contains(told), "{said}");
     }
 }

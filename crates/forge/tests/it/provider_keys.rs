@@ -215,7 +215,7 @@ fn a_key_that_is_missing() {
         (
             "api_key_env: MINE_ALONE",
             Some("sk-1234"),
-            "MINE_ALONE: the key is shorter than 8 bytes",
+            "unusable key for the provider `mine`: MINE_ALONE: the key is shorter than 8 bytes",
             "",
         ),
         (
