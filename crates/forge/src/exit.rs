@@ -30,6 +30,8 @@ pub(crate) enum ExitKind {
     Isolation,
     /// A provider that cannot be reached, also after trying again, or a repository.
     Unreachable,
+    /// `log verify`: every line is as written, but not every log has its end.
+    Unsealed,
     /// `exec`: forge refused or failed before the command ran.
     ExecRefused,
     /// `exec --fail-on-quarantine`: something was moved to the quarantine.
@@ -51,6 +53,7 @@ impl ExitKind {
             ExitKind::Limit => 5,
             ExitKind::Isolation => 6,
             ExitKind::Unreachable => 7,
+            ExitKind::Unsealed => 8,
             ExitKind::Quarantined => 123,
             ExitKind::ExecRefused => 125,
             ExitKind::Command(code) => code,

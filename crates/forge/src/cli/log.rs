@@ -52,12 +52,15 @@ pub(crate) enum LogAction {
         #[arg(short, long)]
         follow: bool,
     },
-    /// Whether the logs are what was written; exit code 1 if one is not.
+    /// Whether the logs are what was written: exit code 1 if one is not, 8 if one has no end.
     #[command(after_long_help = include_str!("help/log_verify.txt"))]
     Verify {
-        /// The run; all of them if left out.
+        /// The runs; those of this project if left out.
         #[arg(value_name = "RUN")]
-        run: Option<String>,
+        runs: Vec<String>,
+        /// Runs of every project, not of this one alone.
+        #[arg(long, conflicts_with = "runs")]
+        all: bool,
     },
     /// The calls of a run for other programs.
     #[command(after_long_help = include_str!("help/log_export.txt"))]

@@ -210,7 +210,7 @@ fn what_commands_leave_can_be_listed_and_verified() {
     );
 
     let verified = world.forge(&["log", "verify"]);
-    assert_eq!(verified.code(0).stdout, "2 logs of all projects, 2 whole\n");
+    assert_eq!(verified.code(0).stdout, "2 logs of this project, 2 whole\n");
     let one = world.forge(&["log", "verify", "last"]);
     assert!(one.code(0).stdout.contains(": whole, 5 lines, head "));
     world
@@ -229,32 +229,70 @@ fn what_commands_leave_can_be_listed_and_verified() {
         .join(name)
         .join("audit.jsonl");
     let whole = std::fs::read_to_string(&file).unwrap();
-    for (what, text, says) in [
+    for (what, text, code, says) in [
         (
             "edit",
             whole.replacen("decision", "Decision", 1),
+            1,
             "line 2 of audit.jsonl was edited",
         ),
         (
             "cut",
             whole.lines().take(2).map(|l| format!("{l}\n")).collect(),
-            "not sealed",
+            8,
+            "not finished: forge was killed, or the end was removed (unchanged: 2 lines)",
         ),
         (
             "torn",
             whole.trim_end().to_owned(),
-            "line 5 of audit.jsonl is torn",
+            8,
+            "the end was removed (unchanged: 4 lines; line 5 of audit.jsonl is torn)",
         ),
         (
             "foreign",
             format!("hello\n{whole}"),
+            1,
             "line 1 of audit.jsonl is not of this log",
         ),
     ] {
         std::fs::write(&file, text).unwrap();
         let ran = world.forge(&["log", "verify", name]);
-        assert!(ran.code(1).stdout.contains(says), "{what}: {}", ran.stdout);
+        let shown = &ran.code(code).stdout;
+        assert!(shown.contains(says), "{what}: {shown}");
+        // Several, and all of the project; the other one is whole.
+        let other = runs[1]["run"].as_str().unwrap();
+        let both = world.forge(&["log", "verify", name, other]);
+        assert!(both.code(code).stdout.contains(says), "{}", both.stdout);
+        assert!(both.stdout.contains(": whole, "), "{}", both.stdout);
+        let all = world.forge(&["log", "verify"]);
+        let unfinished = if code == 8 { ", 1 not finished" } else { "" };
+        let count = format!("\n2 logs of this project, 1 whole{unfinished}\n");
+        assert!(all.code(code).stdout.ends_with(&count), "{}", all.stdout);
     }
+    // Those of other projects are verified on request.
+    world.write("other/forge.yaml", "sandbox: { root: . }\n");
+    let elsewhere =
+        |args: &[&str]| world.forge(&[&["-C", "other", "log", "verify"], args].concat());
+    let none = elsewhere(&[]);
+    assert_eq!(none.code(0).stdout, "0 logs of this project, 0 whole\n");
+    let all = elsewhere(&["--all"]);
+    assert!(
+        all.code(1)
+            .stdout
+            .contains("2 logs of all projects, 1 whole")
+    );
+    let cut = whole.lines().take(2).map(|line| format!("{line}\n"));
+    std::fs::write(&file, cut.collect::<String>()).unwrap();
+    let noted = file.with_file_name("run.json");
+    let head = json!({ "audit": { "head": "0".repeat(64) } }).to_string();
+    std::fs::write(&noted, head).unwrap();
+    let ran = world.forge(&["log", "verify", name]);
+    assert!(
+        ran.code(1).stdout.contains("the end was cut off"),
+        "{}",
+        ran.stdout
+    );
+    std::fs::remove_file(noted).unwrap();
     std::fs::write(&file, &whole).unwrap();
     world.forge(&["log", "verify", name]).code(0);
     let note = json!({ "audit": { "head": "0".repeat(64) } });
@@ -299,9 +337,9 @@ fn a_run_that_goes_on_can_be_followed() {
     let running = world.forge(&["log", "verify", "last"]);
     assert!(
         running
-            .code(1)
+            .code(8)
             .stdout
-            .contains("1 lines hold, and nothing says that they are all"),
+            .contains("holds its lock, as while a run goes on (unchanged: 1 line)"),
         "{}",
         running.stdout
     );

@@ -52,12 +52,17 @@ pub(crate) fn run(args: &LogArgs, ambient: &Ambient) -> Result<ExitKind, CliErro
             selection,
             *follow,
         ),
-        LogAction::Verify { run } => {
-            let chosen: Vec<&StoredRun> = match run {
-                Some(name) => vec![runs.find(name, &project?)?],
-                None => runs.newest_first().collect(),
+        LogAction::Verify { runs: names, all } => {
+            let (chosen, whose) = match (names.as_slice(), project) {
+                ([], Ok(project)) if !all => (runs.of_project(&project).collect(), "this project"),
+                ([], _) => (runs.newest_first().collect(), "all projects"),
+                (names, project) => {
+                    let project = project?;
+                    let found = names.iter().map(|name| runs.find(name, &project));
+                    (found.collect::<Result<Vec<&StoredRun>, CliError>>()?, "")
+                }
             };
-            verify::verify(&ambient.global, &chosen, run.is_none())
+            verify::verify(&ambient.global, &chosen, whose)
         }
         LogAction::Export { .. } if ambient.global.json => Err(CliError::usage(
             "`forge log export` has forms of its own: --format csv, --format otel",

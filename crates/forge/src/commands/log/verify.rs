@@ -1,4 +1,4 @@
-//! `forge log verify [RUN]`: verifies the audit logs.
+//! `forge log verify [RUN]...`: verifies the audit logs.
 
 use forge_tools::audit::{Integrity, VerificationReport};
 use serde_json::{Value, json};
@@ -13,17 +13,17 @@ use crate::state::stored_runs::StoredRun;
 struct LogVerdict {
     word: &'static str,
     text: String,
-    holds: bool,
+    exit: ExitKind,
 }
 
-/// Verifies the logs of runs. With `is_summary` whole ones are counted, and not printed.
+/// Verifies the logs of runs. All those of `whose` are counted, and whole ones are not printed.
 pub(super) fn verify(
     global: &Global,
     runs: &[&StoredRun],
-    is_summary: bool,
+    whose: &str,
 ) -> Result<ExitKind, CliError> {
     let mut rows: Vec<Value> = Vec::new();
-    let mut whole = 0;
+    let (mut whole, mut unsealed) = (0, 0);
     for run in runs {
         // Asked first: a run that ends meanwhile is sealed when it is read.
         let locked = run.is_locked();
@@ -34,10 +34,11 @@ pub(super) fn verify(
             Err(error) => LogVerdict {
                 word: "unreadable",
                 text: format!("cannot be read: {error}"),
-                holds: false,
+                exit: ExitKind::Negative,
             },
         };
-        whole += usize::from(finding.holds);
+        whole += usize::from(finding.exit == ExitKind::Done);
+        unsealed += usize::from(finding.exit == ExitKind::Unsealed);
         if global.json {
             let verified = verified.ok();
             rows.push(json!({
@@ -47,29 +48,33 @@ pub(super) fn verify(
                 "lines": verified.as_ref().map(|verified| verified.lines),
                 "head": verified.as_ref().map(|verified| &verified.head),
             }));
-        } else if !(is_summary && finding.holds) {
+        } else if whose.is_empty() || finding.exit != ExitKind::Done {
             print_line(format_args!("{}: {}", run.shown(), finding.text))?;
         }
     }
     if global.json {
         print_line(json!({ "runs": rows }))?;
-    } else if is_summary {
+    } else if !whose.is_empty() {
         let logs = run_view::count(runs.len() as u64, "log");
-        print_line(format_args!("{logs} of all projects, {whole} whole"))?;
+        let unfinished = match unsealed {
+            0 => String::new(),
+            _ => format!(", {unsealed} not finished"),
+        };
+        print_line(format_args!("{logs} of {whose}, {whole} whole{unfinished}"))?;
     }
-    Ok(if whole == runs.len() {
-        ExitKind::Done
-    } else {
-        ExitKind::Negative
+    Ok(match runs.len() - whole {
+        0 => ExitKind::Done,
+        rest if rest == unsealed => ExitKind::Unsealed,
+        _ => ExitKind::Negative,
     })
 }
 
 fn finding(run: &StoredRun, locked: bool, verified: &VerificationReport) -> LogVerdict {
-    let lines = verified.lines;
-    let noted = run.noted_head();
-    let (word, text) = match (&verified.integrity, noted) {
+    let lines = run_view::count(verified.lines, "line");
+    let (word, exit, text) = match (&verified.integrity, run.noted_head()) {
         (Integrity::Whole, Some(noted)) if noted != verified.head => (
             "rewritten",
+            ExitKind::Negative,
             format!(
                 "whole, but not the log that run.json was written after: its seal was {}",
                 forge_tools::escape_controls(&noted)
@@ -77,27 +82,35 @@ fn finding(run: &StoredRun, locked: bool, verified: &VerificationReport) -> LogV
         ),
         (Integrity::Whole, _) => (
             "whole",
-            format!("whole, {lines} lines, head {}", verified.head),
+            ExitKind::Done,
+            format!("whole, {lines}, head {}", verified.head),
         ),
-        // Any reader of the file can lock it, so a lock proves nothing about its end.
-        (Integrity::Unsealed | Integrity::Torn { .. }, None) if locked => (
-            "open",
-            format!(
-                "not sealed, and a program holds its lock, as while a run goes on: {lines} lines \
-                 hold, and nothing says that they are all"
-            ),
-        ),
-        (Integrity::Unsealed, Some(_)) => (
-            "unsealed",
-            "the end was cut off: the run had sealed its log".to_owned(),
-        ),
-        (found @ Integrity::Unsealed, None) => ("unsealed", format!("{found} ({lines} lines)")),
-        (found @ Integrity::Torn { .. }, _) => ("torn", found.to_string()),
-        (found @ Integrity::Broken(_), _) => ("broken", found.to_string()),
+        (Integrity::Broken(found), _) => ("broken", ExitKind::Negative, found.to_string()),
+        (found @ (Integrity::Unsealed | Integrity::Torn { .. }), noted) => {
+            let (word, torn) = match found {
+                Integrity::Torn { at } => ("torn", format!("; {at} is torn")),
+                _ => ("unsealed", String::new()),
+            };
+            let (word, exit, why) = match (noted, locked) {
+                (Some(_), _) => (
+                    word,
+                    ExitKind::Negative,
+                    "the end was cut off, although the run had sealed its log",
+                ),
+                // Any reader of the file can lock it, so a lock proves nothing about its end.
+                (None, true) => (
+                    "open",
+                    ExitKind::Unsealed,
+                    "not finished: a program holds its lock, as while a run goes on",
+                ),
+                (None, false) => (
+                    word,
+                    ExitKind::Unsealed,
+                    "not finished: forge was killed, or the end was removed",
+                ),
+            };
+            (word, exit, format!("{why} (unchanged: {lines}{torn})"))
+        }
     };
-    LogVerdict {
-        word,
-        text,
-        holds: word == "whole",
-    }
+    LogVerdict { word, text, exit }
 }
