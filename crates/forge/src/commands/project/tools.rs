@@ -186,7 +186,7 @@ fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
         writeln!(out, "{}", result.content).map_err(CliError::stdout)?;
     }
     if result.ok {
-        return Ok(ExitKind::Done);
+        return Ok(exit_of(result));
     }
     if global.json {
         return Err(CliError::new(
@@ -208,7 +208,10 @@ fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
 
 fn exit_of(result: &CallResult) -> ExitKind {
     match result.code {
-        None => ExitKind::Done,
+        None => match &result.structured {
+            Some(facts) if facts["exit_code"].as_i64().unwrap_or(0) != 0 => ExitKind::Negative,
+            _ => ExitKind::Done,
+        },
         Some(code) if code.is_usage() => ExitKind::Usage,
         Some(FailureCode::ApprovalRequired) => ExitKind::Unanswered,
         Some(FailureCode::IsolationUnavailable) => ExitKind::Isolation,

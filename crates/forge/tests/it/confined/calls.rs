@@ -23,6 +23,8 @@ fn exit_codes_of_tools_call() {
             0,
         ),
         (&["shell", r#"{"command":"echo hello"}"#], 0),
+        (&["shell", r#"{"command":"cat /absent"}"#], 1),
+        (&["shell", r#"{"command":"cat /absent"}"#, "--json"], 1),
         (&["shell", r#"{"command":"ls"}"#], 3),
         (&["shell", r#"{"command":"rm -f x"}"#], 1),
         (
