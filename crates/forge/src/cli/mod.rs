@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{self, CliError};
 use crate::output::escape::escape;
@@ -74,10 +74,13 @@ impl Cli {
     fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
             // Why: building the help of every command takes time, so only `--help` does it.
-            ErrorKind::DisplayHelp => with_examples_first(Cli::whole_command())
-                .try_get_matches_from(&arguments)
-                .err()
-                .unwrap_or(error),
+            ErrorKind::DisplayHelp => with_readable_help(
+                Cli::whole_command(),
+                arguments.iter().any(|word| word == "--help"),
+            )
+            .try_get_matches_from(&arguments)
+            .err()
+            .unwrap_or(error),
             ErrorKind::InvalidSubcommand => with_similar_command(error),
             _ => error,
         })
@@ -175,18 +178,29 @@ fn variable_setting(variable: &str) -> Result<String, CliError> {
     Ok(format!("shell.env.set.{name}={value}"))
 }
 
-/// Puts examples and notes before the options in the help of each command: the global options fill
-/// a screen of their own.
-fn with_examples_first(command: clap::Command) -> clap::Command {
+/// Puts examples and notes before the options in the help of each command, and the global options,
+/// which fill a screen of their own, after all others.
+fn with_readable_help(command: clap::Command, is_long: bool) -> clap::Command {
     let names: Vec<String> = command
         .get_subcommands()
         .map(|below| below.get_name().to_owned())
         .collect();
     names.iter().fold(command, |command, name| {
         command.mut_subcommand(name, |below| {
-            with_examples_first(below).help_template(
+            let below = with_readable_help(below, is_long).help_template(
                 "{before-help}{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}",
-            )
+            );
+            // Why: sections come in the order of the arguments, and a command that was built finds
+            // its arguments by their number, so those of a copy are reordered.
+            let (global, own): (Vec<Arg>, Vec<Arg>) =
+                below.get_arguments().cloned().partition(Arg::is_global_set);
+            let mut ordered = own.into_iter().chain(global);
+            let mut shown = below.clone().mut_args(|arg| ordered.next().unwrap_or(arg));
+            let help = match is_long {
+                true => shown.render_long_help(),
+                false => shown.render_help(),
+            };
+            below.override_help(help)
         })
     })
 }

@@ -105,13 +105,27 @@ fn a_missing_directory_is_not_called_a_bad_name() {
 #[test]
 fn examples_stand_before_the_options_and_a_synopsis_keeps_values() {
     let world = World::new(&[]);
-    for command in [&["exec"][..], &["log", "list"], &["tools", "call"]] {
+    for command in [
+        &["run"][..],
+        &["exec"],
+        &["log", "list"],
+        &["tools", "call"],
+        &["log", "show", "-C", ".", "--since", "2h"],
+    ] {
         let ran = world.forge(&[command, &["--help"]].concat());
         let at = |text: &str| ran.stdout.find(text).unwrap_or_else(|| panic!("{text}"));
         ran.code(0);
         assert!(at("Usage:") < at("\nExamples:"), "{}", ran.stdout);
         assert!(at("\nExamples:") < at("\nOptions:"), "{}", ran.stdout);
         assert!(at("\nOptions:") < at("\nGlobal options:"), "{}", ran.stdout);
+        let short = world.forge(&[command, &["-h"]].concat());
+        assert!(short.code(0).stdout.lines().count() < ran.stdout.lines().count());
+        for page in [&ran.stdout, &short.stdout] {
+            let mut heads = page
+                .lines()
+                .filter(|line| line.ends_with(':') && !line.starts_with(' '));
+            assert_eq!(heads.next_back(), Some("Global options:"), "{page}");
+        }
     }
     world.forge(&["man", "man"]).code(0);
     let page = std::fs::read_to_string(world.project().join("man/forge-exec.1")).unwrap();
