@@ -87,9 +87,6 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         (Some("explain"), ErrorKind::UnknownArgument) => {
             Some("a command comes after `--`: forge explain -- npm test")
         }
-        (Some("config"), ErrorKind::InvalidSubcommand) => {
-            Some("forge changes no settings: edit the file, which `forge config path` names")
-        }
         _ => None,
     };
     let streams = output("stream-json");

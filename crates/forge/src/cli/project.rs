@@ -105,6 +105,13 @@ pub(crate) enum ConfigAction {
         #[arg(value_name = "KEY")]
         key: String,
     },
+    /// Names the files to edit, as an error.
+    #[command(hide = true, aliases = ["edit", "unset"])]
+    Set {
+        /// What was to be set.
+        #[arg(value_name = "WORD", num_args = 0.., allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -88,6 +88,18 @@ fn show_is_a_project_file_and_get_is_one_value() {
             "unknown key `limits.max_trun`",
             "did you mean `limits.max_turns`?",
         ]);
+    let unset = world.forge(&["config", "get", "sandbox.paths"]);
+    unset.code(0).says(&["note: nothing sets `sandbox.paths`"]);
+    for args in [
+        &["set", "model", "x"][..],
+        &["edit"],
+        &["--json", "set", "-x"],
+    ] {
+        let ran = world.forge(&[&["config"], args].concat());
+        let own = format!("{FILE}, or your own ");
+        ran.code(2)
+            .says(&["forge changes no settings", &own, "forge/config.yaml"]);
+    }
     let paths = world.forge(&["config", "path", "-q"]).stdout;
     assert!(
         paths.contains(FILE) && paths.contains("forge/config.yaml"),

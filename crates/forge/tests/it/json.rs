@@ -105,6 +105,7 @@ fn one_object_and_one_line() {
             &["tools", "call", "shell", r#"{"command":"ls"}"#],
             Said::Both(3),
         ),
+        (&["config", "set", "model", "x"], Said::Failure(2)),
         (&["trust", "--show"], Said::Result(0)),
         (&["trust"], Said::Failure(3)),
         (&["trust", "--yes"], Said::Result(0)),

@@ -13,6 +13,7 @@ use crate::cli::{ConfigAction, ConfigArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::escape::{escape, escape_path};
+use crate::output::stderr;
 use crate::setup;
 
 pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
@@ -35,6 +36,18 @@ pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliE
         ConfigAction::Show { origin } => settings.to_yaml(*origin),
         ConfigAction::Path => paths(&project, ambient),
         ConfigAction::Get { key } => value(&ambient.global, &settings, key)?,
+        ConfigAction::Set { .. } => {
+            let own = ambient.user_file.as_deref();
+            let own = own.map(|file| format!("your own {}", escape_path(file)));
+            let files: Vec<String> = project
+                .file()
+                .map(escape_path)
+                .into_iter()
+                .chain(own)
+                .collect();
+            let told = CliError::usage("forge changes no settings");
+            return Err(told.hint(format!("edit {}", files.join(", or "))));
+        }
     };
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
@@ -49,6 +62,10 @@ fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<Str
         }
     })?;
     Ok(match value {
+        Value::Null if !global.json && !global.quiet => {
+            stderr::print(format_args!("note: nothing sets `{}`", escape(key)));
+            value.to_string()
+        }
         // Plain text for a script.
         Value::String(text) if !global.json => escape(&text),
         other => other.to_string(),
