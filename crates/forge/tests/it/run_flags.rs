@@ -86,9 +86,20 @@ fn input_is_words_a_file_or_standard_input() {
     let mut command = world.command(forge_program(), &["--trust", "run", "-f", "-"]);
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"piped").unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"\n  piped\nmore")
+        .unwrap();
     let ran = ran(child.wait_with_output().unwrap());
-    assert_eq!(ran.code(0).stdout, "got piped\n");
+    assert!(ran.code(0).stdout.contains("piped\nmore"), "{}", ran.stdout);
+    let listed = world.forge(&["log", "list", "--limit", "1"]);
+    assert!(
+        listed.stdout.contains("  piped  answered"),
+        "{}",
+        listed.stdout
+    );
 
     for (args, code) in [
         (&["-f", "absent.txt"][..], "run.input"),

@@ -76,7 +76,7 @@ impl RunRecord {
             [Message::Input { text }] => text.clone(),
             _ => input,
         };
-        let shown = redactor.redact(input.lines().next().unwrap_or_default());
+        let shown = redactor.redact(input.trim_start().lines().next().unwrap_or_default());
         let shown = Some(&*shown).filter(|_| !args.ephemeral);
         let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
         let review = Self::place(&dir, args, chosen, shown, ambient)?;
