@@ -293,6 +293,20 @@ fn a_broken_project_file_answers_with_the_mistake() {
     assert_eq!(client.end(), 0);
 }
 
+#[test]
+fn a_project_that_nobody_agreed_to_names_the_command_that_shows_it() {
+    let config = "sandbox: {mode: direct, zones: {up: {path: ../beside}}}\n";
+    let world = World::new(&[(FILE, config), ("../beside/x", "")]);
+    let mut client = Client::start(&world, &["mcp"]);
+    let answer = client.call("read_file", json!({"path": "/up/x"}));
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    insta::assert_snapshot!(text, @r"
+    A person has not agreed to this project's configuration, so there are no tools. `forge trust` shows them what it asks for.
+    config.untrusted at golem-forge.config.yaml:1:44
+    ");
+    assert_eq!(client.end(), 0);
+}
+
 /// A mistake is told until it is corrected; from then on a new one changes nothing.
 #[test]
 fn a_configuration_that_changes_is_followed() {
