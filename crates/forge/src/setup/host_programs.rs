@@ -158,6 +158,14 @@ impl HostPrograms {
         Err(HostProgramError { name, left_out })
     }
 
+    /// Returns the place of a program that is not started, and of no preset then: to learn their
+    /// places takes longer than a small command.
+    pub(crate) fn locate(&self, name: &str) -> Option<PathBuf> {
+        let is_left_out = |path: &Path| self.writable.on_the_way_to(path).is_some();
+        self.candidates(name)
+            .find(|path| is_program(path) && !is_left_out(path))
+    }
+
     /// Returns the command of a program, which finds other programs as this does.
     pub(crate) fn command(&self, name: &str) -> Result<Command, HostProgramError> {
         let mut command = Command::new(self.find(name)?);

@@ -30,12 +30,10 @@ impl CommitterQuestion {
     /// Reads the files of git, or starts git: one of `programs`, which are looked for only then.
     pub(super) fn ask(
         directory: PathBuf,
-        programs: impl FnOnce() -> HostPrograms,
+        programs: impl Fn() -> HostPrograms,
         ambient: &Ambient,
     ) -> CommitterQuestion {
-        // Where git lies, to read the file of its place: it is not started.
-        let places = || HostPrograms::new(ambient);
-        match identity_files::read(&directory, &ambient.env, places) {
+        match identity_files::read(&directory, &ambient.env, &programs) {
             Some(identity) => CommitterQuestion::Answered(identity),
             None => {
                 let programs = programs();

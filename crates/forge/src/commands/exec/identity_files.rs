@@ -145,7 +145,7 @@ fn of_system(programs: &HostPrograms) -> Option<Vec<PathBuf>> {
         return None;
     }
     let mut files = vec![PathBuf::from("/etc/gitconfig")];
-    let Ok(program) = programs.find("git") else {
+    let Some(program) = programs.locate("git") else {
         return Some(files);
     };
     let real = program.canonicalize().ok()?;
