@@ -66,43 +66,15 @@ impl PromptKind {
     }
 }
 
-const HOST_HELP: &str = "\
-y         this command reaches it, until the command ends
-r         and so does what the line `this run` names, until its process ends
-w         as r, and from the next run on by a rule of yours for this project, which
-          is shown before it is written
-n         no, and it is not asked about again until its process ends; Enter and
-          anything unknown mean the same
-";
+const HOST_HELP: &str = include_str!("prompt/host.txt");
 
-const HOST_HELP_WITHOUT_RULE: &str = "\
-y         this command reaches it, until the command ends
-r         and so does what the line `this run` names, until its process ends
-n         no, and it is not asked about again until its process ends; Enter and
-          anything unknown mean the same
-";
+const HOST_HELP_WITHOUT_RULE: &str = include_str!("prompt/host_without_rule.txt");
 
-const PUSH_HELP: &str = "\
-y         what was shown becomes the head of the branch
-n         no, it stays staged; Enter and anything unknown mean the same
-n REASON  no, and the log says why
-";
+const PUSH_HELP: &str = include_str!("prompt/push.txt");
 
-const HELP: &str = "\
-y         this call goes ahead, once
-r         and so does what the line `this run` names, until forge ends
-a         this call and, unseen, every later one that asks until forge ends; as
-          with --yes, blocks stay, and what --yes does not answer is asked
-n         no; Enter and anything unknown mean the same
-n REASON  no, and the model is told why
-";
+const HELP: &str = include_str!("prompt/call.txt");
 
-const QUEUED_HELP: &str = "\
-y         this call goes ahead, once
-r         and so does what the line `this run` names, until its process ends
-n         no; Enter and anything unknown mean the same
-n REASON  no, and the model is told why
-";
+const QUEUED_HELP: &str = include_str!("prompt/queued.txt");
 
 /// Writes rules for a person who answers "always".
 pub(crate) trait RuleWriter: std::fmt::Debug + Send + Sync {
