@@ -54,6 +54,8 @@ struct WireCommandMount {
     /// Names that count in this mount only.
     protected: Vec<String>,
     hidden: Vec<String>,
+    /// Names that reports write in another way.
+    written: Vec<(String, String)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -252,6 +254,10 @@ impl WireCommands {
                 execute: mount.access().contains(Access::EXECUTE),
                 protected: owned(policy.protected_in(mount.shown_at())),
                 hidden: owned(policy.hidden_in(mount.shown_at())),
+                written: policy
+                    .written_in(mount.shown_at())
+                    .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                    .collect(),
             });
         }
         let variables = policy.environment().variables();
@@ -328,6 +334,9 @@ impl WireCommandMount {
         }
         for name in mount.hidden {
             builder = builder.hide_in(&mount.shown_at, name);
+        }
+        for (name, text) in mount.written {
+            builder = builder.written_as(&mount.shown_at, name, text);
         }
         builder.mount_resolved(mount.place, mount.shown_at, access)
     }

@@ -14,6 +14,8 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern {
     text: String,
+    /// The text by which reports name it, if that is another one.
+    written: Option<String>,
     /// The pattern without the leading `/`.
     folded: String,
     from_top: bool,
@@ -45,6 +47,7 @@ impl Pattern {
         let folded = sandbox_names::fold(names);
         Ok(Pattern {
             text: text.to_owned(),
+            written: None,
             from_top,
             last: folded.rfind('/').map_or(0, |slash| slash + 1),
             folded,
@@ -57,6 +60,18 @@ impl Pattern {
         pub text: &str = &text;
         /// Returns `true` if the pattern matches at the top of a mount only.
         pub(crate) is_from_top: bool = from_top;
+    }
+
+    /// Returns the text by which reports name the pattern.
+    #[must_use]
+    pub(crate) fn written(&self) -> &str {
+        self.written.as_deref().unwrap_or(&self.text)
+    }
+
+    /// Returns the pattern with another text for reports.
+    pub(crate) fn written_as(mut self, text: Option<&String>) -> Self {
+        self.written = text.cloned();
+        self
     }
 
     /// Returns the names of the pattern, outermost first.

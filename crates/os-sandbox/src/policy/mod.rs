@@ -197,6 +197,14 @@ impl Policy {
         own.flat_map(|guards| &guards.hide).map(Pattern::text)
     }
 
+    /// Returns the patterns of this mount that reports name by another text, with that text.
+    pub fn written_in(&self, shown_at: &str) -> impl Iterator<Item = (&str, &str)> {
+        let own = self.own_guards.get(shown_at).into_iter();
+        own.flat_map(|guards| guards.protect.iter().chain(&guards.hide))
+            .filter(|one| one.written() != one.text())
+            .map(|one| (one.text(), one.written()))
+    }
+
     /// Returns the policy with each mount at its own path of the host, as without a mount layer,
     /// and with `/work` as a link to the root mount. This is for the files of people, which refer
     /// to each other by these paths (virtual environments, build directories, worktrees). Nothing
@@ -603,7 +611,7 @@ impl Policy {
             let MountGuards { protect, hide } = self.guards_of(index);
             let covering = |list: Vec<Pattern>| {
                 let found = list.into_iter().find(|one| one.covers(below));
-                found.map(|one| one.text().to_owned())
+                found.map(|one| one.written().to_owned())
             };
             let hidden = covering(hide).map(NameGuard::Hidden);
             hidden.or_else(|| covering(protect).map(NameGuard::Protected))
@@ -691,6 +699,8 @@ pub struct PolicyBuilder {
     /// Pairs of a mount's name and a pattern.
     protect_in: Vec<(String, String)>,
     hide_in: Vec<(String, String)>,
+    /// Texts for reports, by a mount's name and a pattern.
+    written: BTreeMap<(String, String), String>,
     unguarded: Vec<String>,
     hold_absent: bool,
     git_config: GitConfig,
@@ -890,6 +900,27 @@ impl PolicyBuilder {
         self
     }
 
+    /// Names a pattern of one mount in reports by another text, such as the longer pattern of which
+    /// it is the rest in this mount.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/srv/data", "/data", Access::ALL);
+    /// let policy = policy.protect_in("/data", "/keys").written_as("/data", "/keys", "data/keys");
+    /// assert_eq!(policy.build()?.written_in("/data").next(), Some(("/keys", "data/keys")));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn written_as(
+        mut self,
+        shown_at: impl Into<String>,
+        pattern: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
+        let key = (shown_at.into(), pattern.into());
+        self.written.insert(key, text.into());
+        self
+    }
+
     /// Exempts the mount at `shown_at` from the patterns that apply to every mount, from the guards of
     /// git repositories, and from the search for sockets of the host. Patterns of that mount alone
     /// ([`protect_in`](Self::protect_in), [`hide_in`](Self::hide_in)) still apply. This is for a
@@ -950,7 +981,7 @@ impl PolicyBuilder {
             mounts::make_overlay(&mut mounts, &at, dirs)?;
         }
         let (protect, hide) = (parse_patterns(&protect)?, parse_patterns(&self.hide)?);
-        let own_guards = own_guards(&mounts, &self.protect_in, &self.hide_in)?;
+        let own_guards = own_guards(&mounts, &self.protect_in, &self.hide_in, &self.written)?;
         let names: BTreeSet<String> = self.unguarded.into_iter().collect();
         let mounted = |at: &&String| mounts.iter().any(|one| one.shown_at() == at.as_str());
         if let Some(at) = names.iter().find(|at| !mounted(at)) {
@@ -1017,6 +1048,7 @@ fn own_guards(
     mounts: &[Mount],
     protect: &[(String, String)],
     hide: &[(String, String)],
+    written: &BTreeMap<(String, String), String>,
 ) -> Result<BTreeMap<String, MountGuards>, Error> {
     let unknown = |(at, _): &&(String, String)| !mounts.iter().any(|one| one.shown_at() == at);
     if let Some((at, pattern)) = protect.iter().chain(hide).find(unknown) {
@@ -1026,7 +1058,12 @@ fn own_guards(
     }
     let own_patterns = |named: &[(String, String)], mount: &Mount| {
         let named = named.iter().filter(|(at, _)| at == mount.shown_at());
-        parse_patterns(&named.map(|(_, text)| text.clone()).collect::<Vec<_>>())
+        let parsed = parse_patterns(&named.map(|(_, text)| text.clone()).collect::<Vec<_>>())?;
+        let with_text = |one: Pattern| {
+            let key = (mount.shown_at().to_owned(), one.text().to_owned());
+            one.written_as(written.get(&key))
+        };
+        Ok::<_, Error>(parsed.into_iter().map(with_text).collect())
     };
     let mut own_guards = BTreeMap::new();
     for mount in mounts {

@@ -15,7 +15,7 @@ const FILE: &str = "golem-forge.config.yaml";
 /// No test waits for this; it only keeps a defect from hanging the suite.
 const WATCHDOG: Duration = Duration::from_secs(600);
 
-struct Client {
+pub(super) struct Client {
     child: Child,
     /// What it said to the person, line by line.
     said: Receiver<String>,
@@ -26,7 +26,7 @@ struct Client {
 }
 
 impl Client {
-    fn start(world: &World, args: &[&str]) -> Self {
+    pub(super) fn start(world: &World, args: &[&str]) -> Self {
         Client::opening(world, args, json!({}))
     }
 
@@ -103,7 +103,7 @@ impl Client {
         assert_ne!(answer["result"]["isError"], true, "{shown} {answer}");
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Hangs up and waits for the end.
-    fn end(mut self) -> i32 {
+    pub(super) fn end(mut self) -> i32 {
         drop(self.input.take());
         self.child.wait().unwrap().code().unwrap()
     }

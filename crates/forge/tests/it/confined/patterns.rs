@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use sandbox_names::autoloaded::LoadTrigger;
 
 use super::exec::mechanisms;
+use super::mcp::Client;
 use crate::support::World;
 
 /// Paths by pattern, with whether the pattern covers them.
@@ -187,6 +188,89 @@ fn a_path_counts_in_its_mount_only() {
                 "{}",
                 told.stdout
             );
+        }
+    }
+}
+
+/// Every place that shows a pattern shows it as the file has it, also where only the rest of it
+/// counts in a mount.
+#[test]
+fn a_pattern_is_shown_as_it_was_written() {
+    const SCRIPT: &str = "echo x > src/a.py; cat src/secret; echo x > src/new.py; exit 1";
+    const REFUSED: &str = "(protected name src/a.py)";
+    const IN_JSON: [&str; 2] = [r#""protected":"src/a.py""#, "src/new.py"];
+    let zones = "mode: direct, zones: { src: { path: ./src, approval: { write: preApproved } } }";
+    for (front, in_tools) in [("root: .", "src/a.py"), (zones, "/src/a.py")] {
+        let world = World::new(&[
+            (
+                "forge.yaml",
+                &format!(
+                    "sandbox: {{ protect: [src/a.py, src/new.py], hide: [src/secret], {front} }}\n\
+                     shell: {{ rules: [{{ pattern: '(sh|echo|cat|exit) *', approval: preApproved }}] }}\n"
+                ),
+            ),
+            ("src/a.py", "a"),
+            ("src/secret", "s"),
+        ]);
+        let forge = |args: &[&str]| {
+            let ran = world.forge(&[&["--trust"], args].concat());
+            ran.stdout + &ran.stderr
+        };
+        let command = serde_json::json!({ "command": format!("sh -c '{SCRIPT}'") });
+        let mut client = Client::start(&world, &["--trust", "mcp"]);
+        let over_mcp = client.call("shell", command.clone()).to_string();
+        client.end();
+        let shell = ["tools", "call", "shell", &command.to_string()];
+        let write = ["tools", "call", "write_file", "path=/src/a.py", "content=x"];
+        for (text, parts) in [
+            (
+                forge(&["exec", "--", "sh", "-c", SCRIPT]),
+                &[
+                    REFUSED,
+                    r#"take "src/a.py" out of `protect`"#,
+                    r#"take "src/secret" out of `hide`"#,
+                    "(src/new.py: a new name)",
+                ][..],
+            ),
+            (
+                forge(&["exec", "--json", "--", "sh", "-c", SCRIPT]),
+                &IN_JSON,
+            ),
+            (
+                forge(&["exec", "--trace", "--", "sh", "-c", SCRIPT]),
+                &[REFUSED],
+            ),
+            (
+                forge(&["explain", "/src/a.py", "--write"]),
+                &["`src/a.py` of `sandbox.protect`", "forge.yaml:1:22"],
+            ),
+            (
+                forge(&["explain", "/src/secret"]),
+                &["`src/secret` of `sandbox.hide`", "forge.yaml:1:52"],
+            ),
+            (forge(&["check"]), &["src/a.py, src/new.py", "src/secret"]),
+            // File tools name the path for which the model asked.
+            (
+                forge(&write),
+                &[&*format!("'{in_tools}' is a protected name")],
+            ),
+            (forge(&shell), &[REFUSED, "src/new.py"]),
+            (forge(&[&["--json"], &shell[..]].concat()), &IN_JSON),
+            (over_mcp, &[REFUSED, "src/new.py"]),
+            (forge(&["log", "show", "last"]), &[]),
+        ] {
+            for part in parts {
+                assert!(text.contains(part), "{front}: no {part} in {text}");
+            }
+            for rest in [
+                "name /a.py",
+                "(/new.py",
+                r#""/a.py""#,
+                r#""/new.py""#,
+                r#""/secret""#,
+            ] {
+                assert!(!text.contains(rest), "{front}: {rest} in {text}");
+            }
         }
     }
 }

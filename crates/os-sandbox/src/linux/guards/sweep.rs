@@ -607,7 +607,7 @@ impl MountScan<'_> {
             "a new name".to_owned()
         };
         Some(GuardViolation {
-            pattern: text.to_owned(),
+            pattern: counts.map_or(text, Pattern::written).to_owned(),
             why: visible(&why),
         })
     }
@@ -951,7 +951,7 @@ fn pattern_of(mount: &HostMount, below: &Path) -> String {
     let named = mount.named(below);
     let mut patterns = mount.guards.protect.iter().chain(&mount.guards.hide);
     let found = patterns.find(|pattern| pattern.ends(&named));
-    found.map_or(".git/config", Pattern::text).to_owned()
+    found.map_or(".git/config", Pattern::written).to_owned()
 }
 
 fn shown(mount: &HostMount, below: &Path) -> PathBuf {
