@@ -14,7 +14,7 @@ use crate::git_dirs::judge_again;
 use crate::journal::{
     JOURNAL, Journal, Phase, Site, Step, StepAction, StepOutcome, current_state, modified_at,
 };
-use crate::own_files::{read_json, remove_file, write_json};
+use crate::own_files::{OnDisk, read_json, remove_file, write_json};
 use crate::path::TreePath;
 use crate::review::{
     ApplyRecord, ChangeClass, ChangeKind, ReviewMount, ReviewStage, ReviewedChange, RunReview,
@@ -227,14 +227,14 @@ impl OpenReview {
         let mut plans = self.plan(&chosen, selection, &mut budget)?;
         // From now on the project differs from the copy: the run cannot go on.
         self.dir.drop_copies()?;
-        write_json(&self.dir.dir, JOURNAL, &journal)?;
+        write_json(&self.dir.dir, JOURNAL, &journal, OnDisk::Now)?;
         let prepared = self.prepare(&mut plans, &mut journal, &mut budget);
         if let Err(error) = prepared {
             self.clean_up(&journal)?;
             return Err(error);
         }
         journal.phase = Phase::Committing;
-        write_json(&self.dir.dir, JOURNAL, &journal)?;
+        write_json(&self.dir.dir, JOURNAL, &journal, OnDisk::Now)?;
         let record = self.commit(journal, &mut budget)?;
         Ok(ApplyReport {
             record,
@@ -462,7 +462,7 @@ impl OpenReview {
             notes: journal.notes.clone(),
         };
         self.keep(&record, done);
-        self.dir.save()?;
+        self.dir.save(OnDisk::Now)?;
         self.clean_up(journal)?;
         Ok(record)
     }

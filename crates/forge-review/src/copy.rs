@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::error::{ReviewError, failed, failed_own};
-use crate::own_files::{read_json, write_json};
+use crate::own_files::{OnDisk, read_json, write_json};
 use crate::path::TreePath;
 use crate::quarantine::is_quarantined;
 use crate::review::{CopiedTree, LeftOutPath, LeftOutReason};
@@ -161,7 +161,7 @@ pub(crate) fn make(
         .iter()
         .filter_map(|(_, object)| object.changed())
         .max();
-    write_json(mount, MANIFEST, &CopyManifest { objects })?;
+    write_json(mount, MANIFEST, &CopyManifest { objects }, OnDisk::Now)?;
     wait_for_later(mount, last.unwrap_or_default())?;
     Ok(copier.copied)
 }

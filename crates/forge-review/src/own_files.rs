@@ -14,17 +14,30 @@ use crate::tree;
 /// Largest file that is read.
 const MAX_LIST_BYTES: u64 = 2 << 30;
 
+/// When a file of the review is on the disk. A process that ends at any moment loses neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDisk {
+    /// Before the function returns: a loss of power does not undo it.
+    Now,
+    /// When the kernel writes it: for a review without changes, which has nothing to lose.
+    Later,
+}
+
 pub(crate) fn write_file(
     dir: &OwnedFd,
     name: &'static str,
     content: &[u8],
+    on_disk: OnDisk,
 ) -> Result<OwnedFd, ReviewError> {
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
         openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed_own("create", name))?;
     let mut file = std::fs::File::from(file);
-    let written = file.write_all(content).and_then(|()| file.sync_all());
+    let written = file.write_all(content).and_then(|()| match on_disk {
+        OnDisk::Now => file.sync_all(),
+        OnDisk::Later => Ok(()),
+    });
     written.map_err(|source| ReviewError::Io {
         operation: "write",
         path: name.to_owned(),
@@ -33,20 +46,25 @@ pub(crate) fn write_file(
     Ok(file.into())
 }
 
-/// Writes a file of the review as a whole: it is old or new at any time, after a loss of power too.
+/// Writes a file of the review as a whole: it is old or new at any time, with [`OnDisk::Now`] after a
+/// loss of power too.
 pub(crate) fn write_json(
     dir: &OwnedFd,
     name: &'static str,
     value: &impl Serialize,
+    on_disk: OnDisk,
 ) -> Result<(), ReviewError> {
     const NEW: &str = "new.json";
     let text = serde_json::to_vec(value).map_err(|error| ReviewError::Damaged {
         file: name,
         reason: error.to_string(),
     })?;
-    write_file(dir, NEW, &text)?;
+    write_file(dir, NEW, &text, on_disk)?;
     renameat(dir, NEW, dir, name).map_err(failed_own("write", name))?;
-    fsync(dir).map_err(failed_own("write", name))
+    match on_disk {
+        OnDisk::Now => fsync(dir).map_err(failed_own("write", name)),
+        OnDisk::Later => Ok(()),
+    }
 }
 
 /// Reads a file of the review; `None` if it does not exist.

@@ -15,7 +15,7 @@ use crate::budget::{Budget, LayerLimits, ReviewLimits};
 use crate::classify::JudgeName;
 use crate::copy::{self, CopyIndex};
 use crate::error::{ReviewError, failed_own};
-use crate::own_files::{read_json, write_file, write_json};
+use crate::own_files::{OnDisk, read_json, write_file, write_json};
 use crate::path::TreePath;
 use crate::record;
 use crate::review::{ReviewMount, ReviewStage, RunReview, VERSION};
@@ -131,7 +131,11 @@ impl ReviewDir {
         let of_reviews = fstat(reviews).map_err(failed_own("examine", "the reviews"))?;
         let all = make_dir(&dir, MOUNTS, Mode::RWXU)?;
         let mut listed = Vec::new();
-        let mut started = mark_start(&dir)?;
+        // A copy sees an object at any moment since it was begun.
+        let before = match mounts.iter().any(|mount| mount.copy) {
+            true => Some(mark_start(&dir)?),
+            false => None,
+        };
         for mount in mounts {
             check_name(mount.name)?;
             let stat = fstat(mount.lower).map_err(failed_own("examine", "the mount"))?;
@@ -152,11 +156,11 @@ impl ReviewDir {
                 changes: Vec::new(),
             });
         }
-        if mounts.iter().all(|mount| !mount.copy) {
-            // Last: everything of the project that is older is as the run sees it. A copy sees an
-            // object at any moment since it was begun.
-            started = mark_start(&dir)?;
-        }
+        let started = match before {
+            Some(before) => before,
+            // Last: everything of the project that is older is as the run sees it.
+            None => mark_start(&dir)?,
+        };
         let review = RunReview {
             version: VERSION,
             run: about.run.clone(),
@@ -175,7 +179,7 @@ impl ReviewDir {
             limits: Some(*limits),
             _lock: lock,
         };
-        this.save()?;
+        this.save(OnDisk::Later)?;
         Ok(this)
     }
 
@@ -306,7 +310,7 @@ impl ReviewDir {
             }
         }
         self.review.stage = ReviewStage::Running;
-        self.save()
+        self.save(OnDisk::Now)
     }
 
     /// Removes the copies of a run that does not go on. Its changes are kept, and its quarantine.
@@ -367,7 +371,13 @@ impl ReviewDir {
             self.review.mounts[index].quarantined = quarantined;
         }
         self.review.stage = ReviewStage::Recorded;
-        self.save()?;
+        let mut mounts = self.review.mounts.iter();
+        let is_changed =
+            mounts.any(|mount| !mount.changes.is_empty() || !mount.quarantined.is_empty());
+        self.save(match is_changed {
+            true => OnDisk::Now,
+            false => OnDisk::Later,
+        })?;
         Ok(&self.review)
     }
 
@@ -402,8 +412,8 @@ impl ReviewDir {
         remove_review(reviews, &gone)
     }
 
-    pub(crate) fn save(&self) -> Result<(), ReviewError> {
-        write_json(&self.dir, LIST, &self.review)
+    pub(crate) fn save(&self, on_disk: OnDisk) -> Result<(), ReviewError> {
+        write_json(&self.dir, LIST, &self.review, on_disk)
     }
 }
 
@@ -491,7 +501,7 @@ fn make_layers(lower: &OwnedFd, own: &OwnedFd) -> Result<(), ReviewError> {
 
 /// Returns the time from which on changes of the project are later than the start.
 fn mark_start(dir: &OwnedFd) -> Result<FileTime, ReviewError> {
-    let started = write_file(dir, STARTED, b"")?;
+    let started = write_file(dir, STARTED, b"", OnDisk::Later)?;
     let stat = fstat(&started).map_err(failed_own("examine", STARTED))?;
     Ok(changed_at(&stat))
 }
