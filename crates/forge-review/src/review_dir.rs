@@ -132,10 +132,8 @@ impl ReviewDir {
         let all = make_dir(&dir, MOUNTS, Mode::RWXU)?;
         let mut listed = Vec::new();
         // A copy sees an object at any moment since it was begun.
-        let before = match mounts.iter().any(|mount| mount.copy) {
-            true => Some(mark_start(&dir)?),
-            false => None,
-        };
+        let is_copy = mounts.iter().any(|mount| mount.copy);
+        let before = is_copy.then(|| mark_start(&dir)).transpose()?;
         for mount in mounts {
             check_name(mount.name)?;
             let stat = fstat(mount.lower).map_err(failed_own("examine", "the mount"))?;
@@ -156,11 +154,8 @@ impl ReviewDir {
                 changes: Vec::new(),
             });
         }
-        let started = match before {
-            Some(before) => before,
-            // Last: everything of the project that is older is as the run sees it.
-            None => mark_start(&dir)?,
-        };
+        // Last: everything of the project that is older is as the run sees it.
+        let started = before.map_or_else(|| mark_start(&dir), Ok)?;
         let review = RunReview {
             version: VERSION,
             run: about.run.clone(),
