@@ -13,7 +13,7 @@ use crate::routes;
 use crate::sys::notify;
 use crate::sys::{self, EINTR, EPERM, PollFd};
 use crate::target;
-use crate::terminal;
+use crate::terminal::{self, CommandTerminal};
 use crate::watch::LimitMonitor;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell};
@@ -137,8 +137,8 @@ struct Supervisor<'a> {
     deadline: Option<u64>,
     watch: Option<LimitMonitor>,
     asks: Option<Asks>,
-    /// The socket on which the broker says that the command goes on.
-    jobs: Option<i32>,
+    /// The command's terminal, while the broker can say that the command goes on.
+    terminal: Option<CommandTerminal>,
     /// More processes have ended than were reaped.
     waiting: bool,
     next_look_ms: u64,
@@ -167,9 +167,12 @@ impl<'a> Supervisor<'a> {
             0 => target::become_target(run, me, errors_target, channel),
             pid => pid,
         };
-        // Only the target holds its own ends: a pipe must close when it does.
+        // Only the target holds its own ends: a pipe must close when it does. Its terminal is given to
+        // it later if it has no keys.
         let asked = asks.as_ref().map(|asks| asks.targets);
-        let ends = [errors_target].into_iter().chain(asked).chain(run.stdio);
+        let is_needed = |end: i32| run.terminal.is_some_and(|own| own.is_needed(end));
+        let stdio = run.stdio.into_iter().filter(|end| !is_needed(*end));
+        let ends = [errors_target].into_iter().chain(asked).chain(stdio);
         for number in ends.chain(run.ruleset).chain(run.groups.iter().copied()) {
             sys::close(number);
         }
@@ -182,7 +185,7 @@ impl<'a> Supervisor<'a> {
             deadline,
             watch,
             asks,
-            jobs: run.terminal.map(|own| own.jobs),
+            terminal: run.terminal,
             waiting: false,
             next_look_ms: sys::monotonic_ms().saturating_add(LOOK_MS),
         })
@@ -209,7 +212,7 @@ impl<'a> Supervisor<'a> {
             (self.run.channel.unwrap_or(-1), sys::POLLIN | sys::POLLRDHUP),
             (self.mounts, sys::POLLPRI),
             (asks.map_or(-1, |asks| asks.descriptor(probes)), sys::POLLIN),
-            (self.jobs.unwrap_or(-1), sys::POLLIN),
+            (self.terminal.map_or(-1, |own| own.jobs), sys::POLLIN),
         ]
         .map(|(fd, events)| PollFd::new(fd, events));
         match sys::poll(&mut fds, left) {
@@ -244,9 +247,9 @@ impl<'a> Supervisor<'a> {
         }
         self.look_at_parts(mounts != 0)?;
         if jobs != 0 {
-            self.jobs = self
-                .jobs
-                .filter(|jobs| terminal::answer(*jobs, self.target));
+            self.terminal = self
+                .terminal
+                .filter(|own| terminal::answer(*own, self.target));
         }
         if children != 0 || self.waiting {
             self.reap()?;
@@ -286,7 +289,7 @@ impl<'a> Supervisor<'a> {
     /// Reaps who is done. An error if the target is among them.
     fn reap(&mut self) -> Result<(), WaitOutcome> {
         drain(self.children);
-        let reaped = reap(self.target, self.jobs);
+        let reaped = reap(self.target, self.terminal.map(|own| own.jobs));
         self.waiting = !reaped.all;
         let Some(status) = reaped.found else {
             return Ok(());

@@ -77,6 +77,7 @@ pub const ESTALE: Errno = 116;
 pub const SIGKILL: i32 = 9;
 pub const SIGCHLD: i32 = 17;
 pub const SIGHUP: i32 = 1;
+pub const SIGCONT: i32 = 18;
 pub const LAST_SIGNAL: i32 = 64;
 
 pub const O_RDONLY: i32 = 0;

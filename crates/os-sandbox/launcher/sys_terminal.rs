@@ -34,13 +34,11 @@ pub fn collects_lines(modes: &TerminalModes) -> bool {
     modes[LOCAL] & ICANON != 0
 }
 
-/// Returns `true` as after cfmakeraw(3): no key is a line's, a signal's, and output is not changed. A
-/// line editor or an editor on the screen keeps one of these.
+/// Returns `true` if no key is a line's or a signal's, as after cfmakeraw(3). A line editor or an editor
+/// on the screen keeps one of these.
 pub fn is_raw(modes: &TerminalModes) -> bool {
     const ISIG: u32 = 1;
-    const OPOST: u32 = 1;
-    const OUTPUT: usize = 1;
-    !collects_lines(modes) && modes[LOCAL] & ISIG == 0 && modes[OUTPUT] & OPOST == 0
+    !collects_lines(modes) && modes[LOCAL] & ISIG == 0
 }
 
 pub fn set_modes(number: i32, modes: &TerminalModes) -> Result<()> {

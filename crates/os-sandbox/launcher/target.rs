@@ -111,7 +111,7 @@ fn confine(run: &Run<'_>, errors: &mut i32, channel: Option<i32>) -> Result<(), 
         sys::setsid().map_err(at(wire::STAGE_PARENT))?;
     }
     if let Some(own) = run.terminal {
-        terminal::take_foreground(own)?;
+        terminal::lead_group(own)?;
     }
     // The received descriptors lie at 3 and above, so none is overwritten before its turn.
     let stdio = at(wire::STAGE_STDIO);

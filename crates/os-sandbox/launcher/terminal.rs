@@ -5,6 +5,10 @@
 //! The supervisor is the leader of the session, as a shell would be, and the command has a process
 //! group of its own in it. The kernel stops such a group on Ctrl-Z: a group without a parent in its
 //! own session it lets run (setpgid(2), "orphaned process group").
+//!
+//! A command of a pipeline begins in the background of its terminal: other programs may read the
+//! person's. The kernel stops it once it reads its terminal or changes its modes, and the broker then
+//! gives it the foreground.
 
 use crate::job::Run;
 use crate::sys::{self, CStr, Errno, network, terminal};
@@ -19,6 +23,15 @@ const SOCK_STREAM: i32 = 1;
 pub struct CommandTerminal {
     pub side: i32,
     pub jobs: i32,
+    /// Standard input and output are terminals.
+    pub has_keys: bool,
+}
+
+impl CommandTerminal {
+    /// Returns `true` if the supervisor needs this descriptor to give the command the foreground.
+    pub fn is_needed(self, end: i32) -> bool {
+        end == self.side && !self.has_keys
+    }
 }
 
 /// Makes the terminal, hands the broker its side, and puts the command's into its streams.
@@ -41,20 +54,22 @@ pub fn open(run: &mut Run<'_>) -> Result<(), Failure> {
 }
 
 fn make(run: &Run<'_>) -> Result<CommandTerminal, Errno> {
-    let is_terminal = |stream: &&i32| terminal::modes(**stream).is_ok();
-    let like = *run.stdio.iter().find(is_terminal).ok_or(sys::ENOTTY)?;
+    let is_terminal = |stream: &i32| terminal::modes(*stream).is_ok();
+    let like = run.stdio.iter().copied().find(is_terminal);
     let path = CStr::new(b"/dev/ptmx\0").ok_or(sys::EINVAL)?;
     // The broker polls it.
     let flags = sys::O_RDWR | sys::O_NOCTTY | sys::O_NONBLOCK | sys::O_CLOEXEC;
     let master = sys::open(path, flags, 0)?;
     terminal::unlock(master)?;
     let side = terminal::peer(master)?;
-    let modes = terminal::modes(like)?;
-    // Others are those of the line editor of a shell that started us in the background.
-    if terminal::collects_lines(&modes) {
-        terminal::set_modes(side, &modes)?;
+    if let Some(like) = like {
+        let modes = terminal::modes(like)?;
+        // Others are those of the line editor of a shell that started us in the background.
+        if terminal::collects_lines(&modes) {
+            terminal::set_modes(side, &modes)?;
+        }
+        terminal::set_size(side, terminal::size(like)?)?;
     }
-    terminal::set_size(side, terminal::size(like)?)?;
     // A broker that does not listen never holds the supervisor.
     let kind = SOCK_STREAM | sys::O_CLOEXEC | sys::O_NONBLOCK;
     let [jobs, theirs] = sys::attempts::socket_pair(kind)?;
@@ -62,7 +77,11 @@ fn make(run: &Run<'_>) -> Result<CommandTerminal, Errno> {
     network::send_with_descriptors(CONTROL, &made, [master, theirs])?;
     sys::close(master);
     sys::close(theirs);
-    Ok(CommandTerminal { side, jobs })
+    Ok(CommandTerminal {
+        side,
+        jobs,
+        has_keys: run.stdio[..2].iter().all(is_terminal),
+    })
 }
 
 /// Makes the supervisor the leader of a session with this controlling terminal.
@@ -72,10 +91,13 @@ pub fn lead_session(own: CommandTerminal) -> Result<(), Failure> {
     terminal::control(own.side).map_err(&failed)
 }
 
-/// Gives the command, which calls it, a process group, and that group the terminal.
-pub fn take_foreground(own: CommandTerminal) -> Result<(), Failure> {
+/// Gives the command, which calls it, a process group, and that group the terminal if keys are for it.
+pub fn lead_group(own: CommandTerminal) -> Result<(), Failure> {
     let failed = at(wire::STAGE_TERMINAL);
     terminal::lead_group().map_err(&failed)?;
+    if !own.has_keys {
+        return Ok(());
+    }
     // All signals are blocked, so that the kernel does not stop us for it (SIGTTOU).
     terminal::set_foreground(own.side, sys::getpid()).map_err(&failed)
 }
@@ -93,9 +115,10 @@ pub fn guard(side: i32) -> Result<(), Failure> {
     sys::setsid().map_err(&failed)?;
     let before = terminal::modes(side).map_err(&failed)?;
     tell(wire::RECORD_STARTED, 0, 0, 0);
-    // The broker sends nothing.
-    let _ = sys::read(CONTROL, &mut [0u8; 1]);
-    if terminal::collects_lines(&before)
+    // A byte says that the broker has given its terminal back. Another program may have it by then.
+    let is_killed = !matches!(sys::read(CONTROL, &mut [0u8; 1]), Ok(1));
+    if is_killed
+        && terminal::collects_lines(&before)
         && terminal::modes(side).is_ok_and(|now| terminal::is_raw(&now))
     {
         terminal::set_modes(side, &before).map_err(&failed)?;
@@ -103,15 +126,22 @@ pub fn guard(side: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the command the signal, SIGCONT or SIGTSTP, that the broker says. Returns `false` if the broker
-/// never will.
-pub fn answer(jobs: i32, target: i32) -> bool {
+/// Sends the command the signal that the broker says, or gives it the foreground. Returns `false` if the
+/// broker never will.
+pub fn answer(own: CommandTerminal, target: i32) -> bool {
     let mut byte = [0u8; 1];
-    match sys::read(jobs, &mut byte) {
+    match sys::read(own.jobs, &mut byte) {
         Ok(0) => false,
         Ok(_) => {
+            let signal = match byte[0] {
+                wire::TAKE_FOREGROUND => {
+                    let _ = terminal::set_foreground(own.side, target);
+                    sys::SIGCONT
+                }
+                signal => i32::from(signal),
+            };
             // It may have ended meanwhile.
-            let _ = sys::kill(-target, i32::from(byte[0]));
+            let _ = sys::kill(-target, signal);
             true
         }
         Err(errno) => errno == sys::EAGAIN,

@@ -207,7 +207,8 @@ pub const FLAG_SOCKETS: u64 = 2048;
 pub const FLAG_OWN_MOUNTS: u64 = 4096;
 /// The target gets a new pseudo-terminal as its controlling terminal, in the place of each stream
 /// that is a terminal (`terminal.rs`), and a process group of its own in a session that the supervisor
-/// leads. The broker gets the other side with [`RECORD_TERMINAL`].
+/// leads. The group has the foreground if standard input and output are terminals. The broker gets the
+/// other side with [`RECORD_TERMINAL`].
 pub const FLAG_TERMINAL: u64 = 8192;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, of closed
@@ -400,8 +401,11 @@ pub const OVER_THREADS: i32 = 2;
 pub const RECORD_UNREACHABLE: u32 = 13;
 /// The target's terminal is made. Two descriptors come with the record: the broker's side of the
 /// terminal, and a socket. On it the supervisor sends a byte each time the target has stopped, the
-/// number of the signal, and lets the target's process group go on for each byte that it receives.
+/// number of the signal. Each byte that it receives is a signal for the target's process group, or
+/// [`TAKE_FOREGROUND`].
 pub const RECORD_TERMINAL: u32 = 14;
+/// Gives the target's process group the foreground of its terminal, and lets it go on.
+pub const TAKE_FOREGROUND: u8 = 0;
 /// All sockets of the steps are sent ([`NETWORK_ON_REQUEST`]).
 pub const RECORD_SOCKETS: u32 = 15;
 

@@ -67,10 +67,13 @@ pub enum Session {
     /// the place of each standard stream that is a terminal, with the size of the first of
     /// them, so that the command never holds the broker's. It has the modes of that one too, if they
     /// collect lines (`ICANON` of termios(3)), and those of a new terminal otherwise: a shell that starts
-    /// a job in the background has modes of its own. At least one stream must be a terminal, and
-    /// [`Plan::makes_terminals`] must be `true`. The broker relays between both terminals by
-    /// [`Child::terminal`](crate::Child#structfield.terminal). If it is killed, a process outside gives
-    /// its terminal the modes from before the command, if they are raw.
+    /// a job in the background has modes of its own. [`Plan::makes_terminals`] must be `true`. The
+    /// broker relays between both terminals by [`Child::terminal`](crate::Child#structfield.terminal).
+    /// If it is killed, a process outside gives its terminal the modes from before the command, if they
+    /// are raw.
+    ///
+    /// Unless standard input and output are terminals, the command begins in the background of its
+    /// terminal: see [`Terminal::take_foreground`](crate::Terminal::take_foreground).
     ///
     /// With a mount layer the terminal is of the command's own devpts and has its name there
     /// (`/dev/pts/0`). Under Landlock alone it is of the host's, and the command can open no other.
@@ -218,11 +221,6 @@ impl Command {
     }
 
     fn check_terminal(&self) -> Result<(), Error> {
-        if !self.stdio.iter().enumerate().any(Stdio::is_terminal) {
-            return Err(Error::invalid(
-                "no standard stream of the command is a terminal, which its own would stand in for",
-            ));
-        }
         if !self.plan().makes_terminals() {
             let message = format!("no terminals are made under {}", self.plan().backend());
             return Err(ErrorKind::Unsupported

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use std::fs::File;
-use std::io::{IsTerminal, PipeReader, PipeWriter};
+use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The target of a standard stream of the command.
@@ -25,21 +25,6 @@ pub enum Stdio {
     Piped,
     /// An open file. The command can do everything with it that the file allows.
     File(File),
-}
-
-impl Stdio {
-    /// Returns `true` if a stream, by its number, is a terminal.
-    pub(crate) fn is_terminal((index, stream): (usize, &Stdio)) -> bool {
-        match stream {
-            Stdio::Null | Stdio::Piped => false,
-            Stdio::Inherit => match index {
-                0 => std::io::stdin().is_terminal(),
-                1 => std::io::stdout().is_terminal(),
-                _ => std::io::stderr().is_terminal(),
-            },
-            Stdio::File(file) => file.is_terminal(),
-        }
-    }
 }
 
 /// The broker's ends of the pipes that a backend made.

@@ -21,9 +21,10 @@ use std::os::unix::net::UnixStream;
 /// # if !cfg!(target_os = "linux") { return Ok(()); }
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
 /// let sandbox = Sandbox::open(plan, Directories::user());
-/// // No standard stream is a terminal, so that there is none to stand in for.
-/// let started = Command::new(&sandbox, "true").session(Session::Terminal).spawn();
-/// assert_eq!(started.unwrap_err().kind(), os_sandbox::ErrorKind::Invalid);
+/// if sandbox.plan().makes_terminals() {
+///     let command = Command::new(&sandbox, "true").session(Session::Terminal);
+///     assert!(command.spawn()?.terminal.is_some());
+/// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -80,7 +81,19 @@ impl Terminal {
     /// # Errors
     /// If the command has ended.
     pub fn resume(&self) -> io::Result<()> {
-        self.signal(Signal::SIGCONT)
+        self.signal(Signal::SIGCONT as i32)
+    }
+
+    /// Gives a command that began in the background the foreground of its terminal, and lets it go on.
+    /// The kernel has stopped it (`SIGTTIN`, `SIGTTOU`) because it read the terminal or changed its
+    /// modes.
+    ///
+    /// # Errors
+    /// If the command has ended.
+    pub fn take_foreground(&self) -> io::Result<()> {
+        /// As in `launcher/wire.rs`.
+        const TAKE_FOREGROUND: u8 = 0;
+        (&self.jobs).write_all(&[TAKE_FOREGROUND])
     }
 
     /// Asks the command to stop, as Ctrl-Z does (`SIGTSTP`). [`Terminal::next_stop`] tells the stop of
@@ -89,11 +102,18 @@ impl Terminal {
     /// # Errors
     /// If the command has ended.
     pub fn suspend(&self) -> io::Result<()> {
-        self.signal(Signal::SIGTSTP)
+        self.signal(Signal::SIGTSTP as i32)
     }
 
-    fn signal(&self, signal: Signal) -> io::Result<()> {
-        (&self.jobs).write_all(&[signal as u8])
+    /// Sends the command's process group a signal.
+    ///
+    /// # Errors
+    /// If the command has ended, or `InvalidInput` if the number is not one of a signal.
+    pub fn signal(&self, number: i32) -> io::Result<()> {
+        match u8::try_from(number) {
+            Ok(signal @ 1..) => (&self.jobs).write_all(&[signal]),
+            _ => Err(ErrorKind::InvalidInput.into()),
+        }
     }
 }
 

@@ -110,6 +110,9 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
         .map_err(refused)?;
     match site {
         ExecSite::Here(plan, mut of) => {
+            if args.ask_hosts {
+                ask_hosts::warn_of_a_shared_terminal(&plan, &ambient.global);
+            }
             let review = of.review.take();
             let start = PlannedStart {
                 plan,

@@ -17,16 +17,17 @@ use os_sandbox::{Plan, Session, Terminal};
 
 pub(crate) use filter::OutputFilter;
 use filter::Withheld;
+use modes::PersonTerminal;
 use relay::{RelayLoop, RelayMessage};
 pub(crate) use stop_signal::HeldStops;
 
 /// The relay that runs, if one does.
 static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
 
-/// Returns the session of a command whose three streams are those of forge. One that does not have
-/// terminals at both ends behaves as in a pipe, and shares forge's session.
+/// Returns the session of a command. With a terminal of forge, which the command could write to by any
+/// stream or by `/dev/tty`, it gets one of its own.
 pub(crate) fn session(plan: &Plan) -> Session {
-    match is_interactive() && plan.makes_terminals() {
+    match plan.makes_terminals() && PersonTerminal::open().is_ok() {
         true => Session::Terminal,
         false => Session::Inherit,
     }
@@ -55,12 +56,17 @@ struct RelayHandle {
 pub(crate) struct RelayPause(Option<Arc<RelayHandle>>);
 
 impl Relay {
-    /// Starts to relay: the person's terminal sends each key at once, until the end. `stops` is from
-    /// before the first thread that stays, and after the last question.
+    /// Starts to relay. With `has_keys` the person's terminal sends each key at once until the end,
+    /// otherwise from the moment on at which the command reads its terminal. `stops` is from before the
+    /// first thread that stays, and after the last question.
     ///
     /// # Errors
-    /// If the system is out of descriptors or threads, or standard input is not a terminal.
-    pub(crate) fn start(terminal: Terminal, stops: HeldStops) -> std::io::Result<Relay> {
+    /// If the system is out of descriptors or threads, or forge has no terminal.
+    pub(crate) fn start(
+        terminal: Terminal,
+        has_keys: bool,
+        stops: HeldStops,
+    ) -> std::io::Result<Relay> {
         let (inbox, messages) = std::io::pipe()?;
         // At most one pause is not acknowledged yet.
         let (acknowledge, paused) = sync_channel(1);
@@ -68,7 +74,8 @@ impl Relay {
             messages,
             paused: Mutex::new(paused),
         });
-        let relay = RelayLoop::new(terminal, inbox, handle.messages.try_clone()?, acknowledge)?;
+        let messages = handle.messages.try_clone()?;
+        let relay = RelayLoop::new(terminal, has_keys, inbox, messages, acknowledge)?;
         let thread = std::thread::Builder::new()
             .name("terminal".to_owned())
             .spawn(move || relay.run())?;

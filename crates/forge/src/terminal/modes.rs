@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::OFlags;
 use rustix::process::getpgrp;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr};
 
 /// The person's terminal. The drop gives it back.
 #[derive(Debug)]
@@ -18,16 +18,25 @@ pub(super) struct PersonTerminal {
     pub(super) output: File,
     /// The modes to give back. `None` while they are set.
     before: Option<Termios>,
+    /// Other programs of a pipeline write to it.
+    is_shared: bool,
 }
 
 impl PersonTerminal {
-    /// Opens standard input and output once more, so that reads and writes that do not block are no
-    /// matter of other programs on the terminal.
+    /// Opens the standard streams once more, so that reads and writes that do not block are no matter
+    /// of other programs on the terminal. The controlling terminal, if none of them is one.
     pub(super) fn open() -> io::Result<PersonTerminal> {
+        let streams = (io::stdin(), io::stdout(), io::stderr());
+        let [input, output, error] = [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd()];
+        let first = |streams: [BorrowedFd<'_>; 3]| {
+            let terminal = streams.into_iter().find(|stream| isatty(stream));
+            terminal.map_or_else(|| open("/dev/tty"), open_again)
+        };
         let terminal = PersonTerminal {
-            input: open_again(io::stdin().as_fd())?,
-            output: open_again(io::stdout().as_fd())?,
+            input: first([input, output, error])?,
+            output: first([output, error, input])?,
             before: None,
+            is_shared: !isatty(output),
         };
         tcgetattr(&terminal.input)?;
         Ok(terminal)
@@ -48,6 +57,9 @@ impl PersonTerminal {
         let before = self.before.get_or_insert(now);
         let mut raw = before.clone();
         raw.make_raw();
+        if self.is_shared {
+            raw.output_modes = before.output_modes;
+        }
         set_modes(&self.input, &raw)
     }
 
@@ -76,12 +88,15 @@ fn set_modes(terminal: &File, modes: &Termios) -> io::Result<()> {
     Ok(set?)
 }
 
-fn open_again(terminal: BorrowedFd<'_>) -> io::Result<File> {
+fn open(path: &str) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-    let path = format!("/dev/fd/{}", terminal.as_raw_fd());
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(flags);
-    match options.open(path) {
+    options.open(path)
+}
+
+fn open_again(terminal: BorrowedFd<'_>) -> io::Result<File> {
+    match open(&format!("/dev/fd/{}", terminal.as_raw_fd())) {
         Ok(file) => Ok(file),
         // A terminal of another user, as after su(1). Its reads and writes block, for as long as the
         // terminal takes.

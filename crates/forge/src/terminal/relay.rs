@@ -39,6 +39,9 @@ pub(super) enum RelayMessage {
     Resume = b'r',
     /// The window has another size.
     Resized = b'w',
+    /// Ctrl-C and Ctrl-\ at the person's terminal while it is not raw.
+    Interrupted = b'i',
+    Quit = b'q',
     /// Forge goes on after a stop.
     Continued = b'c',
 }
@@ -50,6 +53,8 @@ pub(super) struct RelayLoop {
     inbox: PipeReader,
     paused: SyncSender<()>,
     pauses: usize,
+    /// The keys are for the command, and not for another program of a pipeline.
+    has_keys: bool,
     has_ended: bool,
     /// `false` once the command's side is closed by all of its processes, or its stops are.
     is_open: bool,
@@ -65,6 +70,7 @@ pub(super) struct RelayLoop {
 impl RelayLoop {
     pub(super) fn new(
         command: Terminal,
+        has_keys: bool,
         inbox: PipeReader,
         messages: PipeWriter,
         paused: SyncSender<()>,
@@ -75,6 +81,7 @@ impl RelayLoop {
             inbox,
             paused,
             pauses: 0,
+            has_keys,
             has_ended: false,
             is_open: true,
             tells_stops: true,
@@ -114,7 +121,7 @@ impl RelayLoop {
 
     /// Makes the person's terminal raw, if it is ours now, and hands the window size on.
     fn take_terminal(&mut self) -> io::Result<()> {
-        if self.pauses == 0 {
+        if self.pauses == 0 && self.has_keys {
             self.person.make_raw()?;
         }
         // A size that cannot be known stays.
@@ -142,7 +149,7 @@ impl RelayLoop {
             of_command,
             when(relays && !self.output.is_empty(), PollFlags::OUT),
         ];
-        let looks = relays && !self.person.is_raw();
+        let looks = relays && self.has_keys && !self.person.is_raw();
         let events = self.wait(wanted, looks.then_some(FOREGROUND_CHECK_MS))?;
         let [told, suspended, stopped, typed, command, writable] = events;
         if !told.is_empty() {
@@ -220,15 +227,30 @@ impl RelayLoop {
                 if self.pauses == 0 {
                     self.give_screen_back()?;
                 }
+            } else if *message == RelayMessage::Interrupted as u8 {
+                self.pass_on(Signal::INT);
+            } else if *message == RelayMessage::Quit as u8 {
+                self.pass_on(Signal::QUIT);
             } else {
                 self.take_terminal()?;
                 if *message == RelayMessage::Continued as u8 {
                     // The shell may have used the screen. It has ended if this fails.
                     let _ended = self.command.resume();
+                } else if !self.has_keys {
+                    // The kernel tells the foreground of the command's terminal alone.
+                    self.pass_on(Signal::WINCH);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Sends the command a signal, unless it belongs to a question.
+    fn pass_on(&self, signal: Signal) {
+        if self.pauses == 0 {
+            // It has ended if this fails.
+            let _ended = self.command.signal(signal.as_raw());
+        }
     }
 
     /// Makes the terminal show a question as it is, whatever the command has done to it.
@@ -258,9 +280,18 @@ impl RelayLoop {
         Ok(())
     }
 
-    /// Stops forge with the command, and goes on with it: the shell takes the terminal meanwhile.
+    /// Stops forge with the command, and goes on with it: the shell takes the terminal meanwhile. One
+    /// that was stopped because it wants the keys gets them.
     fn take_stop(&mut self) -> io::Result<()> {
+        let of_keys = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
         match self.command.next_stop() {
+            Ok(Some(signal)) if !self.has_keys && of_keys.contains(&signal) => {
+                self.has_keys = true;
+                self.take_terminal()?;
+                // It has ended if this fails.
+                let _ended = self.command.take_foreground();
+                Ok(())
+            }
             Ok(Some(_)) => self.stop(),
             Ok(None) => Ok(()),
             Err(_) => {
@@ -399,6 +430,8 @@ impl SignalThread {
         let (over, mut is_over) = oneshot::channel();
         let inside = runtime.enter();
         let mut resized = signal(SignalKind::window_change())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut quit = signal(SignalKind::quit())?;
         let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         drop(inside);
         let listen = async move {
@@ -406,6 +439,8 @@ impl SignalThread {
                 let message = tokio::select! {
                     _ = &mut is_over => return,
                     _ = resized.recv() => RelayMessage::Resized,
+                    _ = interrupted.recv() => RelayMessage::Interrupted,
+                    _ = quit.recv() => RelayMessage::Quit,
                     _ = continued.recv() => RelayMessage::Continued,
                 };
                 if messages.write_all(&[message as u8]).is_err() {

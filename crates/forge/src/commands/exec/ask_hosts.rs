@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use os_sandbox::{NamedHosts, Network, Policy};
+use os_sandbox::{NamedHosts, Network, Plan, Policy, Session};
 use sandbox_config::{AskableHosts, Grant, Project};
 use tokio::runtime::Runtime;
 
@@ -35,10 +35,7 @@ pub(super) fn check(args: &ExecArgs, ambient: &Ambient) -> Result<(), CliError> 
         "questions are turned off"
     } else {
         match PromptTerminal::has_foreground() {
-            Ok(true) => {
-                warn_of_a_shared_terminal(&ambient.global);
-                return Ok(());
-            }
+            Ok(true) => return Ok(()),
             Ok(false) => "forge runs in the background",
             Err(_) => "there is no terminal",
         }
@@ -48,11 +45,11 @@ pub(super) fn check(args: &ExecArgs, ambient: &Ambient) -> Result<(), CliError> 
 }
 
 /// Warns that a command without a terminal of its own can write over a question.
-fn warn_of_a_shared_terminal(global: &Global) {
-    if !terminal::is_interactive() && !global.json && !global.quiet {
+pub(super) fn warn_of_a_shared_terminal(plan: &Plan, global: &Global) {
+    if terminal::session(plan) == Session::Inherit && !global.quiet && !global.json {
         stderr::print(
-            "warning: the command shares your terminal and can write over a question: run it without \
-             a pipe, or look at the host in `forge log show last`",
+            "warning: the command shares your terminal and can write over a question: look at the \
+             host in `forge log show last`",
         );
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use forge_tools::{CommandServices, NamedHostProxy, TemporaryPorts};
-use os_sandbox::{Command, Directories, Plan, Policy, ReportLevel, Session, Stdio};
+use os_sandbox::{Command, Directories, Plan, Policy, ReportLevel, Stdio};
 
 use super::ask_hosts::CommandHostQuestions;
 use crate::cli::{ExecArgs, Global, TraceReport};
@@ -56,17 +56,12 @@ impl CommandBuilder<'_> {
             .args(self.arguments)
             .cwd(self.directory.clone())
             .reports(report_level(self.args, plan.policy()))
+            .session(terminal::session(plan))
             .stdin(Stdio::Inherit);
         let command = match self.global.json {
             // Standard output is for the object, which holds the command's output.
-            true => command
-                .session(Session::Inherit)
-                .stdout(Stdio::Piped)
-                .stderr(Stdio::Piped),
-            false => command
-                .session(terminal::session(plan))
-                .stdout(Stdio::Inherit)
-                .stderr(Stdio::Inherit),
+            true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
+            false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
         };
         let command = self.with_host_proxy(command, plan, keys.as_ref());
         let placeholders = keys.as_ref().map(KeyServices::variables);

@@ -32,7 +32,7 @@ use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{self, presets};
 use crate::signals::{Interrupts, KillOnSignal};
-use crate::terminal::{HeldStops, Relay};
+use crate::terminal::{self, HeldStops, Relay};
 
 /// A command that is about to start.
 pub(super) struct PlannedStart<'a> {
@@ -341,7 +341,9 @@ fn wait(
     held: HeldStops,
 ) -> Result<(Result<os_sandbox::Exit, CliError>, Option<String>), CliError> {
     let terminal = child.terminal.take();
-    let relay = terminal.map(|side| Relay::start(side, held)).transpose();
+    let has_keys = printed.is_none() && terminal::is_interactive();
+    let relay = terminal.map(|side| Relay::start(side, has_keys, held));
+    let relay = relay.transpose();
     let relay = relay.map_err(|error| CliError::exec_refused("terminal", error.to_string()))?;
     let ended = match printed {
         Some(printed) => child.wait_streaming(|stream, bytes| printed.push(stream, bytes)),

@@ -371,24 +371,204 @@ fn a_signal_to_forge_gives_the_terminal_back() {
     }
 }
 
-/// As in a pipe: nothing is relayed.
+/// A row: the command line of a shell at the terminal, with F for `forge exec`.
+fn on_a_shell(case: &Case, line: &str, script: &str) -> Terminal {
+    let mut words = case.words(script);
+    let flag = line.contains("F --json").then(|| "--json".to_owned());
+    let at = words.iter().position(|word| word == "exec").unwrap() + 1;
+    words.splice(at..at, flag);
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let line = line.replace("F --json", "F").replace('F', &words.join(" "));
+    let args = ["--ctty", "--wait", "sh", "-c", &line];
+    Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args)
+}
+
+/// Each way to the person's terminal, for each set of streams that are on it: the streams, opened again
+/// for writing, and the controlling terminal.
 #[test]
-fn without_a_terminal_at_both_ends_nothing_is_relayed() {
+fn no_stream_reaches_the_persons_terminal_unfiltered() {
+    const ATTACK: &str = "attack() { printf '\\033]52;c;aGVsbG8=\\007\\033]0;title\\007' >\"$1\"; }; \
+                          for at in 0 1 2; do [ ! -t $at ] || attack /proc/self/fd/$at; done; \
+                          printf '\\033]52;c;aGVsbG8=\\007' >&0; [ ! -t 1 ] || attack /dev/stdout; \
+                          printf '\\033]52;c;aGVsbG8=\\007' >&2; attack /dev/tty; exit 3";
+    const LINES: [&str; 11] = [
+        "F",
+        "F 2>errors",
+        "F | cat >out; exit 3",
+        "F >out",
+        "F 2>errors | cat >out; exit 3",
+        "cat input | F",
+        "F <input",
+        "F <input 2>errors",
+        "cat input | F | cat >out; exit 3",
+        "F <input >out 2>errors",
+        "F --json >out",
+    ];
     each(|case| {
-        let ended = case
-            .start_on(
-                USUAL,
-                "[ -t 0 ] && [ ! -t 1 ] && echo input only; printf '\\033]0;t\\007'",
-            )
-            .end();
-        assert_eq!(ended.stdout.as_deref(), Some("input only\n\x1b]0;t\x07"));
-        let words = case.words("[ -t 0 ] || [ -t 1 ] || echo neither; cat");
+        case.world.write("input", "");
+        for line in LINES {
+            let ended = on_a_shell(case, line, ATTACK).end_with_command();
+            let name = format!("{}: {line}", case.name());
+            assert!(!ended.raw.contains("\x1b]"), "{name}: {:?}", ended.raw);
+            assert_eq!(ended.code, Some(3), "{name}: {:?}", ended.raw);
+            assert_eq!(
+                ended.modes.local_modes, ended.before.local_modes,
+                "{name}: {:?}",
+                ended.raw
+            );
+        }
+    });
+}
+
+/// The output of a pipe is not changed, and the keys are for the program that reads them.
+#[test]
+fn pipelines_work_as_without_forge() {
+    each(|case| {
+        let run = |line: &str, script: &str| on_a_shell(case, line, script);
+        let bytes = "printf '\\r\\n\\033]0;t\\007'";
+        let line = format!("F >piped; {bytes} | cmp - piped");
+        let ended = run(&line, &format!("{bytes}; [ ! -t 2 ] || echo screen >&2")).end();
+        ends(case, &ended, 0, &["screen"]);
+        // The command reads no keys.
+        let terminal = run(
+            "F | { read -r key </dev/tty; echo \"b got $key\"; cat; }",
+            "sleep 0.3; echo a",
+        );
+        terminal.type_text("typed\r");
+        ends(case, &terminal.end(), 0, &["b got typed\r\n", "a\r\n"]);
+        // Its modes too, also after the end of forge.
+        let line = "F | { stty raw -echo </dev/tty; cat; sleep 0.5; stty -a </dev/tty; stty sane </dev/tty; }";
+        let ended = run(line, "echo a").end_with_command();
+        ends(case, &ended, 0, &["-isig -icanon"]);
+        // A line, from standard input and from the terminal.
+        let terminal = run(
+            "F | cat",
+            "echo ready >&2; read -r line; echo \"got $line\"",
+        );
+        terminal.until("ready");
+        terminal.type_text("words\r");
+        ends(case, &terminal.end(), 0, &["got words\r\n"]);
+        let terminal = run(
+            "echo piped | F | cat",
+            "cat; read -r line </dev/tty; echo \"got $line\"",
+        );
+        terminal.until("piped");
+        terminal.type_text("words\r");
+        ends(case, &terminal.end(), 0, &["got words\r\n"]);
+        // A password.
+        let script = "stty -echo </dev/tty; printf 'password: ' >/dev/tty; read -r line </dev/tty; \
+                      stty echo </dev/tty; echo \"got $line\"";
+        for line in ["F | cat", "echo piped | F", "F >/dev/tty"] {
+            let terminal = run(line, script);
+            terminal.until("password:");
+            terminal.type_text("secret\r");
+            let ended = terminal.end();
+            ends(case, &ended, 0, &["got secret\r\n"]);
+            assert_eq!(ended.raw.matches("secret").count(), 1, "{:?}", ended.raw);
+        }
+        // Keys one by one, with the cursor anywhere.
+        let script = "stty raw -echo </dev/tty; printf ready >/dev/tty; \
+                      key=$(dd bs=1 count=1 </dev/tty 2>/dev/null); stty sane </dev/tty; echo \"key $key\"";
+        let terminal = run("echo piped | F", script);
+        terminal.until("ready");
+        terminal.type_text("q");
+        ends(case, &terminal.end(), 0, &["key q\r\n"]);
+        // Ctrl-C reaches both sides, before and after the command has taken the keys.
+        for script in [
+            "trap 'echo caught >&2; exit 9' INT; echo ready >&2; while :; do sleep 0.05; done",
+            "trap 'echo caught >&2; exit 9' INT; read -r line; echo ready >&2; while :; do sleep 0.05; done",
+        ] {
+            let line = "trap : INT; F | cat";
+            let terminal = run(line, script);
+            if script.contains("read") {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                terminal.type_text("\r");
+            }
+            terminal.until("ready");
+            terminal.type_text("\x03");
+            terminal.until("caught");
+            let ended = terminal.end_with_command();
+            assert_eq!(
+                ended.modes.local_modes,
+                ended.before.local_modes,
+                "{}",
+                case.name()
+            );
+        }
+        let terminal = run(
+            "F 2>&1 | cat",
+            "trap 'stty size <&2' WINCH; stty size </dev/tty; sleep 0.2; sleep 0.2",
+        );
+        terminal.until("40 80");
+        let _ended = terminal.end();
+        let output = run(
+            "[ \"$(F)\" = out ] && echo same",
+            "echo out; echo shown >&2",
+        )
+        .end();
+        ends(case, &output, 0, &["shown", "same"]);
+    });
+}
+
+/// A shell with job control: Ctrl-Z stops the pipeline, and `fg` continues it. A command in the
+/// background takes no keys of the shell.
+#[test]
+fn pipelines_stop_and_continue() {
+    each(|case| {
+        let words = case.words(
+            "trap 'echo continued >&2' CONT; echo started >&2; while :; do sleep 0.05; done",
+        );
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let shell = "set -m; PS1='$ '; export PS1; exec bash --norc --noediting -i";
+        let args = ["--ctty", "--wait", "sh", "-c", shell];
+        let terminal =
+            Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
+        terminal.until("$");
+        let job = case.world.outside().join("job");
+        std::fs::write(&job, format!("exec {}\n", words.join(" "))).unwrap();
+        terminal.type_text(&format!("bash {} | cat\r", job.display()));
+        terminal.until("started");
+        terminal.type_text("\x1a");
+        terminal.until("Stopped");
+        terminal.type_text("echo shell $((40 + 2))\r");
+        terminal.until("shell 42");
+        terminal.type_text("fg\r");
+        terminal.until("continued");
+        terminal.type_text("\x03");
+        terminal.type_text("echo again $((40 + 3))\r");
+        terminal.until("again 43");
+        let words = case.words("echo begun >&2; read -r line; echo \"got $line\" >&2");
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        std::fs::write(&job, format!("exec {}\n", words.join(" "))).unwrap();
+        terminal.type_text(&format!("bash {} | cat &\r", job.display()));
+        terminal.until("begun");
+        terminal.type_text("echo shell $((40 + 4))\r");
+        terminal.until("shell 44");
+        terminal.type_text("fg\r");
+        while !is_raw_input(&terminal) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        terminal.type_text("line\r");
+        terminal.until("got line\n$");
+        terminal.type_text("exit\r");
+        let _ended = terminal.end_with_command();
+    });
+}
+
+fn is_raw_input(terminal: &Terminal) -> bool {
+    !terminal.modes().local_modes.contains(LocalModes::ISIG)
+}
+
+/// Without a terminal anywhere a command has none either.
+#[test]
+fn without_a_terminal_nothing_is_relayed() {
+    each(|case| {
+        let words =
+            case.words("[ -t 0 ] || [ -t 1 ] || (: </dev/tty) 2>/dev/null || echo none; cat");
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let output = case
-            .world
-            .command(Path::new(words[0]), &words[1..])
-            .output();
-        assert_eq!(output.unwrap().stdout, b"neither\n");
+        let mut command = case.world.command(Path::new("setsid"), &["--wait"]);
+        let output = command.args(words).output();
+        assert_eq!(output.unwrap().stdout, b"none\n");
     });
 }
 

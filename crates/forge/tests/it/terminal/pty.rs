@@ -225,6 +225,7 @@ impl Terminal {
             screen: shown(screen),
             raw: String::from_utf8(seen.raw.clone()).unwrap(),
             modes: tcgetattr(&self.master).unwrap(),
+            before: self.before,
             emulator: screen.clone(),
         }
     }
@@ -238,6 +239,8 @@ pub(crate) struct Ended {
     pub(crate) raw: String,
     /// Of the terminal, at the end.
     pub(crate) modes: Termios,
+    /// Before the program started.
+    pub(crate) before: Termios,
     emulator: vt100::Screen,
 }
 

@@ -6,8 +6,8 @@ use super::launch::{Launched, SpawnFrom, launch};
 use super::message::LauncherMessage;
 use crate::command::Session;
 use crate::error::Error;
-use std::io::{IsTerminal, Read};
-use std::net::Shutdown;
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The process. Dropping it ends the process.
@@ -15,13 +15,18 @@ pub(crate) struct TerminalGuard(Launched);
 
 impl TerminalGuard {
     /// Starts the process, which has noted the modes of the first stream that is a terminal by the
-    /// return. `None` if the command gets no terminal of its own.
+    /// return, or of the controlling terminal. `None` without one, or if the command gets no terminal
+    /// of its own.
     pub(super) fn start(
         session: Session,
         streams: &[OwnedFd; 3],
     ) -> Result<Option<TerminalGuard>, Error> {
-        let terminal = streams.iter().find(|stream| stream.is_terminal());
-        let (Session::Terminal, Some(terminal)) = (session, terminal) else {
+        if session != Session::Terminal {
+            return Ok(None);
+        }
+        let controlling = File::open("/dev/tty").map(OwnedFd::from).ok();
+        let mut terminals = streams.iter().filter(|stream| stream.is_terminal());
+        let Some(terminal) = terminals.next().or(controlling.as_ref()) else {
             return Ok(None);
         };
         let message = LauncherMessage {
@@ -41,7 +46,7 @@ impl TerminalGuard {
 impl Drop for TerminalGuard {
     fn drop(&mut self) {
         // Both fail only if the process is gone.
-        let _ = self.0.control.shutdown(Shutdown::Write);
+        let _ = (&self.0.control).write_all(&[0]);
         let _ = self.0.process.wait();
     }
 }
