@@ -51,6 +51,7 @@ mod wire;
 
 use connect::Connect;
 use job::Run;
+use proc_path::ProcPath;
 use sys::{EPROTO, Errno};
 
 /// The broker's end of this is the only thing that decides how long we live.
@@ -195,6 +196,9 @@ fn one() -> Result<Next, Failure> {
             if run.has(wire::FLAG_TERMINAL) {
                 terminal::open(&mut run)?;
             }
+            if run.has(wire::FLAG_VICTIM) {
+                become_victim();
+            }
             if run.has(wire::FLAG_ALONE) {
                 target::become_target_alone(&run)
             }
@@ -214,6 +218,17 @@ fn one() -> Result<Next, Failure> {
         _ => return Err(protocol(EPROTO)),
     }
     Ok(Next::Done)
+}
+
+/// Makes this process, and those that it starts, the first that the kernel ends if memory runs out
+/// (proc_pid_oom_score_adj(5)). Needs no privilege. Without the file the kernel chooses the largest.
+fn become_victim() {
+    const FIRST: &[u8] = b"1000";
+    let path = ProcPath::new().text(b"/self/oom_score_adj");
+    if let Ok(file) = path.open(sys::O_WRONLY) {
+        let _ = sys::write(file, FIRST);
+        sys::close(file);
+    }
 }
 
 fn become_other(body: &[u8], received: usize) -> Result<(), Failure> {

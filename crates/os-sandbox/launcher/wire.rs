@@ -210,6 +210,9 @@ pub const FLAG_OWN_MOUNTS: u64 = 4096;
 /// leads. The group has the foreground if standard input and output are terminals. The broker gets the
 /// other side with [`RECORD_TERMINAL`].
 pub const FLAG_TERMINAL: u64 = 8192;
+/// The kernel ends the tree before other processes if memory runs out: those of the broker, which may
+/// be larger.
+pub const FLAG_VICTIM: u64 = 16384;
 
 /// Observed calls: these u32 words (count of calls, of addresses, of writable paths, of closed
 /// directories, flags, count of places), the calls, the addresses, the paths below which the target

@@ -54,6 +54,7 @@ fn calls_run_where_the_project_says() {
     every_cell_of_the_table(&engine);
     files_are_the_same_inside(&engine);
     a_session_has_one_container_and_outlives_it(&engine);
+    commands_are_the_victims_of_their_memory(&engine);
     a_persons_command_has_its_streams_and_its_exit_code(&engine);
     everyday_commands_find_what_they_find_under_bubblewrap(&engine);
     what_could_not_be_started_is_told(&engine);
@@ -270,6 +271,43 @@ fn a_session_has_one_container_and_outlives_it(engine: &Daemon) {
     // The next call started another one, which the one after it shared.
     assert_ne!(one, two);
     assert_eq!(two, three);
+}
+
+const VICTIMS: &str = r#"
+version: 1
+workers:
+  main:
+    - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: one }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'for n in 1 2 3 4 5 6 7 8; do head -c 8000000 /dev/zero | tail & done; wait; exit 1'" }, as: several }]
+    - calls: [{ tool: shell, args: { command: "tail /dev/zero" }, as: alone }]
+    - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: two }]
+    - say: "{{ results.one.content | trim }}|{{ results.several.content }}|{{ results.alone.content }}|{{ results.two.content | trim }}"
+"#;
+
+/// The kernel ends the command, whose processes are smaller than the node, and the node serves the next
+/// call.
+fn commands_are_the_victims_of_their_memory(engine: &Daemon) {
+    let config = config("mode: prefer_docker", ", reuse: session, mem_limit_mb: 64");
+    let world = World::new(&[
+        ("golem-forge.config.yaml", config.as_str()),
+        ("workspace/keep", "x"),
+        ("playbook.yaml", VICTIMS),
+        ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+    ]);
+    let here = Engine {
+        world: &world,
+        host: engine.host(),
+    };
+    let ran = here.forge(&["--trust", "run", "main", "go"]);
+    ran.code(0);
+    let words: Vec<&str> = ran.stdout.trim().split('|').collect();
+    let [one, several, alone, two] = words[..] else {
+        panic!("{}", ran.stdout);
+    };
+    for killed in [several, alone] {
+        assert!(killed.contains("more than 64 MiB of memory"), "{killed}");
+    }
+    assert_eq!(one, two, "the node was ended with the command");
 }
 
 const QUARANTINED: &str = r#"
@@ -637,7 +675,7 @@ fn what_could_not_be_started_is_told(engine: &Daemon) {
             &[],
         ),
         (
-            // Each is smaller than the node, so that the kernel ends the node first.
+            // Each is smaller than the node.
             "more memory in several processes",
             &tight,
             engine.host(),

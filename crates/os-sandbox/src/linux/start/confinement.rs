@@ -38,6 +38,9 @@ pub(super) fn confine(
             run.flags |= wire::FLAG_RULESET;
         }
     }
+    if plan.support().own_container {
+        run.flags |= wire::FLAG_VICTIM;
+    }
     if backend.has_own_root() {
         in_own_root(plan, places, run);
     } else if backend.has_mount_layer() {
