@@ -55,6 +55,7 @@ fn calls_run_where_the_project_says() {
     files_are_the_same_inside(&engine);
     a_session_has_one_container_and_outlives_it(&engine);
     commands_are_the_victims_of_their_memory(&engine);
+    the_persons_terminal_gets_filtered_output(&engine);
     a_persons_command_has_its_streams_and_its_exit_code(&engine);
     everyday_commands_find_what_they_find_under_bubblewrap(&engine);
     what_could_not_be_started_is_told(&engine);
@@ -308,6 +309,59 @@ fn commands_are_the_victims_of_their_memory(engine: &Daemon) {
         assert!(killed.contains("more than 64 MiB of memory"), "{killed}");
     }
     assert_eq!(one, two, "the node was ended with the command");
+}
+
+/// As for a command on this host: each of the streams that is the person's terminal is filtered.
+fn the_persons_terminal_gets_filtered_output(engine: &Daemon) {
+    use crate::terminal::pty::{Setup, Terminal, USUAL};
+    let config = config("mode: docker_required", "");
+    let world = World::new(&[("golem-forge.config.yaml", config.as_str())]);
+    world.write("input", "");
+    let script = "for at in 1 2; do printf 'a\\033]52;c;aGVsbG8=\\007\\033]0;title\\033\\\\b\\n' >&$at; done; \
+                  printf 'e\\033]' >&2; exit 3";
+    for (line, shown, noted, kept) in [
+        ("F", 2, 2, false),
+        ("F | cat >out; exit 3", 1, 1, true),
+        ("F 2>out", 1, 0, true),
+        ("F <input", 2, 2, false),
+        ("cat input | F >out", 1, 1, true),
+        ("F >out 2>&1", 0, 0, true),
+    ] {
+        let forge = format!(
+            "'{}' --trust exec -- sh -c \"$1\"",
+            forge_program().display()
+        );
+        let line = line.replace('F', &forge);
+        let mut command = world.command(Path::new("sh"), &["-c", &line, "sh", script]);
+        command.env("DOCKER_HOST", engine.host());
+        let setup = Setup {
+            piped: false,
+            ..USUAL
+        };
+        let ended = Terminal::start_command(setup, command).end_with_command();
+        assert_eq!(ended.code, Some(3), "{line}: {:?}", ended.raw);
+        assert_eq!(
+            ended.raw.matches("ab\r\n").count(),
+            shown,
+            "{line}: {:?}",
+            ended.raw
+        );
+        assert!(!ended.raw.contains("\x1b]"), "{line}: {:?}", ended.raw);
+        let note = "note: not passed on to your terminal: 1 use of the clipboard, 1 window title";
+        assert_eq!(
+            ended.raw.matches(note).count(),
+            noted,
+            "{line}: {:?}",
+            ended.raw
+        );
+        if kept {
+            let out = std::fs::read_to_string(world.project().join("out")).unwrap();
+            assert!(
+                out.contains("a\x1b]52;c;aGVsbG8=\x07\x1b]0;title\x1b\\b\n"),
+                "{line}: {out:?}"
+            );
+        }
+    }
 }
 
 const QUARANTINED: &str = r#"
