@@ -90,7 +90,7 @@ const KEPT: [&[&str]; 8] = [
 
 /// Runs `git status` and a commit in each working tree, as the person does.
 fn person(world: &World) {
-    for tree in ["sub", "wt", "pkg", "."] {
+    for tree in ["sub", "wt", "pkg", "far/b/repo", "."] {
         for args in [&["status"][..], &["add", "-A"], &["commit", "-qm", "z"]] {
             let mut git = world.command(Path::new("git"), args);
             let tree = world.project().join(tree);
@@ -227,7 +227,7 @@ fn pointers_of_a_person_are_as_before() {
 }
 
 /// Links to directories in a kept home in which git finds a repository, and the name of the link.
-const LINKED: [(&[&str], &str); 6] = [
+const LINKED: [(&[&str], &str); 9] = [
     (
         &[
             "repository $1 $HOME/repo; printf '\\tworktree = .\\n' >> $HOME/repo/config; ln -s $HOME/repo pkg",
@@ -253,6 +253,24 @@ const LINKED: [(&[&str], &str); 6] = [
     (
         &["repository $1 $HOME/x/.git; mkdir d; ln -s $HOME/x d/l; ln -s d/l sub"],
         "sub",
+    ),
+    // Deeper in the directory.
+    (
+        &["repository $1 $HOME/x/b/repo/.git; ln -s $HOME/x far"],
+        "far",
+    ),
+    (
+        &[
+            "mkdir -p $HOME/x; ln -s $HOME/x far",
+            "repository $1 $HOME/x/b/repo/.git",
+        ],
+        "far",
+    ),
+    (
+        &[
+            "repository $1 $HOME/y/repo/.git; mkdir $HOME/x; ln -s ../y $HOME/x/b; ln -s $HOME/x far",
+        ],
+        "far",
     ),
 ];
 

@@ -248,6 +248,44 @@ pub(crate) fn is_repository(directory: &Path) -> bool {
     has(".git") || ["HEAD", "objects", "refs"].into_iter().all(has)
 }
 
+/// Bound on the directories of one look for a repository.
+const MAX_DIRECTORIES: usize = 20_000;
+
+/// Looks for a repository below a directory of the host, by links too as far as they stay below
+/// `top`. Returns what there is: a tree with too many directories counts as one with a repository.
+pub(crate) fn find_below(directory: &Path, top: &Path) -> Option<&'static str> {
+    let mut seen = HashSet::new();
+    let mut queue = vec![directory.to_owned()];
+    while let Some(directory) = queue.pop() {
+        if !seen.insert(directory.clone()) {
+            continue;
+        }
+        if seen.len() > MAX_DIRECTORIES {
+            return Some("more directories than forge looks through");
+        }
+        if is_repository(&directory) {
+            return Some("a directory with a repository in it");
+        }
+        for entry in std::fs::read_dir(&directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => queue.push(path),
+                Ok(kind) if kind.is_symlink() => queue.extend(
+                    path.canonicalize()
+                        .ok()
+                        .filter(|to| to.starts_with(top) && to.is_dir()),
+                ),
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
 /// Returns `true` if the file `.git` at `pointer` and the part of a repository in the same mount
 /// that it names refer to each other, as `git worktree add` and `git submodule add` create them.
 pub(crate) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {
@@ -575,6 +613,18 @@ fn read_any(mount: &HostMount, path: &Path) -> Result<Option<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_that_is_too_large_counts_as_a_repository() {
+        let top = tempfile::tempdir().expect("a directory");
+        let path = |number: usize| top.path().join(format!("a/{number}"));
+        for number in 0..MAX_DIRECTORIES - 2 {
+            std::fs::create_dir_all(path(number)).expect("a new name");
+        }
+        assert_eq!(find_below(top.path(), top.path()), None);
+        std::fs::create_dir(path(MAX_DIRECTORIES)).expect("a new name");
+        assert!(find_below(top.path(), top.path()).is_some());
+    }
 
     #[test]
     fn authors() {

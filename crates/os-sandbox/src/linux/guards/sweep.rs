@@ -394,14 +394,20 @@ impl MountScan<'_> {
             let Some(top) = unjudged.iter().find(|top| target.starts_with(top)) else {
                 continue;
             };
+            if !target.is_dir() {
+                continue;
+            }
             let mut around = target.ancestors().take_while(|one| one.starts_with(top));
-            if target.is_dir()
-                && around.any(repository::is_repository)
+            let found = match around.any(repository::is_repository) {
+                true => Some("the repository"),
+                false => repository::find_below(&target, top),
+            };
+            if let Some(what) = found
                 && self.is_writable(below)
                 && self.judged.insert(below.clone())
             {
                 let to = target.display();
-                let why = format!("it leads to the repository at {to}, where nothing is judged");
+                let why = format!("it leads to {what} at {to}, where nothing is judged");
                 let violation = GuardViolation {
                     pattern: ".git".to_owned(),
                     why: visible(&why),
