@@ -37,8 +37,8 @@ use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::remove_contents::{open_below, remove_contents, remove_entry};
 
-/// Most entries that are listed.
-const MAX_ENTRIES: usize = 10_000;
+/// Most entries that are listed without a record that forge moved them there. A command can forge those.
+const MAX_UNRECORDED: usize = 10_000;
 
 /// The ignore rules of git in the quarantine.
 const IGNORE: &str = ".gitignore";
@@ -57,9 +57,10 @@ pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, 
         listing.add_around(&absolute(&ambient.global, path)?);
     }
     listing.sort();
-    if listing.truncated {
+    if listing.unrecorded > MAX_UNRECORDED {
         stderr::print(format_args!(
-            "warning: more than {MAX_ENTRIES} entries: the rest is not listed"
+            "warning: more than {MAX_UNRECORDED} entries that forge has no record of: the rest of them \
+             is not listed"
         ));
     }
     match args.action.as_ref().unwrap_or(&QuarantineAction::List) {
@@ -75,8 +76,10 @@ pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, 
 /// The content of the quarantines of a project.
 #[derive(Default)]
 struct QuarantineListing {
+    records: QuarantineRecords,
     entries: Vec<QuarantinedItem>,
-    truncated: bool,
+    /// Entries without a record, those that are not listed too.
+    unrecorded: usize,
 }
 
 /// One file or directory that was taken.
@@ -96,6 +99,7 @@ struct QuarantinedItem {
     is_dir: bool,
     /// Something of that name is there again.
     occupied: bool,
+    state: QuarantineState,
 }
 
 impl QuarantinedItem {
@@ -113,7 +117,7 @@ impl QuarantinedItem {
         UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799))
     }
 
-    fn to_json(&self, records: &QuarantineRecords) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "path": self.origin().to_string_lossy(),
             "quarantined": self.quarantined().to_string_lossy(),
@@ -121,14 +125,17 @@ impl QuarantinedItem {
             "bytes": self.bytes,
             "directory": self.is_dir,
             "occupied": self.occupied,
-            "recorded": records.state_of(&self.quarantined()) == QuarantineState::Unchanged,
+            "recorded": self.state == QuarantineState::Unchanged,
         })
     }
 }
 
 impl QuarantineListing {
     fn of(project: &Project) -> Result<QuarantineListing, CliError> {
-        let mut listing = QuarantineListing::default();
+        let mut listing = QuarantineListing {
+            records: QuarantineRecords::read(),
+            ..QuarantineListing::default()
+        };
         let mounts = project.ceiling().mounts().filter(|m| !m.awaits_run());
         let rules = project.personal_dirs().iter();
         let hosts = mounts.map(|mount| mount.host());
@@ -169,11 +176,13 @@ impl QuarantineListing {
         }
     }
 
-    /// The oldest first.
+    /// The recorded ones first, and the oldest of them.
     fn sort(&mut self) {
-        let key =
-            |entry: &QuarantinedItem| (entry.seconds, entry.sweep.clone(), entry.path.clone());
-        self.entries.sort_by_cached_key(key);
+        self.entries.sort_by_cached_key(|entry| {
+            let is_unknown = entry.state == QuarantineState::Unknown;
+            let path = (entry.sweep.clone(), entry.path.clone());
+            (is_unknown, entry.seconds, path)
+        });
     }
 
     fn add_mount(&mut self, host: &Path) -> rustix::io::Result<()> {
@@ -231,9 +240,13 @@ impl QuarantineListing {
                     queue.push((taken, there, path));
                     continue;
                 }
-                if self.entries.len() == MAX_ENTRIES {
-                    self.truncated = true;
-                    return Ok(());
+                let now = host.join(below).join(path.with_file_name(stored));
+                let state = self.records.state_of(&now);
+                if state == QuarantineState::Unknown {
+                    self.unrecorded += 1;
+                    if self.unrecorded > MAX_UNRECORDED {
+                        continue;
+                    }
                 }
                 let bytes = match is_dir {
                     true => open(&taken)
@@ -252,6 +265,7 @@ impl QuarantineListing {
                     bytes,
                     is_dir,
                     occupied: again.is_ok(),
+                    state,
                 });
             }
         }
@@ -260,11 +274,10 @@ impl QuarantineListing {
 }
 
 fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliError> {
-    let records = QuarantineRecords::read();
     let mut out = std::io::stdout().lock();
     if global.json {
         let entries = listing.entries.iter();
-        let entries: Vec<Value> = entries.map(|entry| entry.to_json(&records)).collect();
+        let entries: Vec<Value> = entries.map(QuarantinedItem::to_json).collect();
         writeln!(out, "{}", json!({ "entries": entries })).map_err(CliError::stdout)?;
         return Ok(ExitKind::Done);
     }
@@ -277,7 +290,7 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
             true => "  (exists again)",
             false => "",
         };
-        let doubt = match records.state_of(&entry.quarantined()) {
+        let doubt = match entry.state {
             QuarantineState::Unchanged => "",
             QuarantineState::Changed => "\n  changed since it was taken: forge does not restore it",
             QuarantineState::Unknown => {
@@ -391,11 +404,10 @@ fn restore(
     all: bool,
 ) -> Result<ExitKind, CliError> {
     let mut chosen = choose(global, listing, paths, all)?;
-    let records = QuarantineRecords::read();
     if all {
-        chosen.retain(|entry| is_recorded(entry, &records));
+        chosen.retain(|entry| is_recorded(entry));
     }
-    check(&chosen, &records)?;
+    check(&chosen)?;
     let mut restored = Vec::new();
     for entry in chosen {
         move_back(entry).map_err(|error| failed(&entry.quarantined(), error))?;
@@ -416,23 +428,20 @@ fn restore(
 }
 
 /// Returns `false`, and tells a person, for an entry that a command can have made itself.
-fn is_recorded(entry: &QuarantinedItem, records: &QuarantineRecords) -> bool {
-    let path = entry.quarantined();
-    let is_known = records.state_of(&path) != QuarantineState::Unknown;
+fn is_recorded(entry: &QuarantinedItem) -> bool {
+    let is_known = entry.state != QuarantineState::Unknown;
     if !is_known {
         stderr::print(format_args!(
             "warning: {} stays: no record says that forge moved it there; name it to restore it",
-            escape_path(&path)
+            escape_path(&entry.quarantined())
         ));
     }
     is_known
 }
 
 /// All of them can be moved, or none is.
-fn check(chosen: &[&QuarantinedItem], records: &QuarantineRecords) -> Result<(), CliError> {
-    let is_changed = |entry: &&&QuarantinedItem| {
-        records.state_of(&entry.quarantined()) == QuarantineState::Changed
-    };
+fn check(chosen: &[&QuarantinedItem]) -> Result<(), CliError> {
+    let is_changed = |entry: &&&QuarantinedItem| entry.state == QuarantineState::Changed;
     if let Some(entry) = chosen.iter().find(is_changed) {
         let path = escape_path(&entry.quarantined());
         let text = format!("{path} was changed since it was taken: nothing was moved");

@@ -239,6 +239,51 @@ fn what_is_in_the_quarantine_is_what_was_taken() {
     }
 }
 
+/// Entries that a command can have made itself do not push out those of forge: whatever their names say
+/// about their age, and wherever they are.
+#[test]
+fn forged_entries_push_nothing_out() {
+    let mechanism = mechanisms(&World::new(&[]))[0];
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    let script =
+        "mkdir -p d/.vscode; echo 1 >d/.vscode/a; for n in $(seq 20); do echo >.env.$n; done";
+    let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+    world.forge(&args).code(0);
+    let real = listed(&world);
+    assert!(real.len() > 1, "{real:?}");
+    let sweep = real[0]["quarantined"].as_str().unwrap();
+    let sweep = sweep.split_once(".os-sandbox-quarantine/").unwrap().1;
+    let sweep = sweep.split_once('/').unwrap().0;
+    let quarantine = world.project().join(".os-sandbox-quarantine");
+    for forged in [
+        "1-1-1",
+        "2-1-1",
+        "9999999999-1-1",
+        sweep,
+        &format!("{sweep}/d"),
+    ] {
+        let directory = quarantine.join(forged);
+        std::fs::create_dir_all(&directory).unwrap();
+        for number in 0..4000 {
+            std::fs::write(directory.join(format!("f{number}")), "").unwrap();
+        }
+    }
+    let told = world.forge(&["quarantine", "list", "--json"]);
+    let all = listed(&world);
+    assert_eq!(
+        all[..real.len()],
+        real,
+        "the entries of forge are not the first"
+    );
+    assert!(
+        all[..real.len()]
+            .iter()
+            .all(|entry| entry["recorded"] == true)
+    );
+    told.says(&["more than 10000 entries that forge has no record of"]);
+    assert_eq!(all.len(), real.len() + 10_000);
+}
+
 /// Names below a directory of the project.
 fn names_below(directory: &std::path::Path) -> Vec<String> {
     let mut names = Vec::new();
