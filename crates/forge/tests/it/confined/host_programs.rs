@@ -368,10 +368,33 @@ fn no_command_decides_where_the_next_one_starts() {
         let mut gone = world.command(forge_program(), &["exec", "--", "ls"]);
         let here = world.project().join(link);
         gone.current_dir(&here).env("PWD", &here);
-        for (start, ran) in [("-C", named), ("PWD", ran(gone.output().unwrap()))] {
+        let by_shell = |script: &str| {
+            let forge = forge_program().to_str().unwrap();
+            let args = ["-c", script, "sh", forge, here.to_str().unwrap()];
+            ran(world.command(Path::new("sh"), &args).output().unwrap())
+        };
+        let starts = [
+            ("-C", named),
+            ("PWD", ran(gone.output().unwrap())),
+            ("-C .", by_shell("cd \"$2\"; \"$1\" -C . exec -- ls")),
+            // The link is another file when forge starts.
+            (
+                "gone",
+                by_shell(
+                    "cd \"$2\"; mv \"$2\" \"$2.moved\"; \"$1\" exec -- ls; x=$?; mv \"$2.moved\" \"$2\"; exit $x",
+                ),
+            ),
+            (
+                "other",
+                by_shell(
+                    "cd \"$2\"; mv \"$2\" \"$2.moved\"; mkdir \"$2\"; \"$1\" -C . exec -- ls; x=$?; rmdir \"$2\"; mv \"$2.moved\" \"$2\"; exit $x",
+                ),
+            ),
+        ];
+        for (start, ran) in starts {
             let about = format!("{link} {start}: {}{}", ran.stdout, ran.stderr);
             assert_eq!(ran.code == 0, is_allowed, "{about}");
-            let is_named = ran.stderr.contains("which a command could have made");
+            let is_named = ran.stderr.contains("a command could have made");
             assert_eq!(is_named, !is_allowed, "{about}");
         }
         // By its own path no link is on the way.
