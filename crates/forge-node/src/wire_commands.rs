@@ -55,6 +55,7 @@ struct WireCommandMount {
     protected: Vec<String>,
     hidden: Vec<String>,
     /// Names that reports write in another way.
+    #[serde(default)]
     written: Vec<(String, String)>,
 }
 

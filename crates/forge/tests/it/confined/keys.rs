@@ -258,7 +258,7 @@ fn rows() -> Vec<Flip> {
             ],
             then: [
                 (1, "COMMAND_NOT_FOUND"),
-                (0, "the shell did not reach its end"),
+                (1, "the shell did not reach its end"),
             ],
         },
         Flip {
