@@ -10,7 +10,7 @@ mod stop_signal;
 
 use std::io::{IsTerminal as _, PipeWriter, Write as _};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use os_sandbox::{Plan, Session, Terminal};
@@ -23,6 +23,9 @@ pub(crate) use stop_signal::HeldStops;
 
 /// The relay that runs, if one does.
 static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
+
+/// Locked while a command may run whose relay does not run yet.
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// Returns the session of a command. With a terminal of forge, which the command could write to by any
 /// stream or by `/dev/tty`, it gets one of its own.
@@ -117,8 +120,15 @@ impl RelayHandle {
     }
 }
 
+/// Keeps back questions until the drop. Taken before a command starts, and dropped when its relay runs:
+/// the command's output would cover a question in between.
+pub(crate) fn hold_questions() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Holds the relay, if one runs, so that the terminal belongs to a question.
 pub(crate) fn pause() -> RelayPause {
+    drop(hold_questions());
     let Some(handle) = running().clone() else {
         return RelayPause(None);
     };
@@ -146,6 +156,6 @@ impl std::fmt::Debug for RelayHandle {
     }
 }
 
-fn running() -> std::sync::MutexGuard<'static, Option<Arc<RelayHandle>>> {
+fn running() -> MutexGuard<'static, Option<Arc<RelayHandle>>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }

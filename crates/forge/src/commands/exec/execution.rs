@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 
 use forge_runtime::describe_parent_proxy;
 use forge_tools::TemporaryPorts;
@@ -103,7 +104,7 @@ fn run_it(
         review: start.review,
         receipt: args.receipt.as_deref().map(Receipt::open).transpose()?,
     };
-    let spawned = run.spawn(&command, start.of)?;
+    let (held, spawned) = (terminal::hold_questions(), run.spawn(&command, start.of)?);
     let mut child = spawned.map_err(|error| run.start_failure(&error, kept.as_mut()))?;
     run.started(&child, kept.as_ref())?;
     stops.command(child.killer().map_err(|error| not_started(&error))?);
@@ -111,7 +112,7 @@ fn run_it(
     let at_start = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(run.plan.policy().limits());
     let wanted = ambient.global.json.then_some(&mut printed);
-    let (exit, withheld) = wait(&mut child, wanted, start.stops)?;
+    let (exit, withheld) = wait(&mut child, wanted, start.stops, held)?;
     let opened = opener.and_then(UrlOpener::finish);
     if !run.is_quiet() {
         withheld.into_iter().chain(opened).for_each(stderr::print);
@@ -338,13 +339,15 @@ fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>, here: &
 fn wait(
     child: &mut Child,
     printed: Option<&mut CapturedOutput>,
-    held: HeldStops,
+    stops: HeldStops,
+    questions: MutexGuard<'_, ()>,
 ) -> Result<(Result<os_sandbox::Exit, CliError>, Option<String>), CliError> {
     let terminal = child.terminal.take();
     let has_keys = printed.is_none() && terminal::is_interactive();
-    let relay = terminal.map(|side| Relay::start(side, has_keys, held));
+    let relay = terminal.map(|side| Relay::start(side, has_keys, stops));
     let relay = relay.transpose();
     let relay = relay.map_err(|error| CliError::exec_refused("terminal", error.to_string()))?;
+    drop(questions);
     let ended = match printed {
         Some(printed) => child.wait_streaming(|stream, bytes| printed.push(stream, bytes)),
         None => child.wait(),
