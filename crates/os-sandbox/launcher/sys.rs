@@ -62,7 +62,6 @@ pub const EEXIST: Errno = 17;
 pub const EXDEV: Errno = 18;
 pub const ENOTDIR: Errno = 20;
 pub const EINVAL: Errno = 22;
-pub const ENOTTY: Errno = 25;
 pub const EFBIG: Errno = 27;
 pub const ENAMETOOLONG: Errno = 36;
 pub const ENOSYS: Errno = 38;
