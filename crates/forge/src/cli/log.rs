@@ -52,7 +52,7 @@ pub(crate) enum LogAction {
         #[arg(short, long)]
         follow: bool,
     },
-    /// Whether the logs are what was written: exit code 1 if one is not, 8 if one has no end.
+    /// Verify that logs are unchanged: exit code 1 if one was changed, 8 if one has no end.
     #[command(after_long_help = include_str!("help/log_verify.txt"))]
     Verify {
         /// The runs; those of this project if left out.

@@ -108,7 +108,7 @@ pub(crate) enum ConfigAction {
     /// Names the files to edit, as an error.
     #[command(hide = true, aliases = ["edit", "unset"])]
     Set {
-        /// What was to be set.
+        /// The key and its value.
         #[arg(value_name = "WORD", num_args = 0.., allow_hyphen_values = true)]
         words: Vec<String>,
     },

@@ -158,8 +158,8 @@ impl HostPrograms {
         Err(HostProgramError { name, left_out })
     }
 
-    /// Returns the place of a program that is not started, and of no preset then: to learn their
-    /// places takes longer than a small command.
+    /// Returns the path of a program that is only located, not started. Directories that presets let
+    /// commands write are not left out: to read all presets takes longer than a small command.
     pub(crate) fn locate(&self, name: &str) -> Option<PathBuf> {
         let is_left_out = |path: &Path| self.writable.on_the_way_to(path).is_some();
         self.candidates(name)

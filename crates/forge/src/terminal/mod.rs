@@ -120,8 +120,8 @@ impl RelayHandle {
     }
 }
 
-/// Keeps back questions until the drop. Taken before a command starts, and dropped when its relay runs:
-/// the command's output would cover a question in between.
+/// Delays questions until the returned guard is dropped. Take it before a command starts, and drop it
+/// when the relay runs: before that, the command's output could cover a question.
 pub(crate) fn hold_questions() -> MutexGuard<'static, ()> {
     STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }

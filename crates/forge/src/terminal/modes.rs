@@ -23,8 +23,8 @@ pub(super) struct PersonTerminal {
 }
 
 impl PersonTerminal {
-    /// Opens the standard streams once more, so that reads and writes that do not block are no matter
-    /// of other programs on the terminal. The controlling terminal, if none of them is one.
+    /// Opens the terminal of the standard streams again, or the controlling terminal if no stream is
+    /// one. The new descriptors do not block, and those of other programs on the terminal still do.
     pub(super) fn open() -> io::Result<PersonTerminal> {
         let streams = (io::stdin(), io::stdout(), io::stderr());
         let [input, output, error] = [streams.0.as_fd(), streams.1.as_fd(), streams.2.as_fd()];
