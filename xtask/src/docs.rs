@@ -22,9 +22,6 @@ const WATCHDOG_S: u64 = 600;
 
 /// The marks around the generated part of a page that is otherwise written by hand.
 const HELP: &str = "<!-- generated: cargo xtask help -->\n";
-const TRUST: &str = "<!-- generated: what needs a yes -->\n";
-const USER_FILE: &str = "<!-- generated: your own file -->\n";
-const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
 
 /// The page whose reader is in a fresh clone. Readers of the others are in an empty directory, with
@@ -83,15 +80,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 fn generated(check: bool) -> Result<(), Failure> {
     let help = format!("```text\n{}```\n", crate::help());
     keep_part("docs/testing.md", HELP, &help, check)?;
-    let keys = page("reference")?;
-    keep_part("docs/configuration.md", KEYS, &keys, check)?;
-    keep_part(
-        "docs/configuration.md",
-        USER_FILE,
-        &page("user-file")?,
-        check,
-    )?;
-    keep_part("docs/configuration.md", TRUST, &page("trust")?, check)?;
+    reference_page(check)?;
     keep("docs/mechanisms.md", &mechanisms()?, check)?;
     keep(
         "docs/first-hour.md",
@@ -108,7 +97,7 @@ fn generated(check: bool) -> Result<(), Failure> {
     )?;
     for which in ["config", "worker"] {
         let file = format!("schemas/forge-{which}.schema.json");
-        keep(&file, &page(which)?, check)?;
+        keep(&file, &schema(which)?, check)?;
     }
     for (which, file) in [
         ("audit", "crates/forge-tools/src/audit/schema.json"),
@@ -253,8 +242,21 @@ fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
         .map(|line| line.split('\t').collect())
 }
 
-/// What is made from the table of configuration keys, by a program beside it.
-fn page(which: &str) -> Result<String, Failure> {
+/// Writes the parts of `docs/configuration.md` that come from the table of configuration keys, or with
+/// `check` only compares them: by a test, which alone knows the table.
+fn reference_page(check: bool) -> Result<(), Failure> {
+    let mut cargo = process::cargo();
+    cargo.args(["test", "--quiet", "-p", "sandbox-config", "--all-features"]);
+    cargo.args(["--lib", "--", "the_page_is_up_to_date"]);
+    match check {
+        true => cargo.env_remove("FORGE_UPDATE_FIXTURES"),
+        false => cargo.env("FORGE_UPDATE_FIXTURES", "1"),
+    };
+    process::output(&mut cargo).map(drop)
+}
+
+/// A schema that is made from the table of configuration keys, by a program beside it.
+fn schema(which: &str) -> Result<String, Failure> {
     let mut cargo = process::cargo();
     cargo.args(["run", "--quiet", "-p", "sandbox-config"]);
     cargo.args(["--all-features", "--example", "pages", "--", which]);
@@ -531,10 +533,11 @@ mod tests {
 
     #[test]
     fn the_generated_part_is_replaced_and_nothing_else() {
-        let page = format!("a\n{KEYS}old\n{END}\nb\n");
+        let mark = "<!-- generated: every key -->\n";
+        let page = format!("a\n{mark}old\n{END}\nb\n");
         assert_eq!(
-            replace_generated(&page, KEYS, "new\n"),
-            Some(format!("a\n{KEYS}new\n{END}\nb\n"))
+            replace_generated(&page, mark, "new\n"),
+            Some(format!("a\n{mark}new\n{END}\nb\n"))
         );
         assert_eq!(replace_generated(&page, HELP, "new\n"), None);
     }

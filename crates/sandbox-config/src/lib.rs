@@ -121,6 +121,7 @@ pub use worker::Worker;
 #[cfg(test)]
 mod tests {
     mod key_effects;
+    mod reference_page;
     mod sample_projects;
     mod schema_agreement;
     mod user_limit_cases;

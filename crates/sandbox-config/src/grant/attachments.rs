@@ -31,16 +31,6 @@ section! {
         /// them.
         denied_suffixes: Suffixes = "[]";
     }
-    example "\
----
-attachment_policy:
-  max_attachments: 4
-  max_total_bytes: 10000000
-  allowed_suffixes: [.pdf, .md]
-  denied_suffixes: [.exe]
----
-Read what is attached.
-";
 }
 
 impl AttachmentPolicy {

@@ -49,18 +49,6 @@ section! {
         "privileged" => "a container of forge is never privileged; there is no key for it",
         "volumes" => "a container shows the mounts of its worker and nothing else",
     }
-    example "\
-docker:
-  enabled: true
-  image: forge-sandbox:1
-  host: null
-  network_default: none
-  cpu_limit: 1.5
-  mem_limit_mb: 512
-  pids_limit: 256
-  read_only_root: true
-  reuse: call
-";
 }
 
 words! {

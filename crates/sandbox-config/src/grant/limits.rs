@@ -188,25 +188,6 @@ section! {
         "max_processes" => "did you mean `processes:`?",
         "memory" => "did you mean `memory_mb:`?",
     }
-    example "\
-limits:
-  timeout_s_default: 60
-  timeout_s_max: 600
-  max_stdout_kb: 256
-  max_stderr_kb: 64
-  max_file_write_mb: 10
-  max_turns: 20
-  max_tokens: 200000
-  max_tool_calls: 500
-  max_cost_usd: 2.50
-  max_wall_s: 900
-  max_working_s: 600
-  repeat_calls: 3
-  processes: 64
-  memory_mb: 1024
-  review_mb: 2048
-  review_files: 50000
-";
     also component_wise;
 }
 

@@ -39,18 +39,6 @@ key_table! {
             trust("always"), user_owns_each;
     }
     foreign = FOREIGN;
-    example "\
-git:
-  mode: read_only
-  author: reports <reports@example.com>
-  trailer: assisted-by
-  allow_executable_config: false
-  repositories:
-    - octo/reports
-    - ./remotes/archive.git
-  credentials:
-    \"https://github.com\": { token_env: GITHUB_TOKEN }
-";
 }
 
 // In the person's own file.
@@ -66,17 +54,6 @@ key_table! {
             shape(Map(KeyPattern::Like(&ORIGIN), &Section(&USER_GIT_CREDENTIAL)));
     }
     foreign = FOREIGN;
-    example "\
-# Your own file: limits for the workers of every project, and your name.
-git:
-  mode: unaware
-  author: Me <me@example.com>
-  trailer: none
-  allow_executable_config: false
-  repositories: [octo/reports, { repo: octo/style, access: ro }]
-  credentials:
-    \"https://github.com\": { token_env: GITHUB_TOKEN }
-";
 }
 
 const FOREIGN: &[(&str, &str)] = &[
@@ -105,12 +82,6 @@ key_table! {
         "branch" => "a branch is named by who pulls or stages",
         "token" => KEY_HELP,
     }
-    example "\
-git:
-  repositories:
-    - { repo: octo/reports, access: rw }
-    - { repo: \"https://git.example.com/style.git\", access: ro }
-";
 }
 
 const KEY_HELP: &str = "keys stand in no file of forge's: name the variable that holds it, `credentials: { \"https://github.com\": { token_env: GITHUB_TOKEN } }`";
@@ -133,12 +104,6 @@ key_table! {
         "username" => NAME_HELP,
         "identity_file" => IDENTITY_HELP,
     }
-    example "\
-git:
-  credentials:
-    \"https://git.example.com\": { token_env: EXAMPLE_TOKEN }
-    \"ssh://git@git.example.com\": { agent: true, known_hosts: /etc/ssh/ssh_known_hosts }
-";
 }
 
 const NAME_HELP: &str = "the name belongs to the origin: `ssh://git@example.com`";
@@ -160,14 +125,6 @@ key_table! {
         "username" => NAME_HELP,
         "identity_file" => IDENTITY_HELP,
     }
-    example "\
-# Your own file, the only one that can name a helper: a program that prints a key.
-git:
-  credentials:
-    \"https://github.com\": { token_env: GITHUB_TOKEN }
-    \"https://git.example.com\": { helper: [git-credential-libsecret] }
-    \"ssh://git@git.example.com\": { agent: true, known_hosts: /etc/ssh/ssh_known_hosts }
-";
 }
 
 // In worker files.
@@ -181,14 +138,6 @@ key_table! {
         "repos" => "did you mean `repositories:`?",
         "mode" | "author" | "trailer" | "allow_executable_config" | "credentials" => PROJECT_HELP,
     }
-    example "\
----
-git:
-  repositories:
-    - { repo: octo/reports, access: ro }
----
-Work.
-";
 }
 
 const PROJECT_HELP: &str = "it belongs to the project file";

@@ -41,11 +41,4 @@ key_table! {
         "allowLocalBinding" | "ports" | "publish" | "expose" => "did you mean `loopback_in:`?",
         "enabled" | "mode" => "write `network: true` or `network: false`",
     }
-    example "\
-network:
-  allow: [\"example.com:443\", \"*.rust-lang.org\"]
-  deny: [\"forge.rust-lang.org\"]
-  loopback_out: [\"127.0.0.1:5432\"]
-  loopback_in: [8080]
-";
 }

@@ -103,34 +103,6 @@ key_table! {
         "unix_sockets" => SOCKETS_HELP,
         "survivors" => "did you mean `sandbox.survivors`?",
     }
-    example "\
-version: 1
-name: reports
-model: anthropic:claude-haiku-4-5
-entry: main
-worker_paths: [workers]
-sandbox:
-  zones:
-    data: { path: ./data, mode: ro }
-network: false
-approval: { mode: tool }
-shell:
-  rules:
-    - { pattern: \"grep *\", approval: ask }
-limits: { max_turns: 20 }
-delegation: { max_depth: 2 }
-execution: { mode: prefer_local }
-docker: { enabled: false }
-git: { mode: read_only }
-require: boundaries
-providers: { ollama: { context_tokens: 32000 } }
-";
-    example "\
-execution_mode: local_only
-runs_dir: ./runs
-knowledge_base: ./docs
-log: { transcripts: true }
-";
 }
 
 // Below the top a user file has the keys of projects whose rows give them a role there.
@@ -155,15 +127,6 @@ key_table! {
         providers of PROJECT, shape(USER_PROVIDERS), trust("");
         mcp of PROJECT;
     }
-    example "\
-version: 1
-model: anthropic:claude-haiku-4-5
-network: false
-approval: { require_user_permission_by_risk: { exec: true } }
-shell: { rules: [{ pattern: \"sudo *\", approval: blocked }] }
-limits: { max_turns: 100 }
-sandbox: { hide: [\"*.key\"] }
-";
 }
 
 const ASKS: ValueShape = Map(KeyPattern::Any, &CONSENT);
@@ -200,13 +163,6 @@ key_table! {
         "allow" | "deny" => RULES_HELP,
         "tools" => "did you mean `require_user_permission:`?",
     }
-    example "\
-approval:
-  mode: tool
-  timeout_s: 120
-  require_user_permission: { delete_file: true }
-  require_user_permission_by_risk: { writes_workspace: true, exec: true }
-";
 }
 
 key_table! {
@@ -222,13 +178,4 @@ key_table! {
         child_sandbox_policy: Words(&["own", "intersect"], &[]), default("intersect"),
             stricter(&["own", "intersect"]);
     }
-    example "\
-delegation: { max_depth: 3, max_children: 8 }
-";
-    example "\
-sandbox:
-  paths:
-    notes: { root: ./notes, mode: rw }
-delegation: { child_sandbox_policy: own }
-";
 }

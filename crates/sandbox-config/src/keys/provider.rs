@@ -55,31 +55,6 @@ key_table! {
         "pricing" => "did you mean `prices:`?",
         "timeout" => "did you mean `retry_s:`?",
     }
-    example "\
-# A provider in a project file: `forge trust` shows its address, and which key of yours it gets.
-providers:
-  work:
-    wire: openai-responses
-    base_url: https://models.example.com/v1
-    api_key_env: WORK_API_KEY
-    prices: { input: 1.25, output: 10, cache_read: 0.125 }
-    max_tokens: 16000
-    context_tokens: 200000
-    retry_s: 60
-";
-    example "\
-# A local server. Some servers send tool calls only in whole answers.
-providers:
-  local:
-    wire: openai-chat
-    base_url: http://10.0.0.7:8000/v1
-    plain_http: true
-    api_key_env: null
-    stream: false
-    prices: { input: 0, output: 0 }
-    models:
-      small: { context_tokens: 32000 }
-";
 }
 
 const KEY_HELP: &str =
@@ -103,26 +78,6 @@ key_table! {
         models of PROVIDER;
     }
     foreign = PROVIDER.foreign;
-    example "\
-# Your own file: the key comes from a program, and prices make `limits.max_cost_usd` possible.
-providers:
-  anthropic:
-    api_key_command: [pass, show, anthropic]
-    models:
-      claude-haiku-4-5:
-        prices: { input: 1, output: 5, cache_read: 0.1, cache_write: 1.25 }
-        context_tokens: 200000
-  gateway:
-    wire: anthropic
-    base_url: https://gateway.example.com/v1
-    api_key_env: GATEWAY_KEY
-    plain_http: false
-    prices: { input: 1, output: 5 }
-    max_tokens: 16000
-    context_tokens: 200000
-    stream: true
-    retry_s: 60
-";
 }
 
 key_table! {
@@ -136,15 +91,6 @@ key_table! {
         /// results out. If left out: forge never does.
         context_tokens: Count;
     }
-    example "\
-providers:
-  openai:
-    models:
-      gpt-5-mini:
-        prices: { input: 0.25, output: 2, cache_read: 0.025 }
-        max_tokens: 16000
-        context_tokens: 400000
-";
 }
 
 key_table! {
@@ -165,9 +111,4 @@ key_table! {
         "prompt" => "did you mean `input:`?",
         "completion" => "did you mean `output:`?",
     }
-    example "\
-providers:
-  anthropic:
-    prices: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 }
-";
 }

@@ -23,11 +23,6 @@ key_table! {
     foreign {
         "runner" => "use `runners:`, a list",
     }
-    example "\
-execution:
-  mode: prefer_docker
-  runners: [os, docker]
-";
 }
 
 key_table! {
@@ -42,10 +37,4 @@ key_table! {
         /// At most 1,000.
         redact: List(&Like(&SECRET)), default("[]"), unites;
     }
-    example "\
-log:
-  dir: ./runs
-  transcripts: false
-  redact: [the name of the customer]
-";
 }

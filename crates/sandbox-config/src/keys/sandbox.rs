@@ -47,10 +47,6 @@ key_table! {
         "bytes" => "did you mean `max_bytes:`?",
         "files" => "did you mean `max_files:`?",
     }
-    example "\
-sandbox:
-  quota: { max_bytes: 1000000000, max_files: 10000 }
-";
 }
 
 pub(crate) const SOCKETS_HELP: &str = "use `unix_sockets:` below `sandbox:`";
@@ -167,52 +163,6 @@ key_table! {
         "deny" => "use `hide:` or `protect:`",
         "child_sandbox" => "there is no such key: a child's rights follow from its own declaration",
     }
-    example "\
-sandbox:
-  mode: sandboxed
-  root: .sandbox
-  zones:
-    input: { path: ./input, mode: ro }
-    drafts: { path: ./drafts }
-  default: none
-  require_os_sandbox: true
-  review: true
-  protect: [Makefile, /drafts/settings]
-  hide: [\"*.key\"]
-  hardlinks: deny
-  quota: { max_files: 10000 }
-  strict_paths: true
-  durable: true
-  show: [\"*.pem\"]
-  unprotect: [.vscode]
-  programs: [/opt/tools/bin]
-  presets: [rust]
-  unix_sockets: [\"/run/user/1000/agent.sock\"]
-  trace: full
-  survivors: ended
-";
-    example "\
-# A root project: the whole tree is one directory.
-sandbox: { root: ., readonly: true, network: false }
-";
-    example "\
-# Directories by name, read-only by default.
-sandbox:
-  paths:
-    notes: { root: ./notes, mode: rw }
-";
-    example "\
-# Directories at places of your choice.
-sandbox:
-  mounts:
-    - { source: ., target: / }
-";
-    example "\
-# Directories to read, and directories to write.
-sandbox:
-  read_paths: [.]
-  write_paths: [./out]
-";
 }
 
 key_table! {
@@ -247,20 +197,6 @@ key_table! {
         "allow" => "use `suffixes:` or `approval:`",
         "deny" => "use `approval:` here, or `sandbox.hide:`",
     }
-    example "\
-sandbox:
-  zones:
-    reports:
-      path: ./reports
-      mode: rw
-      suffixes: [.md, .json]
-      max_file_bytes: 10000000
-      approval: { write: preApproved }
-      hardlinks: deny
-      quota: { max_bytes: 100000000 }
-      strict_paths: true
-      durable: true
-";
 }
 
 key_table! {
@@ -274,13 +210,6 @@ key_table! {
         /// `preApproved`.
         delete: Verdict::SHAPE, default("ask"), trust("when it is `preApproved`");
     }
-    example "\
-sandbox:
-  zones:
-    final:
-      path: ./final
-      approval: { read: preApproved, write: ask, delete: blocked }
-";
 }
 
 key_table! {
@@ -306,20 +235,6 @@ key_table! {
         "allow" => "use `suffixes:` or `approval:`",
         "deny" => "use `approval:` here, or `sandbox.hide:`",
     }
-    example "\
-sandbox:
-  paths:
-    portfolio:
-      root: ./portfolio
-      mode: rw
-      suffixes: [.md]
-      max_file_bytes: 10000000
-      approval: { write: ask }
-      hardlinks: deny
-      quota: { max_files: 500 }
-      strict_paths: true
-      durable: true
-";
 }
 
 const READONLY_HELP: &str = "did you mean `readonly: true`?";
@@ -345,9 +260,4 @@ key_table! {
         "name" => "did you mean `target: /NAME`?",
         "dst" | "destination" => "did you mean `target:`?",
     }
-    example "\
-sandbox:
-  mounts:
-    - { source: ., target: /, readonly: true }
-";
 }

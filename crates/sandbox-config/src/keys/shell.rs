@@ -43,17 +43,6 @@ key_table! {
         "unix_sockets" => SOCKETS_HELP,
         "allowed_commands" | "allowedCommands" | "blocked_commands" => RULES_HELP,
     }
-    example "\
-shell:
-  rules:
-    - { pattern: \"git (log|show|status) *\", approval: ask }
-    - { pattern: \"rm *\", approval: blocked, why: use delete_file }
-  default: blocked
-  allow: [git, /usr/bin/make]
-  deny: [curl]
-  session: worker
-  env: { set: { CI: \"1\" } }
-";
 }
 
 key_table! {
@@ -69,16 +58,6 @@ key_table! {
         "env" => "the environment is the project's: `shell.env` in the project file",
         "session" => "sessions are the project's: `shell.session` in the project file",
     }
-    example "\
----
-shell:
-  rules: [{ pattern: \"grep *\", approval: ask }]
-  default: ask
-  allow: [grep]
-  deny: [find]
----
-Search before you answer.
-";
 }
 
 key_table! {
@@ -104,14 +83,6 @@ key_table! {
         "deny" => "did you mean `approval: blocked`?",
         "approval_required" => "use `approval: ask` or `approval: preApproved`",
     }
-    example "\
-shell:
-  rules:
-    - pattern: \"git (log|show) *\"
-      approval: ask
-      why: history is read, never written
-      examples: { match: [git log -1], no_match: [git push, git logx] }
-";
 }
 
 key_table! {
@@ -122,15 +93,6 @@ key_table! {
         /// Commands that the pattern must not match.
         no_match: TEXTS, default("[]");
     }
-    example "\
-shell:
-  rules:
-    - pattern: \"wc *\"
-      approval: ask
-      examples:
-        match: [wc, wc -l a.md]
-        no_match: [wcx]
-";
 }
 
 key_table! {
@@ -146,10 +108,4 @@ key_table! {
     foreign {
         "allow" | "inherit" => "did you mean `pass:`?",
     }
-    example "\
-shell:
-  env:
-    pass: [LC_ALL]
-    set: { CI: \"1\", RUST_BACKTRACE: \"1\" }
-";
 }

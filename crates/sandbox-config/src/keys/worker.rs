@@ -96,35 +96,6 @@ key_table! {
         "agents" => "did you mean `workers:`?",
         "repositories" => "did you mean `git: { repositories: […] }`?",
     }
-    example "\
----
-name: formatter
-description: Formats data files
-model: anthropic:claude-haiku-4-5
-sandbox: none
-network: false
-shell:
-  rules: [{ pattern: \"grep *\", approval: ask }]
-git: { repositories: [octo/reports] }
-tools: [read_file, list_files]
-workers: [validator]
-limits: { max_turns: 10 }
-instructions: Format what you are given.
----
-";
-    example "\
----
-compatible_models: [\"anthropic:*\"]
-input_schema: { type: object, properties: { path: { type: string } }, required: [path] }
-output_schema: { type: object, properties: { ok: { type: boolean } }, required: [ok] }
-attachment_policy: { max_attachments: 2 }
-allow_empty_input: true
-license: MIT
-metadata: { author: me }
-toolsets: { filesystem: {}, shell: {}, workers: { allowed_workers: [validator] } }
----
-Work.
-";
 }
 
 key_table! {
@@ -162,21 +133,6 @@ key_table! {
         "mode" => "a mode belongs to each zone: `zones: [{ name: data, mode: ro }]`",
         "child_sandbox" => "there is no such key: a child's rights follow from its own declaration",
     }
-    example "\
----
-sandbox:
-  zones:
-    - { name: workspace, mode: ro }
-  unix_sockets: closed
----
-Read everything; write nothing.
-";
-    example "\
----
-sandbox: { restrict: /src, readonly: true, rebase: false, use: true, approval: { read: ask } }
----
-Say what is wrong with the sources.
-";
 }
 
 key_table! {
@@ -201,15 +157,6 @@ key_table! {
         "path" => "the path belongs to the project file; a worker names the zone",
         "zone" => "did you mean `name:`?",
     }
-    example "\
----
-sandbox:
-  zones:
-    - { name: data, mode: ro, suffixes: [.csv], max_file_bytes: 1000000 }
-    - { name: workspace, use: false, approval: { delete: blocked } }
----
-Hand each file of data to a worker that writes.
-";
 }
 
 key_table! {
@@ -222,15 +169,6 @@ key_table! {
         /// Tools that call workers.
         workers: Section(&WORKER_TOOLSET);
     }
-    example "\
----
-toolsets:
-  filesystem: {}
-  shell: {}
-  workers: {}
----
-Work.
-";
 }
 
 key_table! {
@@ -244,14 +182,6 @@ key_table! {
         /// Workers that it may call.
         allowed_workers: List(&Like(&DELEGATE)), default("[]");
     }
-    example "\
----
-toolsets:
-  workers:
-    allowed_workers: [validator]
----
-Work.
-";
 }
 
 key_table! {
@@ -271,15 +201,6 @@ key_table! {
         "tools" => "did you mean `require_user_permission:`?",
         "timeout_s" => "how long a question waits is the project's: `approval.timeout_s` in the project file",
     }
-    example "\
----
-approval:
-  mode: manual
-  require_user_permission: { shell: true }
-  require_user_permission_by_risk: { read_only: true }
----
-Ask before you look at anything.
-";
 }
 
 const MORE: ValueShape = OneOf(&[True, Words(&["ask", "blocked"], &[])]);

@@ -4,7 +4,7 @@
 //! forgotten.
 
 use crate::keys::PROJECT;
-use crate::syntax::key_table::{KeySpec, KeyTable, UserKeyRole};
+use crate::syntax::key_table::{KeySpec, UserKeyRole};
 
 /// Keys of `sandbox` that a mount may have for itself, too: there they are met as well.
 pub(crate) const OF_MOUNTS: [&str; 4] = ["durable", "hardlinks", "quota", "strict_paths"];
@@ -23,33 +23,4 @@ pub(crate) fn role(names: &[&str]) -> Option<(&'static KeySpec, UserKeyRole)> {
         row.shape.tables(&mut tables);
     }
     None
-}
-
-/// Returns every key that is read with its role, as deep as a role reaches (`*`: any name), in the
-/// order of the reference page.
-pub(crate) fn roles() -> Vec<(String, Option<UserKeyRole>)> {
-    let mut list = Vec::new();
-    collect_roles(&PROJECT, "", &mut list);
-    list
-}
-
-fn collect_roles(
-    table: &'static KeyTable,
-    above: &str,
-    list: &mut Vec<(String, Option<UserKeyRole>)>,
-) {
-    for row in table.list.iter().filter(|row| row.in_effect) {
-        let mut below = Vec::new();
-        row.shape.tables(&mut below);
-        let path = format!("{above}{}", row.name);
-        match row.role() {
-            Some(role) if row.user_each => list.push((format!("{path}.*"), Some(role))),
-            None if !below.is_empty() => {
-                for table in below {
-                    collect_roles(table, &format!("{path}."), list);
-                }
-            }
-            role => list.push((path, role)),
-        }
-    }
 }

@@ -1,8 +1,7 @@
-//! JSON Schemas (draft 2020-12) of project and worker files, and the reference page, made from the
-//! rows of the parser. A schema covers the properties of one file alone: keys, types, words, forms.
-//! Only `forge check` knows those that depend on directories, other files or trust.
+//! JSON Schemas (draft 2020-12) of project and worker files, made from the rows of the parser. A schema
+//! covers the properties of one file alone: keys, types, words, forms. Only `forge check` knows those
+//! that depend on directories, other files or trust.
 
-mod page;
 mod project_keys;
 
 pub use project_keys::{ProjectKey, project_keys};
@@ -60,41 +59,6 @@ pub fn preset() -> String {
         "forge preset file",
         "Preset of forge: the needs of a known program, for `forge exec --preset`.",
     )
-}
-
-/// The generated part of `docs/configuration.md`: every key, in Markdown.
-///
-/// ```
-/// let page = sandbox_config::schema::reference();
-/// assert!(page.contains("### `sandbox.zones.NAME`"));
-/// ```
-#[must_use]
-pub fn reference() -> String {
-    page::reference()
-}
-
-/// Returns another generated part of `docs/configuration.md`: the keys that need a person's yes, in
-/// Markdown.
-///
-/// ```
-/// let table = sandbox_config::schema::trust();
-/// assert!(table.contains("| `network` | lets commands use the network | it is ignored: the network stays off |"));
-/// ```
-#[must_use]
-pub fn trust() -> String {
-    page::trust()
-}
-
-/// Returns another generated part of `docs/configuration.md`: the role of each key in the user
-/// file.
-///
-/// ```
-/// let page = sandbox_config::schema::user_file();
-/// assert!(page.contains("| `name` | it names one project |"));
-/// ```
-#[must_use]
-pub fn user_file() -> String {
-    page::user_file()
 }
 
 fn document(top: &'static KeyTable, title: &str, about: &str) -> String {

@@ -213,7 +213,6 @@ macro_rules! section {
             )*
         }
         $(foreign $foreign:tt)?
-        $(example $example:literal;)*
         $(also $also:ident;)?
     ) => {
         $crate::syntax::key_table::key_table! {
@@ -228,7 +227,6 @@ macro_rules! section {
                 )*
             }
             $(foreign $foreign)?
-            $(example $example;)*
         }
 
         $(#[$meta])*

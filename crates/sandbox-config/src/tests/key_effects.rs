@@ -13,6 +13,7 @@ use crate::keys::{PROJECT, WORKER};
 use crate::loading::sources::{ConfigChoice, Sources, TrustedSettings, WithoutDirectories};
 use crate::syntax::key_table::shape::ValueShape;
 use crate::syntax::key_table::{KeySpec, KeyTable};
+use crate::tests::reference_page::examples;
 use crate::tests::sample_projects::good;
 use crate::tests::schema_agreement::{ConfigFileKind, tree, written};
 use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
@@ -255,8 +256,10 @@ fn every_key_that_is_read_flips_something() {
 /// Returns `true` if a change of this key in an example changes the effect of the example.
 fn flips(table: &'static KeyTable, key: &KeySpec) -> bool {
     let further = FURTHER.iter().filter(|(id, _)| *id == table.id);
-    let texts = table.examples.iter().chain(further.map(|(_, text)| text));
+    let further = further.map(|(_, text)| (*text).to_owned());
+    let texts = examples(table).into_iter().chain(further);
     texts.into_iter().any(|text| {
+        let text = text.as_str();
         let (kind, top) = match text.starts_with("---") {
             true => (ConfigFileKind::Worker, &WORKER),
             false => (ConfigFileKind::Project, &PROJECT),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use crate::grant::verdict::{Risk, Verdict};
 use crate::loading::sources::{Sources, TrustedSettings};
-use crate::loading::user_limits::roles;
 use crate::syntax::key_table::{MeetRule, UserKeyRole};
+use crate::tests::reference_page::roles;
 use crate::{Diagnostics, Mode, Project, load};
 
 /// Key, user file, a project that asks for more, and the project that asks for the remaining

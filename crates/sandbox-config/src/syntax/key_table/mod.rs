@@ -104,8 +104,6 @@ pub(crate) struct KeyTable {
     pub(crate) list: &'static [KeySpec],
     /// Spellings of other tools, and ours.
     pub(crate) foreign: &'static [(&'static str, &'static str)],
-    /// Whole files for the reference page, which together have every key.
-    pub(crate) examples: &'static [&'static str],
 }
 
 impl KeySpec {
@@ -310,7 +308,6 @@ macro_rules! key_table {
         }
         $(foreign { $($($foreign:literal)|+ => $help:expr,)* })?
         $(foreign = $all_foreign:expr;)?
-        $(example $example:literal;)*
     ) => {
         $visibility static $table: $crate::syntax::key_table::KeyTable =
             $crate::syntax::key_table::KeyTable {
@@ -326,7 +323,6 @@ macro_rules! key_table {
                 foreign: $crate::syntax::key_table::key_table!(
                     @foreign $($all_foreign)? $(&[$($(($foreign, $help),)+)*])?
                 ),
-                examples: &[$($example),*],
             };
     };
 }

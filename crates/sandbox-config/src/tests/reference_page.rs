@@ -1,9 +1,12 @@
-//! The reference page: a section for each table of keys, a line for each key.
+//! The generated parts of `docs/configuration.md`: a section for each table of keys with a line for
+//! each key, what needs a person's yes, and the role of each key in the user file.
+//! `FORGE_UPDATE_FIXTURES=1` writes them, as `cargo xtask docs` does.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use crate::keys::{PROJECT, USER, WORKER};
-use crate::loading::user_limits::roles;
 use crate::syntax::fields::join;
 use crate::syntax::key_table::shape::{KeyPattern, PORTS, ValueShape};
 use crate::syntax::key_table::{KeySpec, KeyTable, MeetRule, MergeRule, UserKeyRole};
@@ -20,7 +23,7 @@ struct PageSection {
 /// The sections in the order of the page, each table once.
 struct PageSections(Vec<PageSection>);
 
-pub(super) fn reference() -> String {
+fn reference() -> String {
     let mut sections = PageSections(Vec::new());
     let tops = [
         (&PROJECT, "Project files", ""),
@@ -38,7 +41,7 @@ pub(super) fn reference() -> String {
 }
 
 /// A line for each rule about widening keys.
-pub(super) fn trust() -> String {
+fn trust() -> String {
     let mut out = String::new();
     let _ = writeln!(out, "| key | effect | until trusted |\n|---|---|---|");
     for rule in TrustRule::all() {
@@ -101,7 +104,7 @@ fn user_roles() -> Vec<(String, UserKeyRole)> {
 }
 
 /// Prints the role of each key of projects in the user file.
-pub(super) fn user_file() -> String {
+fn user_file() -> String {
     let rows = user_roles();
     let keys = |wanted: fn(&UserKeyRole) -> bool| {
         let keys: Vec<String> = rows
@@ -197,7 +200,7 @@ impl PageSections {
                 "Reserved, and refused until they have an effect: {later}.\n"
             );
         }
-        for example in section.table.examples {
+        for example in examples(section.table) {
             let _ = writeln!(out, "```yaml\n{example}```\n");
         }
     }
@@ -293,42 +296,114 @@ impl PageSections {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
+/// Returns every key that is read with its role, as deep as a role reaches (`*`: any name), in the
+/// order of the reference page.
+pub(super) fn roles() -> Vec<(String, Option<UserKeyRole>)> {
+    let mut list = Vec::new();
+    collect_roles(&PROJECT, "", &mut list);
+    list
+}
 
-    use super::*;
-
-    /// The paths of all keys for which a row says that a yes is needed, without free names.
-    fn asking(table: &'static KeyTable, path: &str, found: &mut BTreeSet<String>) {
-        for key in table.list.iter().filter(|key| key.in_effect) {
-            let path = format!("{path}.{}", key.name);
-            if !key.trust.is_empty() {
-                found.insert(path.trim_start_matches('.').to_owned());
+fn collect_roles(
+    table: &'static KeyTable,
+    above: &str,
+    list: &mut Vec<(String, Option<UserKeyRole>)>,
+) {
+    for row in table.list.iter().filter(|row| row.in_effect) {
+        let mut below = Vec::new();
+        row.shape.tables(&mut below);
+        let path = format!("{above}{}", row.name);
+        match row.role() {
+            Some(role) if row.user_each => list.push((format!("{path}.*"), Some(role))),
+            None if !below.is_empty() => {
+                for table in below {
+                    collect_roles(table, &format!("{path}."), list);
+                }
             }
-            let mut tables = Vec::new();
-            key.shape.tables(&mut tables);
-            for table in tables {
-                asking(table, &path, found);
-            }
+            role => list.push((path, role)),
         }
     }
+}
 
-    #[test]
-    fn the_rows_name_the_keys_that_need_a_yes() {
-        let (mut project, mut worker) = (BTreeSet::new(), BTreeSet::new());
-        asking(&PROJECT, "", &mut project);
-        // A second spelling of `network`; and where deleting is unasked anyway, saying so widens
-        // nothing.
-        project.remove("sandbox.network");
-        project.remove("sandbox.paths.approval.delete");
-        asking(&WORKER, "workers", &mut worker);
-        let (of_workers, of_projects): (BTreeSet<String>, BTreeSet<String>) = TrustRule::all()
-            .flat_map(TrustRule::keys)
-            .map(|key| key.replace("[*]", "").replace(".*", ""))
-            .partition(|key| key.starts_with("workers."));
-        assert_eq!(project, of_projects);
-        // Workers share tables with projects; where they can only tighten nobody is asked.
-        assert!(worker.is_superset(&of_workers), "{of_workers:?}");
+/// Whole files for the reference page, which together have every key of the table.
+pub(super) fn examples(table: &KeyTable) -> Vec<String> {
+    let file = |number: usize| match number {
+        1 => format!("fixtures/config/keys/{}.yaml", table.id),
+        _ => format!("fixtures/config/keys/{}.{number}.yaml", table.id),
+    };
+    let texts = (1..).map(|number| std::fs::read_to_string(repository(&file(number))));
+    texts.map_while(Result::ok).collect()
+}
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    let file = repository("docs/configuration.md");
+    let page = std::fs::read_to_string(&file).unwrap();
+    let mut fresh = page.clone();
+    for (part, text) in [
+        ("your own file", user_file()),
+        ("what needs a yes", trust()),
+        ("every key", reference()),
+    ] {
+        let mark = format!("<!-- generated: {part} -->\n");
+        let (before, rest) = fresh.split_once(&mark).unwrap();
+        let (_, after) = rest.split_once("<!-- end of generated -->").unwrap();
+        fresh = format!("{before}{mark}{text}<!-- end of generated -->{after}");
     }
+    if std::env::var_os("FORGE_UPDATE_FIXTURES").is_some() && page != fresh {
+        std::fs::write(&file, &fresh).unwrap();
+    } else {
+        assert!(page == fresh, "{}: run `cargo xtask docs`", file.display());
+    }
+}
+
+#[test]
+fn every_file_of_examples_belongs_to_a_table() {
+    let tops = [&PROJECT, &WORKER, &USER];
+    let used = tops.into_iter().flat_map(|top| top.reached());
+    let used: BTreeSet<&str> = used.map(|table| table.id).collect();
+    for file in std::fs::read_dir(repository("fixtures/config/keys")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let id = name.split('.').next().unwrap();
+        assert!(used.contains(id), "{name}");
+    }
+}
+
+/// The paths of all keys for which a row says that a yes is needed, without free names.
+fn asking(table: &'static KeyTable, path: &str, found: &mut BTreeSet<String>) {
+    for key in table.list.iter().filter(|key| key.in_effect) {
+        let path = format!("{path}.{}", key.name);
+        if !key.trust.is_empty() {
+            found.insert(path.trim_start_matches('.').to_owned());
+        }
+        let mut tables = Vec::new();
+        key.shape.tables(&mut tables);
+        for table in tables {
+            asking(table, &path, found);
+        }
+    }
+}
+
+#[test]
+fn the_rows_name_the_keys_that_need_a_yes() {
+    let (mut project, mut worker) = (BTreeSet::new(), BTreeSet::new());
+    asking(&PROJECT, "", &mut project);
+    // A second spelling of `network`; and where deleting is unasked anyway, saying so widens
+    // nothing.
+    project.remove("sandbox.network");
+    project.remove("sandbox.paths.approval.delete");
+    asking(&WORKER, "workers", &mut worker);
+    let (of_workers, of_projects): (BTreeSet<String>, BTreeSet<String>) = TrustRule::all()
+        .flat_map(TrustRule::keys)
+        .map(|key| key.replace("[*]", "").replace(".*", ""))
+        .partition(|key| key.starts_with("workers."));
+    assert_eq!(project, of_projects);
+    // Workers share tables with projects; where they can only tighten nobody is asked.
+    assert!(worker.is_superset(&of_workers), "{of_workers:?}");
 }
