@@ -12,7 +12,7 @@ use crate::ambient::Ambient;
 use crate::cli::ReviewLayer;
 use crate::commands::review_subject::ReviewSubject;
 use crate::exit::CliError;
-use crate::signals::CommandSignals;
+use crate::signals::KillOnSignal;
 
 fn unavailable() -> CliError {
     CliError::exec_refused("isolation.unavailable", "--review works on Linux only")
@@ -87,10 +87,6 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     match *changes {}
 }
 
-pub(crate) fn show(
-    _ambient: &Ambient,
-    changes: &ReviewedChanges,
-    _signals: Option<&CommandSignals>,
-) {
+pub(crate) fn show(_ambient: &Ambient, changes: &ReviewedChanges, _signals: Option<&KillOnSignal>) {
     match *changes {}
 }

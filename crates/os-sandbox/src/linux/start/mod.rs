@@ -133,11 +133,11 @@ pub(crate) fn begin(
             reports: prepared.reports.take(),
             configs: prepared.configs.take().map(ConfigWriter::started),
         },
-        wall.map(|wall| wall.saturating_add(command.grace.unwrap_or_default())),
+        wall,
     )
     .then(Some(cleanup));
     if prepared.run.flags & wire::FLAG_ALONE != 0 {
-        running.unsupervised(wall, command.grace)?;
+        running.unsupervised(wall)?;
     }
     let first = running
         .first(START_WITHIN)
