@@ -1,24 +1,32 @@
 //! Signals that stop forge. Running work is dropped, which ends every command and leaves a record
 //! of every call; then forge exits with 128 plus the number of the signal.
 //!
-//! A command on a terminal is an exception: Ctrl-C reaches the command as well, and the command
-//! decides about it, except while forge asks a person.
+//! The command of `forge exec` gets the signal, and ends by itself within [`STOP_GRACE`], or is ended.
+//! On a terminal it decides about Ctrl-C, except while forge asks a person.
 
 use std::future::Future as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use os_sandbox::Killer;
+use os_sandbox::{Exit, Killer};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{CliError, ExitKind};
 use crate::output::prompt_terminal::{PromptTerminal, QuestionHold, Withdrawal, withdrawable};
 
+/// The time in which a command can end by itself after a signal or its time limit. `exec --help` and
+/// docs/output.md name it.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Bound on the time between two deliveries of one signal: timeout(1) sends it to its child, and to its
+/// process group.
+const SAME_SIGNAL_WITHIN: Duration = Duration::from_millis(100);
+
 /// Waits until forge is told to stop, and gives the failure to end with. If a handler cannot be
 /// installed it never returns, and the signal keeps its default effect: it ends the process.
 pub(crate) async fn stop_signal() -> CliError {
     let code = match StopSignals::install() {
-        Ok(signals) => signals.exit_code(|| true).await,
+        Ok(mut signals) => exit_code(signals.next().await),
         Err(_) => std::future::pending().await,
     };
     CliError::new(ExitKind::Command(code), "interrupted", "interrupted")
@@ -67,8 +75,8 @@ impl StopSignals {
         let ignored = ignored_signals();
         let others = terminating().filter(|number| ignored >> (number - 1) & 1 == 0);
         let taken = others.map(|number| {
-            let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
-            Ok((signal(SignalKind::from_raw(number))?, code))
+            let raw = u8::try_from(number).unwrap_or(u8::MAX);
+            Ok((signal(SignalKind::from_raw(number))?, raw))
         });
         Ok(StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -78,34 +86,35 @@ impl StopSignals {
         })
     }
 
-    /// Waits for a signal that stops forge, and returns the exit code. Ctrl-C and Ctrl-\ do only if
-    /// `typed_counts` when they arrive.
-    async fn exit_code(self, typed_counts: impl Fn() -> bool) -> u8 {
-        let StopSignals {
-            mut interrupt,
-            mut quit,
-            mut others,
-            ..
-        } = self;
-        let mut other = std::future::poll_fn(move |context| {
+    /// Waits for a signal, and returns its number.
+    async fn next(&mut self) -> u8 {
+        let others = &mut self.others;
+        let other = std::future::poll_fn(|context| {
             let mut all = others.iter_mut();
-            let told = all.find_map(|(signal, code)| {
+            let told = all.find_map(|(signal, number)| {
                 let is_told = matches!(signal.poll_recv(context), Poll::Ready(Some(())));
-                is_told.then_some(*code)
+                is_told.then_some(*number)
             });
             told.map_or(Poll::Pending, Poll::Ready)
         });
-        loop {
-            let typed = tokio::select! {
-                _ = interrupt.recv() => 130,
-                _ = quit.recv() => 131,
-                code = &mut other => return code,
-            };
-            if typed_counts() {
-                return typed;
-            }
+        tokio::select! {
+            _ = self.interrupt.recv() => INTERRUPT,
+            _ = self.quit.recv() => QUIT,
+            number = other => number,
         }
     }
+}
+
+const INTERRUPT: u8 = 2;
+const QUIT: u8 = 3;
+
+/// Returns `true` for the signals of keys: Ctrl-C and Ctrl-\.
+fn is_typed(number: u8) -> bool {
+    matches!(number, INTERRUPT | QUIT)
+}
+
+fn exit_code(number: u8) -> u8 {
+    number.saturating_add(128)
 }
 
 /// Returns the signals that forge was started with ignored, one bit each. If that is unknown, SIGHUP
@@ -160,9 +169,9 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
     std::process::exit(failure.exit().code().into());
 }
 
-/// Kills a command of `forge exec` when a signal stops forge, so that leftovers are cleaned up and
-/// the record has an end.
-pub(crate) struct KillOnSignal(Arc<Mutex<SignalState>>);
+/// Passes the signals that stop forge on to a command of `forge exec`, and kills it if it does not end,
+/// so that leftovers are cleaned up and the record has an end.
+pub(crate) struct CommandSignals(Arc<Mutex<SignalState>>);
 
 /// The effect of Ctrl-C and Ctrl-\ on forge. A command that is started meanwhile receives them in any
 /// case: a handler, unlike *ignored*, does not outlive exec.
@@ -176,49 +185,51 @@ pub(crate) enum Interrupts {
 
 #[derive(Default)]
 struct SignalState {
-    code: Option<u8>,
-    killer: Option<Killer>,
+    /// The signal that has stopped forge.
+    stopped_by: Option<u8>,
+    /// The command got that signal.
+    is_passed_on: bool,
+    /// Commands are killed from now on.
+    is_over: bool,
+    command: Option<SignalledCommand>,
     question: Option<QuestionHold>,
 }
 
-impl KillOnSignal {
+struct SignalledCommand {
+    killer: Killer,
+    /// The terminal sends it the signals of keys.
+    gets_keys: bool,
+}
+
+impl CommandSignals {
     /// Starts to listen.
     pub(crate) fn listen(interrupts: Interrupts) -> std::io::Result<Self> {
-        let stops = KillOnSignal(Arc::default());
+        let stops = CommandSignals(Arc::default());
         let state = Arc::clone(&stops.0);
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
+            .enable_all()
             .build()?;
-        let signals = {
+        let mut signals = {
             let _inside = runtime.enter();
             StopSignals::install()?
         };
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || {
-                let counts = || {
-                    interrupts == Interrupts::Stop
-                        || PromptTerminal::has_controlling()
-                        || lock(&state).question.is_some()
-                };
-                let code = runtime.block_on(signals.exit_code(counts));
-                let mut state = lock(&state);
-                state.code = Some(code);
-                state.question = None;
-                if let Some(killer) = &state.killer {
-                    killer.kill();
-                }
-            })?;
+            .spawn(move || runtime.block_on(stop_command(&mut signals, interrupts, &state)))?;
         Ok(stops)
     }
 
-    /// This is the command that is to end.
-    pub(crate) fn command(&self, killer: Killer) {
+    /// This is the command that is to end. It shares forge's terminal session if `gets_keys`.
+    pub(crate) fn command(&self, killer: Killer, gets_keys: bool) {
+        let command = SignalledCommand { killer, gets_keys };
         let mut state = lock(&self.0);
-        if state.code.is_some() {
-            killer.kill();
+        if let Some(number) = state.stopped_by {
+            state.is_passed_on = command.pass_on(number);
         }
-        state.killer = Some(killer);
+        if state.is_over {
+            command.killer.kill();
+        }
+        state.command = Some(command);
     }
 
     /// Returns the end of a question that a signal withdraws: at once if forge was told to stop
@@ -230,15 +241,64 @@ impl KillOnSignal {
     pub(crate) fn question(&self) -> std::io::Result<Withdrawal> {
         let (hold, withdrawal) = withdrawable()?;
         let mut state = lock(&self.0);
-        if state.code.is_none() {
+        if state.stopped_by.is_none() {
             state.question = Some(hold);
         }
         Ok(withdrawal)
     }
 
-    /// The code to end with, if forge was told to stop.
-    pub(crate) fn exit_code(&self) -> Option<u8> {
-        lock(&self.0).code
+    /// The code to end with, if forge was told to stop. `None` also for a command that ended by itself
+    /// after it had got the signal.
+    pub(crate) fn exit_code(&self, exit: &Exit) -> Option<u8> {
+        const KILLED: Exit = Exit::Signal(9);
+        let state = lock(&self.0);
+        let counts = !state.is_passed_on || *exit == KILLED;
+        state.stopped_by.filter(|_| counts).map(exit_code)
+    }
+}
+
+impl SignalledCommand {
+    /// Returns `false` if the command has ended.
+    fn pass_on(&self, number: u8) -> bool {
+        is_typed(number) && self.gets_keys || self.killer.signal(number)
+    }
+}
+
+/// Waits for a signal that stops forge, passes it on to the command, and kills the command at the end of
+/// the grace or at a second signal.
+async fn stop_command(
+    signals: &mut StopSignals,
+    interrupts: Interrupts,
+    state: &Mutex<SignalState>,
+) {
+    let (first, has_grace) = loop {
+        let number = signals.next().await;
+        let mut state = lock(state);
+        let stops = !is_typed(number)
+            || interrupts == Interrupts::Stop
+            || PromptTerminal::has_controlling()
+            || state.question.is_some();
+        let command = state.command.as_ref();
+        let is_passed_on = command.map(|command| command.pass_on(number));
+        if stops {
+            state.stopped_by = Some(number);
+            state.is_passed_on = is_passed_on.unwrap_or(false);
+            state.question = None;
+            // A command that starts after it gets it then.
+            break (number, is_passed_on.unwrap_or(true));
+        }
+    };
+    let start = Instant::now();
+    let second =
+        async { while signals.next().await == first && start.elapsed() < SAME_SIGNAL_WITHIN {} };
+    if has_grace {
+        // The command may end before.
+        let _over = tokio::time::timeout(STOP_GRACE, second).await;
+    }
+    let mut state = lock(state);
+    state.is_over = true;
+    if let Some(command) = &state.command {
+        command.killer.kill();
     }
 }
 

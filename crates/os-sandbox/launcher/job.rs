@@ -18,6 +18,7 @@ pub struct Exec<'a> {
 pub struct Run<'a> {
     pub flags: u64,
     pub wall_ms: u64,
+    pub grace_ms: u64,
     pub probe_pid: i32,
     pub filter: &'a [u8],
     limits: &'a [u8],
@@ -156,6 +157,7 @@ impl<'a> Run<'a> {
         Some(Run {
             flags,
             wall_ms: word(wire::WORD_WALL_MS)?,
+            grace_ms: word(wire::WORD_GRACE_MS)?,
             probe_pid: i32::try_from(word(wire::WORD_PROBE_PID)?).ok()?,
             filter,
             limits,

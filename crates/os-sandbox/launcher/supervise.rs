@@ -135,6 +135,8 @@ struct Supervisor<'a> {
     /// Says when a mount of this namespace comes or goes; -1 if none is watched.
     mounts: i32,
     deadline: Option<u64>,
+    /// The time is over, and the target has SIGTERM and a grace.
+    is_late: bool,
     watch: Option<LimitMonitor>,
     asks: Option<Asks>,
     /// The command's terminal, while the broker can say that the command goes on.
@@ -183,6 +185,7 @@ impl<'a> Supervisor<'a> {
             errors,
             mounts,
             deadline,
+            is_late: false,
             watch,
             asks,
             terminal: run.terminal,
@@ -231,9 +234,15 @@ impl<'a> Supervisor<'a> {
                 asks.accept();
             }
         }
-        // Nothing is ever sent after the job; any event here is the end of the broker's side.
-        if control & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
+        if control & (sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
             return Err(WaitOutcome::BrokerGone);
+        }
+        if control & sys::POLLIN != 0 {
+            let mut signal = [0u8; 1];
+            match sys::read(CONTROL, &mut signal) {
+                Ok(1) => self.signal_target(signal[0].into()),
+                _ => return Err(WaitOutcome::BrokerGone),
+            }
         }
         // The connector sends nothing; without it the kernel answers for it, and nobody knows what
         // became of what was under way.
@@ -260,9 +269,15 @@ impl<'a> Supervisor<'a> {
     /// Returns the milliseconds until something is due. An error if time or another limit is over.
     fn time_left(&mut self) -> Result<Option<u64>, WaitOutcome> {
         let until = |due: u64| due.saturating_sub(sys::monotonic_ms());
-        let left = self.deadline.map(until);
+        let mut left = self.deadline.map(until);
         if left == Some(0) {
-            return Err(WaitOutcome::TimedOut);
+            if self.is_late || self.run.grace_ms == 0 {
+                return Err(WaitOutcome::TimedOut);
+            }
+            self.is_late = true;
+            self.signal_target(sys::SIGTERM);
+            self.deadline = Some(sys::monotonic_ms().saturating_add(self.run.grace_ms));
+            left = self.deadline.map(until);
         }
         if let Some(limit) = self.watch.as_mut().and_then(LimitMonitor::look) {
             return Err(WaitOutcome::Over(limit));
@@ -271,6 +286,18 @@ impl<'a> Supervisor<'a> {
         let now = self.waiting.then_some(0);
         let parts = (self.mounts >= 0).then(|| until(self.next_look_ms));
         Ok(left.into_iter().chain(look).chain(now).chain(parts).min())
+    }
+
+    /// Sends a signal to the target's process group if it leads one, otherwise to the target. A stopped
+    /// one goes on, to handle it; the signals of keys leave it stopped, as a terminal does.
+    fn signal_target(&self, signal: i32) {
+        let leads = self.run.has(wire::FLAG_SETSID) || self.run.terminal.is_some();
+        let to = if leads { -self.target } else { self.target };
+        // It may have ended meanwhile.
+        let _ = sys::kill(to, signal);
+        if !matches!(signal, sys::SIGINT | sys::SIGQUIT) {
+            let _ = sys::kill(to, sys::SIGCONT);
+        }
     }
 
     /// Looks at the parts of mounts, after a change and when it is time.
@@ -310,6 +337,7 @@ impl<'a> Supervisor<'a> {
             }
         }
         match end {
+            WaitOutcome::Target(_) if self.is_late => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
             WaitOutcome::Target(_) | WaitOutcome::BrokerGone => {}
             WaitOutcome::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
             WaitOutcome::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),

@@ -74,8 +74,11 @@ pub const ETIMEDOUT: Errno = 110;
 pub const ESTALE: Errno = 116;
 
 pub const SIGKILL: i32 = 9;
+pub const SIGTERM: i32 = 15;
 pub const SIGCHLD: i32 = 17;
 pub const SIGHUP: i32 = 1;
+pub const SIGINT: i32 = 2;
+pub const SIGQUIT: i32 = 3;
 pub const SIGCONT: i32 = 18;
 pub const LAST_SIGNAL: i32 = 64;
 

@@ -5,7 +5,8 @@
 //! `Header`, then `body_bytes` bytes; the descriptors travel with the header.
 //! Launcher → broker, on that socket too: records of [`RECORD_BYTES`].
 //!
-//! A closed socket orders the launcher to end everything.
+//! After the last message, each byte orders the supervisor to send the target that signal. A closed
+//! socket orders the launcher to end everything.
 
 /// First word of every message. A launcher of another build refuses a message that starts with
 /// another word.
@@ -144,7 +145,7 @@ pub const ROOT_FLAG_OPTIONAL: u8 = 2;
 ///
 /// The last descriptors ([`WORD_GROUPS`] gives their number) are files of control groups, open for
 /// writing: the target enters those groups before it does anything else.
-pub const RUN_WORDS: usize = 16;
+pub const RUN_WORDS: usize = 17;
 pub const WORD_FLAGS: usize = 0;
 /// Wall limit in milliseconds; 0 for no limit.
 pub const WORD_WALL_MS: usize = 1;
@@ -169,6 +170,8 @@ pub const WORD_WATCH_THREADS: usize = 13;
 pub const WORD_PLACES: usize = 14;
 /// Landlock rights for the terminal of [`FLAG_TERMINAL`]; 0 if a rule for a directory covers it.
 pub const WORD_TERMINAL: usize = 15;
+/// Milliseconds between SIGTERM and the end of the tree at the wall limit; 0 for the end at once.
+pub const WORD_GRACE_MS: usize = 16;
 
 /// The supervisor is pid 1 of a pid namespace. The kernel ends the tree when the supervisor ends.
 pub const FLAG_PID1: u64 = 1;

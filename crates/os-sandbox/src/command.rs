@@ -45,6 +45,7 @@ pub struct Command {
     pub(crate) cwd: Option<String>,
     pub(crate) stdio: [Stdio; 3],
     pub(crate) timeout: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
     pub(crate) session: Session,
     pub(crate) host_proxy: Option<Arc<dyn HostProxy>>,
     pub(crate) reports: ReportLevel,
@@ -91,6 +92,7 @@ impl Command {
             cwd: None,
             stdio: [Stdio::Null, Stdio::Piped, Stdio::Piped],
             timeout: None,
+            grace: None,
             session: Session::New,
             host_proxy: None,
             reports: sandbox.plan().policy().reports(),
@@ -108,6 +110,9 @@ impl Command {
         cwd(sandbox_path: impl Into<String>) = Some(sandbox_path.into());
         /// Sets a time limit for this command. The policy's limit still applies if it is shorter.
         timeout(timeout: Duration) = Some(timeout);
+        /// Sets the time between SIGTERM and the end of the tree when the time limit is reached. Without
+        /// it, the tree is ended at once.
+        grace(grace: Duration) = Some(grace);
         /// Sets the proxy that connects this command with named hosts; by default that of the sandbox
         /// ([`Sandbox::with_host_proxy`]).
         host_proxy(proxy: Arc<dyn HostProxy>) = Some(proxy);

@@ -26,6 +26,9 @@ const TICK: Duration = Duration::from_millis(10);
 pub(crate) struct Running<Resources> {
     who: Who,
     deadline: Option<Instant>,
+    /// The time between SIGTERM and the end, until SIGTERM was sent.
+    grace: Option<Duration>,
+    is_late: bool,
     result: Option<Exit>,
     /// Resources that are released after the end.
     held: Option<Resources>,
@@ -50,8 +53,32 @@ impl<Resources> Running<Resources> {
                 reaped: Arc::default(),
             },
             deadline: wall.and_then(|wall| Instant::now().checked_add(wall)),
+            grace: None,
+            is_late: false,
             result: None,
             held: Some(held),
+        }
+    }
+
+    /// Sets the time between SIGTERM and the end at the time limit.
+    pub(crate) fn with_grace(mut self, grace: Option<Duration>) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Returns `true` once the command must end. With a grace it gets SIGTERM first.
+    fn is_over(&mut self) -> bool {
+        let now = Instant::now();
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return false;
+        }
+        self.is_late = true;
+        match self.grace.take() {
+            Some(grace) => {
+                self.deadline = now.checked_add(grace);
+                !self.who.signal(Signal::SIGTERM as u8)
+            }
+            None => true,
         }
     }
 }
@@ -87,9 +114,7 @@ impl<Resources: std::fmt::Debug + Send + Sync> Process for Running<Resources> {
         if self.result.is_some() {
             return Ok(true);
         }
-        let late = self
-            .deadline
-            .is_some_and(|deadline| deadline <= Instant::now());
+        let late = self.is_over();
         if late {
             self.who.kill();
         }
@@ -108,7 +133,7 @@ impl<Resources: std::fmt::Debug + Send + Sync> Process for Running<Resources> {
         };
         self.who.end_group();
         self.who.reaped.store(true, Ordering::Release);
-        self.result = Some(if late { Exit::TimedOut } else { exit });
+        self.result = Some(if self.is_late { Exit::TimedOut } else { exit });
         self.held = None;
         Ok(true)
     }
@@ -142,7 +167,8 @@ impl<Resources: std::fmt::Debug + Send + Sync> Process for Running<Resources> {
 
     fn killer(&self) -> Result<Killer, Error> {
         let who = self.who.clone();
-        Ok(Killer::new(move || who.kill()))
+        let signalled = who.clone();
+        Ok(Killer::new(move || who.kill()).with_signal(move |signal| signalled.signal(signal)))
     }
 }
 
@@ -165,6 +191,15 @@ impl Who {
             let _ = kill(self.pid, Signal::SIGKILL);
             self.end_group();
         }
+    }
+
+    fn signal(&self, number: u8) -> bool {
+        let is_running = !self.reaped.load(Ordering::Acquire);
+        let sign = if self.group { -1 } else { 1 };
+        is_running
+            && Signal::try_from(i32::from(number))
+                .and_then(|signal| kill(Pid::from_raw(sign * self.pid.as_raw()), signal))
+                .is_ok()
     }
 
     /// Ends the group. The members still have the number of the group after its leader ended.

@@ -124,18 +124,42 @@ pub struct StartedCommand {
 /// assert!(!child.wait()?.success());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Killer(Box<dyn Fn() + Send + Sync>);
+pub struct Killer {
+    end: Box<dyn Fn() + Send + Sync>,
+    signal: Box<SendSignal>,
+}
+
+type SendSignal = dyn Fn(u8) -> bool + Send + Sync;
 
 impl Killer {
     /// Returns a killer that calls `end`, which must do nothing once the command has ended.
     #[must_use]
     pub fn new(end: impl Fn() + Send + Sync + 'static) -> Killer {
-        Killer(Box::new(end))
+        Killer {
+            end: Box::new(end),
+            signal: Box::new(|_| false),
+        }
+    }
+
+    /// Sets the function that sends the command a signal, and returns `false` if it has ended.
+    pub(crate) fn with_signal(
+        mut self,
+        signal: impl Fn(u8) -> bool + Send + Sync + 'static,
+    ) -> Killer {
+        self.signal = Box::new(signal);
+        self
     }
 
     /// Ends the command and everything that it started. Does nothing if it has ended.
     pub fn kill(&self) {
-        self.0();
+        (self.end)();
+    }
+
+    /// Sends the command's process group a signal, or its first process if it shares the broker's group.
+    /// Returns `false` if the command has ended, or its mechanism passes no signals on.
+    #[must_use]
+    pub fn signal(&self, number: u8) -> bool {
+        (self.signal)(number)
     }
 }
 

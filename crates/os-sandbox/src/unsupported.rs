@@ -83,7 +83,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
         .map(Pid::from_raw)
         .map_err(|_| ErrorKind::Io.error("a process without a number"))?;
     let running = Running::new(pid, group, command.wall(), ());
-    Ok(running.started(pipes))
+    Ok(running.with_grace(command.grace).started(pipes))
 }
 
 /// Returns the host directory of a sandbox path; the root or first mount by default.

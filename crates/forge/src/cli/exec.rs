@@ -36,7 +36,8 @@ pub(crate) struct ExecArgs {
     /// Use this mechanism, or fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<MechanismName>,
-    /// End the command, and everything it started, after this many seconds.
+    /// End the command, and everything it started, after this many seconds: SIGTERM first, and 5 seconds
+    /// later the rest.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: Option<u64>,
     /// Write what was really enforced to this file, as JSON; `-` is the same as --json.

@@ -25,7 +25,7 @@ use crate::exit::CliError;
 use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::output::stderr;
-use crate::signals::KillOnSignal;
+use crate::signals::CommandSignals;
 
 /// Lines of a summary without a terminal.
 const LINES: usize = 40;
@@ -501,7 +501,7 @@ pub(crate) fn to_json(changes: &ReviewedChanges) -> Value {
 /// Prints the changes, and asks the person at the terminal. A failure then does not change
 /// the exit code, which is that of the run. `signals` withdraw the question; without them a signal ends
 /// the process.
-pub(crate) fn show(ambient: &Ambient, changes: &ReviewedChanges, signals: Option<&KillOnSignal>) {
+pub(crate) fn show(ambient: &Ambient, changes: &ReviewedChanges, signals: Option<&CommandSignals>) {
     let asks = ambient.terminal && !ambient.no_questions(ambient.global.no_input);
     let rows = asks.then(|| PromptTerminal::Standard.size().1);
     print(changes, rows);
@@ -637,13 +637,13 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
 fn ask(
     ambient: &Ambient,
     changes: &ReviewedChanges,
-    signals: Option<&KillOnSignal>,
+    signals: Option<&CommandSignals>,
 ) -> Result<(), CliError> {
     let ReviewedChanges { list, .. } = changes;
     let mut terminal = PromptTerminal::Standard;
     let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
     let run = || list.run.clone().into();
-    let withdrawal = signals.map(KillOnSignal::question).transpose();
+    let withdrawal = signals.map(CommandSignals::question).transpose();
     let withdrawal = withdrawal.map_err(failed)?;
     loop {
         terminal.discard_input();

@@ -12,7 +12,7 @@ use crate::ambient::Ambient;
 use crate::cli::ReviewLayer;
 use crate::commands::review_subject::ReviewSubject;
 use crate::exit::CliError;
-use crate::signals::KillOnSignal;
+use crate::signals::CommandSignals;
 
 fn unavailable() -> CliError {
     CliError::exec_refused("isolation.unavailable", "--review works on Linux only")
@@ -87,6 +87,10 @@ pub(crate) fn print_foreign(changes: &ReviewedChanges) {
     match *changes {}
 }
 
-pub(crate) fn show(_ambient: &Ambient, changes: &ReviewedChanges, _signals: Option<&KillOnSignal>) {
+pub(crate) fn show(
+    _ambient: &Ambient,
+    changes: &ReviewedChanges,
+    _signals: Option<&CommandSignals>,
+) {
     match *changes {}
 }

@@ -28,11 +28,13 @@ static RUNNING: Mutex<Option<Arc<RelayHandle>>> = Mutex::new(None);
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// Returns the session of a command. With a terminal of forge, which the command could write to by any
-/// stream or by `/dev/tty`, it gets one of its own.
+/// stream or by `/dev/tty`, it gets one of its own. Without one, signals for forge's process group reach
+/// it by forge alone.
 pub(crate) fn session(plan: &Plan) -> Session {
-    match plan.makes_terminals() && PersonTerminal::open().is_ok() {
-        true => Session::Terminal,
-        false => Session::Inherit,
+    match (PersonTerminal::open(), plan.makes_terminals()) {
+        (Ok(_), true) => Session::Terminal,
+        (Ok(_), false) => Session::Inherit,
+        (Err(_), _) => Session::New,
     }
 }
 

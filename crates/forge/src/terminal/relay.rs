@@ -39,9 +39,6 @@ pub(super) enum RelayMessage {
     Resume = b'r',
     /// The window has another size.
     Resized = b'w',
-    /// Ctrl-C and Ctrl-\ at the person's terminal while it is not raw.
-    Interrupted = b'i',
-    Quit = b'q',
     /// Forge goes on after a stop.
     Continued = b'c',
 }
@@ -227,30 +224,19 @@ impl RelayLoop {
                 if self.pauses == 0 {
                     self.give_screen_back()?;
                 }
-            } else if *message == RelayMessage::Interrupted as u8 {
-                self.pass_on(Signal::INT);
-            } else if *message == RelayMessage::Quit as u8 {
-                self.pass_on(Signal::QUIT);
             } else {
                 self.take_terminal()?;
                 if *message == RelayMessage::Continued as u8 {
                     // The shell may have used the screen. It has ended if this fails.
                     let _ended = self.command.resume();
                 } else if !self.has_keys {
-                    // The kernel tells the foreground of the command's terminal alone.
-                    self.pass_on(Signal::WINCH);
+                    // The kernel tells the foreground of the command's terminal alone. It has ended if
+                    // this fails.
+                    let _ended = self.command.signal(Signal::WINCH.as_raw());
                 }
             }
         }
         Ok(())
-    }
-
-    /// Sends the command a signal, unless it belongs to a question.
-    fn pass_on(&self, signal: Signal) {
-        if self.pauses == 0 {
-            // It has ended if this fails.
-            let _ended = self.command.signal(signal.as_raw());
-        }
     }
 
     /// Makes the terminal show a question as it is, whatever the command has done to it.
@@ -430,8 +416,6 @@ impl SignalThread {
         let (over, mut is_over) = oneshot::channel();
         let inside = runtime.enter();
         let mut resized = signal(SignalKind::window_change())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let mut quit = signal(SignalKind::quit())?;
         let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
         drop(inside);
         let listen = async move {
@@ -439,8 +423,6 @@ impl SignalThread {
                 let message = tokio::select! {
                     _ = &mut is_over => return,
                     _ = resized.recv() => RelayMessage::Resized,
-                    _ = interrupted.recv() => RelayMessage::Interrupted,
-                    _ = quit.recv() => RelayMessage::Quit,
                     _ = continued.recv() => RelayMessage::Continued,
                 };
                 if messages.write_all(&[message as u8]).is_err() {

@@ -138,7 +138,8 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
             Survivors::Ended => true,
             Survivors::Left => false,
         };
-    Ok(Running::new(pid, group, command.wall(), private).started(pipes))
+    let running = Running::new(pid, group, command.wall(), private);
+    Ok(running.with_grace(command.grace).started(pipes))
 }
 
 /// Runs a probe that prints a file inside and one outside, under a profile with every kind of rule,

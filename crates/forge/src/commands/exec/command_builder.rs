@@ -10,6 +10,7 @@ use super::ask_hosts::CommandHostQuestions;
 use crate::cli::{ExecArgs, Global, TraceReport};
 use crate::output::stderr;
 use crate::setup::presets::{ActivePresets, KeyServices};
+use crate::signals::STOP_GRACE;
 use crate::terminal;
 
 /// The command line of `forge exec`, for the first plan or for one that is made again.
@@ -73,6 +74,7 @@ impl CommandBuilder<'_> {
         let of_opener = self.opener_variables(plan);
         let variables = variables.iter().chain(&placeholders).chain(&of_opener);
         let command = variables.fold(command, |command, (name, value)| command.env(name, value));
+        let command = command.grace(STOP_GRACE);
         match self.args.timeout {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
             None => command,

@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 
 use forge_runtime::describe_parent_proxy;
 use forge_tools::TemporaryPorts;
-use os_sandbox::{Child, Entry, Error, ErrorKind, Plan};
+use os_sandbox::{Child, Entry, Error, ErrorKind, Plan, Session};
 use sandbox_config::Project;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ use crate::output::stderr;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{self, presets};
-use crate::signals::{Interrupts, KillOnSignal};
+use crate::signals::{CommandSignals, Interrupts};
 use crate::terminal::{self, HeldStops, Relay};
 
 /// A command that is about to start.
@@ -91,7 +91,7 @@ fn run_it(
         true => Interrupts::OfCommand,
         false => Interrupts::Stop,
     };
-    let stops = KillOnSignal::listen(interrupts).map_err(|error| signals(&error))?;
+    let stops = CommandSignals::listen(interrupts).map_err(|error| signals(&error))?;
     let mut run = CommandRun {
         args,
         ambient,
@@ -107,7 +107,8 @@ fn run_it(
     let (held, spawned) = (terminal::hold_questions(), run.spawn(&command, start.of)?);
     let mut child = spawned.map_err(|error| run.start_failure(&error, kept.as_mut()))?;
     run.started(&child, kept.as_ref())?;
-    stops.command(child.killer().map_err(|error| not_started(&error))?);
+    let killer = child.killer().map_err(|error| not_started(&error))?;
+    stops.command(killer, terminal::session(&run.plan) == Session::Inherit);
     let opener = run.open_urls(&command, kept.as_ref())?;
     let at_start = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(run.plan.policy().limits());
@@ -243,7 +244,7 @@ impl CommandRun<'_> {
         child: &Child,
         command: EndedCommand,
         log: &mut Option<ExecLog>,
-        stops: &KillOnSignal,
+        stops: &CommandSignals,
     ) -> Result<ExitKind, CliError> {
         self.write_receipt(child)?;
         if let Some(receipt) = &self.receipt {
@@ -265,7 +266,7 @@ impl CommandRun<'_> {
         let exit = close_log(log.take(), command.exit, child, exceeded.clone())?;
         let changes = changes.transpose()?;
         // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
-        let stopped = stops.exit_code();
+        let stopped = stops.exit_code(&exit);
         if is_json {
             let of_review = self.of_review.as_ref();
             let enforcement = as_json(child.enforcement(), self.presets, &self.plan, of_review);
@@ -288,7 +289,7 @@ impl CommandRun<'_> {
         child: &Child,
         exit: &os_sandbox::Exit,
         changes: Option<&ReviewedChanges>,
-        stops: &KillOnSignal,
+        stops: &CommandSignals,
     ) {
         let end = CommandEnd {
             child,

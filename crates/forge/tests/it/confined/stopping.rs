@@ -3,7 +3,8 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::support::{World, eventually, forge_program, ran};
@@ -183,6 +184,92 @@ fn stop_in_sweep(args: &[&str], (stop, code): Stop, dirs: u32) -> bool {
         assert!(ends[0].contains(fact), "{at}: no {fact}: {audit}");
     }
     true
+}
+
+/// Traps a signal, and says each delivery. `sleep` and `wait` let the trap run at once.
+const TRAPS: &str = "for s in TERM INT HUP QUIT; do trap \"echo $s >> got; sleep 0.3; exit 4\" $s; done; \
+                     : > ready; sleep 30 & wait";
+
+/// A forge in a session of its own, without a terminal, whose command is ready.
+fn started(world: &World, args: &[&str], script: &str) -> Child {
+    let forge = forge_program().to_str().unwrap();
+    // Signals that the shell of a developer ignores would stay ignored.
+    let words = ["--default-signal", "setsid", forge];
+    let words = [&words[..], &["exec"], args, &["--", "sh", "-c", script]].concat();
+    let child = world
+        .command(Path::new("env"), &words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("ready", || world.project().join("ready").exists());
+    child
+}
+
+fn send(signal: &str, target: &str) {
+    let mut kill = std::process::Command::new("kill");
+    let status = kill.args([signal, "--", target]).status();
+    assert!(status.unwrap().success());
+}
+
+/// The command handles the signal that stops forge, once, under every mechanism, and its exit code
+/// is that of forge.
+#[test]
+fn a_command_gets_the_signal_that_stops_forge() {
+    let mechanisms = ["namespaces", "bubblewrap", "landlock"].map(|name| ["--mechanism", name]);
+    let left = ["-c", "sandbox.survivors=left", "--mechanism", "landlock"];
+    let all = mechanisms.iter().map(|args| &args[..]);
+    for args in all.chain([&left[..], &["--no-os-sandbox"]]) {
+        for signal in ["TERM", "INT", "HUP", "QUIT"] {
+            for to_group in [false, true] {
+                let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+                let mut child = started(&world, args, TRAPS);
+                let id = child.id().to_string();
+                let target = if to_group { format!("-{id}") } else { id };
+                send(&format!("-{signal}"), &target);
+                let code = child.wait().unwrap().code();
+                let at = format!("{args:?} {signal} {to_group}");
+                assert_eq!(code, Some(4), "{at}");
+                let got = std::fs::read_to_string(world.project().join("got"));
+                assert_eq!(got.unwrap_or_default(), format!("{signal}\n"), "{at}");
+            }
+        }
+    }
+}
+
+/// SIGTERM comes first at the time limit, whose exit code stays.
+#[test]
+fn a_command_whose_time_is_over_gets_a_signal_first() {
+    let left = ["-c", "sandbox.survivors=left", "--mechanism", "landlock"];
+    for args in [&[][..], &left, &["--no-os-sandbox"]] {
+        let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+        let args = [args, &["--timeout", "1"]].concat();
+        let code = started(&world, &args, TRAPS).wait().unwrap().code();
+        assert_eq!(code, Some(124), "{args:?}");
+        let got = std::fs::read_to_string(world.project().join("got"));
+        assert_eq!(got.unwrap_or_default(), "TERM\n", "{args:?}");
+    }
+}
+
+/// A command that ignores the signal is ended after a while, and at once by a second signal.
+#[test]
+fn a_command_that_ignores_the_signal_is_ended() {
+    for second in [None, Some("-TERM"), Some("-INT")] {
+        let world = World::new(&[]);
+        let script = "trap '' TERM INT; : > ready; sleep 30";
+        let mut child = started(&world, &[], script);
+        let id = child.id().to_string();
+        let start = std::time::Instant::now();
+        send("-TERM", &id);
+        if let Some(second) = second {
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(child.try_wait().unwrap().is_none(), "{second}");
+            send(second, &id);
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(143), "{second:?}");
+        let is_late = start.elapsed() >= Duration::from_secs(5);
+        assert_eq!(is_late, second.is_none(), "{second:?}");
+    }
 }
 
 /// Batch systems announce the end of a job by several signals.

@@ -21,6 +21,7 @@ pub(crate) struct LauncherMessage<'a> {
 pub(crate) struct Run {
     pub(crate) flags: u64,
     pub(crate) wall_ms: u64,
+    pub(crate) grace_ms: u64,
     pub(crate) probe_pid: u64,
     pub(crate) filter: Vec<u8>,
     /// Resource, soft and hard.
@@ -280,6 +281,7 @@ impl Run {
         let mut words = [0u64; wire::RUN_WORDS];
         words[wire::WORD_FLAGS] = self.flags;
         words[wire::WORD_WALL_MS] = self.wall_ms;
+        words[wire::WORD_GRACE_MS] = self.grace_ms;
         words[wire::WORD_PROBE_PID] = self.probe_pid;
         words[wire::WORD_FILTER_LEN] = (self.filter.len() / 8) as u64;
         words[wire::WORD_LIMITS] = self.limits.len() as u64;

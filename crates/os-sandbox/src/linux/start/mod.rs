@@ -133,11 +133,11 @@ pub(crate) fn begin(
             reports: prepared.reports.take(),
             configs: prepared.configs.take().map(ConfigWriter::started),
         },
-        wall,
+        wall.map(|wall| wall.saturating_add(command.grace.unwrap_or_default())),
     )
     .then(Some(cleanup));
     if prepared.run.flags & wire::FLAG_ALONE != 0 {
-        running.unsupervised(wall)?;
+        running.unsupervised(wall, command.grace)?;
     }
     let first = running
         .first(START_WITHIN)

@@ -73,6 +73,7 @@ impl CommandPlaces {
             .unwrap_or(DEFAULT_PATH.into());
         let mut run = Run {
             wall_ms: command.wall().map_or(0, milliseconds),
+            grace_ms: command.grace.map_or(0, milliseconds),
             limits: limits(plan),
             directory: view
                 .directory(command.cwd.as_deref())

@@ -21,7 +21,7 @@ use crate::quarantine::Quarantined;
 use crate::sandbox::Sandbox;
 use crate::support::Support;
 use crate::terminal::Terminal;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::io::{IoSliceMut, PipeReader, Read};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -143,13 +143,17 @@ impl Running {
 
     /// Prepares for a launcher that becomes the command: the broker waits for the process and ends
     /// it.
-    pub(crate) fn unsupervised(&mut self, wall: Option<Duration>) -> Result<(), Error> {
+    pub(crate) fn unsupervised(
+        &mut self,
+        wall: Option<Duration>,
+        grace: Option<Duration>,
+    ) -> Result<(), Error> {
         let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
         self.give_up = None;
         if let Some(group) = &mut self.own.group {
             group.may_stay();
         }
-        self.alone = match Unsupervised::watch(&self.launched.process, deadline) {
+        self.alone = match Unsupervised::watch(&self.launched.process, deadline, grace) {
             Ok(alone) => Some(alone),
             Err(error) => {
                 self.launched.end();
@@ -368,9 +372,7 @@ impl Process for Running {
         {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                alone.timed_out = true;
-                alone.deadline = None;
-                alone.kill();
+                alone.end_late();
             } else {
                 timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
             }
@@ -486,13 +488,18 @@ impl Process for Running {
     fn killer(&self) -> Result<Killer, Error> {
         if let Some(alone) = &self.alone {
             let process = alone.killer();
-            return Ok(Killer::new(move || alone::kill(&process)));
+            let signalled = Arc::clone(&process);
+            return Ok(Killer::new(move || alone::kill(&process))
+                .with_signal(move |signal| alone::signal(&signalled, signal)));
         }
-        let control = self.launched.control.try_clone();
-        let control =
-            control.map_err(|error| Error::io("could not copy the control socket", error))?;
+        let copy = || self.launched.control.try_clone();
+        let copies = copy().and_then(|control| Ok((control, copy()?)));
+        let (control, signals) =
+            copies.map_err(|error| Error::io("could not copy the control socket", error))?;
         // It has ended already if this fails.
-        Ok(Killer::new(move || drop(control.shutdown(Shutdown::Write))))
+        let killer = Killer::new(move || drop(control.shutdown(Shutdown::Write)));
+        let send = move |signal| send(&signals, &[signal], SendFlags::NOSIGNAL) == Ok(1);
+        Ok(killer.with_signal(send))
     }
 
     fn finish_dropped(&mut self) -> Vec<Quarantined> {
