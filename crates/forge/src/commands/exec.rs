@@ -55,8 +55,8 @@ pub(crate) fn run(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
             let detection = thread::Builder::new().name("support".to_owned());
             let _detecting = detection.spawn_scoped(scope, || {
                 let _held = HeldStops::install();
-                setup::host_support();
                 Sandbox::warm_up();
+                setup::host_support();
             });
         }
         confine(args, ambient)

@@ -82,27 +82,39 @@ pub(crate) struct Launched {
     connector: bool,
 }
 
-/// A launcher for the next start.
-static SPARE: Mutex<Option<Starting>> = Mutex::new(None);
+/// The launcher for the first start of this process.
+enum Spare {
+    /// No start has asked for one.
+    Unused,
+    Waiting(Starting),
+    Used,
+}
 
-/// Starts a launcher that waits for the next start. It ends with this process.
+static SPARE: Mutex<Spare> = Mutex::new(Spare::Unused);
+
+/// Starts a launcher that waits for the first start. It ends with this process. It does nothing if a
+/// start came before it.
 pub(crate) fn warm_up() {
+    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
     // The start reports a failure.
-    let spare = start_launcher(false, false, SpawnFrom::DedicatedThread).ok();
-    *SPARE.lock().unwrap_or_else(PoisonError::into_inner) = spare;
+    if matches!(*spare, Spare::Unused)
+        && let Ok(starting) = start_launcher(false, false, SpawnFrom::DedicatedThread)
+    {
+        *spare = Spare::Waiting(starting);
+    }
 }
 
 /// Starts the launcher, or takes the one that waits. If `errors`, a pipe receives the error output of
 /// the launcher, or of the bubblewrap that it becomes. A probe starts with environment variables
 /// that it must not see.
 pub(crate) fn launch(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Starting, Error> {
-    let spare = match by {
-        SpawnFrom::DedicatedThread if !errors && !decoy => {
-            SPARE.lock().unwrap_or_else(PoisonError::into_inner).take()
+    if matches!(by, SpawnFrom::DedicatedThread) && !errors && !decoy {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Spare::Waiting(starting) = std::mem::replace(&mut *spare, Spare::Used) {
+            return Ok(starting);
         }
-        SpawnFrom::DedicatedThread | SpawnFrom::CallingThread => None,
-    };
-    spare.map_or_else(|| start_launcher(errors, decoy, by), Ok)
+    }
+    start_launcher(errors, decoy, by)
 }
 
 fn start_launcher(errors: bool, decoy: bool, by: SpawnFrom) -> Result<Starting, Error> {
