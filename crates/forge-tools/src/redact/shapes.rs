@@ -1,9 +1,10 @@
-//! Keys that are known by their shape. This runs on every result, so their prefixes are searched by
-//! vector instructions, and only the text after a prefix is read byte by byte.
+//! Keys that are known by their shape. This runs on every result, so automata search their prefixes,
+//! and only the text after a prefix is read byte by byte.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
@@ -64,42 +65,75 @@ impl<'t> AlphabetRuns<'t> {
     }
 }
 
-/// The prefixes of the keys, apart from headers, which are written in any case.
-static BEGINNINGS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let beginnings = SHAPES.iter().map(|shape| shape.prefix);
-    AhoCorasick::builder()
-        .match_kind(MatchKind::LeftmostFirst)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(beginnings.chain([JWT, BLOCK]))
-        .ok()
-});
+/// The automata that find the places where a key may begin. Where one is missing, every place is
+/// looked at.
+#[derive(Clone, Copy, Default)]
+struct Automata {
+    /// The prefixes of the keys, apart from headers, which are written in any case.
+    beginnings: Option<&'static AhoCorasick>,
+    /// Headers, and the names to which secrets are assigned.
+    names: Option<&'static AhoCorasick>,
+    urls: Option<&'static AhoCorasick>,
+}
 
-/// Headers, and the names to which secrets are assigned.
-static NAMED: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let names = NAMES.iter().map(|(name, _)| *name);
-    AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(names.chain([BEARER]))
-        .ok()
-});
+impl Automata {
+    fn built() -> Automata {
+        static BEGINNINGS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+            let beginnings = SHAPES.iter().map(|shape| shape.prefix);
+            AhoCorasick::builder()
+                .match_kind(MatchKind::LeftmostFirst)
+                .kind(Some(AhoCorasickKind::DFA))
+                .build(beginnings.chain([JWT, BLOCK]))
+                .ok()
+        });
+        static NAMED: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+            let names = NAMES.iter().map(|(name, _)| *name);
+            AhoCorasick::builder()
+                .ascii_case_insensitive(true)
+                .kind(Some(AhoCorasickKind::DFA))
+                .build(names.chain([BEARER]))
+                .ok()
+        });
+        static URLS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new([URL]).ok());
+        Automata {
+            beginnings: BEGINNINGS.as_ref(),
+            names: NAMED.as_ref(),
+            urls: URLS.as_ref(),
+        }
+    }
 
-static URLS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new([URL]).ok());
+    /// Returns none for the first texts of a process: a command that is over in milliseconds records
+    /// a few hundred bytes, and building the automata takes longer than looking at each of them.
+    fn for_text(text: &str) -> Automata {
+        const BYTES_WITHOUT: usize = 8 << 10;
+        static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
+        let before = LOOKED_AT.fetch_add(text.len(), Ordering::Relaxed);
+        if before.saturating_add(text.len()) <= BYTES_WITHOUT {
+            Automata::default()
+        } else {
+            Automata::built()
+        }
+    }
+}
 
 /// Every key in `text`, in order, none within another.
-pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
+pub(super) fn find(text: &str) -> Vec<KeyMatch> {
     // Most texts are a name, a number or a word.
     if text.len() < SHORTEST {
         return Vec::new();
     }
+    find_with(text, Automata::for_text(text))
+}
+
+fn find_with(text: &str, automata: Automata) -> Vec<KeyMatch> {
     let bytes = text.as_bytes();
     let mut runs = AlphabetRuns::new(text);
-    let mut found = all(text, BEGINNINGS.as_ref(), |at| key(text, &mut runs, at));
+    let mut found = all(text, automata.beginnings, |at| key(text, &mut runs, at));
     let shaped = found.len();
-    found.extend(all(text, NAMED.as_ref(), |at| {
+    found.extend(all(text, automata.names, |at| {
         bearer(bytes, at).or_else(|| assigned(bytes, at))
     }));
-    found.extend(all(text, URLS.as_ref(), |at| url_password(bytes, at)));
+    found.extend(all(text, automata.urls, |at| url_password(bytes, at)));
     if found.len() == shaped {
         return found;
     }
@@ -428,19 +462,9 @@ mod tests {
         #[test]
         fn no_beginning_is_passed(pieces in prop::collection::vec(piece(), 0..12)) {
             let text = pieces.concat();
-            let covered = |found: &[KeyMatch]| {
-                let mut covered = vec![false; text.len()];
-                for (_, at) in found {
-                    covered[at.clone()].fill(true);
-                }
-                covered
-            };
-            let bytes = text.as_bytes();
-            let mut runs = AlphabetRuns::new(&text);
-            let mut slowly = all(&text, None, |at| key(&text, &mut runs, at));
-            slowly.extend(all(&text, None, |at| bearer(bytes, at).or_else(|| assigned(bytes, at))));
-            slowly.extend(all(&text, None, |at| url_password(bytes, at)));
-            prop_assert_eq!(covered(&find(&text)), covered(&slowly), "{:?}", text);
+            let built = find_with(&text, Automata::built());
+            let slowly = find_with(&text, Automata::default());
+            prop_assert_eq!(built, slowly, "{:?}", text);
         }
     }
 
