@@ -147,6 +147,19 @@ const RUN_A_VALUE: &[(&[&str], &str, &[&str])] = &[
     (&["fzf"], "", &["--preview"]),
 ];
 
+/// Options of git's commands whose value is a command: the command, short and long options.
+const GIT_RUNS_A_VALUE: &[(&str, &str, &[&str])] = &[
+    ("rebase", "x", &["--exec"]),
+    ("difftool", "x", &["--extcmd"]),
+    ("grep", "O", &["--open-files-in-pager"]),
+    ("clone", "u", &["--upload-pack"]),
+    ("fetch", "", &["--upload-pack"]),
+    ("pull", "", &["--upload-pack"]),
+    ("ls-remote", "", &["--upload-pack", "--exec"]),
+    ("push", "", &["--receive-pack", "--exec"]),
+    ("archive", "", &["--exec"]),
+];
+
 /// Settings that `git -c` may change and that name no program: how such a key begins.
 #[rustfmt::skip]
 const HARMLESS_GIT_KEYS: &[&str] = &[
@@ -221,7 +234,7 @@ impl NestedCommands {
         match name {
             "eval" => self.text(&rest.join(" ")),
             "trap" => rest.iter().for_each(|word| self.trapped(word)),
-            "git" => self.unparsed |= sets_unknown_git_key(rest),
+            "git" => self.by_git(rest),
             "find" | "gfind" => self.behind_exec(rest),
             "fd" | "fdfind" => self.behind_x(rest),
             "watch" | "parallel" => self.text(&rest.join(" ")),
@@ -237,12 +250,7 @@ impl NestedCommands {
             _ => {}
         }
         for (_, short, long) in RUN_A_VALUE.iter().filter(|row| row.0.contains(&name)) {
-            for option in long.iter().copied() {
-                self.text_behind(rest, '\0', option);
-            }
-            for letter in short.chars() {
-                self.text_behind(rest, letter, "--");
-            }
+            self.values_of(rest, short, long);
         }
         if ["tar", "gtar", "bsdtar"].contains(&name) {
             self.by_tar(rest);
@@ -268,10 +276,59 @@ impl NestedCommands {
         self.text_as(word, reading);
     }
 
+    /// The command of git without the options before it, which change no rule, and the programs that
+    /// it starts.
+    fn by_git(&mut self, rest: &[String]) {
+        let Some(at) = git_command_at(rest) else {
+            self.unparsed = true;
+            return;
+        };
+        let [command, own @ ..] = &rest[at..] else {
+            return;
+        };
+        if at > 0 {
+            let plain = [&["git".to_owned()], &rest[at..]].concat();
+            self.add_as(&plain, Certainty::Other);
+        }
+        let behind = |word: &str| {
+            let at = own.iter().position(|own| own == word);
+            at.map_or(&[][..], |at| &own[at + 1..])
+        };
+        match command.as_str() {
+            "submodule" => {
+                let given = |word: &&String| word.starts_with('-');
+                let words = behind("foreach");
+                let options = words.iter().take_while(given).count();
+                self.text(&words[options..].join(" "));
+            }
+            "bisect" => drop(self.add(behind("run"))),
+            "filter-branch" => self.unparsed = true,
+            _ => {}
+        }
+        let rows = GIT_RUNS_A_VALUE.iter().filter(|row| row.0 == command);
+        for (_, short, long) in rows {
+            self.values_of(own, short, long);
+        }
+    }
+
+    /// The values of options that are commands.
+    fn values_of(&mut self, words: &[String], short: &str, long: &[&str]) {
+        for option in long {
+            self.text_behind(words, '\0', option);
+        }
+        for letter in short.chars() {
+            self.text_behind(words, letter, "--");
+        }
+    }
+
     /// The programs that `tar` starts.
     fn by_tar(&mut self, rest: &[String]) {
-        for word in rest {
-            if let Some(action) = word.strip_prefix("--checkpoint-action=exec=") {
+        for (at, word) in rest.iter().enumerate() {
+            let next = rest.get(at + 1).map_or("", String::as_str);
+            let (name, action) = word.split_once('=').unwrap_or((word, next));
+            let is_action =
+                name.starts_with("--checkpoint-") && "--checkpoint-action".starts_with(name);
+            if let Some(action) = action.strip_prefix("exec=").filter(|_| is_action) {
                 self.text(action);
             }
         }
@@ -565,28 +622,26 @@ fn splits_with_signs(rest: &[String]) -> bool {
     })
 }
 
-/// Returns whether `git` is given a setting that could name a program, or another directory of
-/// programs.
-fn sets_unknown_git_key(words: &[String]) -> bool {
+/// Returns the place of git's command behind git's own options; `None` if one of them could name a
+/// program, or another directory of programs.
+fn git_command_at(words: &[String]) -> Option<usize> {
     let harmless = |setting: &String| {
         let setting = setting.to_ascii_lowercase();
         HARMLESS_GIT_KEYS.iter().any(|key| setting.starts_with(key))
     };
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "-c" if !words.next().is_some_and(harmless) => return true,
-            "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--attr-source" => {
-                words.next();
-            }
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        at += match word.as_str() {
+            "-c" if !words.get(at + 1).is_some_and(harmless) => return None,
+            "-c" | "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--attr-source" => 2,
             word if word.starts_with("--config-env") || word.starts_with("--exec-path=") => {
-                return true;
+                return None;
             }
-            word if word.starts_with('-') => {}
-            _ => return false,
-        }
+            word if word.starts_with('-') => 1,
+            _ => return Some(at),
+        };
     }
-    false
+    Some(words.len())
 }
 
 /// As `env` and `sudo` see it.
