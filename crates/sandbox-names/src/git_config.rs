@@ -4,6 +4,7 @@
 //! <https://git-scm.com/docs/git-config>
 
 use crate::git::{ReferenceKind, reference_kind};
+use crate::git_command::named_paths;
 
 /// One value of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,19 +204,6 @@ fn remote_command(entry: &GitConfigEntry) -> Option<&str> {
     url.strip_prefix("ext::")
 }
 
-/// Returns the words of a command that can be paths.
-fn words(line: &str) -> impl Iterator<Item = &str> {
-    let split = |c: char| c.is_whitespace() || "\"';|&()<>=`$".contains(c);
-    let words = line.split(split).filter(|word| !word.is_empty());
-    // Of `$PWD/tools/x` and `${PWD}/tools/x`, where git starts the command.
-    let here = |word| {
-        ["PWD/", "{PWD}/"]
-            .iter()
-            .find_map(|start| str::strip_prefix(word, start))
-    };
-    words.map(move |word| here(word).unwrap_or(word))
-}
-
 /// Returns the paths that a configuration names.
 ///
 /// ```
@@ -256,7 +244,7 @@ pub fn references(text: &str) -> References {
                     "alias" => entry.value.strip_prefix('!').unwrap_or_default(),
                     _ => entry.value.trim_start_matches('!'),
                 };
-                words(line).for_each(&mut add);
+                named_paths(line).iter().for_each(|path| add(path));
                 let driver = ["filter", "diff", "merge"].contains(&entry.section.as_str());
                 out.drivers |= driver && !entry.value.starts_with("git-lfs ");
             }

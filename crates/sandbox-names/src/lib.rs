@@ -9,6 +9,7 @@
 pub mod autoloaded;
 pub mod exempt;
 pub mod git;
+mod git_command;
 pub mod git_config;
 pub mod git_harm;
 pub mod git_index;

@@ -8,7 +8,7 @@ use super::exec::mechanisms;
 use crate::support::World;
 
 /// Where the configuration lies, what it says, and what it makes git obey in the project.
-const ROWS: [(&str, &str, &str); 21] = [
+const ROWS: [(&str, &str, &str); 26] = [
     (
         "home",
         "[core]\n\thooksPath = .githooks\n",
@@ -41,6 +41,23 @@ const ROWS: [(&str, &str, &str); 21] = [
         "tools/st",
     ),
     ("own", "[core]\n\tfsmonitor = $PWD/tools/st\n", "tools/st"),
+    (
+        "own",
+        "[core]\n\tfsmonitor = \"\\\"$PWD\\\"/tools/st\"\n",
+        "tools/st",
+    ),
+    (
+        "own",
+        "[filter \"x\"]\n\tclean = \"\\\"$(git rev-parse --show-toplevel)/tools/st\\\"\"\n",
+        "tools/st",
+    ),
+    ("own", "[core]\n\tsshCommand = ssh -Ftools/st\n", "tools/st"),
+    ("own", "[alias]\n\tx = !cd tools && ./st\n", "tools/st"),
+    (
+        "own",
+        "[alias]\n\tx = \"!f() { cd tools; . ./st; }; f\"\n",
+        "tools/st",
+    ),
     ("own", "[difftool \"d\"]\n\tpath = tools/st\n", "tools/st"),
     ("own", "[mergetool \"d\"]\n\tpath = tools/st\n", "tools/st"),
     ("own", "[guitool \"d\"]\n\tcmd = sh tools/st\n", "tools/st"),
@@ -122,6 +139,12 @@ fn check(scene: &dyn Fn() -> World, told: &str, target: &str) {
     assert_eq!(ran.code, 1, "{told} {target}");
     ran.says(&["path is read-only"]);
     assert_eq!(text(&world.project().join(target)), was);
+    let world = scene();
+    let script = format!("mkdir -p $(dirname {target}); echo evil > {target}");
+    forge(&world, &["exec", "--review", "--", "sh", "-c", &script]);
+    forge(&world, &["review", "apply"]);
+    let now = text(&world.project().join(target));
+    assert!(!now.contains("evil"), "review: {told} {target}");
     for mechanism in mechanisms(&world) {
         let world = scene();
         let around = target.rsplit_once('/').map_or(".", |(around, _)| around);
