@@ -412,13 +412,6 @@ impl Mount {
         self.hosts.first().map(PathBuf::as_path)
     }
 
-    /// Returns the rest of a host path below this directory, in either of its spellings.
-    pub(crate) fn below_host<'p>(&self, path: &'p Path) -> Option<&'p Path> {
-        self.hosts
-            .iter()
-            .find_map(|host| path.strip_prefix(host).ok())
-    }
-
     /// `true` if it is in memory.
     ///
     /// ```

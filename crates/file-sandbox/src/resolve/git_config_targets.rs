@@ -8,14 +8,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
 
 use sandbox_names::git::ReferenceKind;
-use sandbox_names::git_config::references;
+use sandbox_names::git_config::{entries, references};
 
-use crate::backend::{AnyDir, BackendDir as _, BackendError, BackendFile as _, FileKind};
+use crate::backend::{
+    AnyDir, BackendDir as _, BackendError, BackendFile as _, BackendNames as _, FileKind,
+};
 use crate::error::{Error, ErrorReason, Verb};
-use crate::mount::Mount;
-use crate::mount::name_rules::fold;
 use crate::path::SandboxPath;
-use crate::resolve::location::MountLocation;
+use crate::resolve::location::{MountLocation, Place};
 use crate::resolve::path_walk::Lookup;
 use crate::sandbox::FileSandbox;
 
@@ -23,6 +23,12 @@ use crate::sandbox::FileSandbox;
 const MAX_BYTES: u64 = 256 << 10;
 /// The most included configuration files.
 const MAX_INCLUDED: usize = 32;
+
+/// The directories of a git directory in which others are.
+const IN_GIT_DIRECTORY: [&str; 2] = ["modules", "worktrees"];
+/// The most git directories of modules and worktrees of one repository. With more of them, every
+/// change is refused.
+const MAX_DIRECTORIES: usize = 1_000;
 
 impl FileSandbox {
     /// Refuses to change a file that the configuration of a repository around it names.
@@ -35,13 +41,12 @@ impl FileSandbox {
         if !location.mount.protects_repositories() {
             return Ok(());
         }
-        let top = &location.mount.dir;
         let mut own: Option<AnyDir> = None;
         for (index, name) in location.real.iter().enumerate() {
-            let here = own.as_ref().unwrap_or(top);
+            let here = own.as_ref().unwrap_or(&location.mount.dir);
             let above = &location.real[..index];
-            if let Some(git) = repository(location.mount, here, above).await
-                && let Some(name) = leads_to(top, &git, above, location, verb).await
+            if let Some(git) = self.repository(location.index, here, above).await
+                && let Some(name) = self.obeyed_by(&git, above, location, verb).await
             {
                 return Err(path.error(ErrorReason::Obeyed { verb, name }));
             }
@@ -53,123 +58,195 @@ impl FileSandbox {
         }
         Ok(())
     }
-}
 
-/// Returns the path of the git directory below the top, if `here` has a `.git`.
-async fn repository(mount: &Mount, here: &AnyDir, above: &[OsString]) -> Option<Vec<OsString>> {
-    let top = &mount.dir;
-    let name = OsStr::new(".git");
-    let inside = |above: &[OsString], way: &str| match Path::new(way) {
-        way if way.is_absolute() => names_at(&[], mount.below_host(way)?),
-        way => names_at(above, way),
-    };
-    match here.meta(name).await.ok()?.kind {
-        FileKind::Directory => Some([above, &[name.to_owned()]].concat()),
-        FileKind::File => {
-            let text = text_of(here, name).await.ok()?;
-            let own = inside(above, text.strip_prefix("gitdir:")?.trim())?;
-            // A worktree has the main repository's configuration.
-            match text_at(top, &own, "commondir").await {
-                Some(Ok(common)) => inside(&own, common.trim()),
-                Some(Err(())) | None => Some(own),
+    /// Returns the place of the git directory, if `here` has a `.git`.
+    async fn repository(&self, mount: usize, here: &AnyDir, above: &[OsString]) -> Option<Place> {
+        let name = OsStr::new(".git");
+        let mut place = (mount, [above, &[name.to_owned()]].concat());
+        let mut kind = here.meta(name).await.ok()?.kind;
+        if kind == FileKind::Link {
+            let end = self.led_to(place).await.end?;
+            let Lookup::Entry { meta, .. } = end.found else {
+                return None;
+            };
+            (place, kind) = ((end.index, end.real), meta.kind);
+        }
+        match kind {
+            FileKind::Directory => Some(place),
+            FileKind::File => {
+                let text = self.text(place.clone()).await?.ok()?;
+                place.1.pop();
+                let own = self.place(&place, text.strip_prefix("gitdir:")?.trim())?;
+                // A worktree has the main repository's configuration.
+                match self.text(below(&own, "commondir")).await {
+                    Some(Ok(common)) => self.place(&own, common.trim()),
+                    Some(Err(())) | None => Some(own),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the configuration key of a repository whose file the change would write.
+    async fn obeyed_by(
+        &self,
+        git: &Place,
+        above: &[OsString],
+        location: &MountLocation<'_>,
+        verb: Verb,
+    ) -> Option<String> {
+        let Some(directories) = self.git_directories(git).await else {
+            return Some(".git/modules".to_owned());
+        };
+        for directory in directories {
+            let top = match &directory == git {
+                true => Some((location.index, above.to_vec())),
+                false => self.worktree(&directory).await,
+            };
+            for name in ["config", "config.worktree"] {
+                let file = below(&directory, name);
+                let leads = self.config_leads_to(file, top.as_ref(), location, verb);
+                if let Some(by) = leads.await {
+                    return Some(by);
+                }
             }
         }
-        FileKind::Link
-        | FileKind::Pipe
-        | FileKind::Socket
-        | FileKind::Device
-        | FileKind::Unknown => None,
+        None
     }
-}
 
-/// Returns the configuration key whose file the change would write.
-async fn leads_to(
-    top: &AnyDir,
-    git: &[OsString],
-    above: &[OsString],
-    location: &MountLocation<'_>,
-    verb: Verb,
-) -> Option<String> {
-    let place = folded(&location.real);
-    let is_there = matches!(location.found, Lookup::Entry { .. });
-    let takes_all = matches!(verb, Verb::Move | Verb::Delete);
-    let mut files: Vec<Vec<OsString>> = ["config", "config.worktree"]
-        .map(|name| [git, &[name.into()]].concat())
-        .into();
-    let mut at = 0;
-    while let Some(file) = files.get(at).cloned() {
-        at += 1;
-        let (name, base) = file.split_last()?;
-        let text = match text_at(top, base, &name.to_string_lossy()).await {
-            None => continue,
-            Some(Ok(text)) => text,
-            Some(Err(())) => return Some(".git/config".to_owned()),
-        };
-        for lead in references(&text).paths {
-            let base = match lead.kind {
-                ReferenceKind::Configuration => base,
-                ReferenceKind::File | ReferenceKind::Program | ReferenceKind::None => above,
-            };
-            let path = Path::new(&lead.path);
-            let way = match path.is_absolute() {
-                true => location
-                    .mount
-                    .below_host(path)
-                    .and_then(|way| names_at(&[], way)),
-                false => names_at(base, path),
-            };
-            let Some(way) = way.filter(|way| !way.is_empty()) else {
+    /// Returns the top of the worktree that a git directory in `worktrees` is for.
+    async fn worktree(&self, directory: &Place) -> Option<Place> {
+        let pointer = self.text(below(directory, "gitdir")).await?.ok()?;
+        Some(parent(&self.place(directory, pointer.trim())?))
+    }
+
+    /// Returns a git directory, and those of its modules and worktrees; `None` if they are too many.
+    async fn git_directories(&self, git: &Place) -> Option<Vec<Place>> {
+        let mut found = vec![git.clone()];
+        let mut pending = IN_GIT_DIRECTORY.map(|name| below(git, name)).to_vec();
+        let mut left = MAX_DIRECTORIES;
+        while let Some(place) = pending.pop() {
+            let Some(dir) = self.open_place(&place).await else {
                 continue;
             };
-            let target = folded(&way);
-            // A word of a command need not be a file.
-            let counts = match lead.kind {
-                ReferenceKind::None => false,
-                ReferenceKind::Program => is_there || lead.path.contains('/'),
-                ReferenceKind::File | ReferenceKind::Configuration => true,
+            left = left.checked_sub(1)?;
+            if dir.meta(OsStr::new("HEAD")).await.is_ok() {
+                pending.extend(IN_GIT_DIRECTORY.map(|name| below(&place, name)));
+                found.push(place);
+                continue;
+            }
+            // The name of a module can have slashes.
+            let Ok(mut names) = dir.names().await else {
+                continue;
             };
-            let hit = place.starts_with(&target) || takes_all && target.starts_with(&place);
-            if counts && hit {
-                return Some(lead.by);
-            }
-            if lead.kind == ReferenceKind::Configuration && at < MAX_INCLUDED {
-                files.push(way);
+            while let Ok(Some((name, _))) = names.next().await {
+                pending.push((place.0, [&place.1[..], &[name]].concat()));
+                (pending.len() <= MAX_DIRECTORIES).then_some(())?;
             }
         }
+        Some(found)
     }
-    None
-}
 
-fn folded(names: &[OsString]) -> Vec<String> {
-    let names = names.iter();
-    names.map(|name| fold(&name.to_string_lossy())).collect()
-}
+    /// Returns the key of a configuration file, or of those that it includes, whose file the change
+    /// would write. `top`: the top of the working tree, unless the configuration names it.
+    async fn config_leads_to(
+        &self,
+        config: Place,
+        top: Option<&Place>,
+        location: &MountLocation<'_>,
+        verb: Verb,
+    ) -> Option<String> {
+        let is_there = matches!(location.found, Lookup::Entry { .. });
+        let git = parent(&config);
+        let mut trees: Vec<Place> = top.cloned().into_iter().collect();
+        let mut files = vec![config];
+        let mut at = 0;
+        while let Some(file) = files.get(at).cloned() {
+            at += 1;
+            let text = match self.text(file.clone()).await {
+                None => continue,
+                Some(Ok(text)) => text,
+                Some(Err(())) => return Some(".git/config".to_owned()),
+            };
+            for entry in entries(&text) {
+                if entry.section == "core" && entry.key == "worktree" {
+                    trees.extend(self.place(&git, &entry.value));
+                }
+            }
+            if trees.is_empty() {
+                trees.push(git.clone());
+            }
+            for lead in references(&text).paths {
+                // A word of a command need not be a file.
+                let counts = match lead.kind {
+                    ReferenceKind::None => false,
+                    ReferenceKind::Program => is_there || lead.path.contains('/'),
+                    ReferenceKind::File | ReferenceKind::Configuration => true,
+                };
+                let of_file = [parent(&file)];
+                let bases = match lead.kind {
+                    ReferenceKind::Configuration => &of_file[..],
+                    _ => &trees[..],
+                };
+                for base in bases.iter().filter(|_| counts) {
+                    let Some(place) = self.place(base, &lead.path) else {
+                        continue;
+                    };
+                    if lead.kind == ReferenceKind::Configuration && at < MAX_INCLUDED {
+                        files.push(place.clone());
+                    }
+                    if self.led_to(place).await.is_changed_at(location, verb) {
+                        return Some(lead.by);
+                    }
+                }
+            }
+        }
+        None
+    }
 
-/// A path's names from the top, read from `base`, by the names alone; `None` above the top.
-fn names_at(base: &[OsString], path: &Path) -> Option<Vec<OsString>> {
-    let mut out = base.to_vec();
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => out.push(name.to_owned()),
-            Component::CurDir => {}
-            Component::ParentDir => drop(out.pop()?),
-            Component::RootDir | Component::Prefix(_) => return None,
+    /// Returns the place that a path names, read from `base`; `None` if no mount has it.
+    fn place(&self, base: &Place, path: &str) -> Option<Place> {
+        let path = Path::new(path);
+        if path.is_absolute() {
+            return self.table.by_host(path);
+        }
+        let names = path.components().filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            _ => None,
+        });
+        Some((base.0, base.1.iter().cloned().chain(names).collect()))
+    }
+
+    async fn open_place(&self, place: &Place) -> Option<AnyDir> {
+        let end = self.led_to(place.clone()).await.end?;
+        match (&end.found, end.real.last()) {
+            (Lookup::Entry { parent, .. }, Some(name)) => parent.open_dir(name).await.ok(),
+            _ => None,
         }
     }
-    Some(out)
+
+    /// Returns the text of a file; `None` if it is missing.
+    async fn text(&self, place: Place) -> Option<Result<String, ()>> {
+        let end = self.led_to(place).await.end?;
+        let (Lookup::Entry { parent, .. }, Some(name)) = (&end.found, end.real.last()) else {
+            return None;
+        };
+        match text_of(parent, name).await {
+            Err(BackendError::Missing | BackendError::NotDirectory | BackendError::Link) => None,
+            Err(_) => Some(Err(())),
+            Ok(text) => Some(Ok(text)),
+        }
+    }
 }
 
-/// Returns the text of a file in the directory at `names`; `None` if it is missing.
-async fn text_at(top: &AnyDir, names: &[OsString], file: &str) -> Option<Result<String, ()>> {
-    let mut own: Option<AnyDir> = None;
-    for name in names {
-        own = Some(own.as_ref().unwrap_or(top).open_dir(name).await.ok()?);
-    }
-    match text_of(own.as_ref().unwrap_or(top), OsStr::new(file)).await {
-        Err(BackendError::Missing | BackendError::NotDirectory | BackendError::Link) => None,
-        Err(_) => Some(Err(())),
-        Ok(text) => Some(Ok(text)),
-    }
+fn below(place: &Place, name: &str) -> Place {
+    (place.0, [&place.1[..], &[name.into()]].concat())
+}
+
+fn parent(place: &Place) -> Place {
+    let names = place.1.len().saturating_sub(1);
+    (place.0, place.1[..names].to_vec())
 }
 
 async fn text_of(dir: &AnyDir, name: &OsStr) -> Result<String, BackendError> {

@@ -1,5 +1,5 @@
 //! Files that protected links lead to: programs that obey `.git/hooks/pre-commit` obey its target
-//! as well, so the target is protected where a change could reach it.
+//! as well, so the target, and each link on the way to it, is protected where a change could reach it.
 //!
 //! Every change looks again, as the user may have made a link meanwhile: at the protected names in
 //! the directories on the way to the path and at the top of every mount, and at all links below
@@ -14,9 +14,7 @@ use crate::error::{Error, ErrorReason, Verb};
 use crate::mount::name_rules::{REPOSITORY, fold, git_class};
 use crate::mount::{Mount, path_in};
 use crate::path::SandboxPath;
-use crate::resolve::content_rules::is_key_at;
 use crate::resolve::location::MountLocation;
-use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
 use crate::text::glob::Glob;
 
@@ -37,8 +35,6 @@ impl FileSandbox {
             let reason = ErrorReason::LinkTarget { verb, name };
             Err(path.error(reason))
         };
-        let place = folded(&location.real);
-        let takes_all = matches!(verb, Verb::Move | Verb::Delete);
         for (index, mount) in self.table.mounts.iter().enumerate() {
             let way = match index == location.index {
                 true => location.real.as_slice(),
@@ -48,34 +44,18 @@ impl FileSandbox {
                 return refuse(None);
             };
             for (link, is_for_keys) in links {
-                let at = path_in(mount, &link);
-                let target = self.walk_mounts(&at, (index, link), FinalLink::Follow, Verb::Access);
-                // Without a target in a mount, no change reaches it.
-                let Ok(target) = Box::pin(target).await else {
-                    continue;
-                };
-                let names = folded(&target.real);
-                let hit = place.starts_with(&names) || takes_all && names.starts_with(&place);
-                let hit = target.index == location.index && !names.is_empty() && hit;
-                if hit && (!is_for_keys || is_key_in(&target).await) {
-                    return refuse(Some(self.table.show(&at)));
+                let start = (index, link);
+                let mut led = self.led_to(start.clone()).await;
+                // The protected link itself has a rule of its own.
+                led.links.retain(|link| *link != start);
+                let hit = led.is_changed_at(location, verb);
+                if hit && (!is_for_keys || led.is_key().await) {
+                    return refuse(Some(self.table.show(&path_in(mount, &start.1))));
                 }
             }
         }
         Ok(())
     }
-}
-
-async fn is_key_in(location: &MountLocation<'_>) -> bool {
-    match (&location.found, location.real.last()) {
-        (Lookup::Entry { parent, meta }, Some(name)) => is_key_at(parent, name, meta.kind).await,
-        _ => false,
-    }
-}
-
-fn folded(names: &[OsString]) -> Vec<String> {
-    let names = names.iter();
-    names.map(|name| fold(&name.to_string_lossy())).collect()
 }
 
 /// The names that count in a directory.

@@ -7,6 +7,9 @@ use crate::mount::{Mount, path_in};
 use crate::path::SandboxPath;
 use crate::resolve::path_walk::Lookup;
 
+/// A place in a mount: the mount's index, and the names below it.
+pub(crate) type Place = (usize, Vec<OsString>);
+
 /// The result of resolving a path.
 pub(crate) enum Resolution<'s> {
     /// A directory outside every mount and above one.

@@ -3,6 +3,7 @@
 mod bare_repository;
 pub(crate) mod content_rules;
 mod git_config_targets;
+mod led_to;
 mod link_targets;
 pub(crate) mod location;
 pub(crate) mod path_walk;
@@ -21,7 +22,7 @@ use crate::mount::name_rules::{TEMP_PREFIX, strictest};
 use crate::mount::{Mount, hidden_by, is_temp, path_in};
 use crate::path::{SandboxPath, names_below};
 use crate::resolve::content_rules::{ContentGuard, is_secret};
-use crate::resolve::location::{MountLocation, Resolution};
+use crate::resolve::location::{MountLocation, Place, Resolution};
 use crate::resolve::path_walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
 use crate::resolve::refusals::{holds_root, not_found, wrong_type};
 use crate::sandbox::FileSandbox;
@@ -238,10 +239,12 @@ impl FileSandbox {
         let Some(start) = self.enter(path) else {
             return way;
         };
-        let walked = self.walk_noting(path, start, last, Verb::Access, |index, names| {
+        let enters = |index: usize, names: &[OsString]| {
             way.push(path_in(&self.table.mounts[index], names));
             Ok(())
-        });
+        };
+        let mut links = Vec::new();
+        let walked = self.walk_noting(path, start, (last, Verb::Access), enters, &mut links);
         if let Ok(location) = walked.await
             && let Some(end) = way.last_mut()
         {
@@ -254,24 +257,24 @@ impl FileSandbox {
     pub(crate) async fn walk_mounts(
         &self,
         path: &SandboxPath,
-        start: (usize, Vec<OsString>),
+        start: Place,
         last: FinalLink,
         verb: Verb,
     ) -> Result<MountLocation<'_>, Error> {
-        self.walk_noting(path, start, last, verb, |index, _| {
-            self.check_open(path, index, verb)
-        })
-        .await
+        let enters = |index, _: &[OsString]| self.check_open(path, index, verb);
+        self.walk_noting(path, start, (last, verb), enters, &mut Vec::new())
+            .await
     }
 
-    /// Like `walk_mounts`, and calls `enters` before it enters a mount.
+    /// Like `walk_mounts`. Calls `enters` before it enters a mount, and adds the links on the way to
+    /// `links`.
     async fn walk_noting(
         &self,
         path: &SandboxPath,
-        (mut index, mut names): (usize, Vec<OsString>),
-        last: FinalLink,
-        verb: Verb,
+        (mut index, mut names): Place,
+        (last, verb): (FinalLink, Verb),
         mut enters: impl FnMut(usize, &[OsString]) -> Result<(), Error>,
+        links: &mut Vec<Place>,
     ) -> Result<MountLocation<'_>, Error> {
         let mut budget = WalkBudget::new();
         // Every turn but the last costs a link or enters a deeper mount, and the budget ends.
@@ -282,7 +285,9 @@ impl FileSandbox {
                 root: &mount.dir,
                 nested: &self.table.nested[index],
             };
-            match walk(tree, names, last, &mut budget).await {
+            let walked = walk(tree, names, last, &mut budget).await;
+            links.extend(budget.followed.drain(..).map(|link| (index, link)));
+            match walked {
                 Ok(walked) => {
                     return Ok(MountLocation {
                         mount,

@@ -43,6 +43,8 @@ pub(crate) enum FinalLink {
 pub(crate) struct WalkBudget {
     links: u32,
     names: u32,
+    /// The links that were followed, by their real names, since they were last taken.
+    pub(crate) followed: Vec<Vec<OsString>>,
 }
 
 impl WalkBudget {
@@ -50,11 +52,13 @@ impl WalkBudget {
         Self {
             links: 40,
             names: 16_384,
+            followed: Vec::new(),
         }
     }
 
-    fn link(&mut self) -> Result<(), WalkError> {
+    fn link(&mut self, names: Vec<OsString>) -> Result<(), WalkError> {
         self.links = self.links.checked_sub(1).ok_or(WalkError::Loop)?;
+        self.followed.push(names);
         Ok(())
     }
 
@@ -141,7 +145,8 @@ struct PathWalk<'r> {
 impl<'r> PathWalk<'r> {
     /// Lets the kernel walk all names but the last, if no link is among them.
     async fn skip_ahead(&mut self) {
-        if self.pending.len() < 2 || !self.tree.nested.is_empty() {
+        let climbs = self.pending.iter().any(|name| name == "..");
+        if self.pending.len() < 2 || climbs || !self.tree.nested.is_empty() {
             return;
         }
         let way = self.pending.len() - 1;
@@ -230,7 +235,7 @@ impl<'r> PathWalk<'r> {
 
     /// Puts a link's text in front of the pending names.
     async fn expand(&mut self, name: &OsStr, budget: &mut WalkBudget) -> Result<(), WalkError> {
-        budget.link()?;
+        budget.link([&self.real[..], &[name.to_owned()]].concat())?;
         let text = match self.at.read_link(name).await {
             Ok(text) => text,
             Err(BackendError::Invalid) => return Err(WalkError::NotADirectory),

@@ -122,6 +122,12 @@ fn where_configuration_leads_is_not_written() {
         ("[diff \"x\"]\n\ttextconv = tools/t\n", "tools/t"),
         ("[merge \"x\"]\n\tdriver = tools/t %A\n", "tools/t"),
         ("[alias]\n\tst = !sh tools/t\n", "tools/t"),
+        ("[alias]\n\tst = !cd tools && ./t\n", "tools/t"),
+        (
+            "[core]\n\tfsmonitor = \"\\\"$PWD\\\"/tools/t\"\n",
+            "tools/t",
+        ),
+        ("[core]\n\tsshCommand = ssh -Ftools/t\n", "tools/t"),
         ("[alias]\n\tst = !there\n", "there"),
         ("[include]\n\tpath = more\n", "tools/t/pre-push"),
     ];
@@ -199,6 +205,117 @@ fn where_configuration_leads_is_not_written() {
                     assert_eq!(error.kind(), ErrorKind::ReadOnly, "{config}: {error}");
                 }
             }
+        }
+    }
+}
+
+/// Files with their texts, or links with theirs.
+type Pairs = &'static [(&'static str, &'static str)];
+
+/// Repositories whose configuration leads to `hk/t`, from other places than around it.
+const BESIDE: [(&str, Pairs, Pairs); 6] = [
+    (
+        "module",
+        &[
+            (".git/modules/lib/m/HEAD", ""),
+            (
+                ".git/modules/lib/m/config",
+                "[core]\n\tworktree = ../../../../lib/m\n\thooksPath = ../../hk\n",
+            ),
+        ],
+        &[],
+    ),
+    (
+        "module of a module",
+        &[
+            (".git/modules/m/HEAD", ""),
+            (".git/modules/m/modules/n/HEAD", ""),
+            (
+                ".git/modules/m/modules/n/config",
+                "[core]\n\tworktree = ../../../../../m/n\n\tfsmonitor = ../../hk/t\n",
+            ),
+        ],
+        &[],
+    ),
+    (
+        "worktree",
+        &[
+            (".git/worktrees/w/HEAD", ""),
+            (".git/worktrees/w/gitdir", "TOP/w/.git\n"),
+            (
+                ".git/worktrees/w/config.worktree",
+                "[core]\n\thooksPath = ../hk\n",
+            ),
+        ],
+        &[],
+    ),
+    (
+        "a link to the git directory",
+        &[
+            ("store/repo/HEAD", ""),
+            ("store/repo/config", "[core]\n\thooksPath = hk\n"),
+        ],
+        &[(".git", "store/repo")],
+    ),
+    (
+        "a link on the way",
+        &[
+            (".git/HEAD", ""),
+            (".git/config", "[core]\n\thooksPath = hooks/own\n"),
+        ],
+        &[("hooks", "hk/.."), ("own", "hk")],
+    ),
+    (
+        "a link to a configuration",
+        &[
+            (".git/HEAD", ""),
+            (".git/config", "[include]\n\tpath = ../more\n"),
+            ("conf/more", "[core]\n\thooksPath = hk\n"),
+        ],
+        &[("more", "conf/more")],
+    ),
+];
+
+#[test]
+fn where_repositories_beside_lead_is_not_written() {
+    for (kind, files, links) in BESIDE {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for (name, text) in files.iter().chain(&[("hk/t", "exit 0\n"), ("free/t", "")]) {
+            let file = top.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text.replace("TOP", top.to_str().unwrap())).unwrap();
+        }
+        for tree in ["lib/m", "m/n", "w"] {
+            std::fs::create_dir_all(top.join(tree)).unwrap();
+        }
+        for (link, to) in links {
+            std::os::unix::fs::symlink(to, top.join(link)).unwrap();
+        }
+        let data = mount("/data", &top, Mode::ReadWrite);
+        let files = FileSandbox::new(vec![data.protect(DEFAULT_PROTECTED).unwrap()]).unwrap();
+        let over = MoveOptions::new().overwrite(true);
+        files
+            .write(&path("/data/free/t"), "x", Default::default())
+            .unwrap();
+        if kind == "a link on the way" {
+            // `hooks/own` leads to `hk/../own`, and that to `hk`.
+            for link in ["hooks", "own"] {
+                let error = files
+                    .delete(&path(&format!("/data/{link}")))
+                    .expect_err(link);
+                assert_eq!(error.kind(), ErrorKind::ReadOnly, "{link}: {error}");
+            }
+        }
+        let target = path("/data/hk/t");
+        for outcome in [
+            files.write(&target, "x", Default::default()).map(drop),
+            files.rename(&path("/data/free/t"), &target, over).map(drop),
+            files.delete(&target),
+            files.delete_all(&path("/data/hk")),
+        ] {
+            let error = outcome.expect_err(kind);
+            assert_eq!(error.kind(), ErrorKind::ReadOnly, "{kind}: {error}");
         }
     }
 }

@@ -165,3 +165,65 @@ fn no_operation_changes_the_target_of_a_protected_link() {
     }
     assert!(wrong.is_empty(), "{} {wrong:#?}", wrong.len());
 }
+
+/// A link, its text, and a link on its way with its text: who replaces that one leads the protected
+/// one elsewhere, also if it leads to nothing or out of the mount.
+const ON_THE_WAY: [[&str; 4]; 6] = [
+    [
+        "one.lock",
+        "shared/current/x",
+        "shared/current",
+        "../scripts",
+    ],
+    [
+        ".vscode",
+        "shared/current/sub",
+        "shared/current",
+        "../scripts",
+    ],
+    [
+        ".vscode/tasks.json",
+        "../shared/current/x",
+        "shared/current",
+        "../scripts",
+    ],
+    [
+        ".git/hooks/pre-commit",
+        "../../shared/current/x",
+        "shared/current",
+        "../scripts",
+    ],
+    [
+        ".envrc",
+        "shared/current/gone",
+        "shared/current",
+        "../scripts",
+    ],
+    [".envrc", "shared/current/x", "shared/current", "/nowhere"],
+];
+
+#[test]
+fn no_link_on_the_way_is_replaced() {
+    for [link, text, way, way_text] in ON_THE_WAY {
+        for (change, make) in CHANGES {
+            if ["write", "append", "edit", "copy over"].contains(&change) {
+                // These go through the link.
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let files = scene(dir.path(), link, text, None);
+            std::fs::create_dir(dir.path().join("shared")).unwrap();
+            symlink(way_text, dir.path().join(way)).unwrap();
+            symlink("nowhere", dir.path().join("shared/free")).unwrap();
+            let error = make(&files, &format!("/data/{way}")).expect_err(link);
+            assert_eq!(
+                error.kind(),
+                ErrorKind::ReadOnly,
+                "{change} {link}: {error}"
+            );
+            if !change.contains("directory") {
+                make(&files, "/data/shared/free").expect(link);
+            }
+        }
+    }
+}
