@@ -4,6 +4,7 @@
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
 use crate::git_config::{GitConfigEntry, entries, is_plain_line, without_mark};
+use crate::git_preferences::may_stay;
 use std::collections::HashSet;
 
 /// Bound on a file that is checked.
@@ -40,8 +41,8 @@ pub fn config(bytes: &[u8]) -> Option<String> {
 }
 
 /// Returns the reason why a changed configuration is harmful; `None` if it is harmless. Allowed
-/// additions are the entries that git writes for a new remote, a branch or a module, and the
-/// identity of the committer. The old entries must be in the same order, so that each still leads
+/// additions are the entries that git writes for a new remote, a branch or a module, the identity
+/// of the committer, and preferences. The old entries must be in the same order, so that each still leads
 /// to the same place.
 ///
 /// ```
@@ -103,10 +104,11 @@ pub fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
     gone.or_else(|| Some(format!("it changes {}", kept.next()?.name())))
 }
 
-/// Returns `true` for entries that may change and go: the committer's identity, and whether and from
-/// where a module is fetched.
+/// Returns `true` for entries that may change and go: the committer's identity, preferences, and
+/// whether and from where a module is fetched.
 fn is_free(entry: &GitConfigEntry) -> bool {
     is_about_a_person(entry)
+        || may_stay(&entry.name(), &entry.value)
         || entry.section == "submodule" && matches!(&*entry.key, "url" | "active")
 }
 
@@ -136,7 +138,7 @@ fn may_be_added(entry: &GitConfigEntry) -> bool {
         ("submodule", None) => Section::AllSubmodules,
         ("submodule", Some(_)) => return Section::Submodule.allows(&entry.key, value),
         ("init", None) => Section::Init,
-        _ => return false,
+        _ => return may_stay(&entry.name(), value),
     };
     let sub = entry.sub.as_deref();
     sub.is_none_or(reference) && section.allows(&entry.key, value)
@@ -453,6 +455,13 @@ mod tests {
                 true,
             ),
             ("# said\n; twice\n", true),
+            ("[pull]\n\trebase = true\n", true),
+            ("[merge]\n\tconflictStyle = zdiff3\n", true),
+            ("[core]\n\tautocrlf = input\n", true),
+            ("[push]\n\tdefault = simple\n", true),
+            ("[push]\n\tdefault = matching\n", false),
+            ("[help]\n\tautocorrect = immediate\n", false),
+            ("[core]\n\tignoreCase = true\n", false),
             // Branches of others.
             (
                 "[remote \"hub\"]\n\turl = ./x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",

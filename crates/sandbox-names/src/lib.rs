@@ -13,6 +13,7 @@ mod git_command;
 pub mod git_config;
 pub mod git_harm;
 pub mod git_index;
+pub mod git_preferences;
 pub mod loader_variables;
 mod macros;
 pub mod pattern;

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_names::git_config::GitConfigEntry;
+use sandbox_names::git_preferences;
 
 use super::identity_files::{settings_dir, variable};
 use crate::bounded;
@@ -14,42 +15,9 @@ use crate::setup::command_dir::CommandDir;
 
 /// Bound on the file of ignored names.
 const MAX_BYTES: u64 = 1 << 20;
-/// The sections that commands get whole.
+/// The sections that commands get whole. Of others they get single keys: the rest names programs,
+/// files, hosts or secrets of the person.
 const SECTIONS: [&str; 6] = ["advice", "alias", "color", "column", "log", "status"];
-/// Single keys. Others name programs, files, hosts or secrets of the person.
-const KEYS: [&str; 31] = [
-    "branch.autosetupmerge",
-    "branch.autosetuprebase",
-    "branch.sort",
-    "commit.cleanup",
-    "commit.status",
-    "commit.verbose",
-    "core.autocrlf",
-    "core.eol",
-    "core.ignorecase",
-    "core.quotepath",
-    "core.safecrlf",
-    "core.whitespace",
-    "diff.algorithm",
-    "diff.colormoved",
-    "diff.context",
-    "diff.mnemonicprefix",
-    "diff.noprefix",
-    "diff.renames",
-    "fetch.prune",
-    "help.autocorrect",
-    "init.defaultbranch",
-    "merge.conflictstyle",
-    "merge.ff",
-    "pull.ff",
-    "pull.rebase",
-    "push.autosetupremote",
-    "push.default",
-    "push.followtags",
-    "rebase.autosquash",
-    "rebase.autostash",
-    "rerere.enabled",
-];
 
 /// The person's settings that commands get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +73,9 @@ impl PersonalSettings {
         }
         if name == "core.excludesfile" {
             self.excludes = Some(entry.value);
-        } else if SECTIONS.contains(&entry.section.as_str()) || KEYS.contains(&name.as_str()) {
+        } else if SECTIONS.contains(&entry.section.as_str())
+            || git_preferences::KEYS.contains(&name.as_str())
+        {
             let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
             let sub = entry.sub.map(|sub| format!(" \"{}\"", quoted(&sub)));
             self.lines.push(format!(
