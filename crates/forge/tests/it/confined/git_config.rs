@@ -18,7 +18,10 @@ const ROWS: &[(&str, Option<&str>)] = &[
     ("git remote add hub ./hub.git", None),
     ("git push -qu hub main && git rev-parse '@{u}'", None),
     ("git config --unset user.name", None),
-    ("git config pull.rebase true && git config --unset pull.rebase", None),
+    (
+        "git config pull.rebase true && git config --unset pull.rebase",
+        None,
+    ),
     (
         "git branch -q topic && git push -q hub topic && git branch -q --set-upstream-to hub/topic topic",
         None,
