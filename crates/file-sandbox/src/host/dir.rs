@@ -3,14 +3,28 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::SystemTime;
 
 use cap_std::fs::Dir;
+use rustix::fs::{self, Access, AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::sys;
+use super::sys::{self, plain, raw_mode};
 use crate::backend::{BackendDir, BackendError, BackendFile, BackendNames, FileKind, FileMeta};
+
+/// Flags that open a directory on the way to another, and no link.
+const STEP: OFlags = sys::STEP
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Flags that open a file for writing, take no terminal and follow no link.
+const WRITE: OFlags = OFlags::WRONLY
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// A directory handle of the system.
 #[derive(Debug)]
@@ -24,6 +38,11 @@ pub(crate) struct HostNames(sys::Entries);
 impl HostDir {
     pub(crate) fn of(dir: Dir) -> Self {
         Self(dir.into_std_file().into())
+    }
+
+    fn open(&self, name: &OsStr, flags: OFlags, mode: Mode) -> Result<HostFile, BackendError> {
+        let opened = fs::openat(self, plain(name)?, flags, mode)?;
+        Ok(HostFile(opened.into()))
     }
 }
 
@@ -56,23 +75,28 @@ impl BackendDir for HostDir {
     }
 
     async fn read_link(&self, name: &OsStr) -> Result<OsString, BackendError> {
-        Ok(sys::read_link(self, name)?)
+        let text = fs::readlinkat(self, plain(name)?, Vec::new())?;
+        Ok(OsString::from_vec(text.into_bytes()))
     }
 
+    /// `ENOTDIR` or `ELOOP` if it is a link.
     async fn open_dir(&self, name: &OsStr) -> Result<Self, BackendError> {
-        Ok(Self(sys::open_dir(self, name)?))
+        Ok(Self(fs::openat(self, plain(name)?, STEP, Mode::empty())?))
     }
 
+    /// `ELOOP` if it is a link.
     async fn open_file(&self, name: &OsStr) -> Result<HostFile, BackendError> {
-        Ok(HostFile(sys::open_file(self, name)?))
+        self.open(name, sys::READ, Mode::empty())
     }
 
+    /// `ELOOP` if it is a link, `ENXIO` for a pipe without a reader.
     async fn open_to_write(&self, name: &OsStr) -> Result<HostFile, BackendError> {
-        Ok(HostFile(sys::open_to_write(self, name)?))
+        self.open(name, WRITE | OFlags::NONBLOCK, Mode::empty())
     }
 
+    /// The only way up in this crate: the caller must compare its identity with the expected one.
     async fn open_parent(&self) -> Option<Self> {
-        sys::open_parent(self).ok().map(Self)
+        fs::openat(self, c"..", STEP, Mode::empty()).ok().map(Self)
     }
 
     async fn is_mount_point(&self, name: &OsStr) -> bool {
@@ -80,7 +104,7 @@ impl BackendDir for HostDir {
     }
 
     async fn created(&self, name: &OsStr) -> Option<SystemTime> {
-        sys::created(self, name)
+        sys::created(self, plain(name).ok()?)
     }
 
     async fn open_dir_beneath(&self, way: &str) -> Option<Self> {
@@ -103,15 +127,21 @@ impl BackendDir for HostDir {
     }
 
     async fn refuses_write(&self, name: &OsStr) -> Option<BackendError> {
-        sys::refuses_write(self, name).map(BackendError::from)
+        let answer = fs::accessat(self, plain(name).ok()?, Access::WRITE_OK, AtFlags::EACCESS);
+        // Systems without faccessat2(2) answer otherwise; then the rename decides alone.
+        let refused = answer.err();
+        let refused = refused.filter(|e| [Errno::ACCESS, Errno::ROFS].contains(e));
+        refused.map(BackendError::from)
     }
 
     async fn create_dir(&self, name: &OsStr) -> Result<(), BackendError> {
-        Ok(sys::create_dir(self, name)?)
+        let mode = Mode::from_raw_mode(0o777);
+        Ok(fs::mkdirat(self, plain(name)?, mode)?)
     }
 
+    /// The umask applies.
     async fn create_file(&self, name: &OsStr, mode: u32) -> Result<HostFile, BackendError> {
-        Ok(HostFile(sys::create_file(self, name, mode)?))
+        self.open(name, WRITE | OFlags::CREATE | OFlags::EXCL, raw_mode(mode))
     }
 
     async fn rename(
@@ -122,22 +152,23 @@ impl BackendDir for HostDir {
         replace: bool,
     ) -> Result<(), BackendError> {
         Ok(if replace {
-            sys::replace(self, from, to, name)
+            fs::renameat(self, plain(from)?, to, plain(name)?)
         } else {
             sys::rename_new(self, from, to, name)
         }?)
     }
 
     async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
-        Ok(sys::remove_file(self, name)?)
+        Ok(fs::unlinkat(self, plain(name)?, AtFlags::empty())?)
     }
 
     async fn remove_dir(&self, name: &OsStr) -> Result<(), BackendError> {
-        Ok(sys::remove_dir(self, name)?)
+        Ok(fs::unlinkat(self, plain(name)?, AtFlags::REMOVEDIR)?)
     }
 
+    /// Makes a rename last through a power cut: `fsync(2)` asks for one on the directory too.
     async fn sync(&self) -> Result<(), BackendError> {
-        Ok(sys::sync_dir(self)?)
+        Ok(fs::fsync(sys::open_itself(self)?)?)
     }
 }
 
@@ -165,11 +196,12 @@ impl BackendFile for HostFile {
     }
 
     async fn set_mode(&self, mode: u32) -> Result<(), BackendError> {
-        Ok(sys::set_mode(&self.0, mode)?)
+        Ok(fs::fchmod(&self.0, raw_mode(mode))?)
     }
 
     async fn set_owner(&self, owner: (u32, u32)) -> Result<(), BackendError> {
-        Ok(sys::set_owner(&self.0, owner)?)
+        let (user, group) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+        Ok(fs::fchown(&self.0, Some(user), Some(group))?)
     }
 
     async fn claim(&self) -> bool {

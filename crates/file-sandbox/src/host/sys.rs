@@ -1,12 +1,11 @@
 //! System calls on a directory handle and one name. Nothing here follows a link.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::backend::{FileId, FileKind, FileMeta};
@@ -18,7 +17,7 @@ mod os;
 #[path = "sys_other.rs"]
 mod os;
 
-pub(crate) use os::{open_beneath, open_dir_beneath, open_object_beneath};
+pub(crate) use os::{STEP, created, open_beneath, open_dir_beneath, open_object_beneath};
 
 #[inline]
 fn kind_of(kind: FileType) -> FileKind {
@@ -33,19 +32,6 @@ fn kind_of(kind: FileType) -> FileKind {
     }
 }
 
-/// Opens the directory `name`; `ENOTDIR` or `ELOOP` if it is a link.
-pub(crate) fn open_dir(at: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = os::STEP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    fs::openat(at, plain(name)?, flags, Mode::empty())
-}
-
-/// Opens the present parent directory of `at`. The only way up in this crate: the caller must
-/// compare its identity with the expected one.
-pub(crate) fn open_parent(at: impl AsFd) -> Result<OwnedFd, Errno> {
-    let flags = os::STEP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    fs::openat(at, c"..", flags, Mode::empty())
-}
-
 /// `true` if `name` is a mount point: of another volume or, if the system knows, of this one.
 pub(crate) fn is_mount_point(at: impl AsFd, name: &OsStr) -> bool {
     let Ok(name) = plain(name) else { return false };
@@ -58,11 +44,6 @@ pub(crate) fn is_mount_point(at: impl AsFd, name: &OsStr) -> bool {
     here.is_some() && there.is_some() && here != there
 }
 
-/// Returns the creation time of `name`, if the file system records it.
-pub(crate) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
-    os::created(at, plain(name).ok()?)
-}
-
 /// Flags that open a file for reading and can neither block nor take a terminal.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
@@ -70,26 +51,17 @@ pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Opens the file `name` for reading; `ELOOP` if it is a link.
-pub(crate) fn open_file(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
-    fs::openat(at, plain(name)?, READ, Mode::empty()).map(File::from)
-}
-
-/// Opens the file `name` for writing in place; `ELOOP` if it is a link, `ENXIO` for a pipe without
-/// a reader.
-pub(crate) fn open_to_write(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
-    let flags =
-        OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    fs::openat(at, plain(name)?, flags, Mode::empty()).map(File::from)
-}
-
 /// The names in a directory and, if the system knows, their types.
 pub(crate) struct Entries(fs::Dir);
 
 pub(crate) fn entries(at: impl AsFd) -> Result<Entries, Errno> {
+    fs::Dir::new(open_itself(at)?).map(Entries)
+}
+
+/// Opens a directory once more, to read or synchronize it.
+pub(crate) fn open_itself(at: impl AsFd) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let own = fs::openat(at, c".", flags, Mode::empty())?;
-    fs::Dir::new(own).map(Entries)
+    fs::openat(at, c".", flags, Mode::empty())
 }
 
 impl Iterator for Entries {
@@ -122,59 +94,9 @@ pub(crate) fn meta_of(open: impl AsFd) -> Result<FileMeta, Errno> {
     fs::fstat(open).map(|stat| from_stat(&stat))
 }
 
-pub(crate) fn read_link(at: impl AsFd, name: &OsStr) -> Result<OsString, Errno> {
-    let text = fs::readlinkat(at, plain(name)?, Vec::new())?;
-    Ok(OsString::from_vec(text.into_bytes()))
-}
-
-/// Returns the error of an ordinary open for writing, by mode or by mount.
-pub(crate) fn refuses_write(at: impl AsFd, name: &OsStr) -> Option<Errno> {
-    let answer = fs::accessat(at, plain(name).ok()?, Access::WRITE_OK, AtFlags::EACCESS);
-    // Systems without faccessat2(2) answer otherwise; then the rename decides alone.
-    answer
-        .err()
-        .filter(|e| [Errno::ACCESS, Errno::ROFS].contains(e))
-}
-
-pub(crate) fn create_dir(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
-    fs::mkdirat(at, plain(name)?, Mode::from_raw_mode(0o777))
-}
-
-/// Creates the file `name`, which must not exist. The umask applies.
-pub(crate) fn create_file(at: impl AsFd, name: &OsStr, mode: u32) -> Result<File, Errno> {
-    let flags = OFlags::WRONLY
-        | OFlags::CREATE
-        | OFlags::EXCL
-        | OFlags::NOFOLLOW
-        | OFlags::NOCTTY
-        | OFlags::CLOEXEC;
-    fs::openat(at, plain(name)?, flags, raw_mode(mode)).map(File::from)
-}
-
-pub(crate) fn set_mode(file: impl AsFd, mode: u32) -> Result<(), Errno> {
-    fs::fchmod(file, raw_mode(mode))
-}
-
-pub(crate) fn set_owner(file: impl AsFd, owner: (u32, u32)) -> Result<(), Errno> {
-    let (user, group) = owner;
-    let user = rustix::fs::Uid::from_raw(user);
-    let group = rustix::fs::Gid::from_raw(group);
-    fs::fchown(file, Some(user), Some(group))
-}
-
 /// Takes the whole-file lock without waiting for it.
 pub(crate) fn lock(file: impl AsFd) -> Result<(), Errno> {
     fs::flock(file, fs::FlockOperation::NonBlockingLockExclusive)
-}
-
-/// Moves `from` to `name` in `to`, and replaces an existing object.
-pub(crate) fn replace(
-    at: impl AsFd,
-    from: &OsStr,
-    to: impl AsFd,
-    name: &OsStr,
-) -> Result<(), Errno> {
-    fs::renameat(at, plain(from)?, to, plain(name)?)
 }
 
 /// Moves `from` to `name` in `to`, which must not exist. `link(2)` has this effect for a file if
@@ -195,23 +117,8 @@ pub(crate) fn rename_new(
     }
 }
 
-pub(crate) fn remove_file(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
-    fs::unlinkat(at, plain(name)?, AtFlags::empty())
-}
-
-pub(crate) fn remove_dir(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
-    fs::unlinkat(at, plain(name)?, AtFlags::REMOVEDIR)
-}
-
-/// Makes a rename last through a power cut: `fsync(2)` asks for one on the directory too.
-pub(crate) fn sync_dir(at: impl AsFd) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let own = fs::openat(at, c".", flags, Mode::empty())?;
-    fs::fsync(own)
-}
-
 /// The last line of defence: only one plain name reaches the system.
-fn plain(name: &OsStr) -> Result<&OsStr, Errno> {
+pub(super) fn plain(name: &OsStr) -> Result<&OsStr, Errno> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
         return Err(Errno::INVAL);
@@ -219,7 +126,7 @@ fn plain(name: &OsStr) -> Result<&OsStr, Errno> {
     Ok(name)
 }
 
-fn raw_mode(mode: u32) -> Mode {
+pub(super) fn raw_mode(mode: u32) -> Mode {
     Mode::from_bits_truncate(mode as rustix::fs::RawMode)
 }
 

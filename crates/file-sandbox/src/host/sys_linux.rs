@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 /// A directory on the way is only passed through: `O_PATH` asks for no read permission.
-pub(super) const STEP: OFlags = OFlags::PATH;
+pub(crate) const STEP: OFlags = OFlags::PATH;
 
 /// No link of any kind on the way, so the object is exactly at its path.
 const STRICT: ResolveFlags = ResolveFlags::BENEATH
@@ -48,7 +48,7 @@ pub(super) fn is_mount_point(at: impl AsFd, name: &OsStr) -> Option<bool> {
     known.then(|| stat.stx_attributes.contains(root))
 }
 
-pub(super) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
+pub(crate) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let stat = fs::statx(at, name, flags, StatxFlags::BTIME).ok()?;
     let known = stat.stx_mask & StatxFlags::BTIME.bits() != 0;

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 /// Without `O_PATH` a directory on the way has to be readable.
-pub(super) const STEP: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
+pub(crate) const STEP: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
 pub(crate) fn open_beneath(_root: impl AsFd, _path: &Path) -> Option<File> {
     None
@@ -30,14 +30,14 @@ pub(super) fn is_mount_point(_at: impl AsFd, _name: &OsStr) -> Option<bool> {
 }
 
 #[cfg(target_vendor = "apple")]
-pub(super) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
+pub(crate) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
     use rustix::fs::{AtFlags, statat};
     let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     super::time(stat.st_birthtime, stat.st_birthtime_nsec)
 }
 
 #[cfg(not(target_vendor = "apple"))]
-pub(super) fn created(_at: impl AsFd, _name: &OsStr) -> Option<SystemTime> {
+pub(crate) fn created(_at: impl AsFd, _name: &OsStr) -> Option<SystemTime> {
     None
 }
 
