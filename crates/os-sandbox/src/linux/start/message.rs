@@ -16,6 +16,43 @@ pub(crate) struct LauncherMessage<'a> {
     pub(crate) fds: Vec<BorrowedFd<'a>>,
 }
 
+impl<'a> LauncherMessage<'a> {
+    fn new(kind: u32, body: MessageBody, fds: Vec<BorrowedFd<'a>>) -> LauncherMessage<'a> {
+        let body = body.0;
+        LauncherMessage { kind, body, fds }
+    }
+}
+
+/// Writes the parts of a body.
+#[derive(Default)]
+struct MessageBody(Vec<u8>);
+
+impl MessageBody {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn u32s(&mut self, words: impl IntoIterator<Item = u32>) {
+        let words = words.into_iter().map(u32::to_ne_bytes);
+        self.0.extend(words.flatten());
+    }
+
+    fn u64s(&mut self, words: impl IntoIterator<Item = u64>) {
+        let words = words.into_iter().map(u64::to_ne_bytes);
+        self.0.extend(words.flatten());
+    }
+
+    /// Appends strings with their NUL. Callers have refused strings with a NUL inside; should one
+    /// reach this code, it is cut there, never shifted into the next.
+    fn strings<S: AsRef<OsStr>>(&mut self, texts: impl IntoIterator<Item = S>) {
+        for text in texts {
+            let text = text.as_ref().as_bytes();
+            self.bytes(text.split(|byte| *byte == 0).next().unwrap_or(text));
+            self.0.push(0);
+        }
+    }
+}
+
 /// Inputs of the supervisor and its target.
 #[derive(Default)]
 pub(crate) struct Run {
@@ -64,22 +101,12 @@ pub(crate) fn exec<'a>(
     fds: Vec<BorrowedFd<'a>>,
     files: &[&'static str],
 ) -> LauncherMessage<'a> {
-    let mut body = Vec::new();
-    for count in [args.len(), 0, files.len()] {
-        body.extend_from_slice(&(count as u32).to_ne_bytes());
-    }
-    string(&mut body, path.as_bytes());
-    for arg in args {
-        string(&mut body, arg.as_bytes());
-    }
-    for file in files {
-        string(&mut body, file.as_bytes());
-    }
-    LauncherMessage {
-        kind: wire::KIND_EXEC,
-        body,
-        fds,
-    }
+    let mut body = MessageBody::default();
+    body.u32s([args.len(), 0, files.len()].map(|count| count as u32));
+    body.strings([path]);
+    body.strings(args);
+    body.strings(files);
+    LauncherMessage::new(wire::KIND_EXEC, body, fds)
 }
 
 /// Inputs of a connector.
@@ -106,30 +133,22 @@ impl ConnectJob<'_> {
             .filter(|(is_set, _)| *is_set)
             .fold(0, |all, (_, flag)| all | flag);
         let counts = [self.sockets.len(), self.places.len(), self.addresses.len()];
-        let mut body = Vec::new();
-        for word in [flags].into_iter().chain(counts.map(|count| count as u32)) {
-            body.extend_from_slice(&word.to_ne_bytes());
-        }
+        let mut body = MessageBody::default();
+        body.u32s([flags]);
+        body.u32s(counts.map(|count| count as u32));
         for address in self.addresses {
-            body.extend_from_slice(&encode_address(*address, 0));
+            body.bytes(&encode_address(*address, 0));
         }
         for (name, real) in self.sockets {
-            string(&mut body, name.as_os_str().as_bytes());
-            string(&mut body, real.as_os_str().as_bytes());
+            body.strings([name, real]);
         }
-        for place in self.places {
-            string(&mut body, place.as_os_str().as_bytes());
-        }
+        body.strings(self.places);
         let mut fds: Vec<_> = channel.into_iter().collect();
         if let Some((calls, reports)) = observed {
-            body.extend_from_slice(calls);
+            body.bytes(calls);
             fds.push(reports);
         }
-        LauncherMessage {
-            kind: wire::KIND_CONNECT,
-            body,
-            fds,
-        }
+        LauncherMessage::new(wire::KIND_CONNECT, body, fds)
     }
 }
 
@@ -154,15 +173,9 @@ pub(crate) fn configs<'a>(
     paths: &[PathBuf],
     channel: Option<BorrowedFd<'a>>,
 ) -> LauncherMessage<'a> {
-    let mut body = Vec::new();
-    for path in paths {
-        string(&mut body, path.as_os_str().as_bytes());
-    }
-    LauncherMessage {
-        kind: wire::KIND_CONFIGS,
-        body,
-        fds: channel.into_iter().collect(),
-    }
+    let mut body = MessageBody::default();
+    body.strings(paths);
+    LauncherMessage::new(wire::KIND_CONFIGS, body, channel.into_iter().collect())
 }
 
 /// Makes the launcher start a child in namespaces with this host name, which takes the next messages:
@@ -172,31 +185,23 @@ pub(crate) fn namespaces(own_network: bool, host_name: &str) -> LauncherMessage<
         true => wire::NAMESPACES_NETWORK,
         false => 0,
     };
-    let mut body = flags.to_ne_bytes().to_vec();
-    string(&mut body, host_name.as_bytes());
-    LauncherMessage {
-        kind: wire::KIND_NAMESPACES,
-        body,
-        fds: Vec::new(),
-    }
+    let mut body = MessageBody::default();
+    body.u32s([flags]);
+    body.strings([host_name]);
+    LauncherMessage::new(wire::KIND_NAMESPACES, body, Vec::new())
 }
 
 /// Adds steps of the root directory.
 pub(crate) fn root(steps: &[RootStep]) -> LauncherMessage<'static> {
-    let mut body = Vec::new();
+    let mut body = MessageBody::default();
     for step in steps {
         root_step(&mut body, step);
     }
-    LauncherMessage {
-        kind: wire::KIND_ROOT,
-        body,
-        fds: Vec::new(),
-    }
+    LauncherMessage::new(wire::KIND_ROOT, body, Vec::new())
 }
 
-fn root_step(body: &mut Vec<u8>, step: &RootStep) {
-    let path = |path: &Path| path.as_os_str().as_bytes().to_vec();
-    let (mut flags, mut of_mode, mut from) = (0, 0, Vec::new());
+fn root_step(body: &mut MessageBody, step: &RootStep) {
+    let (mut flags, mut of_mode, mut from) = (0, 0_u16, OsStr::new(""));
     let mut content: &[u8] = &[];
     let overlay;
     let (what, at) = match step {
@@ -206,13 +211,13 @@ fn root_step(body: &mut Vec<u8>, step: &RootStep) {
             writable,
             optional,
         } => {
-            from = path(host);
+            from = host.as_os_str();
             flags |= u8::from(*writable) * wire::ROOT_FLAG_WRITABLE;
             flags |= u8::from(*optional) * wire::ROOT_FLAG_OPTIONAL;
             (wire::ROOT_BIND, at.as_path())
         }
         RootStep::Copy { from: host, at } => {
-            from = host.as_bytes().to_vec();
+            from = host.as_ref();
             (wire::ROOT_COPY, at.as_path())
         }
         RootStep::Write { text, at } => {
@@ -234,46 +239,38 @@ fn root_step(body: &mut Vec<u8>, step: &RootStep) {
             (wire::ROOT_DIRECTORY, at.as_path())
         }
         RootStep::Link { to, at } => {
-            from = path(to);
+            from = to.as_os_str();
             (wire::ROOT_LINK, at.as_path())
         }
         RootStep::Seal { at } => (wire::ROOT_SEAL, at.as_path()),
         RootStep::Overlay(step) => {
-            from = path(&step.lower.path);
+            from = step.lower.path.as_os_str();
             overlay = overlay_content(step);
-            content = &overlay;
+            content = &overlay.0;
             (wire::ROOT_OVERLAY, step.at.as_path())
         }
     };
-    body.extend_from_slice(&[what, flags]);
-    body.extend_from_slice(&of_mode.to_ne_bytes());
-    body.extend_from_slice(&(content.len() as u32).to_ne_bytes());
-    string(body, &path(at));
-    string(body, &from);
-    body.extend_from_slice(content);
+    body.bytes(&[what, flags]);
+    body.bytes(&of_mode.to_ne_bytes());
+    body.u32s([content.len() as u32]);
+    body.strings([at.as_os_str(), from]);
+    body.bytes(content);
 }
 
 /// Returns the identities of an overlay's directories, and the paths of the upper and the work
 /// directory.
-fn overlay_content(step: &OverlayStep) -> Vec<u8> {
-    let mut content = Vec::new();
+fn overlay_content(step: &OverlayStep) -> MessageBody {
+    let mut content = MessageBody::default();
     for place in [&step.lower, &step.upper, &step.work] {
-        content.extend_from_slice(&place.identity.0.to_ne_bytes());
-        content.extend_from_slice(&place.identity.1.to_ne_bytes());
+        content.u64s([place.identity.0, place.identity.1]);
     }
-    for place in [&step.upper, &step.work] {
-        string(&mut content, place.path.as_os_str().as_bytes());
-    }
+    content.strings([&step.upper.path, &step.work.path]);
     content
 }
 
 /// Asks for the kernel's features.
 pub(crate) fn report() -> LauncherMessage<'static> {
-    LauncherMessage {
-        kind: wire::KIND_REPORT,
-        body: Vec::new(),
-        fds: Vec::new(),
-    }
+    LauncherMessage::new(wire::KIND_REPORT, MessageBody::default(), Vec::new())
 }
 
 impl Run {
@@ -296,56 +293,28 @@ impl Run {
         words[wire::WORD_WATCH_THREADS] = self.watch_threads;
         words[wire::WORD_PLACES] = self.places.len() as u64;
         words[wire::WORD_TERMINAL] = self.terminal_rights;
-        let mut body = Vec::new();
-        for word in words {
-            body.extend_from_slice(&word.to_ne_bytes());
-        }
-        body.extend_from_slice(&self.filter);
+        let mut body = MessageBody::default();
+        body.u64s(words);
+        body.bytes(&self.filter);
         for (resource, soft, hard) in &self.limits {
-            for word in [resource, soft, hard] {
-                body.extend_from_slice(&word.to_ne_bytes());
-            }
+            body.u64s([*resource, *soft, *hard]);
         }
-        for (rights, _) in &self.rules {
-            body.extend_from_slice(&rights.to_ne_bytes());
-        }
+        body.u64s(self.rules.iter().map(|(rights, _)| *rights));
         for pin in &self.pins {
-            for word in [pin.how, pin.identity.0, pin.identity.1] {
-                body.extend_from_slice(&word.to_ne_bytes());
-            }
+            body.u64s([pin.how, pin.identity.0, pin.identity.1]);
         }
-        string(&mut body, &self.directory);
         let lists = [&self.candidates, &self.args, &self.env];
-        for text in lists.into_iter().flatten() {
-            string(&mut body, text);
-        }
-        for (_, path) in &self.rules {
-            string(&mut body, path);
-        }
-        for path in &self.probes {
-            string(&mut body, path);
-        }
-        for pin in &self.pins {
-            string(&mut body, &pin.path);
-        }
-        for place in &self.places {
-            string(&mut body, place.as_os_str().as_bytes());
-        }
-        LauncherMessage {
-            kind: wire::KIND_RUN,
-            body,
-            fds,
-        }
+        body.strings([OsStr::from_bytes(&self.directory)]);
+        body.strings(
+            lists
+                .into_iter()
+                .flatten()
+                .map(|text| OsStr::from_bytes(text)),
+        );
+        body.strings(self.rules.iter().map(|(_, path)| OsStr::from_bytes(path)));
+        body.strings(self.probes.iter().map(|path| OsStr::from_bytes(path)));
+        body.strings(self.pins.iter().map(|pin| OsStr::from_bytes(&pin.path)));
+        body.strings(&self.places);
+        LauncherMessage::new(wire::KIND_RUN, body, fds)
     }
-}
-
-/// Appends a string with its NUL. Callers have refused strings with a NUL inside; should one reach
-/// this code, it is cut there, never shifted into the next.
-fn string(body: &mut Vec<u8>, text: &[u8]) {
-    let end = text
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(text.len());
-    body.extend_from_slice(&text[..end]);
-    body.push(0);
 }
