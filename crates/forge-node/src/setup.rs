@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::NodeError;
 use crate::path_mapping::PathMapping;
-use crate::wire_commands::{WireCommands, WirePrograms};
+use crate::wire_commands::WireCommands;
 use crate::wire_files::{WireFiles, preload};
 
 /// The setup of a node; see [`NodeClient::connect`](crate::NodeClient::connect).
@@ -28,6 +28,7 @@ use crate::wire_files::{WireFiles, preload};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[must_use]
 pub struct Setup {
     files: Option<WireFiles>,
     commands: Option<WireCommands>,
@@ -39,7 +40,6 @@ pub struct Setup {
 
 impl Setup {
     /// Nothing: neither files nor commands.
-    #[must_use]
     pub fn new() -> Setup {
         Setup::default()
     }
@@ -79,16 +79,14 @@ impl Setup {
 
     /// Which programs may be started, looked at once more where they are. Say it after
     /// [`commands`](Self::commands).
-    #[must_use]
     pub fn programs(mut self, lists: &[ProgramList]) -> Setup {
         if let Some(commands) = &mut self.commands {
-            commands.programs = lists.iter().map(WirePrograms::from).collect();
+            commands.programs = lists.to_vec();
         }
         self
     }
 
     /// Most bytes that one call may write to a file.
-    #[must_use]
     pub fn max_write_bytes(mut self, bytes: u64) -> Setup {
         self.max_write_bytes = Some(bytes);
         self
@@ -96,6 +94,7 @@ impl Setup {
 }
 
 /// A setup, opened.
+#[derive(Default)]
 pub(crate) struct OpenedSetup {
     pub(crate) files: Option<FileSandbox>,
     /// Those in memory, which can still be filled.
@@ -115,12 +114,8 @@ impl Setup {
     /// In words for people: something is not there, or cannot be kept.
     pub(crate) fn open(self, authority: AmbientAuthority) -> Result<OpenedSetup, String> {
         let mut opened = OpenedSetup {
-            files: None,
-            memory: Vec::new(),
-            plan: None,
-            programs: Vec::new(),
-            own_container: false,
             max_write_bytes: self.max_write_bytes,
+            ..OpenedSetup::default()
         };
         if let Some(files) = self.files {
             let error = |error: file_sandbox::Error| error.to_string();
@@ -129,8 +124,7 @@ impl Setup {
             opened.memory = memory;
         }
         if let Some(mut commands) = self.commands {
-            let programs = std::mem::take(&mut commands.programs);
-            opened.programs = programs.into_iter().map(ProgramList::from).collect();
+            opened.programs = std::mem::take(&mut commands.programs);
             opened.own_container = commands.own_container;
             opened.plan = Some(commands.plan()?);
         }

@@ -2,15 +2,14 @@
 //! by the node.
 
 use std::ffi::OsStr;
-use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use forge_tools::ProgramList;
 use os_sandbox::{
-    Access, Directories, Environment, Git, Limits, NamedHosts, Network, Plan, Policy,
-    PolicyBuilder, Requirement, Support, Survivors, System, UnixSockets,
+    Access, Directories, Environment, Git, Limits, Network, Plan, Policy, PolicyBuilder,
+    Requirement, Support, Survivors, System, UnixSockets,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +25,8 @@ pub(crate) struct WireCommands {
     mounts: Vec<WireCommandMount>,
     #[serde(with = "WireSystemView")]
     system: System,
-    network: WireNetwork,
-    sockets: WireSockets,
+    network: Network,
+    sockets: UnixSockets,
     survivors_left: bool,
     variables: Vec<(Bytes, Bytes)>,
     #[serde(with = "WireLimits")]
@@ -38,7 +37,7 @@ pub(crate) struct WireCommands {
     hidden: Vec<String>,
     #[serde(with = "WireRequirement")]
     requirement: Requirement,
-    pub(crate) programs: Vec<WirePrograms>,
+    pub(crate) programs: Vec<ProgramList>,
     /// The node has a container to itself, in which mounts lie at their sandbox paths.
     pub(crate) own_container: bool,
 }
@@ -67,29 +66,6 @@ enum WireSystemView {
     BroadRead,
     #[serde(rename = "nothing")]
     None,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WireNetwork {
-    Denied,
-    Loopback,
-    Hosts {
-        patterns: Vec<String>,
-        denied: Vec<String>,
-        ports: Vec<u16>,
-        addresses: Vec<SocketAddr>,
-    },
-    Unrestricted,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WireSockets {
-    Closed,
-    Own,
-    Named(Vec<PathBuf>),
-    Open,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -123,13 +99,6 @@ struct WireLimits {
     memory_bytes: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WirePrograms {
-    allow: Option<Vec<String>>,
-    deny: Vec<String>,
-}
-
 /// A time as a number of milliseconds.
 mod milliseconds {
     use std::time::Duration;
@@ -147,86 +116,6 @@ mod milliseconds {
         from: D,
     ) -> Result<Option<Duration>, D::Error> {
         Ok(Option::deserialize(from)?.map(Duration::from_millis))
-    }
-}
-
-impl From<&Network> for WireNetwork {
-    fn from(network: &Network) -> Self {
-        match network {
-            Network::Loopback => WireNetwork::Loopback,
-            Network::Hosts(hosts) => WireNetwork::Hosts {
-                patterns: hosts.patterns().to_vec(),
-                denied: hosts.denied().to_vec(),
-                ports: hosts.ports().collect(),
-                addresses: hosts.addresses().collect(),
-            },
-            Network::Unrestricted => WireNetwork::Unrestricted,
-            // Denied, or one that this version cannot send.
-            _ => WireNetwork::Denied,
-        }
-    }
-}
-
-impl From<WireNetwork> for Network {
-    fn from(network: WireNetwork) -> Self {
-        match network {
-            WireNetwork::Denied => Network::Denied,
-            WireNetwork::Loopback => Network::Loopback,
-            WireNetwork::Hosts {
-                patterns,
-                denied,
-                ports,
-                addresses,
-            } => {
-                let hosts = NamedHosts::new(patterns);
-                let hosts = denied.into_iter().fold(hosts, NamedHosts::deny);
-                let hosts = ports.into_iter().fold(hosts, NamedHosts::port);
-                Network::Hosts(addresses.into_iter().fold(hosts, NamedHosts::address))
-            }
-            WireNetwork::Unrestricted => Network::Unrestricted,
-        }
-    }
-}
-
-impl From<&UnixSockets> for WireSockets {
-    fn from(sockets: &UnixSockets) -> Self {
-        match sockets {
-            UnixSockets::Own => WireSockets::Own,
-            UnixSockets::Named(paths) => WireSockets::Named(paths.clone()),
-            UnixSockets::Open => WireSockets::Open,
-            // Closed, or one that this version cannot send.
-            _ => WireSockets::Closed,
-        }
-    }
-}
-
-impl From<WireSockets> for UnixSockets {
-    fn from(sockets: WireSockets) -> Self {
-        match sockets {
-            WireSockets::Closed => UnixSockets::Closed,
-            WireSockets::Own => UnixSockets::Own,
-            WireSockets::Named(paths) => UnixSockets::Named(paths),
-            WireSockets::Open => UnixSockets::Open,
-        }
-    }
-}
-
-impl From<&ProgramList> for WirePrograms {
-    fn from(list: &ProgramList) -> Self {
-        WirePrograms {
-            allow: list.allow.clone(),
-            deny: list.deny.clone(),
-        }
-    }
-}
-
-impl From<WirePrograms> for ProgramList {
-    fn from(list: WirePrograms) -> Self {
-        ProgramList {
-            allow: list.allow,
-            deny: list.deny,
-            ..ProgramList::default()
-        }
     }
 }
 
@@ -265,8 +154,8 @@ impl WireCommands {
         Ok(WireCommands {
             mounts,
             system: policy.system(),
-            network: policy.network().into(),
-            sockets: policy.unix_sockets().into(),
+            network: policy.network().clone(),
+            sockets: policy.unix_sockets().clone(),
             survivors_left: policy.survivors() == Survivors::Left,
             variables: variables
                 .iter()
@@ -295,8 +184,8 @@ impl WireCommands {
         });
         let mut builder = Policy::builder()
             .system(self.system)
-            .network(self.network.into())
-            .unix_sockets(self.sockets.into())
+            .network(self.network)
+            .unix_sockets(self.sockets)
             .survivors(match self.survivors_left {
                 true => Survivors::Left,
                 false => Survivors::Ended,

@@ -16,6 +16,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Access, Policy};
+use serde::{Deserialize, Serialize};
 
 use crate::call_result::{CallFailure, FailureCode};
 use crate::command_line::{CommandLine, CommandSegment};
@@ -47,15 +48,18 @@ const MULTI_CALL: [&str; 3] = ["busybox", "toybox", "coreutils"];
 /// };
 /// assert_ne!(list, ProgramList::default());
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProgramList {
     /// Only these; `None`: all but those denied.
     pub allow: Option<Vec<String>>,
     /// None of these; wins over `allow`.
     pub deny: Vec<String>,
     /// The place of `allow` (`file:line`), for people.
+    #[serde(skip)]
     pub allow_at: Option<String>,
     /// The place of `deny`.
+    #[serde(skip)]
     pub deny_at: Option<String>,
 }
 

@@ -50,7 +50,8 @@
 //!
 //! All features are off by default.
 //!
-//! - `serde`: plans and receipts can be serialised
+//! - `serde`: plans and receipts can be serialised, and the hosts and local sockets of a policy also
+//!   read
 //! - `tokio`: an async interface
 //! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by the program of the crate
 //!   `os-sandbox-birdcage`, which is linked with the crate [birdcage](https://docs.rs/birdcage).
