@@ -3,6 +3,8 @@
 use serde::Deserialize;
 
 use super::token_count::{OptionalCounts, TokenCount};
+use super::turn_reader::arguments;
+use crate::model::ToolCall;
 
 /// A call of which more may come.
 #[derive(Debug, Default)]
@@ -10,6 +12,21 @@ pub(super) struct PartialCall {
     pub(super) id: String,
     pub(super) tool: String,
     pub(super) arguments: String,
+}
+
+/// Returns the calls of an ended turn. One without an ID gets a number as its ID.
+pub(super) fn completed(
+    calls: impl IntoIterator<Item = PartialCall>,
+) -> impl Iterator<Item = ToolCall> {
+    let calls = calls.into_iter().enumerate();
+    calls.map(|(nth, call)| ToolCall {
+        id: match call.id.is_empty() {
+            true => format!("call_{nth}"),
+            false => call.id,
+        },
+        tool: call.tool,
+        arguments: arguments(&call.arguments),
+    })
 }
 
 /// Details of the input tokens.

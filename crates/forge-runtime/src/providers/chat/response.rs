@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, Usage};
 use crate::providers::bounded_list::{BoundedList, room};
-use crate::providers::openai::{InputTokenDetails, PartialCall};
+use crate::providers::openai::{InputTokenDetails, PartialCall, completed};
 use crate::providers::provider_error;
 use crate::providers::token_count::{OptionalCounts, TokenCount};
-use crate::providers::turn_reader::{ReadState, arguments, conclude, parse};
+use crate::providers::turn_reader::{ReadState, conclude, parse};
 
 #[derive(Deserialize)]
 struct ChatChunk {
@@ -283,15 +283,7 @@ impl ChatParser {
 
     fn end(&mut self, events: &mut Vec<ModelEvent>) {
         self.thought(events);
-        let calls = std::mem::take(&mut self.calls);
-        let calls = calls.into_iter().enumerate().map(|(nth, call)| ToolCall {
-            id: match call.id.is_empty() {
-                true => format!("call_{nth}"),
-                false => call.id,
-            },
-            tool: call.tool,
-            arguments: arguments(&call.arguments),
-        });
+        let calls = completed(std::mem::take(&mut self.calls));
         let stop = match self.refused {
             true => StopReason::Refused,
             false => self.stop.unwrap_or(StopReason::Unknown),

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, Usage};
 use crate::providers::bounded_list::{BoundedList, room};
-use crate::providers::openai::{InputTokenDetails, PartialCall};
+use crate::providers::openai::{InputTokenDetails, PartialCall, completed};
 use crate::providers::provider_error;
 use crate::providers::token_count::{OptionalCounts, TokenCount};
-use crate::providers::turn_reader::{ReadState, arguments, conclude, parse};
+use crate::providers::turn_reader::{ReadState, conclude, parse};
 
 #[derive(Deserialize)]
 struct ItemEvent {
@@ -61,11 +61,7 @@ enum OutputItem {
     Message {
         content: BoundedList<OutputPart>,
     },
-    FunctionCall {
-        call_id: String,
-        name: String,
-        arguments: String,
-    },
+    FunctionCall(PartialCall),
     Reasoning {
         summary: BoundedList<OutputPart>,
         content: Option<BoundedList<OutputPart>>,
@@ -94,11 +90,11 @@ impl From<OutputItemFields> for OutputItem {
             "message" => OutputItem::Message {
                 content: item.content.unwrap_or_default(),
             },
-            "function_call" => OutputItem::FunctionCall {
-                call_id: item.call_id.unwrap_or_default(),
-                name: item.name.unwrap_or_default(),
+            "function_call" => OutputItem::FunctionCall(PartialCall {
+                id: item.call_id.unwrap_or_default(),
+                tool: item.name.unwrap_or_default(),
                 arguments: item.arguments.unwrap_or_default(),
-            },
+            }),
             "reasoning" => OutputItem::Reasoning {
                 summary: item.summary.unwrap_or_default(),
                 content: item.content,
@@ -312,19 +308,8 @@ impl ResponsesParser {
     }
 
     fn add(&mut self, index: u64, item: OutputItem) -> Result<(), ModelError> {
-        match item {
-            OutputItem::FunctionCall {
-                call_id,
-                name,
-                arguments,
-            } => {
-                self.item(index)?.call = Some(PartialCall {
-                    id: call_id,
-                    tool: name,
-                    arguments,
-                });
-            }
-            OutputItem::Message { .. } | OutputItem::Reasoning { .. } | OutputItem::Other => {}
+        if let OutputItem::FunctionCall(call) = item {
+            self.item(index)?.call = Some(call);
         }
         Ok(())
     }
@@ -353,15 +338,7 @@ impl ResponsesParser {
                     events.push(ModelEvent::Text(rest.to_owned()));
                 }
             }
-            OutputItem::FunctionCall {
-                call_id,
-                name,
-                arguments,
-            } => kept.complete_call(PartialCall {
-                id: call_id,
-                tool: name,
-                arguments,
-            }),
+            OutputItem::FunctionCall(call) => kept.complete_call(call),
             OutputItem::Reasoning {
                 summary,
                 content,
@@ -404,7 +381,7 @@ impl ResponsesParser {
         let mut rest = Vec::new();
         for (index, item) in (0..).zip(output) {
             let place = match &item {
-                OutputItem::FunctionCall { call_id, .. } => places.get(call_id).copied(),
+                OutputItem::FunctionCall(call) => places.get(&call.id).copied(),
                 _ => None,
             };
             match place {
@@ -453,15 +430,7 @@ impl ResponsesParser {
         };
         let calls = std::mem::take(&mut self.items).into_values();
         let calls = calls.filter_map(|kept| kept.call);
-        let calls = calls.enumerate().map(|(nth, call)| ToolCall {
-            id: match call.id.is_empty() {
-                true => format!("call_{nth}"),
-                false => call.id,
-            },
-            tool: call.tool,
-            arguments: arguments(&call.arguments),
-        });
-        conclude(calls, self.usage, stop, events);
+        conclude(completed(calls), self.usage, stop, events);
         Ok(())
     }
 }
