@@ -93,7 +93,6 @@ impl Repo {
     /// assert_eq!(Repo::parse("/srv/reports.git")?.origin(), None);
     /// # Ok::<(), forge_git::GitError>(())
     /// ```
-    #[must_use]
     pub fn origin(&self) -> Option<ServerOrigin> {
         match &self.place {
             RepoLocation::Local(_) => None,
@@ -175,13 +174,11 @@ impl ServerOrigin {
     }
 
     /// As it is written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns `true` if it is reached over ssh.
-    #[must_use]
     pub fn is_ssh(&self) -> bool {
         self.0.starts_with("ssh://")
     }

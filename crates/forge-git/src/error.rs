@@ -129,12 +129,6 @@ impl GitError {
         self
     }
 
-    /// `GIT_ERROR`, as every one of these is called in results.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        "GIT_ERROR"
-    }
-
     sandbox_names::getters! {
         /// The requested operation, if it is known.
         pub operation: Option<GitOperation> = operation;

@@ -79,7 +79,6 @@ impl MemoryState {
 
 impl MemoryRepositories {
     /// None at all.
-    #[must_use]
     pub fn new() -> Self {
         MemoryRepositories::default()
     }
@@ -138,7 +137,6 @@ impl MemoryRepositories {
     }
 
     /// A file of a branch's head.
-    #[must_use]
     pub fn read(&self, repo: &Repo, branch: &BranchName, path: &str) -> Option<Vec<u8>> {
         let inner = self.inner();
         let head = inner.heads.get(&(repo.clone(), branch.clone()))?;

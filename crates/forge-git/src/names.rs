@@ -70,7 +70,6 @@ impl BranchName {
     }
 
     /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -90,14 +89,12 @@ pub struct ObjectId(String);
 
 impl ObjectId {
     /// Parses 40 or 64 hexadecimal digits in lower case.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         (digits && matches!(text.len(), 40 | 64)).then(|| ObjectId(text.to_owned()))
     }
 
     /// The digits.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -139,7 +136,6 @@ impl StagedId {
     }
 
     /// The digits.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

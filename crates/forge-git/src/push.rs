@@ -43,6 +43,7 @@ const MAX_NAMED: usize = 20;
 /// }
 /// ```
 #[derive(Debug)]
+#[must_use]
 pub struct PushApproval {
     id: StagedId,
     /// Of all that was shown.
@@ -98,7 +99,6 @@ impl PushApproval {
 
     /// Restricts the approval to the preview that the person was shown. If the branch moves again
     /// meanwhile, nothing is pushed.
-    #[must_use]
     pub fn onto(mut self, outlook: PushPreview) -> Self {
         self.onto = Some(outlook);
         self
@@ -126,8 +126,6 @@ impl PushApproval {
     }
 
     sandbox_names::getters! {
-        /// The commit that was agreed to.
-        pub id: &StagedId = &id;
         /// The person who agreed.
         pub by: &str = &by;
     }

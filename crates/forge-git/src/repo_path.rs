@@ -47,7 +47,6 @@ impl RepoPath {
     }
 
     /// The path.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -64,7 +63,6 @@ impl RepoPath {
     }
 
     /// Returns the reason why programs on other machines run this file, if they do.
-    #[must_use]
     pub fn runs(&self) -> Option<String> {
         let names: Vec<String> = self.names().map(as_opened).collect();
         sandbox_names::autoloaded::find(&names).map(sandbox_names::autoloaded::AutoloadedFile::why)
@@ -79,7 +77,6 @@ impl RepoPath {
     /// assert!(RepoPath::parse("a/auxiliary.txt")?.unfit_for_windows().is_none());
     /// # Ok::<(), forge_git::GitError>(())
     /// ```
-    #[must_use]
     pub fn unfit_for_windows(&self) -> Option<&'static str> {
         self.names().find_map(|name| {
             if name.contains(['<', '>', ':', '"', '|', '?', '*', '\\']) {

@@ -284,8 +284,6 @@ impl<R: GitRepositories> GitService<R> {
     sandbox_names::getters! {
         /// The author of commits.
         pub made_by: &Author = &rules.author;
-        /// The repositories.
-        pub repositories: &R = &repositories;
     }
 
     /// Returns the head of a branch and its files; an absent branch is empty.

@@ -69,7 +69,6 @@ impl StagedFile {
     }
 
     /// Returns `true` if it may be executed afterwards where it could not be before.
-    #[must_use]
     pub fn becomes_executable(&self) -> bool {
         !self.parts().0.is_empty()
     }
@@ -83,7 +82,6 @@ impl StagedFile {
 
     /// `true` if the diff shows the content: single bytes that are not text as `%NN`. Of binary
     /// content it has sizes and hashes.
-    #[must_use]
     pub fn is_text(&self) -> bool {
         is_shown(self.rows())
     }
@@ -146,13 +144,11 @@ impl StagedCommit {
     }
 
     /// When it was staged.
-    #[must_use]
     pub fn created_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_nanos(self.created_at_ns)
     }
 
     /// All diffs, one after the other.
-    #[must_use]
     pub fn diff(&self) -> String {
         self.files.iter().map(|file| file.diff.as_str()).collect()
     }
@@ -171,7 +167,6 @@ impl StagedCommit {
 
     /// A hash of everything that a person agrees to: the message, the destination, and the content
     /// of each file.
-    #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.to_stored().text()).into()
     }

@@ -33,7 +33,6 @@ pub struct NodeConnectOptions {
 
 impl NodeConnectOptions {
     /// Options for a node at `place`, its name in previews and records: `docker`.
-    #[must_use]
     pub fn new(place: &'static str) -> NodeConnectOptions {
         NodeConnectOptions {
             place,
@@ -186,7 +185,6 @@ impl NodeClient {
     }
 
     /// The value given to [`connect_keeping`](Self::connect_keeping), if it is of this type.
-    #[must_use]
     pub fn kept<T: Any>(&self) -> Option<&T> {
         self.inner.kept.downcast_ref()
     }

@@ -28,7 +28,6 @@ pub enum PathMapping {
 
 impl PathMapping {
     /// The paths at which a mount layer shows the mounts of a policy.
-    #[must_use]
     pub fn of(policy: &Policy) -> PathMapping {
         let mounts = policy.mounts().iter();
         PathMapping::Moved(
@@ -39,7 +38,6 @@ impl PathMapping {
     }
 
     /// Returns the path of a directory of the broker on the node; `None` if the node does not have it.
-    #[must_use]
     pub fn find(&self, host: &Path) -> Option<PathBuf> {
         let moved = match self {
             PathMapping::Same => return Some(host.to_owned()),

@@ -126,7 +126,6 @@ impl NodeRunner {
     }
 
     /// Returns `true` if a node does the work of this tool.
-    #[must_use]
     pub fn takes(&self, spec: &Spec) -> bool {
         self.names.contains(&spec.name)
     }

@@ -38,6 +38,7 @@ const ENDING: Duration = Duration::from_secs(20);
 /// # let _ = inside;
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct ServeOptions {
     authority: AmbientAuthority,
     control_group: Option<PathBuf>,
@@ -47,7 +48,6 @@ sandbox_names::debug!(ServeOptions { control_group });
 
 impl ServeOptions {
     /// The authority to open directories, where the setup says.
-    #[must_use]
     pub fn new(authority: AmbientAuthority) -> ServeOptions {
         ServeOptions {
             authority,
@@ -56,7 +56,6 @@ impl ServeOptions {
     }
 
     /// Sets the control group. The node reports its use of processor and memory.
-    #[must_use]
     pub fn control_group(mut self, path: impl Into<PathBuf>) -> ServeOptions {
         self.control_group = Some(path.into());
         self

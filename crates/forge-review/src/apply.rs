@@ -86,7 +86,6 @@ impl OpenReview {
     }
 
     /// Returns the list of changes.
-    #[must_use]
     pub fn review(&self) -> &RunReview {
         &self.dir.review
     }
@@ -174,7 +173,6 @@ impl OpenReview {
     }
 
     /// Returns the paths of chosen changes.
-    #[must_use]
     pub fn paths_of(&self, chosen: &ChosenChanges) -> Vec<MountedPath> {
         let path = |(mount, at): &(usize, usize)| {
             let change = &self.mount(*mount).changes[*at];

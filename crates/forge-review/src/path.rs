@@ -24,7 +24,6 @@ pub struct TreePath {
 impl TreePath {
     /// Reads a path. `None` if it is absolute or has a name that is `..`; `.` and double slashes
     /// are left out.
-    #[must_use]
     pub fn parse(path: &Path) -> Option<TreePath> {
         use std::path::Component;
         let mut names = Vec::new();
@@ -46,7 +45,6 @@ impl TreePath {
     }
 
     /// Returns the names, outermost first.
-    #[must_use]
     pub fn names(&self) -> &[OsString] {
         &self.names
     }
@@ -59,7 +57,6 @@ impl TreePath {
     }
 
     /// Returns `true` if this is `other` or a path below it.
-    #[must_use]
     pub fn starts_with(&self, other: &TreePath) -> bool {
         self.names.starts_with(&other.names)
     }
@@ -93,7 +90,6 @@ impl TreePath {
     }
 
     /// Returns the path as text of the file system; `.` for the root.
-    #[must_use]
     pub fn to_os_string(&self) -> OsString {
         if self.names.is_empty() {
             return OsString::from(".");

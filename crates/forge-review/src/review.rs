@@ -142,7 +142,6 @@ pub struct ReviewedChange {
 impl ReviewedChange {
     /// Returns `true` for a deletion and for everything that replaces a directory, or a file by
     /// another kind of object.
-    #[must_use]
     pub fn removes(&self) -> bool {
         match self.kind {
             ChangeKind::Deleted | ChangeKind::Replaced | ChangeKind::TypeChanged => true,
@@ -151,7 +150,6 @@ impl ReviewedChange {
     }
 
     /// Returns `true` if an apply can make the new state.
-    #[must_use]
     pub fn is_applicable(&self) -> bool {
         let after = self.after.as_ref();
         after.is_none_or(|after| after.kind.is_applicable())

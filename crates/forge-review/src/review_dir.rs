@@ -233,25 +233,8 @@ impl ReviewDir {
     }
 
     /// Returns the list of changes.
-    #[must_use]
     pub fn review(&self) -> &RunReview {
         &self.review
-    }
-
-    /// Opens the upper layer of a mount.
-    ///
-    /// # Errors
-    /// If the mount is unknown or its layer is missing.
-    pub fn upper(&self, mount: &str) -> Result<OwnedFd, ReviewError> {
-        self.layer(mount, "upper")
-    }
-
-    /// Opens the directory in which overlayfs prepares objects of the upper layer.
-    ///
-    /// # Errors
-    /// If the mount is unknown or its directory is missing.
-    pub fn work(&self, mount: &str) -> Result<OwnedFd, ReviewError> {
-        self.layer(mount, "work")
     }
 
     fn layer(&self, mount: &str, layer: &str) -> Result<OwnedFd, ReviewError> {

@@ -73,7 +73,6 @@ impl PathKind {
     }
 
     /// Returns `true` if an apply can make an object of this kind.
-    #[must_use]
     pub fn is_applicable(self) -> bool {
         match self {
             PathKind::File | PathKind::Directory | PathKind::Link => true,

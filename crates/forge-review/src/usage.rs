@@ -42,7 +42,6 @@ impl LayerUsage {
     }
 
     /// Returns the limits of this run.
-    #[must_use]
     pub fn limits(&self) -> LayerLimits {
         self.limits
     }

@@ -426,7 +426,6 @@ impl CommandRunner for NoRunner {
 /// assert!(told.contains("proxy.example.org:3128") && !told.contains("secret"));
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[must_use]
 pub fn describe_parent_proxy(policy: &Policy) -> Option<String> {
     let Network::Hosts(hosts) = policy.network() else {
         return None;
@@ -507,7 +506,6 @@ fn confine(
 /// let grant = sandbox_config::Grant::empty();
 /// assert!(forge_runtime::programs(&grant).is_empty());
 /// ```
-#[must_use]
 pub fn programs(grant: &Grant) -> Vec<ProgramList> {
     let lists = grant.shell().into_iter().flat_map(ShellRules::programs);
     lists

@@ -192,6 +192,7 @@ pub struct Retry {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[must_use]
 pub struct Usage {
     /// Read by the model, those of a cache included.
     pub input_tokens: u64,
@@ -220,7 +221,6 @@ impl Usage {
     }
 
     /// This and another one.
-    #[must_use]
     pub fn saturating_add(self, other: Usage) -> Usage {
         Usage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),

@@ -56,6 +56,7 @@ const MAX_WAITING: usize = 64;
 /// assert_eq!(last, Some(ModelEvent::Failed(ModelError::Cut)));
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct RetryingModel {
     model: Arc<dyn Model>,
     total_ms: u64,
@@ -74,7 +75,6 @@ impl RetryingModel {
 
     /// Sets the upper bound of the first pause, which is twice its lower bound; the bound doubles
     /// with each further pause.
-    #[must_use]
     pub fn first_pause_ms(mut self, first_ms: u64) -> Self {
         self.first_ms = first_ms;
         self

@@ -352,25 +352,6 @@ pub trait Approver: Send + Sync + 'static {
 
     /// Asks, and waits for the answer. The question is withdrawn when the future is dropped.
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
-
-    /// Asks this approver, and `next` where this one cannot ask anyone.
-    ///
-    /// ```
-    /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    /// use forge_tools::{ApprovalRequest, Approver, AutoApprove, Caller, NoApprover};
-    /// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
-    /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
-    /// #   runner: "os", network: false, reasons: vec![], confined: true,
-    /// #   only_a_person: false, rules_to_allow: vec![], host: None };
-    /// let both = NoApprover::because("no terminal").or_else(AutoApprove::confined());
-    /// assert!(rt.block_on(both.ask(&request)).allows());
-    /// ```
-    fn or_else<N: Approver>(self, next: N) -> OrElse<Self, N>
-    where
-        Self: Sized,
-    {
-        OrElse { first: self, next }
-    }
 }
 
 impl Approver for Arc<dyn Approver> {
@@ -384,43 +365,6 @@ impl Approver for Arc<dyn Approver> {
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         (**self).ask(request)
-    }
-}
-
-/// Two approvers: the second is asked where the first cannot ask anyone. A question that the first
-/// has answered, with a no as well, is never asked again.
-///
-/// ```
-/// use forge_tools::{Approver as _, HostApprover, NoApprover, OrElse};
-/// let both: OrElse<NoApprover, HostApprover> =
-///     NoApprover::because("no terminal").or_else(HostApprover);
-/// # let _ = both;
-/// ```
-#[derive(Debug, Clone)]
-pub struct OrElse<A, B> {
-    first: A,
-    next: B,
-}
-
-impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
-    fn shows(&self) -> bool {
-        self.first.shows() || self.next.shows()
-    }
-
-    fn is_attended(&self) -> bool {
-        self.first.is_attended() || self.next.is_attended()
-    }
-
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
-        Box::pin(async move {
-            match self.first.ask(request).await {
-                ApprovalAnswer::Unanswered { .. } => self.next.ask(request).await,
-                answer @ (ApprovalAnswer::AllowOnce { .. }
-                | ApprovalAnswer::AllowForRun { .. }
-                | ApprovalAnswer::Deny { .. }
-                | ApprovalAnswer::Pending { .. }) => answer,
-            }
-        })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::output_store::Truncation;
 /// assert_eq!(caller.worker(), "report");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct Caller {
     chain: Vec<String>,
     /// A number for each of the chain.
@@ -47,7 +48,6 @@ impl Caller {
     /// let caller = forge_tools::Caller::new("main").numbered(1).child("report").numbered(4);
     /// assert_eq!(caller.runs(), [1, 4]);
     /// ```
-    #[must_use]
     pub fn numbered(mut self, run: u64) -> Self {
         if let Some(last) = self.runs.last_mut() {
             *last = run;

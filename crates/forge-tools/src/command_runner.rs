@@ -237,7 +237,6 @@ impl LocalCommandRunner {
     }
 
     /// The commands run under this plan.
-    #[must_use]
     pub fn new(plan: Plan) -> LocalCommandRunner {
         LocalCommandRunner {
             named_hosts: NamedHostProxy::new(&plan),
@@ -301,7 +300,6 @@ impl LocalCommandRunner {
 /// let text = forge_tools::describe_exceeded(&limit);
 /// assert_eq!(text, "more than 64 processes and threads at once (limits.processes)");
 /// ```
-#[must_use]
 pub fn describe_exceeded(limit: &Exceeded) -> String {
     let key = match limit {
         Exceeded::Memory(_) => "limits.memory_mb",

@@ -43,7 +43,6 @@ const NOT_REACHED: [&str; 4] = [
 /// assert_eq!(forge_tools::relevant_denials(&denials, Some(said)), [&denials[1]]);
 /// assert!(forge_tools::relevant_denials(&denials, Some("1 test failed")).is_empty());
 /// ```
-#[must_use]
 pub fn relevant_denials<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'a Denial> {
     // Name resolution asks a local daemon before it asks the network (nscd(8)).
     let is_of_network = |denial: &Denial| {
@@ -93,7 +92,6 @@ pub fn relevant_denials<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'
 /// let lines = forge_tools::describe_denials(&[&denial], &["/work".to_owned()], false);
 /// assert_eq!(lines, ["refused: write /etc/hosts (outside; writable: /work)"]);
 /// ```
-#[must_use]
 pub fn describe_denials(denials: &[&Denial], writable: &[String], omitted: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut has_listed = false;

@@ -150,6 +150,7 @@ impl VerdictReason {
 /// assert!(!judgement.only_a_person);
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Judgement {
     /// The decision.
     pub verdict: Verdict,
@@ -184,7 +185,6 @@ impl Judgement {
     }
 
     /// Replaces the verdict, and puts this reason before all others.
-    #[must_use]
     pub fn because(mut self, verdict: Verdict, reason: VerdictReason) -> Judgement {
         self.deciding = match verdict == self.verdict {
             true => self.deciding + 1,

@@ -62,7 +62,6 @@ pub fn open_sandbox(plan: Plan, directories: Directories) -> Sandbox {
 /// assert_eq!(hosts.ports().collect::<Vec<_>>(), [22, 80, 443, 8443]);
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[must_use]
 pub fn with_asked_ports(policy: Policy) -> Policy {
     let Network::Hosts(hosts) = policy.network() else {
         return policy;
@@ -85,7 +84,6 @@ pub struct NamedHostProxy(Arc<BrokerProxy>);
 
 impl NamedHostProxy {
     /// Returns the broker of a plan; `None` if its policy names no hosts and publishes no ports.
-    #[must_use]
     pub fn new(plan: &Plan) -> Option<NamedHostProxy> {
         let hosts = match plan.policy().network() {
             Network::Hosts(hosts) => hosts.clone(),
@@ -96,13 +94,11 @@ impl NamedHostProxy {
     }
 
     /// Returns the proxy of commands that do not ask.
-    #[must_use]
     pub fn proxy(&self) -> Arc<dyn HostProxy> {
         Arc::clone(&self.0) as Arc<dyn HostProxy>
     }
 
     /// Returns the proxy of one command, which asks about the hosts that no rule names.
-    #[must_use]
     pub fn asking(&self, ask: Arc<dyn AskHost>) -> Arc<dyn HostProxy> {
         let services = CommandServices {
             ask: Some(ask),
@@ -112,13 +108,11 @@ impl NamedHostProxy {
     }
 
     /// Returns a broker that connects commands with no host.
-    #[must_use]
     pub fn without_hosts() -> NamedHostProxy {
         NamedHostProxy(Arc::new(BrokerProxy::new(NamedHosts::default())))
     }
 
     /// Returns the proxy of one command. `ports` publishes ports while the command runs.
-    #[must_use]
     pub fn for_command(
         &self,
         services: CommandServices,
@@ -474,7 +468,6 @@ fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind
 /// let lines = forge_tools::describe_refused_hosts(&[contact]);
 /// assert_eq!(lines, ["refused: connect example.org:443 (no rule names it)"]);
 /// ```
-#[must_use]
 pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
     let unconnected = || {
         let outcomes = contacts.iter().map(|one| (one, verb(one.outcome)));

@@ -110,7 +110,7 @@ mod turn_limits;
 mod unified;
 
 pub use approval::{
-    ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover, OrElse,
+    ApprovalAnswer, ApprovalRequest, Approver, AutoApprove, HostApprover, NoApprover,
 };
 pub use audit::{
     AuditLog, CallRecord, DecisionEntry, DecisionRecord, EventKind, MemoryRecorder, NoRecord,

@@ -25,10 +25,6 @@ pub enum FieldKind {
 }
 
 /// One field of a tool's result.
-///
-/// ```
-/// assert_eq!(forge_tools::Field::text("path").name(), "path");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     name: &'static str,
@@ -74,11 +70,6 @@ impl Field {
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     fn schema(&self) -> Value {

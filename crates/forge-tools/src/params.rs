@@ -41,11 +41,6 @@ pub enum ParamKind {
 }
 
 /// One parameter of a tool.
-///
-/// ```
-/// let param = forge_tools::Param::integer("max_chars", "Most characters", 1, 1000);
-/// assert_eq!(param.name(), "max_chars");
-/// ```
 #[derive(Debug, Clone)]
 pub struct Param {
     name: &'static str,
@@ -120,11 +115,6 @@ impl Param {
         default(value: impl Into<Value>) = Some(value.into());
         /// Another accepted spelling (camelCase, as some models write it).
         alias(alias: &'static str) = Some(alias);
-    }
-
-    /// The advertised name.
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     fn schema(&self) -> Value {
@@ -440,16 +430,6 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_str)
     }
 
-    /// A whole-number argument, if given.
-    pub fn integer(&self, name: &str) -> Option<i64> {
-        self.0.get(name).and_then(Value::as_i64)
-    }
-
-    /// A yes-or-no argument, if given.
-    pub fn flag(&self, name: &str) -> Option<bool> {
-        self.0.get(name).and_then(Value::as_bool)
-    }
-
     /// A list of strings; empty if not given.
     pub fn text_list(&self, name: &str) -> Vec<&str> {
         match self.0.get(name) {
@@ -640,7 +620,7 @@ mod tests {
         let args = params()
             .parse(&json!({"maxChars": 7, "path": "/a"}))
             .unwrap();
-        assert_eq!(args.integer("max_chars"), Some(7));
+        assert_eq!(args.to_json()["max_chars"], 7);
         assert_eq!(args.canonical(), r#"{"max_chars":7,"path":"/a"}"#);
     }
 }

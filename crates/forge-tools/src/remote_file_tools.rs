@@ -20,7 +20,6 @@ pub struct RemoteFileTools {
 
 impl RemoteFileTools {
     /// The tools over these files; `max_write_bytes` is the most that one call may write.
-    #[must_use]
     pub fn new(files: FileSandbox, max_write_bytes: Option<u64>) -> RemoteFileTools {
         let mut context = ToolContext::default();
         // Of the secrets with a known shape only: a value does not leave the process that judges.
@@ -33,7 +32,6 @@ impl RemoteFileTools {
     }
 
     /// Returns the names of the tools.
-    #[must_use]
     pub fn names() -> Vec<String> {
         let tools = file_tools();
         tools.iter().map(|tool| tool.spec().name.clone()).collect()

@@ -120,7 +120,6 @@ impl Credential {
     }
 
     /// A missing credential, with the reason, which is reported when the server asks.
-    #[must_use]
     pub fn absent(why: impl Into<String>) -> Self {
         Credential(CredentialKind::Absent(why.into()))
     }
@@ -183,7 +182,6 @@ pub(super) enum WebCredential {
 
 impl Credentials {
     /// None.
-    #[must_use]
     pub fn new() -> Self {
         Credentials::default()
     }
@@ -217,14 +215,8 @@ impl Credentials {
         Ok(self)
     }
 
-    /// The servers that have credentials.
-    pub fn origins(&self) -> impl Iterator<Item = &ServerOrigin> {
-        self.of.keys()
-    }
-
     /// Every password that is known by now: the tokens, and the answers of helpers so far. For
     /// redaction.
-    #[must_use]
     pub fn secrets(&self) -> Vec<String> {
         let tokens = self.of.values().filter_map(|one| match &one.0 {
             CredentialKind::Token(login) => Some(login.password().to_owned()),

@@ -57,6 +57,7 @@ const CACHE_BYTES: u64 = 4 << 30;
 /// # Ok::<(), forge_git::GitError>(())
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct GitProgram {
     inner: Arc<ProgramSettings>,
 }
@@ -93,21 +94,18 @@ impl GitProgram {
 
     /// Sets the credentials, by server. They are in the memory of this process, in the variables of
     /// the process that talks to that server, and nowhere else.
-    #[must_use]
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         Arc::make_mut(&mut self.inner).credentials = credentials;
         self
     }
 
     /// A file with the authorities that vouch for https servers, instead of the system's own.
-    #[must_use]
     pub fn certificates(mut self, file: impl Into<PathBuf>) -> Self {
         Arc::make_mut(&mut self.inner).certificates = Some(file.into());
         self
     }
 
     /// How long one transfer may take; 5 minutes if nothing is said.
-    #[must_use]
     pub fn transfer_limit(mut self, limit: Duration) -> Self {
         Arc::make_mut(&mut self.inner).transfer = limit;
         self
@@ -115,7 +113,6 @@ impl GitProgram {
 
     /// Limits the bytes of the repositories of the cache; 4 GiB by default, and half of it for one.
     /// The longest unused ones make space; one in use stays.
-    #[must_use]
     pub fn cache_limit(mut self, bytes: u64) -> Self {
         Arc::make_mut(&mut self.inner).cache_bytes = bytes;
         self

@@ -78,13 +78,11 @@ impl RepoGrants {
     }
 
     /// Returns the rights to a repository; `None` without any.
-    #[must_use]
     pub fn access(&self, repo: &Repo) -> Option<RepoAccess> {
         self.row(repo).map(|row| row.access)
     }
 
     /// `true` without any repository.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

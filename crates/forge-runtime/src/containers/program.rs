@@ -143,7 +143,6 @@ impl ProgramBundle {
 
     /// Returns the command that starts it from [`INSIDE`], independent of the rest of the image;
     /// arguments follow.
-    #[must_use]
     pub fn command(&self) -> Vec<String> {
         let program = format!("{INSIDE}/{PROGRAM}");
         match &self.loader {

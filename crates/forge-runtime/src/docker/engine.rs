@@ -48,7 +48,6 @@ struct ProbedEngine {
 
 impl ContainerSource {
     /// The engine at the usual place.
-    #[must_use]
     pub fn new() -> Self {
         ContainerSource {
             reached: true,

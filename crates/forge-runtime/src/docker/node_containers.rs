@@ -45,13 +45,11 @@ pub(super) struct NodeContainersInner {
 
 impl NodeContainers {
     /// The version of the engine.
-    #[must_use]
     pub fn engine_version(&self) -> &str {
         self.0.containers.engine().map_or("", Engine::version)
     }
 
     /// Returns the digest of the image.
-    #[must_use]
     pub fn digest(&self) -> &str {
         self.0.containers.digest()
     }
@@ -239,7 +237,6 @@ impl ContainersUnavailable {
     }
 
     /// Returns the remediation.
-    #[must_use]
     pub fn remediation(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -23,6 +23,7 @@ use crate::model::{StopReason, Usage};
 /// assert_eq!(playbook.workers().collect::<Vec<_>>(), ["main"]);
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Playbook {
     pub(super) wire: PlaybookWire,
     pub(super) workers: BTreeMap<String, Vec<TurnScript>>,
@@ -310,7 +311,6 @@ impl Playbook {
     }
 
     /// Returns the playbook for another wire.
-    #[must_use]
     pub fn over(mut self, wire: PlaybookWire) -> Self {
         self.wire = wire;
         self

@@ -19,6 +19,7 @@ const MAX_FAILURE_CHARS: usize = 1_000;
 /// A turn as it was played. Public for the servers that tests play it over.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct PlayedTurn {
     pub thinking: Vec<Thinking>,
     pub text: String,
@@ -74,7 +75,6 @@ impl PlayedTurn {
 
     /// Anthropic seals every block of thinking.
     #[doc(hidden)]
-    #[must_use]
     pub fn sealed(mut self, wire: PlaybookWire) -> Self {
         if wire == PlaybookWire::Anthropic {
             for block in &mut self.thinking {

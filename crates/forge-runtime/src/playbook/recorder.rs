@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forge_tools::Redactor;
 use serde_json::{Value, json};
 
-use super::file::PlaybookWire;
 use super::templates::MAX_TEMPLATE_BYTES;
 use crate::model::{Message, ModelEvent, StopReason, Thinking, ToolCall, ToolResult, Usage};
 use crate::report::{Observer, RunEvent};
@@ -51,7 +50,6 @@ pub const RECORDING_HEADER: &str = "# Recorded from a run.\n";
 pub struct PlaybookRecorder {
     inner: Arc<dyn Observer>,
     redactor: Arc<Redactor>,
-    wire: PlaybookWire,
     /// By the number of the worker's run.
     talks: Mutex<BTreeMap<u64, RecordedConversation>>,
 }
@@ -87,16 +85,8 @@ impl PlaybookRecorder {
         PlaybookRecorder {
             inner,
             redactor,
-            wire: PlaybookWire::default(),
             talks: Mutex::default(),
         }
-    }
-
-    /// The wire that the playbook is to be played over.
-    #[must_use]
-    pub fn over(mut self, wire: PlaybookWire) -> Self {
-        self.wire = wire;
-        self
     }
 
     /// Returns the playbook of the events so far.
@@ -106,12 +96,7 @@ impl PlaybookRecorder {
         for talk in talks.values() {
             by_worker.entry(&talk.worker).or_default().push(talk);
         }
-        let mut text = format!("{RECORDING_HEADER}version: 1\n");
-        let _ = writeln!(
-            text,
-            "wire: {}",
-            json!(self.wire).as_str().unwrap_or_default()
-        );
+        let mut text = format!("{RECORDING_HEADER}version: 1\nwire: anthropic\n");
         let (alone, several): (Vec<_>, Vec<_>) = by_worker
             .into_iter()
             .partition(|(_, talks)| talks.len() == 1);

@@ -30,6 +30,7 @@ use crate::report::{ElapsedTime, RunEvent, RunOutcome};
 /// assert_eq!(conversation.used().turns, 0);
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Conversation {
     pub(super) messages: Vec<Message>,
     /// Number of messages that observers already know.
@@ -148,7 +149,6 @@ impl Conversation {
 
     /// Returns the conversation with this highest number of an earlier worker run: new runs get
     /// higher numbers.
-    #[must_use]
     pub fn behind(mut self, worker_runs: u64) -> Conversation {
         self.worker_runs = worker_runs;
         self

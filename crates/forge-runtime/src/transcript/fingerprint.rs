@@ -29,6 +29,7 @@ use sha2::{Digest as _, Sha256};
 /// assert_eq!(changes[0].to_string(), "the file of the worker `w`");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[must_use]
 pub struct RunFingerprint {
     /// `provider:model`.
     pub model: String,
@@ -161,7 +162,6 @@ impl RunFingerprint {
 
     /// Returns the fingerprint of a run with an answer that has to fit this JSON Schema instead of the
     /// worker's.
-    #[must_use]
     pub fn answering(mut self, schema: &Value) -> RunFingerprint {
         self.answer_sha256 = Some(sha256(schema));
         self.policy_sha256 = self.hash();
@@ -169,7 +169,6 @@ impl RunFingerprint {
     }
 
     /// Returns the fingerprint of a run that reaches a provider there.
-    #[must_use]
     pub fn reaching(mut self, provider: &str, address: &str) -> RunFingerprint {
         let name = format!("providers.{provider}");
         self.policy.insert(name, address.to_owned());

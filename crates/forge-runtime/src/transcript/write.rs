@@ -42,6 +42,7 @@ const TOO_DEEP: &str = "(too deep to be kept)";
 /// assert!(text.contains("\"kind\":\"turn\",\"run\":1,"), "{text}");
 /// ```
 #[derive(Debug)]
+#[must_use]
 pub struct TranscriptWriter<W> {
     redactor: Arc<Redactor>,
     state: Mutex<WriterState<W>>,
@@ -73,7 +74,6 @@ impl<W: Write> TranscriptWriter<W> {
     }
 
     /// Continues after the lines of `transcript`.
-    #[must_use]
     pub fn behind(mut self, transcript: &Transcript) -> Self {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.lines = transcript.lines;

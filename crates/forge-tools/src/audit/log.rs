@@ -198,11 +198,6 @@ impl AuditLog {
         }
     }
 
-    /// The counts of calls that this program has recorded so far.
-    pub fn tally(&self) -> CallCounts {
-        self.shared.lock().tally
-    }
-
     /// Ends the log: the outcome of the run, and a seal over everything. Nothing can be recorded
     /// after it. It is on the disk, except after less than [`LogOptions::sync_after`].
     ///

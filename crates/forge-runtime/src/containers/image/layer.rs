@@ -41,7 +41,6 @@ pub enum LayerContent {
 
 impl LayerEntry {
     /// A name below the root, without a slash in front.
-    #[must_use]
     pub fn new(path: &str, mode: u32, content: LayerContent) -> LayerEntry {
         LayerEntry {
             path: path.to_owned(),

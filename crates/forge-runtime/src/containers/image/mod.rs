@@ -96,6 +96,7 @@ pub enum ImageError {
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use]
 pub struct ImageBuild {
     program: ProgramBundle,
     entrypoint: Vec<String>,
@@ -118,7 +119,6 @@ pub struct PlannedImage<'a> {
 
 impl ImageBuild {
     /// Returns an image that contains only this program, started with these arguments.
-    #[must_use]
     pub fn new(program: ProgramBundle, arguments: &[&str]) -> ImageBuild {
         let mut entrypoint = program.command();
         entrypoint.extend(arguments.iter().map(|word| (*word).to_owned()));
@@ -131,7 +131,6 @@ impl ImageBuild {
     }
 
     /// Adds a label, for later queries to an engine.
-    #[must_use]
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.insert(name.to_owned(), value.to_owned());
         self
@@ -150,19 +149,16 @@ impl ImageBuild {
     }
 
     /// Returns the command that a container of it starts.
-    #[must_use]
     pub fn entrypoint(&self) -> &[String] {
         &self.entrypoint
     }
 
     /// Returns the labels.
-    #[must_use]
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.labels
     }
 
     /// Returns the entries of its layer, sorted.
-    #[must_use]
     pub fn entries(&self) -> Vec<LayerEntry> {
         let below = INSIDE.trim_start_matches('/');
         let mut entries = vec![LayerEntry::directory(below, 0o755)];
@@ -258,25 +254,21 @@ impl ImageBuild {
 
 impl PlannedImage<'_> {
     /// Returns the image id: the digest of its configuration, which names its layers.
-    #[must_use]
     pub fn id(&self) -> String {
         archive::digest(&self.config)
     }
 
     /// The digest of its manifest, by which engines with another store, and registries, call it.
-    #[must_use]
     pub fn manifest(&self) -> String {
         archive::digest(&self.manifest)
     }
 
     /// The layer with forge in it.
-    #[must_use]
     pub fn layer(&self) -> &str {
         &self.layer.digest
     }
 
     /// Bytes of that layer.
-    #[must_use]
     pub fn layer_bytes(&self) -> u64 {
         self.layer.bytes
     }
