@@ -1,6 +1,7 @@
 //! Names and texts that a command chose, escaped for people: on a terminal a control character, or
 //! one that changes the direction of writing, makes a line say something else.
 
+use sandbox_names::invisible::is_invisible;
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 
@@ -14,13 +15,7 @@ pub fn visible(text: &str) -> String {
     for c in text.chars().take(MAX_CHARS) {
         // Writing to a String cannot fail.
         let _ = match c {
-            _ if c.is_control() => write!(out, "{}", c.escape_default()),
-            '\u{ad}'
-            | '\u{61c}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => write!(out, "{}", c.escape_default()),
+            _ if c.is_control() || is_invisible(c) => write!(out, "{}", c.escape_default()),
             _ => out.write_char(c),
         };
     }
@@ -50,6 +45,7 @@ mod tests {
             ("/work/a b/\u{e9}", "/work/a b/\u{e9}"),
             ("a\u{1b}[2K\rb\n", "a\\u{1b}[2K\\rb\\n"),
             ("a\u{202e}b\u{feff}", "a\\u{202e}b\\u{feff}"),
+            ("a\u{3164}b\u{fe0f}", "a\\u{3164}b\\u{fe0f}"),
         ] {
             assert_eq!(visible(text), want);
         }

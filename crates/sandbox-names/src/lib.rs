@@ -14,6 +14,7 @@ pub mod git_config;
 pub mod git_harm;
 pub mod git_index;
 pub mod git_preferences;
+pub mod invisible;
 pub mod loader_variables;
 mod macros;
 pub mod pattern;
