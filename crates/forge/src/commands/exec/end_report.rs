@@ -26,6 +26,11 @@ use crate::setup::{parent_proxy, presets};
 pub(super) const RESTORE_HINT: &str =
     "hint: look at it, and move it back: forge quarantine restore PATH";
 
+/// Hint about the state of a rebase that stopped: it lists commands, which the person's git would run.
+const UNFINISHED_HINT: &str = "hint: git has stopped before it was done; bring its state back and go on \
+                               without forge: forge quarantine restore PATH && git rebase --continue; \
+                               or let commands keep it: -c git.mode=commit";
+
 /// Names the attempt, not the cause of the failure: only the command knows that.
 const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
                            let it reach one by name: forge exec --host HOST";
@@ -239,7 +244,15 @@ pub(super) fn print_quarantined(child: &Child, hint: bool) {
     let (moved, left): (Vec<_>, Vec<_>) = found.partition(|one| one.now.is_some());
     stderr::print_few("quarantined", &moved, "forge quarantine list");
     if !moved.is_empty() && hint {
-        stderr::print(RESTORE_HINT);
+        let is_state = |name: &OsStr| sandbox_names::git::STATE.iter().any(|state| name == *state);
+        let of_git = moved
+            .iter()
+            .any(|one| one.path.file_name().is_some_and(is_state));
+        stderr::print(if of_git {
+            UNFINISHED_HINT
+        } else {
+            RESTORE_HINT
+        });
     }
     stderr::print_few("left in place", &left, "forge log show last --json");
     match child.enforcement().more_quarantined {

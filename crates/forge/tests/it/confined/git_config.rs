@@ -602,3 +602,28 @@ fn it_is_about_this_one_name_and_needs_a_yes() {
         exec(&world, mechanism, append).code(0);
     }
 }
+
+/// The state of a rebase lists commands, so it does not stay; its way back is told.
+#[test]
+fn a_rebase_that_stops_can_go_on_outside() {
+    let world = repository();
+    let outside = |script: &str| {
+        let made = world.command("/bin/sh".as_ref(), &["-ec", script]).output();
+        assert!(made.unwrap().status.success(), "{script}");
+    };
+    outside(
+        "git config user.name a && git config user.email a@b && git checkout -qb topic && \
+         echo b > a && git commit -qam b && git checkout -q main && echo c > a && \
+         git commit -qam c && git checkout -q topic",
+    );
+    let ran = exec_with(&world, &[], "git rebase main");
+    ran.code(1).says(&[
+        ".git/rebase-merge",
+        "forge quarantine restore PATH && git rebase --continue",
+        "-c git.mode=commit",
+    ]);
+    world
+        .forge(&["quarantine", "restore", ".git/rebase-merge"])
+        .code(0);
+    outside("git rebase --abort && test \"$(git symbolic-ref --short HEAD)\" = topic");
+}
