@@ -47,7 +47,7 @@ pub(crate) struct AllowArgs {
 }
 
 /// How calls are approved; shared by `run` and `tools call`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Default)]
 #[command(next_help_heading = "Approval")]
 pub(crate) struct ApprovalFlags {
     /// Answer every question with yes. Never lifts a block.

@@ -10,7 +10,6 @@
 //! any content there.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -274,15 +273,14 @@ impl QuarantineListing {
 }
 
 fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliError> {
-    let mut out = std::io::stdout().lock();
     if global.json {
         let entries = listing.entries.iter();
         let entries: Vec<Value> = entries.map(QuarantinedItem::to_json).collect();
-        writeln!(out, "{}", json!({ "entries": entries })).map_err(CliError::stdout)?;
+        print_line(json!({ "entries": entries }))?;
         return Ok(ExitKind::Done);
     }
     if listing.entries.is_empty() {
-        writeln!(out, "The quarantine is empty.").map_err(CliError::stdout)?;
+        print_line("The quarantine is empty.")?;
     }
     for entry in &listing.entries {
         let slash = if entry.is_dir { "/" } else { "" };
@@ -297,15 +295,13 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
                 "\n  not moved there by forge, as far as it knows: a command may have made it"
             }
         };
-        writeln!(
-            out,
+        print_line(format_args!(
             "{}  {:>9} bytes  {}{slash}{again}\n  now {}{doubt}",
             local_time(entry.taken_at()),
             entry.bytes,
             escape_path(&entry.origin()),
             escape_path(&entry.quarantined()),
-        )
-        .map_err(CliError::stdout)?;
+        ))?;
     }
     Ok(ExitKind::Done)
 }
@@ -412,18 +408,15 @@ fn restore(
     for entry in chosen {
         move_back(entry).map_err(|error| failed(&entry.quarantined(), error))?;
         if !global.json {
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "restored {}", escape_path(&entry.origin())).map_err(CliError::stdout)?;
+            print_line(format_args!("restored {}", escape_path(&entry.origin())))?;
         }
         restored.push(entry.origin().to_string_lossy().into_owned());
     }
-    let mut out = std::io::stdout().lock();
     match (global.json, restored.is_empty()) {
-        (true, _) => writeln!(out, "{}", json!({ "restored": restored })),
-        (false, true) => writeln!(out, "The quarantine is empty."),
-        (false, false) => Ok(()),
+        (true, _) => print_line(json!({ "restored": restored }))?,
+        (false, true) => print_line("The quarantine is empty.")?,
+        (false, false) => {}
     }
-    .map_err(CliError::stdout)?;
     Ok(ExitKind::Done)
 }
 

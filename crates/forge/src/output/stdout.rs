@@ -21,6 +21,11 @@ pub(crate) fn print_result(
     Ok(ExitKind::Done)
 }
 
+/// Prints a text as it is.
+pub(crate) fn print_text(text: impl Display) -> Result<(), CliError> {
+    write!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
+}
+
 /// Prints a text, and ends the line.
 pub(crate) fn print_line(text: impl Display) -> Result<(), CliError> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)

@@ -1,8 +1,6 @@
 //! `forge doctor --docker`: whether calls of the project here can run in containers, found out as they
 //! would find it out.
 
-use std::io::Write as _;
-
 use forge_runtime::NodeContainers;
 use sandbox_config::{Project, WithoutDirectories};
 use serde_json::{Value, json};
@@ -10,6 +8,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_lines};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::engine;
 use crate::setup::host_programs::HostPrograms;
@@ -24,7 +23,7 @@ pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
         true => as_json(&project, &tried).to_string(),
         false => as_text(&project, &tried),
     };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
+    print_line(text)?;
     Ok(match tried {
         Ok(_) => ExitKind::Done,
         Err(_) => ExitKind::Negative,

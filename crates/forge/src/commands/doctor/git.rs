@@ -2,7 +2,6 @@
 //! credentials for each server. No server is contacted, and no helper is run.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +13,7 @@ use serde_json::json;
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_lines;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;
 
@@ -73,7 +73,7 @@ pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
             }
         }
     }
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    print_line(text.trim_end())?;
     Ok(if failed {
         ExitKind::Negative
     } else {

@@ -7,8 +7,6 @@ mod mcp;
 mod model;
 mod review;
 
-use std::io::Write as _;
-
 use os_sandbox::{
     Backend, Directories, Entry, Expected, MechanismReport, Observation, Plan, Policy,
     PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
@@ -20,6 +18,7 @@ use crate::ambient::Ambient;
 use crate::cli::DoctorArgs;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
+use crate::output::stdout::print_line;
 use crate::run_view::count;
 use crate::setup::{self, NamedHostAccess};
 
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &DoctorArgs, ambient: &Ambient) -> Result<ExitKind, CliE
             Some(proofs) => view.proved(proofs, &surveys, &support),
         }
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    print_line(text.trim_end())?;
     Ok(match (&proofs, &plan) {
         (Some(proofs), _) if all_hold(proofs) && can_run_in_all(&surveys) => ExitKind::Done,
         (Some(_), _) => ExitKind::Isolation,

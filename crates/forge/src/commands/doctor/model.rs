@@ -2,7 +2,6 @@
 //! one piece. Servers of local models differ in just that: many write a call as text.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_lines, shortened};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::keys::ApiKeys;
 use crate::setup::provider_client;
@@ -92,7 +92,7 @@ pub(super) fn run(ambient: &Ambient, named: Option<&str>) -> Result<ExitKind, Cl
         true => answers.facts().to_string(),
         false => answers.table(),
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    print_line(text.trim_end())?;
     Ok(answers.exit())
 }
 

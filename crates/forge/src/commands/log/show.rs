@@ -2,7 +2,6 @@
 //! worker.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use forge_tools::escape_controls;
@@ -16,7 +15,7 @@ use crate::cli::{Global, Selection};
 use crate::exit::{CliError, ExitKind};
 use crate::output::local_time::local_time;
 use crate::output::stderr;
-use crate::output::stdout::print_line;
+use crate::output::stdout::{print_line, print_text};
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 
@@ -127,7 +126,7 @@ impl CallPrinter {
     fn begin(&self, run: &StoredRun) -> Result<(), CliError> {
         if self.one_object {
             let name = Value::from(run.name.as_str());
-            return raw(&format!("{{\"run\":{name},\"calls\":["));
+            return print_text(format_args!("{{\"run\":{name},\"calls\":["));
         }
         self.text(&format!("run {}", run.shown()))
     }
@@ -136,7 +135,7 @@ impl CallPrinter {
         if self.one_object {
             let comma = if self.first { "" } else { "," };
             self.first = false;
-            return raw(&format!("{comma}{}", call.to_json()));
+            return print_text(format_args!("{comma}{}", call.to_json()));
         }
         if self.json {
             return print_line(call.to_json());
@@ -186,10 +185,6 @@ impl CallPrinter {
             .collect();
         print_line(format_args!("],\"broken\":{}{more}}}", self.broken))
     }
-}
-
-fn raw(text: &str) -> Result<(), CliError> {
-    write!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
 }
 
 fn moment(at_ms: u64) -> String {

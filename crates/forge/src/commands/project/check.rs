@@ -2,7 +2,6 @@
 //! nothing.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::Survey;
@@ -19,6 +18,7 @@ use crate::output::describe_git;
 use crate::output::escape::{escape, escape_lines, escape_path};
 use crate::output::findings;
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::home_dir;
 
@@ -186,14 +186,10 @@ fn written(format: CheckFormat, list: &[Diagnostic]) -> String {
 }
 
 fn print(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    let text = text.trim_end();
-    let written = if text.is_empty() {
-        Ok(())
-    } else {
-        writeln!(out, "{text}")
-    };
-    written.map_err(CliError::stdout)
+    match text.trim_end() {
+        "" => Ok(()),
+        text => print_line(text),
+    }
 }
 
 /// The findings of the files that were named; of all, if none was.

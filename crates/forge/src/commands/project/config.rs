@@ -1,6 +1,5 @@
 //! `forge config`: the effective configuration, and the source of each value.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use sandbox_config::{
@@ -14,6 +13,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::escape::{escape, escape_path};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 
 pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliE
             return Err(told.hint(format!("edit {}", files.join(", or "))));
         }
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    print_line(text.trim_end())?;
     Ok(ExitKind::Done)
 }
 

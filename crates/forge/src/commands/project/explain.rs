@@ -2,7 +2,6 @@
 //! project down. It runs and makes nothing, and uses the code of the real decision: the chain of
 //! the grant, the gate of the tools, the names of the file tools.
 
-use std::io::Write as _;
 use std::net::Ipv6Addr;
 use std::path::Path;
 
@@ -26,6 +25,7 @@ use crate::commands::project::allow::exec_project;
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, shell_word};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::{presets, repositories};
 
@@ -49,13 +49,12 @@ pub(crate) fn run(args: &ExplainArgs, ambient: &Ambient) -> Result<ExitKind, Cli
         true => Some(explain_typed(args, ambient)?),
         false => None,
     };
-    let mut out = std::io::stdout().lock();
-    let written = if ambient.global.json {
+    if ambient.global.json {
         let mut object = explained.as_json();
         if let Some(typed) = &typed {
             object["exec"] = typed.as_json();
         }
-        writeln!(out, "{object}")
+        print_line(object)?;
     } else {
         let as_text = |one: &Explanation| one.as_text(ambient.global.verbose > 0, ambient.layout());
         let text = match &typed {
@@ -67,9 +66,8 @@ pub(crate) fn run(args: &ExplainArgs, ambient: &Ambient) -> Result<ExitKind, Cli
                 as_text(typed)
             ),
         };
-        writeln!(out, "{}", text.trim_end())
-    };
-    written.map_err(CliError::stdout)?;
+        print_line(text.trim_end())?;
+    }
     Ok(ExitKind::Done)
 }
 
@@ -100,7 +98,7 @@ fn explain_run(run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
         let lines = lines.map(|line| escape(&line));
         lines.collect::<Vec<_>>().join("\n")
     };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
+    print_line(text)?;
     Ok(ExitKind::Done)
 }
 

@@ -1,7 +1,6 @@
 //! `forge tools list|call`: the tools, exactly as a worker sees them.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::repositories;
@@ -58,20 +58,15 @@ fn list(worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let toolbox = holder.toolbox(&no_approval(), ambient, &run, None, None);
     remove_empty(&absent);
     let toolbox = toolbox?;
-    let mut out = std::io::stdout().lock();
-    let written = if ambient.global.json {
+    if ambient.global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
-        writeln!(out, "{}", json!({ "tools": specs }))
+        print_line(json!({ "tools": specs }))?;
     } else {
-        toolbox.specs().try_for_each(|spec| {
-            writeln!(
-                out,
-                "{}  ({})\n    {}",
-                spec.name, spec.risk, spec.description
-            )
-        })
-    };
-    written.map_err(CliError::stdout)?;
+        for spec in toolbox.specs() {
+            let (name, risk) = (&spec.name, spec.risk);
+            print_line(format_args!("{name}  ({risk})\n    {}", spec.description))?;
+        }
+    }
     Ok(ExitKind::Done)
 }
 
@@ -179,11 +174,10 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
 }
 
 fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
-    let mut out = std::io::stdout().lock();
     if global.json {
-        writeln!(out, "{}", result.to_json()).map_err(CliError::stdout)?;
+        print_line(result.to_json())?;
     } else if result.ok {
-        writeln!(out, "{}", result.content).map_err(CliError::stdout)?;
+        print_line(&result.content)?;
     }
     if result.ok {
         return Ok(exit_of(result));
@@ -221,11 +215,7 @@ fn exit_of(result: &CallResult) -> ExitKind {
 
 fn no_approval() -> ApprovalFlags {
     ApprovalFlags {
-        approve: None,
-        yes: false,
-        approver: None,
-        no_os_sandbox: false,
-        parent_proxy: false,
+        ..ApprovalFlags::default()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::cli::{Global, TrustArgs};
 use crate::commands::preset::describe_contents;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_path};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::trust_store::TrustStore;
 
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
     let is_agreed = keys.iter().all(before);
     let asks = !(args.show || args.revoke || args.yes || is_agreed);
     match ambient.global.json {
-        false if keys.is_empty() && project.file().is_none() => println_text(&format!(
+        false if keys.is_empty() && project.file().is_none() => print_line(format_args!(
             "{} has no project file, so there is nothing to agree to.",
             escape_path(project.dir())
         ))?,
@@ -82,7 +83,7 @@ fn revoke(
         }
     })?;
     match count {
-        0 if !global.json => println_text("Nothing was agreed to."),
+        0 if !global.json => print_line("Nothing was agreed to."),
         count => told(global, "Revoked", count, "`forge trust` agrees again"),
     }
 }
@@ -93,11 +94,7 @@ fn told(global: &Global, done: &str, count: usize, undo: &str) -> Result<(), Cli
         return Ok(());
     }
     let count = crate::run_view::count(count as u64, "setting");
-    println_text(&format!("{done} {count}; {undo}."))
-}
-
-fn println_text(text: &str) -> Result<(), CliError> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)
+    print_line(format_args!("{done} {count}; {undo}."))
 }
 
 /// Asks about the settings without which the project is unusable, and stores a yes. `true` if there
@@ -159,8 +156,7 @@ fn done(
                 object
             })
             .collect();
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", json!({ "widening": keys })).map_err(CliError::stdout)?;
+        print_line(json!({ "widening": keys }))?;
     }
     Ok(ExitKind::Done)
 }

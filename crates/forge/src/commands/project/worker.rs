@@ -12,6 +12,7 @@ use crate::cli::{Global, WorkerAction, WorkerArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout};
 use crate::output::escape::{escape, escape_path};
+use crate::output::stdout::print_result;
 use crate::setup;
 use crate::state::private_dirs::make_below;
 
@@ -26,14 +27,7 @@ pub(crate) fn run(args: &WorkerArgs, ambient: &Ambient) -> Result<ExitKind, CliE
             new(&ambient.global, &project, name, description.as_deref())?
         }
     };
-    let mut out = std::io::stdout().lock();
-    let written = if ambient.global.json {
-        writeln!(out, "{object}")
-    } else {
-        writeln!(out, "{}", text.trim_end())
-    };
-    written.map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
+    print_result(&ambient.global, &object, text.trim_end())
 }
 
 fn list(project: &Project, layout: TextLayout) -> Result<(Value, String), CliError> {

@@ -1,11 +1,10 @@
 //! `forge help`: the topics, and every command's own help.
 
-use std::io::Write as _;
-
 use serde_json::json;
 
 use crate::cli::{Cli, Global, HelpArgs};
 use crate::exit::{CliError, ExitKind};
+use crate::output::stdout::print_result;
 use crate::topics;
 
 pub(crate) fn run(global: &Global, args: &HelpArgs) -> Result<ExitKind, CliError> {
@@ -14,12 +13,8 @@ pub(crate) fn run(global: &Global, args: &HelpArgs) -> Result<ExitKind, CliError
         [word] if let Some(text) = topics::text(word) => text,
         words => of_command(words)?,
     };
-    let text = match global.json {
-        true => json!({ "text": text.trim_end() }).to_string(),
-        false => text.trim_end().to_owned(),
-    };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
+    let text = text.trim_end();
+    print_result(global, &json!({ "text": text }), text)
 }
 
 fn overview() -> String {

@@ -11,6 +11,7 @@ use crate::cli::{Cli, CompletionsArgs, Global, ManArgs};
 use crate::completion;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
+use crate::output::stdout::print_result;
 use crate::written_file::WrittenFile;
 
 const NAME: &str = "forge";
@@ -51,13 +52,8 @@ pub(crate) fn man(global: &Global, args: &ManArgs) -> Result<ExitKind, CliError>
         written.map_err(|error| failed(&path, error))?;
         names.push(name);
     }
-    let text = if global.json {
-        json!({"directory": dir.to_string_lossy(), "pages": names}).to_string()
-    } else {
-        names.join("\n")
-    };
-    writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
+    let object = json!({"directory": dir.to_string_lossy(), "pages": names});
+    print_result(global, &object, &names.join("\n"))
 }
 
 /// Opens a directory, without a link that leads out of `base`, and makes it if it does not exist.

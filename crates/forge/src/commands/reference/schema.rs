@@ -1,12 +1,11 @@
 //! `forge schema`: the JSON Schemas of project, worker and playbook files, of audit records and of events, for editors
 //! and other programs.
 
-use std::io::Write as _;
-
 use sandbox_config::schema;
 
 use crate::cli::{SchemaArgs, SchemaKind};
 use crate::exit::{CliError, ExitKind};
+use crate::output::stdout::print_text;
 
 pub(crate) fn run(args: &SchemaArgs) -> Result<ExitKind, CliError> {
     let text = match args.of {
@@ -18,9 +17,6 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<ExitKind, CliError> {
         SchemaKind::Transcript => forge_runtime::transcript::SCHEMA.to_owned(),
         SchemaKind::Worker => schema::worker(),
     };
-    std::io::stdout()
-        .lock()
-        .write_all(text.as_bytes())
-        .map_err(CliError::stdout)?;
+    print_text(text)?;
     Ok(ExitKind::Done)
 }

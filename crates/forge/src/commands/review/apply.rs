@@ -12,14 +12,13 @@ use serde_json::{Value, json};
 
 use super::listing::{counts, shown_path, verb};
 use super::select::selection;
-use super::{
-    FoundReview, ProjectReviews, failed, lowers, nothing_waits, print_json, print_text, unknown,
-};
+use super::{FoundReview, ProjectReviews, failed, lowers, nothing_waits, print_json, unknown};
 use crate::ambient::Ambient;
 use crate::cli::{ApplyArgs, Global};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
 use crate::output::stderr;
+use crate::output::stdout::{print_line, print_text};
 use crate::run_view;
 use crate::state::act_log::{ActLog, PersonAct};
 
@@ -218,7 +217,7 @@ pub(super) fn discard(
         (true, ..) => {}
         (false, _, all) => {
             for run in all {
-                print_text(&format!("discarded {}\n", escape(run)))?;
+                print_line(format_args!("discarded {}", escape(run)))?;
             }
         }
     }

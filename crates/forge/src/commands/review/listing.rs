@@ -17,12 +17,13 @@ use forge_review::{
 use forge_tools::rfc3339;
 use serde_json::{Value, json};
 
-use super::{ProjectReviews, command_line, print_json, print_text};
+use super::{ProjectReviews, command_line, print_json};
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape;
 use crate::output::local_time::local_time;
 use crate::output::stderr;
+use crate::output::stdout::{print_line, print_text};
 use crate::run_view::count;
 
 /// `forge review list`
@@ -45,10 +46,10 @@ pub(super) fn list(global: &Global, reviews: &ProjectReviews) -> Result<ExitKind
         return Ok(ExitKind::Done);
     }
     if rows.is_empty() {
-        print_text("No changes wait for a review.\n")?;
+        print_line("No changes wait for a review.")?;
     } else {
         let rows = rows.iter().filter_map(Value::as_str);
-        print_text(&rows.collect::<String>())?;
+        print_text(rows.collect::<String>())?;
         if !global.quiet {
             stderr::print("hint: forge review show RUN, apply RUN, discard RUN");
         }

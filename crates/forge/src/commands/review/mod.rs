@@ -7,7 +7,6 @@ mod select;
 mod show;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +22,7 @@ use crate::cli::{ReviewAction, ReviewArgs};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape, escape_json, shell_word};
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::private_dirs::make_private;
 
@@ -251,12 +251,7 @@ fn failed(error: &ReviewError) -> CliError {
 
 /// Prints one object, escaped for a terminal without a change of its meaning.
 fn print_json(object: &Value) -> Result<(), CliError> {
-    print_text(&format!("{}\n", escape_json(&object.to_string())))
-}
-
-fn print_text(text: &str) -> Result<(), CliError> {
-    let written = std::io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(CliError::stdout)
+    print_line(escape_json(&object.to_string()))
 }
 
 /// Returns the command line of a run for a list.

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::listing::{Row, object, rows, shown_path, summary};
 use super::select::paths;
-use super::{ProjectReviews, command_line, failed, print_json, print_text};
+use super::{ProjectReviews, command_line, failed, print_json};
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::output::diff_rows::DiffRow;
 use crate::output::escape::escape;
+use crate::output::stdout::print_text;
 
 pub(super) fn show(
     ambient: &Ambient,

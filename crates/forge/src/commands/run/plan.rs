@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use file_sandbox::SandboxPath;
 use forge_tools::Spec;
@@ -16,6 +15,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::describe_git;
 use crate::output::escape::escape;
+use crate::output::stdout::print_result;
 use crate::setup::target::RunTarget;
 
 pub(super) fn show(
@@ -60,14 +60,9 @@ pub(super) fn show(
     if let Some(branch) = &branch {
         below(branch, worker.name(), &mut seen, &mut add);
     }
-    let mut out = std::io::stdout().lock();
-    let written = if ambient.global.json {
-        writeln!(out, "{}", json!({"plan": objects, "calls_model": false}))
-    } else {
-        writeln!(out, "{}\ncalls model: no", blocks.join("\n"))
-    };
-    written.map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
+    let object = json!({"plan": objects, "calls_model": false});
+    let text = format!("{}\ncalls model: no", blocks.join("\n"));
+    print_result(&ambient.global, &object, &text)
 }
 
 /// Adds every called worker, once for each caller.

@@ -1,6 +1,5 @@
 //! `forge stage show` and `forge stage diff`: all of a staged commit, or only its changes.
 
-use std::io::Write as _;
 use std::time::SystemTime;
 
 use forge_git::{StagedCommit, StagedFile};
@@ -13,6 +12,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::diff_rows::DiffRow;
 use crate::output::escape::{escape, escape_lines};
 use crate::output::local_time::local_time;
+use crate::output::stdout::print_text;
 use crate::state::staging::Staging;
 
 /// `forge stage show`
@@ -56,7 +56,8 @@ pub(super) fn show(
     }
     text.push('\n');
     text.push_str(&diff_of(commit, ambient.colour_of_result));
-    print(&text)
+    print_text(text)?;
+    Ok(ExitKind::Done)
 }
 
 /// `forge stage diff`: of one, or of all of them.
@@ -81,7 +82,8 @@ pub(super) fn diff(
         .into_iter()
         .map(|commit| diff_of(commit, ambient.colour_of_result))
         .collect();
-    print(&all)
+    print_text(all)?;
+    Ok(ExitKind::Done)
 }
 
 /// `update  a.md  +1 -1`
@@ -119,10 +121,4 @@ fn diff_of(commit: &StagedCommit, colour: bool) -> String {
         }
     }
     text
-}
-
-fn print(text: &str) -> Result<ExitKind, CliError> {
-    let written = std::io::stdout().lock().write_all(text.as_bytes());
-    written.map_err(CliError::stdout)?;
-    Ok(ExitKind::Done)
 }

@@ -4,7 +4,7 @@
 mod client;
 
 use std::fmt::Write as _;
-use std::io::{BufReader, Write as _};
+use std::io::BufReader;
 
 use clap::ValueEnum as _;
 use forge_mcp::REFUSED_AT_ONCE;
@@ -18,6 +18,7 @@ use crate::install::{
     SettingsFile, SettingsRoots, edit, start,
 };
 use crate::output::escape::{escape_lines, escape_path};
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::stored_runs::StoredRuns;
 use client::{ProtocolEra, ServerSession, run_session};
@@ -101,7 +102,7 @@ pub(super) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
     } else {
         table(&findings)
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(CliError::stdout)?;
+    print_line(text.trim_end())?;
     Ok(if failed {
         ExitKind::Negative
     } else {

@@ -5,7 +5,6 @@ mod detect;
 mod plan;
 mod write;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
@@ -18,6 +17,7 @@ use crate::commands::project::init::plan::{InitPlan, InitZone};
 use crate::exit::{CliError, ExitKind};
 use crate::output::escape::escape_path;
 use crate::output::stderr;
+use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::home_dir;
 use crate::setup::program_dirs::PathDirs;
@@ -201,7 +201,6 @@ fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), Cl
         true => "forge".to_owned(),
         false => format!("forge -C {}", shown.display()),
     };
-    let mut out = std::io::stdout().lock();
     let text = if ambient.global.json {
         let files: Vec<String> = written
             .iter()
@@ -230,5 +229,5 @@ fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), Cl
         }
         text.trim_end().to_owned()
     };
-    writeln!(out, "{text}").map_err(CliError::stdout)
+    print_line(text)
 }
