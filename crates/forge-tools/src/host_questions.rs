@@ -40,6 +40,7 @@ const NO_RULE: &str = "no rule of `network` names it";
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct HostQuestions {
     caller: Caller,
     tool: String,
@@ -81,7 +82,6 @@ impl HostQuestions {
     }
 
     /// Replaces secrets in the log.
-    #[must_use]
     pub fn redacted_by(self, redactor: Arc<Redactor>) -> HostQuestions {
         HostQuestions { redactor, ..self }
     }
@@ -117,7 +117,6 @@ impl HostQuestions {
 
     /// Returns the asker for a broker, about these hosts. Questions are asked on a runtime that the
     /// approver can use.
-    #[must_use]
     pub fn asker(&self, askable: &AskableHosts, runtime: &Handle) -> Arc<dyn AskHost> {
         Arc::new(HostAsker {
             questions: self.clone(),
@@ -212,11 +211,9 @@ fn host_record(host: &str, answer: HostAnswer, word: &'static str, by: String) -
         HostAnswer::Unanswered => (Some(FailureCode::ApprovalRequired), vec![denied(&by)]),
     };
     let decision = DecisionRecord {
-        verdict: Some(Verdict::Ask),
-        reasons: vec![VerdictReason::new(NO_RULE)],
-        runner: None,
         answer: Some(word),
         by: Some(by),
+        ..DecisionRecord::new(Some(Verdict::Ask), vec![VerdictReason::new(NO_RULE)])
     };
     let arguments = json!({ "host": host });
     CallRecord {

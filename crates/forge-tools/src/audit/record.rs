@@ -36,15 +36,20 @@ pub struct DecisionRecord {
 }
 
 impl DecisionRecord {
-    /// The call failed before a decision.
-    pub fn not_reached(why: impl Into<String>) -> Self {
+    /// A decision without a question, or none.
+    pub fn new(verdict: Option<Verdict>, reasons: Vec<VerdictReason>) -> Self {
         DecisionRecord {
-            verdict: None,
-            reasons: vec![VerdictReason::new(why)],
+            verdict,
+            reasons,
             runner: None,
             answer: None,
             by: None,
         }
+    }
+
+    /// The call failed before a decision.
+    pub fn not_reached(why: impl Into<String>) -> Self {
+        DecisionRecord::new(None, vec![VerdictReason::new(why)])
     }
 }
 

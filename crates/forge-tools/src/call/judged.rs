@@ -54,11 +54,8 @@ impl JudgedCall {
             judgement = judgement.with_confirmation(doubts);
         }
         open.lock().details.decision = DecisionRecord {
-            verdict: Some(judgement.verdict),
-            reasons: judgement.reasons.clone(),
             runner: judgement.runner.clone(),
-            answer: None,
-            by: None,
+            ..DecisionRecord::new(Some(judgement.verdict), judgement.reasons.clone())
         };
         Ok(JudgedCall {
             parsed,

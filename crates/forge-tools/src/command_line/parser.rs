@@ -43,6 +43,7 @@ struct CommandState {
     may_be_empty: bool,
 }
 
+#[derive(Default)]
 pub(super) struct Parser {
     chars: Vec<char>,
     at: usize,
@@ -58,13 +59,7 @@ impl Parser {
     pub(super) fn new(text: &str) -> Self {
         Parser {
             chars: text.chars().collect(),
-            at: 0,
-            segments: Vec::new(),
-            now: CommandState::default(),
-            needs_shell: false,
-            approval_reason: None,
-            has_hidden_commands: false,
-            depth: 0,
+            ..Parser::default()
         }
     }
 
