@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Exit, Killer};
+use os_sandbox::{Child, Exit, Killer, Session};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{CliError, ExitKind};
@@ -173,16 +173,6 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
 /// so that leftovers are cleaned up and the record has an end.
 pub(crate) struct CommandSignals(Arc<Mutex<SignalState>>);
 
-/// The effect of Ctrl-C and Ctrl-\ on forge. A command that is started meanwhile receives them in any
-/// case: a handler, unlike *ignored*, does not outlive exec.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupts {
-    /// They stop forge.
-    Stop,
-    /// The command decides about them, except while forge asks a person.
-    OfCommand,
-}
-
 #[derive(Default)]
 struct SignalState {
     /// The signal that has stopped forge.
@@ -202,8 +192,9 @@ struct SignalledCommand {
 }
 
 impl CommandSignals {
-    /// Starts to listen.
-    pub(crate) fn listen(interrupts: Interrupts) -> std::io::Result<Self> {
+    /// Starts to listen. With a terminal, the command decides about Ctrl-C and Ctrl-\, except while forge
+    /// asks a person; without one they cannot be typed, and stop forge.
+    pub(crate) fn listen(has_terminal: bool) -> std::io::Result<Self> {
         let stops = CommandSignals(Arc::default());
         let state = Arc::clone(&stops.0);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -215,13 +206,16 @@ impl CommandSignals {
         };
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || runtime.block_on(stop_command(&mut signals, interrupts, &state)))?;
+            .spawn(move || runtime.block_on(stop_command(&mut signals, has_terminal, &state)))?;
         Ok(stops)
     }
 
-    /// This is the command that is to end. It shares forge's terminal session if `gets_keys`.
-    pub(crate) fn command(&self, killer: Killer, gets_keys: bool) {
-        let command = SignalledCommand { killer, gets_keys };
+    /// This is the command that is to end, with its session.
+    pub(crate) fn command(&self, child: &Child, session: Session) -> Result<(), os_sandbox::Error> {
+        let command = SignalledCommand {
+            killer: child.killer()?,
+            gets_keys: session == Session::Inherit,
+        };
         let mut state = lock(&self.0);
         if let Some(number) = state.stopped_by {
             state.is_passed_on = command.pass_on(number);
@@ -230,6 +224,7 @@ impl CommandSignals {
             command.killer.kill();
         }
         state.command = Some(command);
+        Ok(())
     }
 
     /// Returns the end of a question that a signal withdraws: at once if forge was told to stop
@@ -266,16 +261,12 @@ impl SignalledCommand {
 
 /// Waits for a signal that stops forge, passes it on to the command, and kills the command at the end of
 /// the grace or at a second signal.
-async fn stop_command(
-    signals: &mut StopSignals,
-    interrupts: Interrupts,
-    state: &Mutex<SignalState>,
-) {
+async fn stop_command(signals: &mut StopSignals, has_terminal: bool, state: &Mutex<SignalState>) {
     let (first, has_grace) = loop {
         let number = signals.next().await;
         let mut state = lock(state);
         let stops = !is_typed(number)
-            || interrupts == Interrupts::Stop
+            || !has_terminal
             || PromptTerminal::has_controlling()
             || state.question.is_some();
         let command = state.command.as_ref();

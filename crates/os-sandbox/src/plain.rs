@@ -44,8 +44,13 @@ struct Who {
 
 impl<Resources> Running<Resources> {
     /// Creates a running command from a child of this process. If `group` is `true`, the child
-    /// leads its process group.
-    pub(crate) fn new(pid: Pid, group: bool, wall: Option<Duration>, held: Resources) -> Self {
+    /// leads its process group. `wall` and `grace`: the time limit, and the time from SIGTERM to the end.
+    pub(crate) fn new(
+        pid: Pid,
+        group: bool,
+        (wall, grace): (Option<Duration>, Option<Duration>),
+        held: Resources,
+    ) -> Self {
         Running {
             who: Who {
                 pid,
@@ -53,17 +58,11 @@ impl<Resources> Running<Resources> {
                 reaped: Arc::default(),
             },
             deadline: wall.and_then(|wall| Instant::now().checked_add(wall)),
-            grace: None,
+            grace,
             is_late: false,
             result: None,
             held: Some(held),
         }
-    }
-
-    /// Sets the time between SIGTERM and the end at the time limit.
-    pub(crate) fn with_grace(mut self, grace: Option<Duration>) -> Self {
-        self.grace = grace;
-        self
     }
 
     /// Returns `true` once the command must end. With a grace it gets SIGTERM first.

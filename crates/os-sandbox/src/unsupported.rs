@@ -82,8 +82,8 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     let pid = i32::try_from(child.id())
         .map(Pid::from_raw)
         .map_err(|_| ErrorKind::Io.error("a process without a number"))?;
-    let running = Running::new(pid, group, command.wall(), ());
-    Ok(running.with_grace(command.grace).started(pipes))
+    let running = Running::new(pid, group, (command.wall(), command.grace), ());
+    Ok(running.started(pipes))
 }
 
 /// Returns the host directory of a sandbox path; the root or first mount by default.

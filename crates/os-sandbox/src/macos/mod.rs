@@ -138,8 +138,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
             Survivors::Ended => true,
             Survivors::Left => false,
         };
-    let running = Running::new(pid, group, command.wall(), private);
-    Ok(running.with_grace(command.grace).started(pipes))
+    Ok(Running::new(pid, group, (command.wall(), command.grace), private).started(pipes))
 }
 
 /// Runs a probe that prints a file inside and one outside, under a profile with every kind of rule,

@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 
 use forge_runtime::describe_parent_proxy;
 use forge_tools::TemporaryPorts;
-use os_sandbox::{Child, Entry, Error, ErrorKind, Plan, Session};
+use os_sandbox::{Child, Entry, Error, ErrorKind, Plan};
 use sandbox_config::Project;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ use crate::output::stderr;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{self, presets};
-use crate::signals::{CommandSignals, Interrupts};
+use crate::signals::CommandSignals;
 use crate::terminal::{self, HeldStops, Relay};
 
 /// A command that is about to start.
@@ -86,12 +86,7 @@ fn run_it(
         presets: start.presets,
         ports: TemporaryPorts::default(),
     };
-    // Without a terminal Ctrl-C cannot be typed, and a signal concerns forge and the command.
-    let interrupts = match ambient.any_terminal {
-        true => Interrupts::OfCommand,
-        false => Interrupts::Stop,
-    };
-    let stops = CommandSignals::listen(interrupts).map_err(|error| signals(&error))?;
+    let stops = CommandSignals::listen(ambient.any_terminal).map_err(|error| signals(&error))?;
     let mut run = CommandRun {
         args,
         ambient,
@@ -107,8 +102,8 @@ fn run_it(
     let (held, spawned) = (terminal::hold_questions(), run.spawn(&command, start.of)?);
     let mut child = spawned.map_err(|error| run.start_failure(&error, kept.as_mut()))?;
     run.started(&child, kept.as_ref())?;
-    let killer = child.killer().map_err(|error| not_started(&error))?;
-    stops.command(killer, terminal::session(&run.plan) == Session::Inherit);
+    let of_command = stops.command(&child, terminal::session(&run.plan));
+    of_command.map_err(|error| not_started(&error))?;
     let opener = run.open_urls(&command, kept.as_ref())?;
     let at_start = child.enforcement().promises.clone();
     let mut printed = CapturedOutput::new(run.plan.policy().limits());
