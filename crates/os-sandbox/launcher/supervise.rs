@@ -26,6 +26,9 @@ const SOCK_STREAM: i32 = 1;
 /// nobody can be reaped.
 const MAX_ROUNDS: u32 = 3000;
 
+/// Time for processes that are about to end when the target has ended. It passes only if there are some.
+const HELPERS_END_WITHIN_MS: u64 = 5;
+
 /// Processes reaped before the supervisor looks at anything else.
 const MAX_REAPED: u32 = 256;
 
@@ -143,6 +146,8 @@ struct Supervisor<'a> {
     terminal: Option<CommandTerminal>,
     /// More processes have ended than were reaped.
     waiting: bool,
+    /// The target has ended, and other processes have not.
+    has_others: bool,
     next_look_ms: u64,
 }
 
@@ -190,6 +195,7 @@ impl<'a> Supervisor<'a> {
             asks,
             terminal: run.terminal,
             waiting: false,
+            has_others: false,
             next_look_ms: sys::monotonic_ms().saturating_add(LOOK_MS),
         })
     }
@@ -234,16 +240,7 @@ impl<'a> Supervisor<'a> {
                 asks.accept();
             }
         }
-        if control & (sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
-            return Err(WaitOutcome::BrokerGone);
-        }
-        if control & sys::POLLIN != 0 {
-            let mut signal = [0u8; 1];
-            match sys::read(CONTROL, &mut signal) {
-                Ok(1) => self.signal_target(signal[0].into()),
-                _ => return Err(WaitOutcome::BrokerGone),
-            }
-        }
+        self.serve_broker(control)?;
         // The connector sends nothing; without it the kernel answers for it, and nobody knows what
         // became of what was under way.
         if connector != 0 {
@@ -262,6 +259,19 @@ impl<'a> Supervisor<'a> {
         }
         if children != 0 || self.waiting {
             self.reap()?;
+        }
+        Ok(())
+    }
+
+    /// Passes a signal on. An error if the broker is gone, or orders the end.
+    fn serve_broker(&self, events: i16) -> Result<(), WaitOutcome> {
+        let is_over = events & (sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0;
+        let mut signal = [0u8; 1];
+        if is_over || events & sys::POLLIN != 0 && sys::read(CONTROL, &mut signal) != Ok(1) {
+            return Err(WaitOutcome::BrokerGone);
+        }
+        if signal[0] != 0 {
+            self.signal_target(signal[0].into());
         }
         Ok(())
     }
@@ -318,6 +328,7 @@ impl<'a> Supervisor<'a> {
         drain(self.children);
         let reaped = reap(self.target, self.terminal.map(|own| own.jobs));
         self.waiting = !reaped.all;
+        self.has_others = !reaped.none_left;
         let Some(status) = reaped.found else {
             return Ok(());
         };
@@ -338,6 +349,9 @@ impl<'a> Supervisor<'a> {
         }
         match end {
             WaitOutcome::Target(_) if self.is_late => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
+            WaitOutcome::Target(_) if self.has_others && others_go_on(self.children) => {
+                LimitMonitor::tell_processes(run);
+            }
             WaitOutcome::Target(_) | WaitOutcome::BrokerGone => {}
             WaitOutcome::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
             WaitOutcome::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
@@ -473,10 +487,37 @@ fn reap(target: i32, jobs: Option<i32>) -> ReapResult {
                 _ => found = Some(status),
             },
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return ReapResult { found, all: true },
+            other => {
+                return ReapResult {
+                    found,
+                    all: true,
+                    none_left: other.is_err(),
+                };
+            }
         }
     }
-    ReapResult { found, all: false }
+    ReapResult {
+        found,
+        all: false,
+        none_left: false,
+    }
+}
+
+/// Gives processes that are about to end a moment. Returns `true` if there are some after it.
+fn others_go_on(children: i32) -> bool {
+    let until = sys::monotonic_ms() + HELPERS_END_WITHIN_MS;
+    loop {
+        if reap(0, None).none_left {
+            return false;
+        }
+        let left = until.saturating_sub(sys::monotonic_ms());
+        if left == 0 {
+            return true;
+        }
+        let mut fds = [PollFd::new(children, sys::POLLIN)];
+        let _ = sys::poll(&mut fds, Some(left));
+        drain(children);
+    }
 }
 
 struct ReapResult {
@@ -484,6 +525,8 @@ struct ReapResult {
     found: Option<i32>,
     /// Nobody else is done.
     all: bool,
+    /// There is no other process.
+    none_left: bool,
 }
 
 enum Left {

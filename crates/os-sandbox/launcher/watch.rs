@@ -18,6 +18,8 @@ const SHARE: u64 = 20;
 const MAX_INTERVAL_MS: u64 = 1000;
 /// Most processes that one look counts if the job does not limit them.
 const MAX_LOOKED: usize = 1 << 16;
+/// Room for the name of a process, which the kernel cuts after 15 bytes.
+const NAME_BYTES: usize = 2 * wire::NAME_PART_BYTES;
 /// Room for one file of `/proc`, or a part of a list of it.
 const TEXT_BYTES: usize = 16 << 10;
 
@@ -51,7 +53,11 @@ impl LimitMonitor {
             // One more than allowed is all that must be seen, and one is ourselves.
             Ok(threads) => threads.saturating_add(2).min(MAX_LOOKED),
         };
-        Ok(Some(LimitMonitor {
+        LimitMonitor::with_room(run, me, room).map(Some)
+    }
+
+    fn with_room(run: &Run<'_>, me: i32, room: usize) -> sys::Result<LimitMonitor> {
+        Ok(LimitMonitor {
             bytes: run.watch_bytes,
             threads: run.watch_threads,
             next_ms: sys::monotonic_ms() + INTERVAL_MS,
@@ -59,7 +65,50 @@ impl LimitMonitor {
             me: me as usize,
             processes: sys::words(room)?,
             text: sys::memory(TEXT_BYTES)?,
-        }))
+        })
+    }
+
+    /// Tells the broker the number of the processes of the tree, and the names of some. Without memory
+    /// it is not told.
+    pub fn tell_processes(run: &Run<'_>) {
+        let Ok(mut all) = LimitMonitor::with_room(run, sys::getpid(), MAX_LOOKED) else {
+            return;
+        };
+        let found = all.list();
+        let (mut count, mut different) = (0, 0);
+        let mut names = [[0u8; NAME_BYTES]; wire::MAX_NAMES];
+        for pid in &all.processes[..found] {
+            let Some(name) = running_name(*pid as i32) else {
+                continue;
+            };
+            count += 1;
+            if names[..different.min(wire::MAX_NAMES)].contains(&name) {
+                continue;
+            }
+            if let Some(slot) = names.get_mut(different) {
+                *slot = name;
+            }
+            // Further ones all count as different.
+            different += 1;
+        }
+        if count == 0 {
+            return;
+        }
+        let has_more = different > wire::MAX_NAMES;
+        crate::tell(wire::RECORD_STILL_RAN, has_more.into(), 0, count);
+        for name in &names[..different.min(wire::MAX_NAMES)] {
+            for part in name.as_chunks::<4>().0.chunks_exact(3) {
+                let [a, b, c] = [0, 1, 2].map(|at| u32::from_ne_bytes(part[at]));
+                crate::tell(wire::RECORD_NAME_PART, a as i32, b as i32, c);
+            }
+        }
+    }
+
+    fn list(&mut self) -> usize {
+        match self.alone {
+            true => self.everybody(),
+            false => self.descendants(),
+        }
     }
 
     /// Milliseconds until the next look.
@@ -81,11 +130,7 @@ impl LimitMonitor {
     }
 
     fn over(&mut self) -> Option<i32> {
-        let found = if self.alone {
-            self.everybody()
-        } else {
-            self.descendants()
-        };
+        let found = self.list();
         let over = |limit: u64, used: u64| limit > 0 && used > limit;
         if over(self.threads, found as u64) {
             return Some(wire::OVER_THREADS);
@@ -189,6 +234,23 @@ impl LimitMonitor {
             .filter_map(used)
             .fold(0, u64::saturating_add)
     }
+}
+
+/// The name of a process that has not ended (proc_pid_stat(5)), filled up with NUL.
+fn running_name(pid: i32) -> Option<[u8; NAME_BYTES]> {
+    let stat = ProcPath::of(pid).text(b"/stat").open(0).ok()?;
+    let mut text = [0u8; 128];
+    let bytes = sys::read(stat, &mut text);
+    sys::close(stat);
+    let text = &text[..bytes.ok()?];
+    let start = text.iter().position(|byte| *byte == b'(')? + 1;
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    let is_running = !matches!(text.get(end + 2)?, b'Z' | b'X');
+    let mut name = [0; NAME_BYTES];
+    for (to, from) in name.iter_mut().zip(text.get(start..end)?) {
+        *to = *from;
+    }
+    is_running.then_some(name)
 }
 
 /// Every name of a directory that is a number.

@@ -414,6 +414,15 @@ pub const RECORD_TERMINAL: u32 = 14;
 pub const TAKE_FOREGROUND: u8 = 0;
 /// All sockets of the steps are sent ([`NETWORK_ON_REQUEST`]).
 pub const RECORD_SOCKETS: u32 = 15;
+/// Processes that still ran when the target had ended: their number (c), and 1 (a) if they have more
+/// different names than follow.
+pub const RECORD_STILL_RAN: u32 = 16;
+/// A part of the name of one of them: [`NAME_PART_BYTES`] bytes in the place of a, b and c. Two parts,
+/// filled up with NUL, are a name.
+pub const RECORD_NAME_PART: u32 = 17;
+pub const NAME_PART_BYTES: usize = 12;
+/// Bound on the names.
+pub const MAX_NAMES: usize = 3;
 
 /// Stages at which a start can fail.
 pub const STAGE_PROTOCOL: i32 = 1;

@@ -78,6 +78,10 @@ pub struct Enforcement {
     /// The number of attempts that are not listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub more_contacts: u64,
+    /// Processes that still ran when the command had ended, and were ended with it. `None` if there were
+    /// none, or they are not counted: under Seatbelt, and in containers.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub ended_processes: Option<EndedProcesses>,
     /// `true` if refused attempts were reported. Known after the end.
     pub reports_denials: bool,
     /// The attempts that the policy refused, of which the first are listed, each once.
@@ -94,6 +98,41 @@ pub struct Enforcement {
 #[cfg(feature = "serde")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// Processes that were ended with their command.
+///
+/// ```
+/// use os_sandbox::EndedProcesses;
+///
+/// let ended = EndedProcesses { count: 1, programs: vec!["sleep".into()], more: false };
+/// assert_eq!(
+///     ended.to_string(),
+///     "1 process that was still running was ended with the command: sleep"
+/// );
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct EndedProcesses {
+    /// The number of the processes.
+    pub count: u64,
+    /// The first of their names, each once, which the kernel cuts after 15 bytes. Invisible characters
+    /// are escaped.
+    pub programs: Vec<String>,
+    /// `true` if they have more names.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    pub more: bool,
+}
+
+impl fmt::Display for EndedProcesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            1 => f.write_str("1 process that was still running was")?,
+            count => write!(f, "{count} processes that were still running were")?,
+        }
+        write!(f, " ended with the command: {}", self.programs.join(", "))?;
+        f.write_str(if self.more { " and others" } else { "" })
+    }
 }
 
 /// A path that a pattern hides.
@@ -264,6 +303,7 @@ impl Enforcement {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            ended_processes: None,
             reports_denials: false,
             denials: Vec::new(),
             more_denials: false,
@@ -283,6 +323,7 @@ impl Enforcement {
         self.unreachable += findings.unreachable;
         self.contacts.extend(findings.contacts.listed);
         self.more_contacts += findings.contacts.more;
+        self.ended_processes = findings.ended_processes;
         if let Some(denials) = findings.denials {
             self.reports_denials = true;
             self.denials.extend(denials.listed);

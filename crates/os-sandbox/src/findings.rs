@@ -2,7 +2,7 @@
 //! end.
 
 use crate::denials::Denials;
-use crate::enforcement::HiddenPath;
+use crate::enforcement::{EndedProcesses, HiddenPath};
 use crate::error::{Error, ErrorKind};
 use crate::git_config::GitConfigChange;
 use crate::host_proxy::Contacts;
@@ -42,6 +42,8 @@ pub struct Findings {
     pub notes: Notes,
     /// Attempts to reach other hosts.
     pub unreachable: u64,
+    /// Processes that were ended with the command.
+    pub ended_processes: Option<EndedProcesses>,
     /// Attempts to reach hosts by a proxy.
     pub contacts: Contacts,
     /// Attempts that the policy refused. `None` without reports.

@@ -131,7 +131,7 @@ pub use child::{Child, Stream};
 pub use command::{Command, Session};
 pub use denials::{Denial, DenialReason, DeniedOperation};
 pub use ending::settle;
-pub use enforcement::{Enforcement, HiddenPath, ShownContainer, ShownMount};
+pub use enforcement::{EndedProcesses, Enforcement, HiddenPath, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use exit::Exit;

@@ -444,6 +444,7 @@ mod tests {
             promises: Vec::new(),
             mounts: Vec::new(),
             hidden: Vec::new(),
+            ended_processes: None,
             quarantined: Vec::new(),
             more_quarantined: 0,
             not_copied: Vec::new(),

@@ -82,6 +82,9 @@ impl CommandEnd<'_> {
             home,
         };
         print_limit(self.child);
+        if let Some(ended) = receipt.ended_processes.as_ref().filter(|_| !quiet) {
+            stderr::print(format!("note: {ended}"));
+        }
         if matches!(self.args.trace, Some(TraceReport::All | TraceReport::Full)) {
             denials::print_all(receipt, &hints);
         }

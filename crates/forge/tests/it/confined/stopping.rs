@@ -361,3 +361,38 @@ fn a_standard_error_that_is_full_changes_nothing() {
         assert_eq!(status.code(), Some(code), "{args:?}");
     }
 }
+
+/// Processes that still run when the command has ended are ended with it, and named; those that end
+/// by themselves in that moment are not.
+#[test]
+fn what_still_runs_at_the_end_is_named() {
+    let world = World::new(&[]);
+    let one = "sleep 20 & sleep 0.2";
+    let many = "for i in 1 2 3; do sleep 20 & done; tail -f /dev/null & \
+                cp \"$(command -v sleep)\" \"$(printf 'a\\033b')\"; ./a?b 20 & sleep 0.3; rm a?b";
+    for args in [
+        &["--mechanism", "namespaces"][..],
+        &["--mechanism", "bubblewrap"],
+        &["--mechanism", "landlock"],
+        &["--no-os-sandbox"],
+    ] {
+        let exec = |more: &[&str], script: &str| {
+            world.forge(&[&["exec"], args, more, &["--", "bash", "-c", script]].concat())
+        };
+        let ran = exec(&[], one);
+        ran.code(0)
+            .says(&["note: 1 process that was still running was ended with the command: sleep\n"]);
+        let ran = exec(&["--json"], many);
+        let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let ended = &object["enforcement"]["ended_processes"];
+        assert_eq!(ended["count"], 5, "{args:?} {ended}");
+        let programs = ended["programs"].as_array().unwrap();
+        for name in ["sleep", "tail", "a\\u{1b}b"] {
+            assert!(programs.iter().any(|one| one == name), "{args:?} {ended}");
+        }
+        for quiet in ["true", "sleep 0.1 & wait", "echo a | cat"] {
+            let ran = exec(&[], quiet);
+            assert!(!ran.stderr.contains("running"), "{args:?} {quiet}: {ran:?}");
+        }
+    }
+}

@@ -11,7 +11,9 @@ use super::config_writer::ConfigWriter;
 use super::launch::Launched;
 use super::observe::DenialReports;
 use super::terminal_guard::TerminalGuard;
+use crate::enforcement::EndedProcesses;
 use crate::error::{Error, ErrorKind};
+use crate::escape::visible;
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
 use crate::findings::Findings;
@@ -326,6 +328,27 @@ impl Running {
     }
 }
 
+/// Returns the processes that the supervisor told of when the command had ended.
+fn ended_processes(records: &[Record]) -> Option<EndedProcesses> {
+    let of_kind = |kind| records.iter().filter(move |record| record.kind == kind);
+    let count = of_kind(wire::RECORD_STILL_RAN).next()?;
+    let parts = of_kind(wire::RECORD_NAME_PART);
+    let parts: Vec<u8> = parts
+        .flat_map(|part| [part.a, part.b, part.c.cast_signed()])
+        .flat_map(i32::to_ne_bytes)
+        .collect();
+    let name = |bytes: &[u8]| {
+        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        visible(&String::from_utf8_lossy(name))
+    };
+    let names = parts.chunks(2 * wire::NAME_PART_BYTES).map(name);
+    Some(EndedProcesses {
+        count: count.c.into(),
+        programs: names.collect(),
+        more: count.a != 0,
+    })
+}
+
 /// Reads bytes, and the terminal of the command that may come with them.
 fn receive_with_terminal(
     control: &UnixStream,
@@ -440,6 +463,7 @@ impl Process for Running {
             .iter()
             .find(|record| record.kind == wire::RECORD_UNREACHABLE);
         self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
+        self.findings.ended_processes = ended_processes(&self.records);
         let mut own = std::mem::take(&mut self.own);
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),
