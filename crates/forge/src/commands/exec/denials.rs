@@ -95,6 +95,32 @@ pub(super) fn print(
     hints.print(&denials);
 }
 
+/// Prints the refused changes of existing protected names, of a command that succeeded. Why: git exits
+/// with 0 after a checkout that could not replace a file, and leaves the tree of two commits.
+pub(super) fn print_unchanged(receipt: &Enforcement, hints: &HintContext<'_>) {
+    let all = receipt.denials.iter();
+    let denials: Vec<&Denial> = all.filter(|denial| keeps_existing(denial)).collect();
+    let lines = describe_denials(&denials, &[], false);
+    lines.into_iter().for_each(stderr::print);
+    hints.print(&denials);
+}
+
+/// Returns `true` for a refused change of the content or the name of an existing protected file or
+/// directory.
+fn keeps_existing(denial: &Denial) -> bool {
+    use DeniedOperation::{Move, Remove, Write};
+    let is_guard = |reason: &DenialReason| {
+        matches!(reason, DenialReason::Protected(_) | DenialReason::Hidden(_))
+    };
+    let is_guarded = match &denial.reason {
+        DenialReason::Holds { reasons, .. } => reasons.iter().any(is_guard),
+        reason => is_guard(reason),
+    };
+    is_guarded
+        && matches!(denial.operation, Write | Remove | Move)
+        && Path::new(&denial.object).symlink_metadata().is_ok()
+}
+
 fn is_in(denial: &Denial, state: &SharedState) -> bool {
     Path::new(&denial.object).starts_with(&state.host)
 }

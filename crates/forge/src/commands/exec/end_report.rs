@@ -108,6 +108,8 @@ impl CommandEnd<'_> {
         }
         if self.presets.is_some() || !self.is_success {
             self.print_refusals(hints);
+        } else if self.args.trace.is_none() {
+            denials::print_unchanged(receipt, hints);
         }
         if !self.is_success {
             // A signal, a limit or the answer "no" is not a file that could not be read.

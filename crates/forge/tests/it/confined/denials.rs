@@ -561,3 +561,41 @@ fn a_refused_write_beside_a_mount_below_tmp_is_told() {
         assert!(told[1].contains("`sandbox: { root: . }`"), "{told:?}");
     }
 }
+
+/// git exits with 0 after a checkout that could not replace protected files.
+#[test]
+fn a_success_tells_of_protected_names_that_stayed() {
+    let world = World::new(&[
+        ("forge.yaml", "sandbox: { root: . }\n"),
+        (".vscode/a.json", "1"),
+    ]);
+    world.shell("git init -q; git add -A; git commit -qm 1; echo '# 2' >> forge.yaml");
+    world.shell("echo 2 > .vscode/a.json; git commit -qam 2");
+    for mechanism in ["namespaces", "bubblewrap"] {
+        let exec = |words: &[&str]| {
+            world.forge(&[&["exec", "--mechanism", mechanism, "--"], words].concat())
+        };
+        let ran = exec(&["git", "switch", "-q", "-d", "HEAD~1"]);
+        ran.code(0).says(&[
+            "refused: remove ",
+            "/forge.yaml (protected name forge.yaml)\n",
+            "/.vscode/a.json (protected name .vscode)\n",
+            "hint: to let it change that name: `sandbox.unprotect: [\".vscode\"]`",
+        ]);
+        world.shell("git checkout -qf master 2>/dev/null || git checkout -qf main");
+        for script in ["mv forge.yaml b", "echo > .vscode/a.json", "mv .vscode c"] {
+            let ran = exec(&["sh", "-c", &format!("{script} 2>&-; true")]);
+            ran.code(0).says(&["refused: "]);
+        }
+        // Everything else is tried and got over.
+        for script in [
+            "touch /etc/made",
+            "touch .vscode/new",
+            "cat /root/x",
+            "mkdir .vscode",
+        ] {
+            let ran = exec(&["sh", "-c", &format!("{script} 2>&-; true")]);
+            assert_eq!(ran.code(0).stderr, "", "{mechanism} {script}");
+        }
+    }
+}
