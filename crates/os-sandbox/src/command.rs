@@ -1,5 +1,6 @@
 //! A command, in the shape of [`std::process::Command`]. It exists only in a [`Sandbox`].
 
+use crate::backend::Starter;
 use crate::error::{Error, ErrorKind};
 use crate::host_proxy::HostProxy;
 use crate::plan::Plan;
@@ -8,6 +9,7 @@ use crate::policy::check_variable;
 use crate::reports::ReportLevel;
 use crate::sandbox::Sandbox;
 use crate::streams::Stdio;
+use nix::unistd::geteuid;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -254,6 +256,11 @@ impl Command {
             .policy()
             .environment()
             .resolve(home, tmp, std::env::vars_os());
+        if let Some(user) = user_name(self.plan()) {
+            for name in ["LOGNAME", "USER"] {
+                out.entry(name.into()).or_insert_with(|| user.clone());
+            }
+        }
         if self.plan().has_host_proxy() {
             for (name, value) in proxy_variables(proxy) {
                 out.entry(name.into()).or_insert(value.into());
@@ -275,6 +282,21 @@ impl Command {
             (own, policy) => own.or(policy),
         }
     }
+}
+
+/// Returns the user's name as `id -un` says it inside. `None` if it has none, or an image decides.
+fn user_name(plan: &Plan) -> Option<OsString> {
+    let backend = plan.backend();
+    if backend.has_own_root() {
+        return Some(plan.policy().shown_user().into());
+    }
+    if backend.properties().starter == Starter::Engine {
+        return None;
+    }
+    let uid = geteuid().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut users = users.lines().map(|line| line.split(':'));
+    users.find_map(|mut user| Some(user.next()?.into()).filter(|_| user.nth(1) == Some(&uid)))
 }
 
 /// Returns the variables that lead programs to the proxy for named hosts, in both spellings. Programs

@@ -16,7 +16,8 @@ pub(crate) const DEFAULT_PATH: &str =
 /// Bound on the variables of one command.
 const MAX_VARIABLES: usize = 4096;
 
-/// The variables of a command: PATH, HOME, LANG, TERM, TMPDIR, and those that are named here.
+/// The variables of a command: PATH, HOME, LANG, TERM, TMPDIR, USER and LOGNAME, and those that are
+/// named here.
 ///
 /// `pass` copies the broker's own value; a name may end in `*`. Loader and interpreter hooks
 /// (`LD_*`, `BASH_ENV`, `NODE_OPTIONS`, `MAKEFLAGS`, `GIT_*` …) are never passed on, not even by
@@ -41,7 +42,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns an environment with only the five defaults.
+    /// Returns an environment with only the defaults.
     #[must_use]
     pub fn clean() -> Self {
         Environment::default()

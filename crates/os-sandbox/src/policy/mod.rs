@@ -265,6 +265,13 @@ impl Policy {
         Ok(self)
     }
 
+    /// Returns the user's name inside, where the sandbox has its own.
+    pub(crate) fn shown_user(&self) -> &str {
+        let is_root = nix::unistd::geteuid().is_root();
+        let neutral = if is_root { "root" } else { "sandbox" };
+        self.user_name().unwrap_or(neutral)
+    }
+
     /// Returns the host name inside, where the sandbox has its own.
     #[must_use]
     pub fn host_name(&self) -> &str {

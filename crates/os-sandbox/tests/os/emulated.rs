@@ -96,7 +96,7 @@ fn unconfined() -> Result<(), String> {
         (world.probe(&plan, &["fds".to_owned()]), "ok 0 1 2"),
         (
             world.probe(&plan, &["env".to_owned()]),
-            "ok HOME LANG OS_SANDBOX PATH TERM TMPDIR",
+            "ok HOME LANG LOGNAME OS_SANDBOX PATH TERM TMPDIR USER",
         ),
     ] {
         if said != want {

@@ -886,3 +886,27 @@ fn a_wrong_word_is_named() {
     ]);
     assert!(!ran.stderr.contains("missing"), "{}", ran.stderr);
 }
+
+/// Programs that read `USER` or `LOGNAME` find the user of the sandbox.
+#[test]
+fn the_user_has_a_name() {
+    let world = World::new(&[]);
+    let script = "echo $USER $LOGNAME $(id -un)";
+    for mechanism in mechanisms(&world) {
+        let exec = |more: &[&str]| {
+            let first = ["exec", "--mechanism", mechanism];
+            let ran = world.forge(&[&first, more, &["--", "sh", "-c", script]].concat());
+            ran.code(0);
+            ran.stdout
+        };
+        let names = exec(&[]);
+        let names: Vec<&str> = names.split_whitespace().collect();
+        assert_eq!(names.len(), 3, "{mechanism}: {names:?}");
+        assert!(
+            names.iter().all(|name| *name == names[2]),
+            "{mechanism}: {names:?}"
+        );
+        let set = exec(&["--env", "USER=me"]);
+        assert_eq!(set, format!("me {0} {0}\n", names[2]), "{mechanism}");
+    }
+}

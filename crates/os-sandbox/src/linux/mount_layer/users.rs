@@ -59,8 +59,7 @@ fn add_host(text: &mut String, name: &str) {
 /// `nobody`.
 fn users(policy: &Policy) -> (String, String) {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let neutral = if uid == 0 { "root" } else { "sandbox" };
-    let user = policy.user_name().unwrap_or(neutral);
+    let user = policy.shown_user();
     let group = if gid == 0 { "root" } else { "sandbox" };
     let mut passwd = format!("{user}:x:{uid}:{gid}::{}:/bin/sh\n", inside_paths::HOME);
     let mut groups = format!("{group}:x:{gid}:\n");
