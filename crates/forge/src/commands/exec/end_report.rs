@@ -14,7 +14,7 @@ use os_sandbox::{
 use sandbox_config::Project;
 
 use super::command_builder::report_level;
-use super::hints::{HintContext, OwnPatterns, SOME_DIRECTORIES};
+use super::hints::{HintContext, OwnPatterns, SOME_DIRECTORIES, descriptor_hint};
 use super::{denials, session_summary};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
@@ -178,6 +178,8 @@ impl CommandEnd<'_> {
 
     /// Prints possible remedies of a failure.
     fn print_hints(&self, ambient: &Ambient) {
+        let hint = descriptor_hint(self.args.command.iter().filter_map(|word| word.to_str()));
+        hint.into_iter().for_each(stderr::print);
         let hint = parent_proxy::hint(self.child.enforcement(), self.policy, ambient);
         hint.into_iter().for_each(stderr::print);
         let backend = self.child.enforcement().backend;

@@ -228,6 +228,22 @@ impl HintContext<'_> {
     }
 }
 
+/// Returns a hint about the arguments of a command that name a descriptor of the person's shell.
+pub(super) fn descriptor_hint<'a>(
+    mut words: impl Iterator<Item = &'a str>,
+) -> Option<&'static str> {
+    let is_descriptor = |word: &str| {
+        let number = ["/dev/fd/", "/proc/self/fd/"]
+            .iter()
+            .find_map(|dir| word.strip_prefix(dir)?.parse::<u32>().ok());
+        // The standard streams are passed on.
+        number.is_some_and(|number| number > 2)
+    };
+    words.any(is_descriptor).then_some(
+        "hint: descriptors of your shell (`<(…)`) are not passed on: forge exec bash -c '…'",
+    )
+}
+
 /// About a project directory that is in no mount.
 pub(super) const SOME_DIRECTORIES: &str = "the project shows commands some directories below this \
      one, and not its own files: go to one of them, or show all by `sandbox: { root: . }`";

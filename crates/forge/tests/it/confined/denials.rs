@@ -599,3 +599,22 @@ fn a_success_tells_of_protected_names_that_stayed() {
         }
     }
 }
+
+/// `<(…)` is a descriptor of the person's shell.
+#[test]
+fn descriptors_of_the_shell_are_not_passed_on() {
+    let world = World::new(&[]);
+    let hint =
+        "hint: descriptors of your shell (`<(…)`) are not passed on: forge exec bash -c '…'\n";
+    for (words, is_told) in [
+        (&["cat", "/dev/fd/63"][..], true),
+        (&["cat", "/proc/self/fd/11"], true),
+        (&["sh", "-c", "cat /dev/fd/0; exit 1"], false),
+        (&["cat", "/dev/fd/0", "nosuch"], false),
+        (&["test", "-e", "/dev/fd/x"], false),
+        (&["true", "/dev/fd/63"], false),
+    ] {
+        let ran = world.forge(&[&["exec", "--"], words].concat());
+        assert_eq!(ran.stderr.contains(hint), is_told, "{words:?}: {ran:?}");
+    }
+}
