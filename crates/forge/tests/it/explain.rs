@@ -854,3 +854,30 @@ fn a_list_of_the_own_file_is_told_as_one() {
         assert_eq!(is_off, own.contains("network: false"), "{shown}");
     }
 }
+
+/// Calls that rules stopped are no refusals of the sandbox, and are named.
+#[test]
+fn a_run_whose_calls_were_stopped_says_so() {
+    let playbook = "version: 1\nworkers:\n  main:\n    - calls:\n        \
+                    - { tool: shell, args: { command: ls } }\n        \
+                    - { tool: shell, args: { command: pwd } }\n    - say: done\n";
+    let rules = "sandbox: { root: . }\nmodel: scripted:play.yaml\n\
+                 shell: { rules: [{ pattern: '*', approval: blocked }] }\n";
+    let world = World::new(&[
+        ("forge.yaml", rules),
+        ("play.yaml", playbook),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox: inherit\nshell: {}\n---\nGo.\n",
+        ),
+    ]);
+    world.forge(&["--trust", "run"]).code(0);
+    let ran = world.forge(&["explain", "--from-run", "last"]);
+    assert_eq!(
+        ran.code(0).stdout,
+        "no command was refused by the sandbox; 2 calls were stopped by rules: \
+         forge log show last --denied\n"
+    );
+    let shown = world.forge(&["log", "show", "last", "--denied"]);
+    assert!(shown.code(0).stdout.contains("shell"), "{}", shown.stdout);
+}

@@ -25,6 +25,8 @@ pub(crate) struct RefusedAttempts {
     pub(crate) of_workers: Vec<Denial>,
     /// `true` if more was refused than is listed: a command reports a bounded number, and so does this.
     pub(crate) more: bool,
+    /// Number of calls that did not run, because a rule or a person stopped them.
+    pub(crate) denied_calls: u64,
     /// `true` if a command ran without reports about reads.
     pub(crate) lacks_reads: bool,
 }
@@ -58,6 +60,7 @@ impl RefusedAttempts {
     }
 
     fn add(&mut self, call: &LoggedCall) {
+        self.denied_calls += u64::from(call.is_denied());
         let Some(execution) = &call.execution else {
             return;
         };

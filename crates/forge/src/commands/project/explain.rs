@@ -91,7 +91,18 @@ fn explain_run(run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
         let (grants, without) = (offers.commands(&project), offers.without.len());
         json!({ "denials": denials, "grants": grants, "without_grant": without }).to_string()
     } else if denials.is_empty() {
-        "refused: nothing is recorded".to_owned()
+        match refused.denied_calls {
+            0 => "refused: nothing is recorded".to_owned(),
+            calls => format!(
+                "no command was refused by the sandbox; {} stopped by rules: forge log show {} --denied",
+                if calls == 1 {
+                    "1 call was".to_owned()
+                } else {
+                    format!("{calls} calls were")
+                },
+                shell_word(run)
+            ),
+        }
     } else {
         let lines = denials.iter().map(|denial| format!("refused: {denial}"));
         let lines = lines.chain(describe_grants(&offers, &project));
