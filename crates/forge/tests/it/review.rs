@@ -209,6 +209,24 @@ generated directories:
     assert_eq!(review["started_at"], "2026-11-18T11:06:40Z");
 }
 
+/// A new directory is part of what is in it, wherever changes are counted.
+#[test]
+fn a_list_and_an_apply_count_alike() {
+    let scene = Scene::new(&[]);
+    scene.writes(&[("n/o/f", "1"), ("n/g", "1"), ("z", "1")]);
+    let forge = |args: &[&str]| scene.world.forge(&[&["review"], args].concat());
+    for args in [&["list"][..], &["show"]] {
+        let ran = forge(args);
+        assert!(ran.code(0).stdout.contains("3 added\n"), "{}", ran.stdout);
+    }
+    let ran = forge(&["apply", "last", "n/g"]);
+    assert_eq!(ran.stdout, "  added     n/g\napplied 1 change\n");
+    ran.code(0).says(&["left: 2 added\n"]);
+    let ran = forge(&["apply"]);
+    let text = "  added     n/o/f\n  added     z\napplied 2 changes\n";
+    assert_eq!(ran.code(0).stdout, text);
+}
+
 #[test]
 fn some_paths_are_applied_and_the_rest_is_discarded() {
     let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n7\n8\n{last}\n");

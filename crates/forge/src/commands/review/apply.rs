@@ -1,16 +1,17 @@
 //! `forge review apply` and `discard`: recorded before they are done, with their result after.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 
 use forge_review::{
     AppliedChange, ApplyRecord, ApplyReport, ChangeSelection, MountedPath, ObjectState, OpenReview,
-    ReviewDir, ReviewLimits, RunReview,
+    ReviewDir, ReviewLimits, RunReview, TreePath,
 };
 use forge_tools::Artifact;
 use serde_json::{Value, json};
 
-use super::listing::{counts, shown_path, verb};
+use super::listing::{counts, rows, shown_path, verb};
 use super::select::selection;
 use super::{FoundReview, ProjectReviews, failed, lowers, nothing_waits, print_json, unknown};
 use crate::ambient::Ambient;
@@ -31,6 +32,7 @@ pub(super) fn apply(
     let (found, words) = reviews.choose(&args.words)?;
     let mut review = reviews.open(found)?;
     let selection = selection(&ambient.global, review.review(), words, args)?;
+    let listed = listed(review.review());
     let mut log = apply_log(ambient, &review, &selection)?;
     log.typed()?;
     let at_ms = forge_tools::now_ms();
@@ -47,15 +49,25 @@ pub(super) fn apply(
     for change in &report.record.changes {
         log.changed(artifact(review.review(), change));
     }
-    let outcome = format!("applied {}", changes_count(report.record.changes.len()));
+    let applied = report.record.changes.iter();
+    let applied = applied.filter(|one| listed.contains(&(one.mount.clone(), one.path.clone())));
+    let applied: Vec<&AppliedChange> = applied.collect();
+    let outcome = format!("applied {}", changes_count(applied.len()));
     // An error of the log does not undo the apply.
     let logged = log.end(&outcome, None, json!({ "applied": report.record }));
-    let told = print_report(&ambient.global, review.review(), &report);
+    let told = print_report(&ambient.global, review.review(), &report, &applied);
     logged.and(told)?;
     match report.record.changes.is_empty() {
         true => Ok(ExitKind::Negative),
         false => Ok(ExitKind::Done),
     }
+}
+
+/// Returns the changes that the list shows: new directories are part of what is in them.
+fn listed(list: &RunReview) -> BTreeSet<(String, TreePath)> {
+    let rows = rows(list).into_iter();
+    rows.map(|row| (list.mounts[row.mount].name.clone(), row.change.path.clone()))
+        .collect()
 }
 
 /// Opens the log with the chosen paths and the hashes that the list has of them.
@@ -124,8 +136,13 @@ fn artifact(list: &RunReview, change: &AppliedChange) -> Artifact {
     )
 }
 
-fn print_report(global: &Global, list: &RunReview, report: &ApplyReport) -> Result<(), CliError> {
-    let ApplyRecord { changes, notes, .. } = &report.record;
+fn print_report(
+    global: &Global,
+    list: &RunReview,
+    report: &ApplyReport,
+    changes: &[&AppliedChange],
+) -> Result<(), CliError> {
+    let ApplyRecord { notes, .. } = &report.record;
     let shown = |(mount, path): &MountedPath| shown_path(list, *mount, path);
     if global.json {
         return print_json(&json!({
@@ -165,9 +182,12 @@ fn print_report(global: &Global, list: &RunReview, report: &ApplyReport) -> Resu
             "hint: look at it, and apply it by name: forge review apply --include-protected PATH",
         );
     }
-    let left = list.changes().map(|(_, change)| change);
     match list.changes().next() {
-        Some(_) => stderr::print(format_args!("left: {}", counts(left))),
+        Some(_) => {
+            let left = rows(list);
+            let left = counts(left.iter().map(|row| row.change));
+            stderr::print(format_args!("left: {left}"));
+        }
         None => stderr::print(format_args!(
             "nothing is left: forge review discard {} removes the review",
             escape(&list.run)
