@@ -277,6 +277,15 @@ impl CliError {
         self.code == "mount.unavailable"
     }
 
+    /// `true` for mistakes in the text of project files, and not in the directories that they name.
+    pub(crate) fn is_of_file(&self) -> bool {
+        use DiagnosticCode::{HostPath, Unreadable, Untrusted};
+        self.diagnostics.as_ref().is_some_and(|all| {
+            let mut errors = all.iter().filter(|one| one.is_error());
+            errors.all(|one| !matches!(one.code(), HostPath | Unreadable | Untrusted))
+        })
+    }
+
     /// `true` if missing trust is the only problem.
     pub(crate) fn is_untrusted(&self) -> bool {
         self.diagnostics.as_ref().is_some_and(|all| {

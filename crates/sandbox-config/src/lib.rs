@@ -84,7 +84,7 @@ pub use grant::verdict::{ApprovalMode, ApprovalPolicy, MountApproval, Operation,
 pub use grant::{EnvironmentGrant, Grant};
 pub use keys::{SeenName, StateMode, UNPROTECTABLE};
 pub use loading::discover::{PROJECT_FILES, find_project_file};
-pub use loading::location::project_dir;
+pub use loading::location::{project_dir, project_file};
 pub use loading::reserved_paths::ReservedPath;
 pub use loading::sources::{
     ConfigChoice, RepositoryCheck, SchemaCheck, SchemaMistake, Sources, TrustedSettings,

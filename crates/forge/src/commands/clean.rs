@@ -26,7 +26,7 @@ use crate::state::remove_contents::{RemovalReport, open_below, remove_contents};
 const DEFAULT_ROOT: &str = ".sandbox";
 
 pub(crate) fn run(args: &CleanArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
+    let project = setup::project_or_directory(ambient, WithoutDirectories::DefaultZones)?;
     let Some(root) = project.ephemeral_root() else {
         print_result(
             &ambient.global,

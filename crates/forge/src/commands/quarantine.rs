@@ -43,7 +43,7 @@ const MAX_UNRECORDED: usize = 10_000;
 const IGNORE: &str = ".gitignore";
 
 pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let project = setup::project(ambient, None, WithoutDirectories::WholeDirectory)?;
+    let project = setup::project_or_directory(ambient, WithoutDirectories::WholeDirectory)?;
     let mut listing = QuarantineListing::of(&project)?;
     listing.add_shared_state(ambient);
     let typed: &[PathBuf] = match &args.action {

@@ -260,9 +260,39 @@ pub(crate) fn describe_missing_project(ambient: &Ambient) -> Option<String> {
 
 /// Returns the directory of the project, even if it cannot be loaded.
 pub(crate) fn project_dir(ambient: &Ambient) -> Result<PathBuf, CliError> {
+    Ok(sandbox_config::project_dir(&place(ambient)?)?)
+}
+
+/// Returns the file of the project, even if it cannot be loaded.
+pub(crate) fn project_file(ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
+    Ok(sandbox_config::project_file(&place(ambient)?)?)
+}
+
+fn place(ambient: &Ambient) -> Result<Sources, CliError> {
     let trust = TrustedSettings::Store(BTreeSet::new());
-    let sources = sources(ambient, None, WithoutDirectories::DefaultZones, trust)?;
-    Ok(sandbox_config::project_dir(&sources)?)
+    sources(ambient, None, WithoutDirectories::DefaultZones, trust)
+}
+
+/// Loads the project, or its directory as one without a file if the file has mistakes.
+pub(crate) fn project_or_directory(
+    ambient: &Ambient,
+    without_directories: WithoutDirectories,
+) -> Result<Project, CliError> {
+    let failure = match project(ambient, None, without_directories) {
+        Err(failure) if failure.is_of_file() => failure,
+        loaded => return loaded,
+    };
+    let mut sources = sources(ambient, None, without_directories, trust(ambient)?)?;
+    sources.start = sandbox_config::project_dir(&sources)?;
+    sources.choice = ConfigChoice::None;
+    let Ok(project) = load(&sources) else {
+        return Err(failure);
+    };
+    stderr::print(format_args!(
+        "warning: the project file has mistakes, so this is about {} as if there were none: forge check",
+        crate::output::escape::escape_path(project.dir())
+    ));
+    Ok(project)
 }
 
 fn trust(ambient: &Ambient) -> Result<TrustedSettings, CliError> {

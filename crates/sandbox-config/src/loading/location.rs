@@ -57,6 +57,14 @@ pub fn project_dir(sources: &Sources) -> Result<PathBuf, Diagnostics> {
     Ok(locate(sources)?.dir)
 }
 
+/// Returns the project file that [`load`](crate::load) would read, even if it cannot be loaded.
+///
+/// # Errors
+/// As [`project_dir`].
+pub fn project_file(sources: &Sources) -> Result<Option<PathBuf>, Diagnostics> {
+    Ok(locate(sources)?.file)
+}
+
 pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> {
     let unreadable = |path: &Path, error: std::io::Error| {
         let shown = path.display().to_string();

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use sandbox_config::{
-    ConfigOrigin, EffectiveSettings, Project, TrustedSettings, WithoutDirectories,
-};
+use sandbox_config::{ConfigOrigin, EffectiveSettings, Project, WithoutDirectories};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -17,34 +15,23 @@ use crate::output::stdout::print_line;
 use crate::setup;
 
 pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    let loaded = setup::project(ambient, None, WithoutDirectories::DefaultZones);
     let shown = ConfigAction::Show { origin: false };
-    let action = args.action.as_ref().unwrap_or(&shown);
-    let project = match (loaded, action) {
-        // Why: the list of files gives no access, and helps a person decide whether to trust them.
-        (Err(failure), ConfigAction::Path) if failure.is_untrusted() => {
-            let (start, without_directories) = (None, WithoutDirectories::DefaultZones);
-            setup::project_trusting(ambient, start, without_directories, TrustedSettings::Given)?
-        }
-        (loaded, _) => loaded?,
-    };
-    let settings = project.settings();
-    let text = match action {
+    let load = || setup::project(ambient, None, WithoutDirectories::DefaultZones);
+    let text = match args.action.as_ref().unwrap_or(&shown) {
         ConfigAction::Show { .. } if ambient.global.json => {
-            everything(&project, &settings).to_string()
+            let project = load()?;
+            everything(&project, &project.settings()).to_string()
         }
-        ConfigAction::Show { origin } => settings.to_yaml(*origin),
-        ConfigAction::Path => paths(&project, ambient),
-        ConfigAction::Get { key } => value(&ambient.global, &settings, key)?,
+        ConfigAction::Show { origin } => load()?.settings().to_yaml(*origin),
+        // Why: the list of files gives no access, and helps a person decide whether to trust them.
+        ConfigAction::Path => paths(setup::project_file(ambient)?.as_deref(), ambient),
+        ConfigAction::Get { key } => value(&ambient.global, &load()?.settings(), key)?,
         ConfigAction::Set { .. } => {
             let own = ambient.user_file.as_deref();
             let own = own.map(|file| format!("your own {}", escape_path(file)));
-            let files: Vec<String> = project
-                .file()
-                .map(escape_path)
-                .into_iter()
-                .chain(own)
-                .collect();
+            let project = setup::project_file(ambient)?;
+            let file = project.as_deref().map(escape_path);
+            let files: Vec<String> = file.into_iter().chain(own).collect();
             let told = CliError::usage("forge changes no settings");
             return Err(told.hint(format!("edit {}", files.join(", or "))));
         }
@@ -73,18 +60,18 @@ fn value(global: &Global, settings: &EffectiveSettings, key: &str) -> Result<Str
 }
 
 /// The files that are read, the project's first; a person's own file is named if it is absent, too.
-fn paths(project: &Project, ambient: &Ambient) -> String {
+fn paths(project: Option<&Path>, ambient: &Ambient) -> String {
     let user = ambient.user_file.as_deref();
     if ambient.global.json {
         return json!({
-            "project": project.file().map(Path::to_string_lossy),
+            "project": project.map(Path::to_string_lossy),
             "user": user.map(Path::to_string_lossy),
             "user_exists": user.is_some_and(Path::exists),
         })
         .to_string();
     }
     let mut lines = Vec::new();
-    match project.file() {
+    match project {
         Some(file) => lines.push(escape_path(file)),
         None => lines.push("no project file".to_owned()),
     }

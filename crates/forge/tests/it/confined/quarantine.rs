@@ -400,3 +400,29 @@ fn discarding_needs_a_yes_and_removes_for_good() {
     let empty = world.forge(&["quarantine", "discard", "--all", "--yes"]);
     assert_eq!(empty.code(0).stdout, "The quarantine is empty.\n");
 }
+
+/// A project file with mistakes stands between no person and their files.
+#[test]
+fn a_broken_project_file_keeps_nothing_back() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    let script = "mkdir .vscode && touch .vscode/a .mcp.json .envrc";
+    world.forge(&["exec", "--", "sh", "-c", script]).code(0);
+    world.write("forge.yaml", "sandbox: [\n");
+    world
+        .forge(&["quarantine", "list"])
+        .code(0)
+        .says(&["warning: the project file has mistakes", "forge check"]);
+    assert_eq!(listed(&world).len(), 3);
+    world.forge(&["quarantine", "restore", ".mcp.json"]).code(0);
+    assert!(world.project().join(".mcp.json").exists());
+    world
+        .forge(&["quarantine", "discard", "--yes", ".envrc"])
+        .code(0);
+    assert_eq!(listed(&world).len(), 1);
+    let path = world.forge(&["config", "path"]);
+    assert!(path.code(0).stdout.contains("forge.yaml"), "{path:?}");
+    world.write(".sandbox/workspace/made", "");
+    world.forge(&["clean"]).code(0).says(&["has mistakes"]);
+    assert!(!world.project().join(".sandbox/workspace/made").exists());
+    world.forge(&["exec", "--", "true"]).code(125);
+}
