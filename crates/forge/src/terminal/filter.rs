@@ -31,11 +31,13 @@ pub(crate) enum WithheldKind {
     File,
     /// A multiplexer, a printer, or another program behind the terminal.
     Other,
+    /// The stack of titles, which `less` and `vim` use at each start and end. It is not told of.
+    TitleStack,
 }
 
 /// The numbers of withheld sequences, by their kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Withheld([u64; 5]);
+pub(crate) struct Withheld([u64; 6]);
 
 /// The filter of one stream.
 #[derive(Debug, Default)]
@@ -526,8 +528,7 @@ impl ControlSequence {
 
     fn withheld_kind(&self) -> Option<WithheldKind> {
         match (self.last, self.marker, self.intermediates.as_slice()) {
-            // The stack of titles.
-            (b't', None, []) if matches!(self.first, 22 | 23) => Some(WithheldKind::Title),
+            (b't', None, []) if matches!(self.first, 22 | 23) => Some(WithheldKind::TitleStack),
             // Reports of the icon name and the title, and numbers that can wrap around to theirs.
             (b't', None, []) if !matches!(self.first, 0..=19 | 24..=999) => {
                 Some(WithheldKind::Answer)

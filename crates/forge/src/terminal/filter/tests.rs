@@ -53,8 +53,8 @@ const WITHHELD: &[(&[u8], WithheldKind)] = &[
     (b"\x1b];title\x1b\\", WithheldKind::Title),
     (b"\x1b]ltitle\x1b\\", WithheldKind::Title),
     (b"\x1bktitle\x1b\\", WithheldKind::Title),
-    (b"\x1b[22;0t", WithheldKind::Title),
-    (b"\x1b[23;2t", WithheldKind::Title),
+    (b"\x1b[22;0t", WithheldKind::TitleStack),
+    (b"\x1b[23;2t", WithheldKind::TitleStack),
     (b"\x1b[>2t", WithheldKind::Title),
     (b"\x1b[20t", WithheldKind::Answer),
     (b"\x1b[21t", WithheldKind::Answer),
@@ -252,6 +252,8 @@ fn a_sequence_without_end_is_not_kept() {
 fn one_line_tells_all_of_it() {
     assert_eq!(Withheld::default().describe(), None);
     let mut withheld = Withheld::default();
+    withheld.add(WithheldKind::TitleStack);
+    assert_eq!(withheld.describe(), None);
     withheld.add(WithheldKind::Title);
     withheld.add(WithheldKind::Title);
     withheld.add(WithheldKind::Clipboard);
