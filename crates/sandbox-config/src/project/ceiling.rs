@@ -400,7 +400,8 @@ fn patterns(
             let lies_in_one = root_pattern(reports, ceiling, (key, text, &node.span), &pattern);
             // The person's own file speaks for every project.
             let everywhere = node.span.origin().layer() == Layer::User;
-            if !lies_in_one && !everywhere {
+            // Mounts that could not be read have their own mistake.
+            if !(lies_in_one || everywhere || ceiling.mounts.is_empty()) {
                 let tops: Vec<String> = ceiling
                     .mounts
                     .iter()

@@ -79,6 +79,16 @@ fn what_cannot_be_held_is_refused_where_it_is_written() {
     }
 }
 
+/// Mounts that could not be read are one mistake, whatever else is about them.
+#[test]
+fn a_path_in_unread_mounts_is_no_second_mistake() {
+    let said = said("root: nosuch", "hide", "/abs").expect_err("no such directory");
+    assert!(
+        said.contains("nosuch") && !said.contains("lies in no mount"),
+        "{said}"
+    );
+}
+
 /// A file of the person's own speaks for every project, also for those without such a mount.
 #[test]
 fn the_persons_own_file_may_name_what_is_not_here() {
