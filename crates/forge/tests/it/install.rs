@@ -505,4 +505,10 @@ fn a_worker_that_does_not_exist_is_not_installed() {
     world
         .install(&["claude", "--write", "--worker", "reader"])
         .code(0);
+    // A project without workers has none of any name; a directory without a project may get one.
+    let world = World::new(&[("forge.yaml", "name: p\n")]);
+    let refused = world.install(&["claude", "--worker", "reader"]);
+    refused.code(2).says(&["unknown worker `reader`"]);
+    let world = World::new(&[]);
+    world.install(&["claude", "--worker", "reader"]).code(0);
 }

@@ -65,8 +65,8 @@ pub(crate) fn run(args: &InstallArgs, ambient: &Ambient) -> Result<ExitKind, Cli
     Ok(show_notes(&ambient.global, &notes))
 }
 
-/// Refuses a worker that is none of the project's. A project that does not load yet, or has no
-/// workers yet, decides nothing.
+/// Refuses a worker that is none of the project's. A project that does not load yet, or a directory
+/// without a project file and workers, decides nothing.
 fn check_worker(args: &InstallArgs, ambient: &Ambient) -> Result<(), CliError> {
     let Some(name) = &args.worker else {
         return Ok(());
@@ -76,9 +76,10 @@ fn check_worker(args: &InstallArgs, ambient: &Ambient) -> Result<(), CliError> {
         return Ok(());
     };
     let has_workers = project.workers().is_ok_and(|workers| !workers.is_empty());
+    let decides = has_workers || project.file().is_some();
     let is_unknown = |one: &Diagnostic| one.code() == DiagnosticCode::UnknownWorker;
     match project.worker(name) {
-        Err(mistakes) if has_workers && mistakes.iter().any(is_unknown) => Err(mistakes.into()),
+        Err(mistakes) if decides && mistakes.iter().any(is_unknown) => Err(mistakes.into()),
         Ok(_) | Err(_) => Ok(()),
     }
 }
