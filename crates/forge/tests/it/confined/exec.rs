@@ -910,3 +910,16 @@ fn the_user_has_a_name() {
         assert_eq!(set, format!("me {0} {0}\n", names[2]), "{mechanism}");
     }
 }
+
+/// `localhost` is a name of both families, whatever the host's file says.
+#[test]
+fn localhost_is_named_for_both_families() {
+    let world = World::new(&[]);
+    for mechanism in mount_layers(&world) {
+        let script =
+            "grep -c '^127.0.0.1.*localhost' /etc/hosts; grep -c '^::1.*localhost' /etc/hosts";
+        let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script]);
+        ran.code(0);
+        assert!(!ran.stdout.contains('0'), "{mechanism}: {}", ran.stdout);
+    }
+}

@@ -23,7 +23,8 @@ pub(crate) fn own_files(policy: &Policy, has_proxy: bool) -> Vec<OwnFile> {
         false => files.extend(hosts().map(|text| (HOSTS, text))),
     }
     for (_, text) in files.iter_mut().filter(|(at, _)| *at == HOSTS) {
-        add_host(text, name);
+        add_host(text, "127.0.0.1", name);
+        add_host(text, "::1", "localhost");
     }
     let files = files.into_iter();
     files.map(|(at, text)| OwnFile { at, text }).collect()
@@ -39,12 +40,14 @@ fn hosts() -> Option<String> {
     }
 }
 
-/// Adds the name of the host. Why: programs look it up, and a question about it to a resolver that
-/// cannot be reached takes as long as that waits.
-fn add_host(text: &mut String, name: &str) {
+/// Adds a name of the host, unless it has one of the family of this address. Why: programs look it up,
+/// and a question about it to a resolver that cannot be reached takes as long as that waits.
+fn add_host(text: &mut String, address: &str, name: &str) {
     let is_named = |line: &str| {
         let line = line.split('#').next().unwrap_or_default();
-        line.split_whitespace().skip(1).any(|word| word == name)
+        let mut words = line.split_whitespace();
+        let of_family = |found: &str| found.contains(':') == address.contains(':');
+        words.next().is_some_and(of_family) && words.any(|word| word == name)
     };
     if text.lines().any(is_named) {
         return;
@@ -52,7 +55,12 @@ fn add_host(text: &mut String, name: &str) {
     if !(text.is_empty() || text.ends_with('\n')) {
         text.push('\n');
     }
-    text.push_str(&format!("127.0.0.1 localhost {name}\n"));
+    let also = if name == "localhost" {
+        ""
+    } else {
+        "localhost "
+    };
+    text.push_str(&format!("{address} {also}{name}\n"));
 }
 
 /// Returns the texts of passwd and group: the caller, by the name of the policy or a neutral one, and
