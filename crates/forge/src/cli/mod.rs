@@ -82,6 +82,12 @@ impl Cli {
             .err()
             .unwrap_or(error),
             ErrorKind::InvalidSubcommand => with_similar_command(error),
+            // It would show the arguments that exclude each other.
+            ErrorKind::ArgumentConflict => {
+                let mut error = error;
+                error.remove(ContextKind::Usage);
+                error
+            }
             _ => error,
         })
     }

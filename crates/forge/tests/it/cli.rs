@@ -496,3 +496,21 @@ fn secrets_of_the_environment_are_not_shown_and_come_back_in_files() {
         "t=abracadabra-1\n"
     );
 }
+
+/// A refused combination is not shown as the usage.
+#[test]
+fn a_conflict_shows_no_usage() {
+    let world = World::new(&[]);
+    for words in [
+        &["allow", "--last", "x"][..],
+        &["approve", "--watch", "1"],
+        &["quarantine", "restore", "--all", "x"],
+        &["review", "discard", "--all", "x"],
+        &["preset", "home", "remove", "--all", "x"],
+        &["run", "--resume", "x", "--review"],
+    ] {
+        let ran = world.forge(words);
+        ran.code(2).says(&["cannot be used with", "try '--help'"]);
+        assert!(!ran.stderr.contains("Usage:"), "{words:?}: {}", ran.stderr);
+    }
+}

@@ -689,6 +689,9 @@ fn a_list_is_of_this_project_with_what_was_asked_for_in_local_time() {
         a.stdout
     );
     forge("a", &["--trust", "tools", "call", "list_files", "path=/"]).code(0);
+    let none = forge("a", &["log", "list", "--limit", "0"]);
+    let note = "note: the newest 0 of 2 runs; pass --limit to see more\n";
+    assert_eq!(none.code(0).stderr, note);
     let limited = forge("a", &["log", "list", "--limit", "1"]);
     limited
         .code(0)

@@ -119,7 +119,8 @@ pub(super) fn list(
         print_line(table.trim_end())?;
     }
     if !global.json && !global.quiet {
-        let elsewhere = if listed == 0 { elsewhere } else { 0 };
+        let is_empty = listed == 0 && left_out == 0;
+        let elsewhere = if is_empty { elsewhere } else { 0 };
         print_omitted(wanted.limit, left_out, elsewhere);
     }
     Ok(match all_read {
