@@ -623,6 +623,7 @@ impl ChosenStep {
             state: &state,
             victim: self.victim.as_ref().filter(is_file),
             content: self.content.as_deref(),
+            is_single: matches!(self.change.class, ChangeClass::Protected { .. }),
         };
         let prepared = area.prepare(&from, &blueprint, budget)?;
         if prepared.state.kind == PathKind::Directory {

@@ -54,6 +54,8 @@ pub(crate) struct Blueprint<'a> {
     pub(crate) victim: Option<&'a Stat>,
     /// The content, if it is not the one of the layer.
     pub(crate) content: Option<&'a [u8]>,
+    /// `true` for a protected name, which no other name may share its content with.
+    pub(crate) is_single: bool,
 }
 
 /// A prepared object.
@@ -112,7 +114,8 @@ impl StagingArea {
             PathKind::Directory => self.directory(from, &name, blueprint, &mut state)?,
             PathKind::File => {
                 let key = (source.st_dev, source.st_ino);
-                let is_shared = source.st_nlink > 1 && blueprint.content.is_none();
+                let can_share = blueprint.content.is_none() && !blueprint.is_single;
+                let is_shared = source.st_nlink > 1 && can_share;
                 match self.links.get(&key) {
                     Some(shared) if is_shared => {
                         let first = staged_name(shared.first);

@@ -287,6 +287,32 @@ fn hard_links_that_are_split_are_told() {
     assert_eq!(read(&scene, "two").as_deref(), Some("1"));
 }
 
+/// A command could change the protected file by the other name.
+#[test]
+fn a_protected_name_shares_its_file_with_no_other() {
+    for (named, protected, other) in [
+        (".vscode", ".vscode/tasks.json", "docs/t"),
+        ("z/.vscode", "z/.vscode/tasks.json", "a"),
+    ] {
+        let scene = Scene::new();
+        let dir = scene.create();
+        let upper = scene.upper();
+        lay(&upper, &[&format!("{protected}=x"), "docs/u=u"]);
+        fs::hard_link(upper.join(protected), upper.join(other)).unwrap();
+        fs::hard_link(upper.join("docs/u"), upper.join("docs/v")).unwrap();
+        let mut review = scene.record(dir);
+        let selection = ChangeSelection {
+            protected: vec![(0, tree_path(named))],
+            ..all()
+        };
+        apply(&mut review, &selection).unwrap();
+        let links = |path: &str| fs::metadata(scene.lower().join(path)).unwrap().nlink();
+        assert_eq!([protected, other, "docs/u"].map(links), [1, 1, 2]);
+        assert_eq!(read(&scene, protected).as_deref(), Some("x"));
+        assert_eq!(read(&scene, other).as_deref(), Some("x"));
+    }
+}
+
 #[test]
 fn protected_names_only_by_name() {
     let scene = Scene::new();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forge_tools::rfc3339;
-use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState};
+use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState, separate_names};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
 };
@@ -478,7 +478,9 @@ fn move_back(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     };
     let there = open_below(mount.as_fd(), parent)?;
     let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
-    // While it is in the quarantine: a failure leaves it there, to be restored once more.
+    // While it is in the quarantine: a failure leaves it there, to be restored once more. By another
+    // name a command could change what the person has looked at.
+    separate_names(taken.as_fd(), &entry.stored).map_err(errno)?;
     if entry.is_dir {
         name_again(&open_below(taken.as_fd(), Path::new(&entry.stored))?)?;
     }

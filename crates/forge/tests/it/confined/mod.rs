@@ -16,6 +16,7 @@ mod git_config;
 mod git_dirs;
 mod git_leads;
 mod git_pointers;
+mod hard_links;
 mod host_programs;
 mod hosts;
 mod isolation;

@@ -23,6 +23,7 @@ pub(super) mod after;
 mod hold;
 mod listings;
 pub(super) mod names;
+mod other_names;
 mod quarantine_dir;
 pub(super) mod quarantine_record;
 mod ready_patterns;
@@ -103,6 +104,11 @@ pub(super) fn guard(
 ) -> Result<Guarded, Error> {
     let (running, left) = RunningCommands::before_walk(policy, mounts, records, Held::ByMounts)?;
     let mut names = everywhere(policy, mounts, Held::ByMounts)?;
+    let others = other_names::close(mounts, &mut names).and_then(|others| {
+        let incomplete = names.iter().find_map(|names| names.incomplete.clone());
+        incomplete.map_or(Ok(others), Err)
+    });
+    let others = others.map_err(cannot_look)?;
     let programs = match policy.unix_sockets() {
         UnixSockets::Own => program_mounts(policy)?,
         UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => Vec::new(),
@@ -149,7 +155,10 @@ pub(super) fn guard(
         names,
         held,
         notes,
-        remarks: remarks.into_iter().chain(closed).chain(unread).collect(),
+        remarks: (remarks.into_iter().chain(closed))
+            .chain(unread)
+            .chain(others)
+            .collect(),
         programs: (programs, programs_names),
         running,
         left,
@@ -195,10 +204,8 @@ fn everywhere(policy: &Policy, mounts: &[HostMount], held: Held) -> Result<Vec<S
     for index in walk::follow_between(policy, mounts, &names) {
         names[index] = walk::find(policy, &mounts[index], held);
     }
-    if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
-        return Err(unguarded(format!(
-            "protected and hidden names cannot be looked for: {reason}"
-        )));
+    if let Some(reason) = names.iter().find_map(|names| names.incomplete.clone()) {
+        return Err(cannot_look(reason));
     }
     if names.iter().any(|names| names.unsettled) {
         return Err(ErrorKind::Unguarded
@@ -208,6 +215,12 @@ fn everywhere(policy: &Policy, mounts: &[HostMount], held: Held) -> Result<Vec<S
             .with_hint("try again when what moves them is done"));
     }
     Ok(names)
+}
+
+fn cannot_look(reason: String) -> Error {
+    unguarded(format!(
+        "protected and hidden names cannot be looked for: {reason}"
+    ))
 }
 
 /// Returns the error of an incomplete walk, before a start or after an end.

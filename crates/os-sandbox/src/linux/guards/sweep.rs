@@ -26,6 +26,7 @@ use crate::git_config;
 use crate::policy::{Git, Pattern, Policy};
 use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
+use crate::single_name::separate_names;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, readlinkat};
@@ -35,7 +36,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -461,7 +462,10 @@ impl MountScan<'_> {
         }
         let target = after.targets.iter().find(|target| target.below == *below);
         let was_link = before.links.contains_key(below);
-        let violation = match self.violation(below, (is_link, was_link), &after.bare) {
+        let violation = || self.violation(below, (is_link, was_link), &after.bare);
+        // What stays is judged once more, when no other command can change it by another name.
+        let found = violation().or_else(|| self.separate(below).or_else(violation));
+        let violation = match found {
             Some(violation) => violation,
             None => {
                 let Some(target) = target else { return false };
@@ -476,6 +480,19 @@ impl MountScan<'_> {
         };
         self.take_name(below, violation, &after.bare);
         true
+    }
+
+    /// Gives a new file content that no other name has: the next command could change it by that name.
+    /// Returns the violation if that fails.
+    fn separate(&self, below: &Path) -> Option<GuardViolation> {
+        let parent = below::directory(self.mount.handle.as_fd(), below.parent()?).ok()?;
+        match separate_names(parent.as_fd(), below.file_name()?) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Some(GuardViolation {
+                pattern: pattern_of(self.mount, below),
+                why: visible(&format!("it has another name: {error}")),
+            }),
+            _ => None,
+        }
     }
 
     /// Takes a link that the command made or gave another target, and puts one back that was there

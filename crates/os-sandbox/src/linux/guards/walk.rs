@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bound on the entries of one mount.
-const MAX_ENTRIES: usize = 1_000_000;
+pub(super) const MAX_ENTRIES: usize = 1_000_000;
 /// Bound on the directories that are open at a time because the command has closed them.
 const MAX_REOPENED: usize = 256;
 /// Bound on a path that a person is to type.
