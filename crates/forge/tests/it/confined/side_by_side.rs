@@ -66,6 +66,24 @@ fn a_name_of_one_command_is_not_known_to_the_next() {
 }
 
 #[test]
+fn a_scan_leaves_what_another_one_took() {
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        let waits = "touch first; while [ ! -e over ]; do sleep 0.02; done";
+        let mut first = start(&world, mechanism, waits);
+        eventually(mechanism, || world.project().join("first").exists());
+        let second = ["exec", "--mechanism", mechanism, "--", "sh", "-c", EDITOR];
+        world.forge(&second).code(0);
+        let listed = || world.forge(&["quarantine", "list", "--json"]).stdout;
+        let taken = listed();
+        assert!(taken.contains(".vscode"), "{mechanism}: {taken}");
+        world.write("over", "");
+        first.wait().unwrap();
+        assert_eq!(listed(), taken, "{mechanism}");
+    }
+}
+
+#[test]
 fn a_killed_command_leaves_its_names_to_the_next_start() {
     for mechanism in mechanisms(&project()) {
         let world = project();

@@ -47,8 +47,13 @@ impl QuarantineRecords {
     /// Reads the records of this user. One that cannot be read is left out.
     #[must_use]
     pub fn read() -> QuarantineRecords {
+        QuarantineRecords::of(candidates(None))
+    }
+
+    /// Reads the records in state directories.
+    pub(super) fn of(states: impl IntoIterator<Item = PathBuf>) -> QuarantineRecords {
         let mut all = HashMap::new();
-        for directory in candidates(None) {
+        for directory in states {
             let is_own = |path: &Path| {
                 let meta = path.symlink_metadata();
                 meta.is_ok_and(|meta| {

@@ -14,6 +14,7 @@ use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{Held, ScanResult};
 use super::quarantine_dir::{FileIdentity, Quarantine, identity_at};
+use super::quarantine_record::QuarantineRecords;
 use super::running::{CommandRecord, RunningCommands};
 use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
 use super::state::PlaceholderLease;
@@ -25,7 +26,7 @@ use crate::findings::Findings;
 use crate::git_config;
 use crate::policy::{Git, Pattern, Policy};
 use crate::promise::Promise;
-use crate::quarantine::{QUARANTINE, Quarantined};
+use crate::quarantine::{QUARANTINE, QuarantineState, Quarantined};
 use crate::single_name::separate_names;
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -33,6 +34,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, readlinkat};
 use nix::sys::stat::{Mode, SFlag};
 use nix::unistd::symlinkat;
 use sha2::{Digest, Sha256};
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -271,8 +273,21 @@ impl MountScan<'_> {
 
     fn walk(&self, memory: &mut ListingCache, opened: &mut ReopenedDirs) -> ScanResult {
         let own = Path::new(QUARANTINE).join(self.quarantine.id);
+        let records = OnceCell::new();
+        // Another command's scan has moved it there.
+        let is_recorded = |path: &Path| {
+            let read = || QuarantineRecords::of(self.scan.state.iter().cloned());
+            path.starts_with(QUARANTINE)
+                && records
+                    .get_or_init(read)
+                    .state_of(&self.mount.host.join(path))
+                    == QuarantineState::Unchanged
+        };
         let known = |path: &Path, is_link: bool| {
-            self.judged.contains(path) || path == own || self.before.knows(path, is_link)
+            self.judged.contains(path)
+                || path == own
+                || self.before.knows(path, is_link)
+                || is_recorded(path)
         };
         let held = match self.scan.loose.is_empty() {
             true => Held::ByMounts,
