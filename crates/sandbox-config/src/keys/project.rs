@@ -82,8 +82,9 @@ key_table! {
         /// Promises that the host has to enforce in full, or a confined command is refused.
         /// `boundaries`: those about files outside the mounts, network, sockets and processes.
         /// `guards`: also those about protected names and the limits of a process tree, which are
-        /// otherwise listed as gaps. With `guards`, absent protected names cannot be created while
-        /// a command runs, and commands need an OS sandbox.
+        /// otherwise listed as gaps. With `guards`, commands need an OS sandbox, and cannot create
+        /// absent protected names in the directories that are there when they start; those in a
+        /// new directory, or by a pattern, are moved away after the end, as they are without it.
         require: Words(&["boundaries", "guards"], &[]), default("boundaries"),
             stricter(&["boundaries", "guards"]);
         /// The Agent Client Protocol.
