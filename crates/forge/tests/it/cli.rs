@@ -514,3 +514,24 @@ fn a_conflict_shows_no_usage() {
         assert!(!ran.stderr.contains("Usage:"), "{words:?}: {}", ran.stderr);
     }
 }
+
+/// The program is at a random address, and the table that leads to functions of other libraries is
+/// read-only once the loader has filled it: `.cargo/config.toml` replaces rustc's own arguments.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_program_is_hardened() {
+    let program = env!("CARGO_BIN_EXE_forge");
+    let read = std::process::Command::new("readelf")
+        .args(["--wide", "--program-headers", "--dynamic", program])
+        .output()
+        .expect("readelf comes with the linker");
+    let text = String::from_utf8_lossy(&read.stdout);
+    for part in ["Position-Independent", "GNU_RELRO", "BIND_NOW"] {
+        assert!(text.contains(part), "{part} is missing in: {text}");
+    }
+    assert!(
+        text.lines()
+            .any(|line| line.contains("GNU_STACK") && line.contains(" RW ")),
+        "{text}"
+    );
+}
