@@ -18,6 +18,9 @@ const TABLE: &str = "xtask/structure.tsv";
 const HEAD: &str =
     "# The most that `cargo xtask structure` accepts. `--record` writes lower figures.\n";
 
+/// The largest file of the repository. A program or a trace that is committed by accident is larger.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
 /// Places printed for one figure.
 const MAX_PLACES: usize = 60;
 
@@ -103,6 +106,11 @@ fn sources() -> Result<Vec<Source>, Failure> {
     let root = workspace::root();
     let mut sources = Vec::new();
     for path in checkout::files(&root)? {
+        let size = fs::symlink_metadata(root.join(&path)).map_or(0, |meta| meta.len());
+        if size > MAX_FILE_BYTES {
+            let what = format!("{}: {size} bytes, at most {MAX_FILE_BYTES}", path.display());
+            return Err(Failure::new(what));
+        }
         if path.extension().is_some_and(|e| e == "rs" || e == "md") {
             let text = fs::read_to_string(root.join(&path)).context(path.display())?;
             let path = path.to_string_lossy().into_owned();
