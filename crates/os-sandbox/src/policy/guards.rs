@@ -110,6 +110,13 @@ impl Pattern {
         })
     }
 
+    /// Returns `true` if the pattern does not apply to files at `path`, whatever matches it: templates,
+    /// and those in dependencies.
+    pub(crate) fn exempts(&self, path: &Path) -> bool {
+        let name = path.file_name();
+        name.is_some_and(|name| self.is_exempt(path.iter().rev().skip(1), name))
+    }
+
     /// Returns `true` if `path` ends in a name that the pattern matches. This equals
     /// `Pattern::names` for callers that never look below a match, and copies nothing.
     #[must_use]

@@ -17,6 +17,7 @@ mod git_dirs;
 mod git_leads;
 mod git_pointers;
 mod hard_links;
+mod hidden_links;
 mod host_programs;
 mod hosts;
 mod isolation;

@@ -20,6 +20,7 @@
 //! have made is not known to the next, and the next start looks for what a killed one left.
 
 pub(super) mod after;
+mod hidden_links;
 mod hold;
 mod listings;
 pub(super) mod names;
@@ -52,6 +53,8 @@ use std::path::Path;
 
 /// Bound on the hidden paths that a receipt lists.
 const MAX_HIDDEN_LISTED: usize = 32;
+
+type PromiseNotes = Vec<(Promise, String)>;
 
 /// Protected and hidden names below the mounts, found or held by placeholders.
 pub(super) struct Guarded {
@@ -104,11 +107,7 @@ pub(super) fn guard(
 ) -> Result<Guarded, Error> {
     let (running, left) = RunningCommands::before_walk(policy, mounts, records, Held::ByMounts)?;
     let mut names = everywhere(policy, mounts, Held::ByMounts)?;
-    let others = other_names::close(mounts, &mut names).and_then(|others| {
-        let incomplete = names.iter().find_map(|names| names.incomplete.clone());
-        incomplete.map_or(Ok(others), Err)
-    });
-    let others = others.map_err(cannot_look)?;
+    let (mut targets, unhidden, others) = close_other_paths(mounts, &mut names)?;
     let programs = match policy.unix_sockets() {
         UnixSockets::Own => program_mounts(policy)?,
         UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => Vec::new(),
@@ -128,15 +127,6 @@ pub(super) fn guard(
             (Promise::HiddenNames, remark)
         })
         .collect();
-    let loose = match policy.unix_sockets() {
-        UnixSockets::Own => sockets::in_system(policy),
-        UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => None,
-    };
-    let closed = loose.map(|path| {
-        let path = crate::escape::visible(&path.to_string_lossy());
-        let remark = format!("its own are closed too: the host has one at {path}, which it sees");
-        (Promise::UnixSockets, remark)
-    });
     let (held, reasons) = match policy.holds_absent() {
         true => hold::hold(state_dir, policy, mounts, &mut names),
         false => {
@@ -149,19 +139,46 @@ pub(super) fn guard(
         .into_iter()
         .chain(unheld)
         .map(|reason| (Promise::ProtectedNames, reason))
+        .chain(unhidden)
         .collect();
+    targets.extend(hidden(policy, mounts, &names));
     Ok(Guarded {
-        hidden: hidden(policy, mounts, &names),
+        hidden: targets.into_iter().take(MAX_HIDDEN_LISTED).collect(),
         names,
         held,
         notes,
-        remarks: (remarks.into_iter().chain(closed))
+        remarks: (remarks.into_iter().chain(closed_sockets(policy)))
             .chain(unread)
             .chain(others)
             .collect(),
         programs: (programs, programs_names),
         running,
         left,
+    })
+}
+
+/// Returns a remark if a command has no local sockets of its own either.
+fn closed_sockets(policy: &Policy) -> Option<(Promise, String)> {
+    let loose = match policy.unix_sockets() {
+        UnixSockets::Own => sockets::in_system(policy),
+        UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => None,
+    };
+    let path = crate::escape::visible(&loose?.to_string_lossy());
+    let remark = format!("its own are closed too: the host has one at {path}, which it sees");
+    Some((Promise::UnixSockets, remark))
+}
+
+/// Guards the other paths of guarded files: the targets of hidden links, and hard links. Returns the
+/// first of those targets, links whose targets can be read, and remarks on hard links.
+fn close_other_paths(
+    mounts: &[HostMount],
+    names: &mut [ScanResult],
+) -> Result<(Vec<HiddenPath>, PromiseNotes, PromiseNotes), Error> {
+    let (targets, unhidden) = hidden_links::close(mounts, names);
+    let remarks = other_names::close(mounts, names).map_err(cannot_look)?;
+    let incomplete = names.iter().find_map(|names| names.incomplete.clone());
+    incomplete.map_or(Ok((targets, unhidden, remarks)), |reason| {
+        Err(cannot_look(reason))
     })
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct ScanResult {
     pub(crate) links: Vec<PathBuf>,
     /// Links to protected targets: these, and those below protected names.
     pub(crate) guarded_links: Vec<PathBuf>,
+    /// Links with hidden names, before a command.
+    pub(super) hidden_links: Vec<PathBuf>,
     /// Links under other names, after the end of a command.
     pub(super) plain_links: Vec<PathBuf>,
     /// Directories that git recognizes as repositories under any name.
@@ -103,6 +105,12 @@ impl ScanResult {
             .iter()
             .filter(|found| found.is_dir && !found.hide);
         sealed.map(|found| found.below.as_path()).collect()
+    }
+
+    /// Returns the hidden directories.
+    pub(crate) fn masked(&self) -> HashSet<&Path> {
+        let masked = self.found.iter().filter(|found| found.is_dir && found.hide);
+        masked.map(|found| found.below.as_path()).collect()
     }
 
     pub(super) fn add(&mut self, mount: &HostMount, below: PathBuf, kind: FileType, hide: bool) {

@@ -23,7 +23,7 @@ const UNKNOWN_INODE: u64 = u32::MAX as u64;
 const MAX_REMARKS: usize = 8;
 
 /// A guarded file with more than one name.
-struct SharedFile {
+struct MultiNamedFile {
     /// One of its names, as the command sees it.
     shown: String,
     hide: bool,
@@ -33,7 +33,7 @@ struct SharedFile {
 }
 
 /// The guarded files with other names, by device and inode.
-type SharedFiles = HashMap<(u64, u64), SharedFile>;
+type MultiNamedFiles = HashMap<(u64, u64), MultiNamedFile>;
 
 /// Guards the other names of guarded files. Returns remarks on them; the error is the reason why they
 /// cannot be looked for.
@@ -41,7 +41,7 @@ pub(super) fn close(
     mounts: &[HostMount],
     names: &mut [ScanResult],
 ) -> Result<Vec<(Promise, String)>, String> {
-    let mut shared = SharedFiles::new();
+    let mut shared = MultiNamedFiles::new();
     for (mount, names) in mounts.iter().zip(names.iter()) {
         let known = |found: &&GuardedPath| !found.unlisted && found.below != Path::new(QUARANTINE);
         for found in names.found.iter().filter(known) {
@@ -81,7 +81,7 @@ pub(super) fn close(
 }
 
 /// Collects the files at and below a guarded name that have several names.
-fn collect(mount: &HostMount, found: &GuardedPath, shared: &mut SharedFiles) {
+fn collect(mount: &HostMount, found: &GuardedPath, shared: &mut MultiNamedFiles) {
     let mut queue = vec![found.below.clone()];
     while let Some(below) = queue.pop() {
         let path = mount.host.join(&below);
@@ -93,7 +93,7 @@ fn collect(mount: &HostMount, found: &GuardedPath, shared: &mut SharedFiles) {
             queue.extend(entries.map(|entry| below.join(entry.file_name())));
         } else if meta.is_file() && meta.nlink() > 1 {
             let file = shared.entry((meta.dev(), meta.ino()));
-            let file = file.or_insert_with(|| SharedFile {
+            let file = file.or_insert_with(|| MultiNamedFile {
                 shown: mount.shown(&below),
                 hide: false,
                 links: meta.nlink(),
@@ -109,8 +109,8 @@ fn collect(mount: &HostMount, found: &GuardedPath, shared: &mut SharedFiles) {
 fn find<'s>(
     mount: &HostMount,
     names: &ScanResult,
-    shared: &'s SharedFiles,
-) -> Result<Vec<(PathBuf, &'s SharedFile)>, String> {
+    shared: &'s MultiNamedFiles,
+) -> Result<Vec<(PathBuf, &'s MultiNamedFile)>, String> {
     let guarded: HashSet<&Path> = names.found.iter().map(|one| one.below.as_path()).collect();
     let inodes: HashSet<u64> = shared.keys().map(|(_, inode)| *inode).collect();
     let may_be = |entry: &DirEntry| {
@@ -118,7 +118,7 @@ fn find<'s>(
     };
     let (mut out, mut queue, mut count) = (Vec::new(), vec![PathBuf::new()], 0);
     while let Some(dir) = queue.pop() {
-        // The walk has told what cannot be listed.
+        // The walk has reported directories that cannot be listed.
         let entries = fs::read_dir(mount.host.join(&dir))
             .into_iter()
             .flatten()

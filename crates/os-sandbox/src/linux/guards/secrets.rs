@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use sandbox_names::git_index::{MAX_INDEX_BYTES, TrackedFiles};
 use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -25,6 +25,8 @@ pub(super) struct Secrets<'a> {
     /// `true` if files that git tracks are not secrets. `false` after a command, which may have
     /// written the index.
     spares_tracked: bool,
+    /// Names to look for in an index, beside those of the patterns.
+    names: HashSet<&'a OsStr>,
     /// Tracked files by the top directory of a repository: `None` without a repository,
     /// `Some(None)` if its index was not read.
     repositories: RefCell<HashMap<PathBuf, Option<Option<TrackedFiles>>>>,
@@ -46,17 +48,26 @@ impl<'a> Secrets<'a> {
         Secrets {
             mount,
             spares_tracked: spares_tracked && mount.linked.is_none(),
+            names: HashSet::new(),
             repositories: RefCell::default(),
             unread: RefCell::default(),
         }
     }
 
-    pub(super) fn candidate(
-        &'a self,
-        parent: &'a Path,
-        name: &'a OsStr,
+    /// Judges files with these names too, before a command.
+    pub(super) fn with_names(mount: &'a HostMount, names: HashSet<&'a OsStr>) -> Self {
+        Secrets {
+            names,
+            ..Secrets::new(mount, true)
+        }
+    }
+
+    pub(super) fn candidate<'c>(
+        &'c self,
+        parent: &'c Path,
+        name: &'c OsStr,
         kind: FileType,
-    ) -> SecretCandidate<'a> {
+    ) -> SecretCandidate<'c> {
         SecretCandidate {
             secrets: self,
             parent,
@@ -126,7 +137,8 @@ impl<'a> Secrets<'a> {
         let is_wanted = |path: &[u8]| {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
             let mut patterns = self.mount.guards.hide.iter();
-            patterns.any(|pattern| pattern.last(OsStr::from_bytes(name)))
+            let name = OsStr::from_bytes(name);
+            self.names.contains(name) || patterns.any(|pattern| pattern.last(name))
         };
         let read = content_of(index, MAX_INDEX_BYTES)
             .ok_or("it is too large, or cannot be read")

@@ -541,6 +541,9 @@ impl MountWalk<'_> {
         let candidate = rules.secrets.candidate(&dir.below, name, kind);
         let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
         if kind.is_symlink() {
+            if rules.is_first() && rules.hidden.has(&dir.named, name, &holds) {
+                self.names.hidden_links.push(path.clone());
+            }
             if self.guarded_links.len() >= MAX_LINKS {
                 self.names.incomplete = Some(format!(
                     "{} has more than {MAX_LINKS} links in protected directories",
@@ -573,6 +576,9 @@ impl MountWalk<'_> {
         }
         let guard = rules.guard_of(entry);
         self.note_for_git(entry, &guard);
+        if guard.hidden && kind.is_symlink() && rules.is_first() {
+            self.names.hidden_links.push(entry.path());
+        }
         let is_link_of_git = dir.is_written && kind.is_symlink();
         if is_link_of_git || (guard.hidden || guard.protected) && !dir.is_data {
             self.guard(entry, guard.hidden);

@@ -9,7 +9,7 @@
 //! 0.12, create missing ones (CVE-2026-87766). Only if the kernel does not allow it, bubblewrap
 //! makes these mounts too, and the first process checks the result.
 
-use super::super::guards::names::ScanResult;
+use super::super::guards::names::{GuardedPath, ScanResult};
 use super::super::host_mount::{HostMount, KnownDir};
 use super::super::start::message::Pin;
 use super::super::wire;
@@ -665,8 +665,10 @@ pub(super) fn ops(mounts: &[HostMount], names: &[ScanResult]) -> Result<Ops, Err
         }
     }
     for (mount, names) in mounts.iter().zip(names) {
-        let sealed = names.sealed();
-        for found in &names.found {
+        let (sealed, masked) = (names.sealed(), names.masked());
+        // Nothing can be mounted in a hidden directory.
+        let reached = |found: &&GuardedPath| !found.is_in(&masked);
+        for found in names.found.iter().filter(reached) {
             let effective = access_of(mounts, &mount.host.join(&found.below));
             let at = key(dest(&mount.inside, &found.below));
             if found.hide {
