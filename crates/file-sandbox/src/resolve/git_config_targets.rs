@@ -15,7 +15,7 @@ use crate::backend::{
 };
 use crate::error::{Error, ErrorReason, Verb};
 use crate::path::SandboxPath;
-use crate::resolve::location::{MountLocation, Place};
+use crate::resolve::location::{MountLocation, MountPlace};
 use crate::resolve::path_walk::Lookup;
 use crate::sandbox::FileSandbox;
 
@@ -60,7 +60,12 @@ impl FileSandbox {
     }
 
     /// Returns the place of the git directory, if `here` has a `.git`.
-    async fn repository(&self, mount: usize, here: &AnyDir, above: &[OsString]) -> Option<Place> {
+    async fn repository(
+        &self,
+        mount: usize,
+        here: &AnyDir,
+        above: &[OsString],
+    ) -> Option<MountPlace> {
         let name = OsStr::new(".git");
         let mut place = (mount, [above, &[name.to_owned()]].concat());
         let mut kind = here.meta(name).await.ok()?.kind;
@@ -90,7 +95,7 @@ impl FileSandbox {
     /// Returns the configuration key of a repository whose file the change would write.
     async fn obeyed_by(
         &self,
-        git: &Place,
+        git: &MountPlace,
         above: &[OsString],
         location: &MountLocation<'_>,
         verb: Verb,
@@ -115,13 +120,13 @@ impl FileSandbox {
     }
 
     /// Returns the top of the worktree that a git directory in `worktrees` is for.
-    async fn worktree(&self, directory: &Place) -> Option<Place> {
+    async fn worktree(&self, directory: &MountPlace) -> Option<MountPlace> {
         let pointer = self.text(below(directory, "gitdir")).await?.ok()?;
         Some(parent(&self.place(directory, pointer.trim())?))
     }
 
     /// Returns a git directory, and those of its modules and worktrees; `None` if they are too many.
-    async fn git_directories(&self, git: &Place) -> Option<Vec<Place>> {
+    async fn git_directories(&self, git: &MountPlace) -> Option<Vec<MountPlace>> {
         let mut found = vec![git.clone()];
         let mut pending = IN_GIT_DIRECTORY.map(|name| below(git, name)).to_vec();
         let mut left = MAX_DIRECTORIES;
@@ -151,14 +156,14 @@ impl FileSandbox {
     /// would write. `top`: the top of the working tree, unless the configuration names it.
     async fn config_leads_to(
         &self,
-        config: Place,
-        top: Option<&Place>,
+        config: MountPlace,
+        top: Option<&MountPlace>,
         location: &MountLocation<'_>,
         verb: Verb,
     ) -> Option<String> {
         let is_there = matches!(location.found, Lookup::Entry { .. });
         let git = parent(&config);
-        let mut trees: Vec<Place> = top.cloned().into_iter().collect();
+        let mut trees: Vec<MountPlace> = top.cloned().into_iter().collect();
         let mut files = vec![config];
         let mut at = 0;
         while let Some(file) = files.get(at).cloned() {
@@ -205,7 +210,7 @@ impl FileSandbox {
     }
 
     /// Returns the place that a path names, read from `base`; `None` if no mount has it.
-    fn place(&self, base: &Place, path: &str) -> Option<Place> {
+    fn place(&self, base: &MountPlace, path: &str) -> Option<MountPlace> {
         let path = Path::new(path);
         if path.is_absolute() {
             return self.table.by_host(path);
@@ -218,7 +223,7 @@ impl FileSandbox {
         Some((base.0, base.1.iter().cloned().chain(names).collect()))
     }
 
-    async fn open_place(&self, place: &Place) -> Option<AnyDir> {
+    async fn open_place(&self, place: &MountPlace) -> Option<AnyDir> {
         let end = self.led_to(place.clone()).await.end?;
         match (&end.found, end.real.last()) {
             (Lookup::Entry { parent, .. }, Some(name)) => parent.open_dir(name).await.ok(),
@@ -227,7 +232,7 @@ impl FileSandbox {
     }
 
     /// Returns the text of a file; `None` if it is missing.
-    async fn text(&self, place: Place) -> Option<Result<String, ()>> {
+    async fn text(&self, place: MountPlace) -> Option<Result<String, ()>> {
         let end = self.led_to(place).await.end?;
         let (Lookup::Entry { parent, .. }, Some(name)) = (&end.found, end.real.last()) else {
             return None;
@@ -240,11 +245,11 @@ impl FileSandbox {
     }
 }
 
-fn below(place: &Place, name: &str) -> Place {
+fn below(place: &MountPlace, name: &str) -> MountPlace {
     (place.0, [&place.1[..], &[name.into()]].concat())
 }
 
-fn parent(place: &Place) -> Place {
+fn parent(place: &MountPlace) -> MountPlace {
     let names = place.1.len().saturating_sub(1);
     (place.0, place.1[..names].to_vec())
 }

@@ -7,21 +7,21 @@ use crate::error::Verb;
 use crate::mount::name_rules::fold;
 use crate::mount::path_in;
 use crate::resolve::content_rules::is_key_at;
-use crate::resolve::location::{MountLocation, Place};
+use crate::resolve::location::{MountLocation, MountPlace};
 use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
 
 /// The places that a path leads through, and its end.
 pub(crate) struct LedTo<'s> {
     /// The links on the way.
-    pub(crate) links: Vec<Place>,
+    pub(crate) links: Vec<MountPlace>,
     /// `None` if it is in no mount, where no change reaches it.
     pub(crate) end: Option<MountLocation<'s>>,
 }
 
 impl FileSandbox {
     /// Follows a path from a place in a mount.
-    pub(crate) async fn led_to(&self, start: Place) -> LedTo<'_> {
+    pub(crate) async fn led_to(&self, start: MountPlace) -> LedTo<'_> {
         let path = path_in(&self.table.mounts[start.0], &start.1);
         let mut links = Vec::new();
         let (how, enters) = (

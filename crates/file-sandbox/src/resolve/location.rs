@@ -8,7 +8,7 @@ use crate::path::SandboxPath;
 use crate::resolve::path_walk::Lookup;
 
 /// A place in a mount: the mount's index, and the names below it.
-pub(crate) type Place = (usize, Vec<OsString>);
+pub(crate) type MountPlace = (usize, Vec<OsString>);
 
 /// The result of resolving a path.
 pub(crate) enum Resolution<'s> {

@@ -22,7 +22,7 @@ use crate::mount::name_rules::{TEMP_PREFIX, strictest};
 use crate::mount::{Mount, hidden_by, is_temp, path_in};
 use crate::path::{SandboxPath, names_below};
 use crate::resolve::content_rules::{ContentGuard, is_secret};
-use crate::resolve::location::{MountLocation, Place, Resolution};
+use crate::resolve::location::{MountLocation, MountPlace, Resolution};
 use crate::resolve::path_walk::{FinalLink, Lookup, WalkBudget, WalkError, WalkRoot, walk};
 use crate::resolve::refusals::{holds_root, not_found, wrong_type};
 use crate::sandbox::FileSandbox;
@@ -257,7 +257,7 @@ impl FileSandbox {
     pub(crate) async fn walk_mounts(
         &self,
         path: &SandboxPath,
-        start: Place,
+        start: MountPlace,
         last: FinalLink,
         verb: Verb,
     ) -> Result<MountLocation<'_>, Error> {
@@ -271,10 +271,10 @@ impl FileSandbox {
     async fn walk_noting(
         &self,
         path: &SandboxPath,
-        (mut index, mut names): Place,
+        (mut index, mut names): MountPlace,
         (last, verb): (FinalLink, Verb),
         mut enters: impl FnMut(usize, &[OsString]) -> Result<(), Error>,
-        links: &mut Vec<Place>,
+        links: &mut Vec<MountPlace>,
     ) -> Result<MountLocation<'_>, Error> {
         let mut budget = WalkBudget::new();
         // Every turn but the last costs a link or enters a deeper mount, and the budget ends.
