@@ -108,8 +108,10 @@ fn sources() -> Result<Vec<Source>, Failure> {
     for path in checkout::files(&root)? {
         let size = fs::symlink_metadata(root.join(&path)).map_or(0, |meta| meta.len());
         if size > MAX_FILE_BYTES {
-            let what = format!("{}: {size} bytes, at most {MAX_FILE_BYTES}", path.display());
-            return Err(Failure::new(what));
+            let path = path.display();
+            return Err(Failure::new(format!(
+                "{path}: {size} bytes, at most {MAX_FILE_BYTES}"
+            )));
         }
         if path.extension().is_some_and(|e| e == "rs" || e == "md") {
             let text = fs::read_to_string(root.join(&path)).context(path.display())?;

@@ -131,7 +131,7 @@ fn without_quotes(line: &str, inner: &mut Vec<String>) -> String {
     out + &behind
 }
 
-/// Returns what a `$` or a backquote replaces, and where it ends.
+/// Returns the text that a `$` or a backquote replaces, and where it ends.
 fn substituted(mark: char, after: &str) -> (&str, usize) {
     let end = match (mark, after.chars().next()) {
         ('`', _) => after.find('`').map(|end| end + 1),

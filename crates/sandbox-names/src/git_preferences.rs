@@ -1,4 +1,4 @@
-//! Settings of git that change how it works or what it prints, and nothing that it runs.
+//! Settings of git that change its ways and its output, and no program that it runs.
 
 /// The keys, in lower case. Forge passes on a person's own values for them to git in commands.
 pub const KEYS: [&str; 31] = [
@@ -35,8 +35,8 @@ pub const KEYS: [&str; 31] = [
     "rerere.enabled",
 ];
 
-/// Returns `true` if a command may give a repository this value for good. Some keys decide what a
-/// person's next git takes for equal, pushes or runs.
+/// Returns `true` if a command may give a repository this value for good. Some keys change the next
+/// push, comparison or mistyped command of a person.
 pub(crate) fn may_stay(name: &str, value: &str) -> bool {
     match name {
         "core.ignorecase" | "help.autocorrect" | "push.followtags" => false,
