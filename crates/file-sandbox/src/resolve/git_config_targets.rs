@@ -92,7 +92,7 @@ impl FileSandbox {
         }
     }
 
-    /// Returns the configuration key of a repository whose file the change would write.
+    /// Returns the configuration key that names the file of a change.
     async fn obeyed_by(
         &self,
         git: &MountPlace,
@@ -152,8 +152,8 @@ impl FileSandbox {
         Some(found)
     }
 
-    /// Returns the key of a configuration file, or of those that it includes, whose file the change
-    /// would write. `top`: the top of the working tree, unless the configuration names it.
+    /// Returns the key, in a configuration or those that it includes, that names the file of a
+    /// change. `top`: the top of the working tree, unless the configuration names it.
     async fn config_leads_to(
         &self,
         config: MountPlace,

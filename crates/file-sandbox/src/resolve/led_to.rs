@@ -1,5 +1,5 @@
 //! The file that a link or a configuration leads to, and every place that decides which file that is:
-//! who replaces a link on the way leads the program elsewhere.
+//! a replaced link on the way leads the program elsewhere.
 
 use std::ffi::OsString;
 

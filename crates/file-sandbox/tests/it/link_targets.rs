@@ -166,8 +166,8 @@ fn no_operation_changes_the_target_of_a_protected_link() {
     assert!(wrong.is_empty(), "{} {wrong:#?}", wrong.len());
 }
 
-/// A link, its text, and a link on its way with its text: who replaces that one leads the protected
-/// one elsewhere, also if it leads to nothing or out of the mount.
+/// A link, its text, and a link on its way with its text: if that one is replaced, the protected
+/// one leads elsewhere, also if it led to nothing or out of the mount.
 const ON_THE_WAY: [[&str; 4]; 6] = [
     [
         "one.lock",
