@@ -525,7 +525,7 @@ struct ReapResult {
     found: Option<i32>,
     /// Nobody else is done.
     all: bool,
-    /// There is no other process.
+    /// No process is left.
     none_left: bool,
 }
 

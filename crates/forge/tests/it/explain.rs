@@ -855,7 +855,7 @@ fn a_list_of_the_own_file_is_told_as_one() {
     }
 }
 
-/// Calls that rules stopped are no refusals of the sandbox, and are named.
+/// A run whose calls were stopped by rules names them, and not the sandbox.
 #[test]
 fn a_run_whose_calls_were_stopped_says_so() {
     let playbook = "version: 1\nworkers:\n  main:\n    - calls:\n        \

@@ -478,7 +478,7 @@ impl MountScan<'_> {
         let target = after.targets.iter().find(|target| target.below == *below);
         let was_link = before.links.contains_key(below);
         let violation = || self.violation(below, (is_link, was_link), &after.bare);
-        // What stays is judged once more, when no other command can change it by another name.
+        // Files that stay are judged once more, when no other command can change them by another name.
         let found = violation().or_else(|| self.separate(below).or_else(violation));
         let violation = match found {
             Some(violation) => violation,
