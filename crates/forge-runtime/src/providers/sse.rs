@@ -24,7 +24,7 @@ pub(super) enum SseError {
 }
 
 /// A reader of events.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SseParser {
     max_bytes: usize,
     line: Vec<u8>,
@@ -40,12 +40,8 @@ impl SseParser {
     pub(super) fn new(max_bytes: usize) -> Self {
         SseParser {
             max_bytes,
-            line: Vec::new(),
-            data: Vec::new(),
-            has_data: false,
-            has_name: false,
-            after_return: false,
             first_line: true,
+            ..SseParser::default()
         }
     }
 

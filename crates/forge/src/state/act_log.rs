@@ -72,12 +72,11 @@ impl ActLog {
             let event = PolicyEvent::new(EventKind::Denied, by);
             self.record.events.push(event);
         }
+        let reason = VerdictReason::new("a push is always asked");
         self.decided(DecisionRecord {
-            verdict: Some(Verdict::Ask),
-            reasons: vec![VerdictReason::new("a push is always asked")],
-            runner: None,
             answer: Some(answer),
             by: Some(by.to_owned()),
+            ..DecisionRecord::new(Some(Verdict::Ask), vec![reason])
         })
     }
 
@@ -89,13 +88,8 @@ impl ActLog {
 
     /// A person typed it, and that is all it needs.
     pub(crate) fn typed(&mut self) -> Result<(), CliError> {
-        self.decided(DecisionRecord {
-            verdict: Some(Verdict::Allow),
-            reasons: vec![VerdictReason::new("a person typed it")],
-            runner: None,
-            answer: None,
-            by: None,
-        })
+        let reason = VerdictReason::new("a person typed it");
+        self.decided(DecisionRecord::new(Some(Verdict::Allow), vec![reason]))
     }
 
     /// Adds a file that the act changed.

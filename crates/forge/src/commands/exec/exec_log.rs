@@ -99,16 +99,11 @@ impl ExecLog {
         } else {
             "a person typed it"
         };
+        let reasons = [typed.to_owned()].into_iter().chain(described);
+        let reasons = reasons.map(VerdictReason::new).collect();
         self.decided(DecisionRecord {
-            verdict: Some(Verdict::Allow),
-            reasons: [typed.to_owned()]
-                .into_iter()
-                .chain(described)
-                .map(VerdictReason::new)
-                .collect(),
             runner: Some(runner),
-            answer: None,
-            by: None,
+            ..DecisionRecord::new(Some(Verdict::Allow), reasons)
         })
     }
 
@@ -125,13 +120,12 @@ impl ExecLog {
     }
 
     fn record_refusal(mut self, why: &CliError) -> Result<(), CliError> {
-        self.decided(DecisionRecord {
-            verdict: Some(Verdict::Block),
-            reasons: vec![VerdictReason::new(why.message())],
-            runner: None,
-            answer: None,
-            by: None,
-        })?;
+        let reasons = vec![VerdictReason::new(why.message())];
+        self.decided(DecisionRecord::new(Some(Verdict::Block), reasons))?;
+        self.close_refused(why)
+    }
+
+    fn close_refused(mut self, why: &CliError) -> Result<(), CliError> {
         let event = PolicyEvent::new(EventKind::Refused, why.message());
         self.record.events.push(event);
         self.close(why.code(), Some(why.code()))
@@ -155,9 +149,7 @@ impl ExecLog {
         enforcement: &Enforcement,
     ) -> Result<(), CliError> {
         self.enforced(enforcement);
-        let event = PolicyEvent::new(EventKind::Refused, why.message());
-        self.record.events.push(event);
-        self.close(why.code(), Some(why.code()))
+        self.close_refused(why)
     }
 
     fn enforced(&mut self, enforcement: &Enforcement) {
@@ -176,32 +168,33 @@ impl ExecLog {
     }
 
     pub(super) fn ended(mut self, ended: &ExecOutcome<'_>) -> Result<(), CliError> {
-        let exceeded = ended.exceeded.iter();
-        let events = &mut self.record.events;
-        events.extend(exceeded.map(|limit| PolicyEvent::new(EventKind::Exceeded, limit)));
+        self.note(EventKind::Exceeded, &ended.exceeded);
         self.enforced(ended.enforcement);
-        let code = match ended.exit {
-            os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
-            os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
-        };
         self.record.exit_code = Some(i64::from(ended.exit.code()));
-        self.close(&ended.exit.to_string(), code)
+        self.close_exit(ended.exit)
     }
 
     /// Records the end of a command in a container.
     pub(super) fn ended_there(mut self, ended: &forge_tools::ExitReport) -> Result<(), CliError> {
         self.record.runner = "docker";
         self.record.enforcement.clone_from(&ended.enforcement);
-        let events = &mut self.record.events;
-        let exceeded = ended.exceeded.iter();
-        events.extend(exceeded.map(|limit| PolicyEvent::new(EventKind::Exceeded, limit)));
-        let found = ended.quarantined.iter();
-        events.extend(found.map(|path| PolicyEvent::new(EventKind::Quarantined, path)));
-        let code = match ended.exit {
+        self.note(EventKind::Exceeded, &ended.exceeded);
+        self.note(EventKind::Quarantined, &ended.quarantined);
+        self.close_exit(&ended.exit)
+    }
+
+    fn note<'d>(&mut self, kind: EventKind, details: impl IntoIterator<Item = &'d String>) {
+        let events = details.into_iter();
+        let events = events.map(|detail| PolicyEvent::new(kind, detail));
+        self.record.events.extend(events);
+    }
+
+    fn close_exit(self, exit: &os_sandbox::Exit) -> Result<(), CliError> {
+        let code = match exit {
             os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
             os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
         };
-        self.close(&ended.exit.to_string(), code)
+        self.close(&exit.to_string(), code)
     }
 
     fn decided(&mut self, decision: DecisionRecord) -> Result<(), CliError> {

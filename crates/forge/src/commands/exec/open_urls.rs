@@ -214,18 +214,11 @@ impl Judge {
 
 /// Describes a request; `refused` is the reason why its URL may not be opened.
 fn record(origin: &str, refused: Option<&str>) -> CallRecord {
-    let reason = refused.unwrap_or("open_urls names the origin");
-    let verdict = match refused {
-        None => Verdict::Allow,
-        Some(_) => Verdict::Block,
+    let (verdict, reason) = match refused {
+        None => (Verdict::Allow, "open_urls names the origin"),
+        Some(why) => (Verdict::Block, why),
     };
-    let decision = DecisionRecord {
-        verdict: Some(verdict),
-        reasons: vec![VerdictReason::new(reason)],
-        runner: None,
-        answer: None,
-        by: None,
-    };
+    let decision = DecisionRecord::new(Some(verdict), vec![VerdictReason::new(reason)]);
     let (arguments, intents) = (
         json!({ "origin": origin }),
         vec![format!("open a URL of {origin}")],

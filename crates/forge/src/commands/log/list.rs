@@ -34,6 +34,7 @@ const OTHER_COLUMNS: usize = 75;
 const MIN_ID_CHARS: usize = 15;
 
 /// The result of a run.
+#[derive(Default)]
 struct RunEnding {
     outcome: String,
     /// Number of programs that worked on it, one after another.
@@ -325,10 +326,7 @@ impl RunEnding {
     fn unreadable() -> Self {
         RunEnding {
             outcome: "unreadable".to_owned(),
-            programs: 0,
-            calls: 0,
-            failed: 0,
-            denied: 0,
+            ..RunEnding::default()
         }
     }
 }
@@ -359,9 +357,7 @@ fn read_ending(run: &StoredRun) -> Result<RunEnding, CliError> {
     let mut came = RunEnding {
         outcome,
         programs: 1,
-        calls: 0,
-        failed: 0,
-        denied: 0,
+        ..RunEnding::default()
     };
     let mut calls = CallReader::new(run).map_err(|error| unreadable(run, &error))?;
     while let Some(item) = calls.next(false).map_err(|error| unreadable(run, &error))? {

@@ -363,6 +363,7 @@ pub(crate) fn hook_links(mount: &HostMount, git: &Path) -> Vec<PathBuf> {
 }
 
 /// References of a mount.
+#[derive(Default)]
 pub(crate) struct LedFrom {
     /// Files in the mount.
     pub(crate) targets: Vec<ObeyedPath>,
@@ -384,9 +385,7 @@ pub(crate) fn link_targets(
     let mut found = ReferenceCollector {
         mount,
         out: LedFrom {
-            targets: Vec::new(),
-            elsewhere: Vec::new(),
-            unheld: Vec::new(),
+            ..LedFrom::default()
         },
     };
     for link in links {
