@@ -148,7 +148,7 @@ pub use hosts::{
 };
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;
-pub use params::{ArgumentError, Arguments, Param, ParamKind, Params};
+pub use params::{ArgumentError, ArgumentType, Arguments, Param, ParamKind, Params, ToolArguments};
 #[cfg(feature = "process")]
 pub use processes::Processes;
 #[cfg(feature = "process")]

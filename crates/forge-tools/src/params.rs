@@ -40,6 +40,99 @@ pub enum ParamKind {
     },
 }
 
+impl ParamKind {
+    /// A whole number that is not negative.
+    const INTEGER: ParamKind = ParamKind::Integer {
+        min: 0,
+        max: MAX_EXACT,
+    };
+}
+
+/// Most entries of a list that says nothing else.
+const MAX_ITEMS: usize = 1000;
+
+/// A Rust type of an argument.
+pub trait ArgumentType {
+    /// The values that a call may give.
+    const KIND: ParamKind;
+    /// `true` if a call without it is refused.
+    const IS_REQUIRED: bool = false;
+}
+
+impl ArgumentType for String {
+    const KIND: ParamKind = ParamKind::Text;
+    const IS_REQUIRED: bool = true;
+}
+
+impl ArgumentType for Vec<String> {
+    const KIND: ParamKind = ParamKind::TextList {
+        max_items: MAX_ITEMS,
+    };
+    const IS_REQUIRED: bool = true;
+}
+
+impl ArgumentType for bool {
+    const KIND: ParamKind = ParamKind::Flag;
+}
+
+impl ArgumentType for u64 {
+    const KIND: ParamKind = ParamKind::INTEGER;
+}
+
+impl ArgumentType for usize {
+    const KIND: ParamKind = ParamKind::INTEGER;
+}
+
+impl<T: ArgumentType> ArgumentType for Option<T> {
+    const KIND: ParamKind = T::KIND;
+}
+
+/// A struct with a field for each parameter; [`arguments!`](crate::arguments) defines it.
+pub trait ToolArguments {
+    /// Returns the parameters, in the order of the fields.
+    fn params() -> Params;
+}
+
+/// Declares the arguments of a tool as one table: a row is a field with its type, the description
+/// of the parameter, and methods of [`Param`].
+///
+/// ```
+/// use forge_tools::ToolArguments;
+///
+/// forge_tools::arguments! {
+///     /// The arguments of `head`.
+///     struct Head {
+///         path: String = "Path to read";
+///         lines: Option<u64> = "Most lines.", between(1, 100).default(10);
+///     }
+/// }
+/// let schema = Head::params().to_json_schema();
+/// assert_eq!(schema["required"], serde_json::json!(["path"]));
+/// assert_eq!(schema["properties"]["lines"]["maximum"], 100);
+/// ```
+#[macro_export]
+macro_rules! arguments {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($field:ident: $type:ty = $description:expr $(, $method:ident($($value:expr),*) $(.$more:ident($($other:expr),*))*)?;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Default, ::serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        $vis struct $name {
+            $($field: $type,)*
+        }
+
+        impl $crate::ToolArguments for $name {
+            fn params() -> $crate::Params {
+                $crate::Params::new([$(
+                    $crate::Param::of::<$type>(stringify!($field), $description)
+                        $(.$method($($value),*) $(.$more($($other),*))*)?,
+                )*])
+            }
+        }
+    };
+}
+
 /// One parameter of a tool.
 #[derive(Debug, Clone)]
 pub struct Param {
@@ -72,6 +165,16 @@ impl Param {
         }
     }
 
+    /// The parameter that a field of this type is (see [`arguments!`](crate::arguments)); a field
+    /// can be called `r#type`.
+    pub fn of<T: ArgumentType>(field: &'static str, description: &'static str) -> Self {
+        let name = field.strip_prefix("r#").unwrap_or(field);
+        Param {
+            required: T::IS_REQUIRED,
+            ..Param::new(name, description, T::KIND)
+        }
+    }
+
     /// A string parameter.
     pub fn text(name: &'static str, description: &'static str) -> Self {
         Param::new(name, description, ParamKind::Text)
@@ -80,11 +183,16 @@ impl Param {
     /// A whole-number parameter; both bounds are accepted values. Bounds beyond ±(2⁵³ - 1), which not
     /// every client can read, are narrowed to it.
     pub fn integer(name: &'static str, description: &'static str, min: i64, max: i64) -> Self {
-        let kind = ParamKind::Integer {
+        Param::new(name, description, ParamKind::INTEGER).between(min, max)
+    }
+
+    /// Gives a whole number other bounds, as [`integer`](Param::integer) does.
+    pub fn between(mut self, min: i64, max: i64) -> Self {
+        self.kind = ParamKind::Integer {
             min: min.clamp(-MAX_EXACT, MAX_EXACT),
             max: max.clamp(-MAX_EXACT, MAX_EXACT),
         };
-        Param::new(name, description, kind)
+        self
     }
 
     /// A parameter that is `true` or `false`.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::output::{Field, OutputSchema};
-use crate::params::{Param, Params};
+use crate::params::{Params, ToolArguments};
 
 sandbox_names::word_enum! {
     /// The worst that a tool can do, in the five levels of the layered plan.
@@ -192,12 +192,16 @@ impl Spec {
     }
 
     sandbox_names::setters! {
-        /// With these parameters.
-        params(params: impl IntoIterator<Item = Param>) = Params::new(params);
         /// With a structured result of these fields.
         output(fields: impl IntoIterator<Item = Field>) = Some(OutputSchema::new(fields));
         /// With other spellings.
         aliases(aliases: &'static [&'static str]) = aliases;
+    }
+
+    /// With the parameters that the fields of `A` are.
+    pub fn arguments<A: ToolArguments>(mut self) -> Self {
+        self.params = A::params();
+        self
     }
 
     /// Marks a tool that keeps existing content.

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::call_result::{CallFailure, FailureCode, Reply};
 use crate::change::FileChange;
 use crate::gate::{Intent, VerdictReason};
-use crate::params::Arguments;
+use crate::params::{Arguments, ToolArguments};
 use crate::spec::Spec;
 use crate::tool_context::{ReadOnlyContext, ToolContext};
 
@@ -112,6 +112,13 @@ impl<A: Invocation + DeserializeOwned> TypedTool<A> {
             spec,
             args: PhantomData,
         })
+    }
+}
+
+impl Spec {
+    /// Returns the tool with this description, whose parameters are the fields of `A`.
+    pub fn tool<A: Invocation + ToolArguments + DeserializeOwned>(self) -> Box<dyn Tool> {
+        TypedTool::<A>::boxed(self.arguments::<A>())
     }
 }
 

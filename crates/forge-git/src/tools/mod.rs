@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use file_sandbox::{Mode, SandboxPath};
 use forge_tools::{
-    Arguments, CallFailure, FailureCode, Field, Invocation, OutputSchema, Param, Spec, Tool,
+    Arguments, CallFailure, FailureCode, Field, Invocation, OutputSchema, Spec, Tool,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -33,9 +33,6 @@ const REPO: &str = "owner/name, URL or path.";
 const BRANCH: &str = "Branch; main by default.";
 const TOP: &str = "Top directory; / by default.";
 const COMMIT_ID: &str = "Given by git_stage.";
-
-/// Most paths in one call.
-const MAX_PATHS: usize = 1000;
 
 /// Their names, in the order they are listed.
 pub const NAMES: [&str; 6] = [
@@ -202,12 +199,6 @@ fn root_of(mounts: &[(SandboxPath, Mode)], path: &SandboxPath) -> Option<Sandbox
     let targets = mounts.iter().map(|(target, _)| target);
     let above = targets.filter(|target| path.starts_with(target));
     above.max_by_key(|target| target.as_str().len()).cloned()
-}
-
-fn commit_id() -> Param {
-    Param::text("commit_id", COMMIT_ID)
-        .alias("commitId")
-        .required()
 }
 
 /// A staged commit's files, as results name them.

@@ -4,28 +4,27 @@ use std::sync::Arc;
 
 use file_sandbox::{ErrorKind, Mode, SandboxPath};
 use forge_tools::{
-    Annotations, Artifact, CallFailure, FailureCode, Field, Intent, Invocation, Param,
-    ReadOnlyContext, Reply, ReplyFuture, Risk, Spec, Tool, ToolContext,
+    Annotations, Artifact, CallFailure, FailureCode, Field, Intent, Invocation, ReadOnlyContext,
+    Reply, ReplyFuture, Risk, Spec, Tool, ToolContext,
 };
-use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    BRANCH, GitCall, GitToolContext, MAX_PATHS, REPO, RepoAccess, TOP, branch, during, git_tool,
+    BRANCH, GitCall, GitToolContext, REPO, RepoAccess, TOP, branch, during, git_tool,
     spawn_blocking,
 };
 use crate::error::GitOperation;
 use crate::repo_path::RepoPath;
 use crate::service::{PullOutcome, PullReport, PullRequest, PulledFile};
 
-/// The arguments of `git_pull`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PullArgs {
-    repo: String,
-    paths: Vec<String>,
-    into: Option<String>,
-    branch: Option<String>,
+forge_tools::arguments! {
+    /// The arguments of `git_pull`.
+    pub(super) struct PullArgs {
+        repo: String = REPO;
+        paths: Vec<String> = "In the repository.";
+        branch: Option<String> = BRANCH;
+        into: Option<String> = TOP;
+    }
 }
 
 /// The `git_pull` tool.
@@ -35,12 +34,7 @@ pub(super) fn git_pull(git_context: &GitToolContext) -> Box<dyn Tool> {
         "Copy files or directories of a git branch to your files. Local edits are merged.",
     )
     .aliases(&["gitPull", "pullFromGit", "pull_from_git"])
-    .params([
-        Param::text("repo", REPO).required(),
-        Param::text_list("paths", "In the repository.", MAX_PATHS).required(),
-        Param::text("branch", BRANCH),
-        Param::text("into", TOP),
-    ])
+    .arguments::<PullArgs>()
     .output([
         Field::flag("success"),
         Field::text_list("pulled"),

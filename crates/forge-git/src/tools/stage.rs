@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use file_sandbox::SandboxPath;
 use forge_tools::{
-    CallFailure, Field, FileChange, Intent, Invocation, Param, ReadOnlyContext, Reply, ReplyFuture,
-    Spec, Tool, ToolContext, VerdictReason,
+    CallFailure, Field, FileChange, Intent, Invocation, ReadOnlyContext, Reply, ReplyFuture, Spec,
+    Tool, ToolContext, VerdictReason,
 };
-use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    BRANCH, GitCall, GitToolContext, MAX_PATHS, REPO, RepoAccess, TOP, branch, during, files_of,
-    files_output, files_text, git_tool, root_of, spawn_blocking,
+    BRANCH, GitCall, GitToolContext, REPO, RepoAccess, TOP, branch, during, files_of, files_output,
+    files_text, git_tool, root_of, spawn_blocking,
 };
 use crate::error::GitOperation;
 use crate::secrets::{AgreedSecrets, SecretPolicy, complaints, shown};
@@ -22,15 +21,15 @@ use crate::stage::WHO_READS_IT;
 /// Most places that are named.
 const MAX_TOLD: usize = 20;
 
-/// The arguments of `git_stage`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StageArgs {
-    files: Vec<String>,
-    repo: String,
-    message: String,
-    branch: Option<String>,
-    from: Option<String>,
+forge_tools::arguments! {
+    /// The arguments of `git_stage`.
+    pub(super) struct StageArgs {
+        files: Vec<String> = "Your files.";
+        repo: String = REPO;
+        message: String = "Commit message.";
+        branch: Option<String> = BRANCH;
+        from: Option<String> = TOP;
+    }
 }
 
 /// The `git_stage` tool.
@@ -43,13 +42,7 @@ pub(super) fn git_stage(git_context: &GitToolContext) -> Box<dyn Tool> {
     .aliases(&["gitStage", "stageForPush", "stage_for_push"])
     .adds_only()
     .not_idempotent()
-    .params([
-        Param::text_list("files", "Your files.", MAX_PATHS).required(),
-        Param::text("repo", REPO).required(),
-        Param::text("message", "Commit message.").required(),
-        Param::text("branch", BRANCH),
-        Param::text("from", TOP),
-    ])
+    .arguments::<StageArgs>()
     .output([Field::text("commitId"), files_output()]);
     git_tool::<StageArgs>(spec, git_context)
 }

@@ -10,16 +10,16 @@ use forge_tools::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{GitCall, GitToolContext, commit_id, during, files_of, files_text, git_tool};
+use super::{COMMIT_ID, GitCall, GitToolContext, during, files_of, files_text, git_tool};
 use crate::error::GitOperation;
 use crate::names::StagedId;
 use crate::staged::StagedCommit;
 
-/// The arguments of `git_diff`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DiffArgs {
-    commit_id: String,
+forge_tools::arguments! {
+    /// The arguments of `git_diff`.
+    pub(super) struct DiffArgs {
+        commit_id: String = COMMIT_ID, alias("commitId");
+    }
 }
 
 /// The arguments of `git_list_staged`.
@@ -27,18 +27,18 @@ pub(super) struct DiffArgs {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListStagedArgs {}
 
-/// The arguments of `git_discard`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DiscardArgs {
-    commit_id: String,
+forge_tools::arguments! {
+    /// The arguments of `git_discard`.
+    pub(super) struct DiscardArgs {
+        commit_id: String = COMMIT_ID, alias("commitId");
+    }
 }
 
 /// The `git_diff` tool. Its result is text only.
 pub(super) fn git_diff(git_context: &GitToolContext) -> Box<dyn Tool> {
     let spec = Spec::looks("git_diff", "Show a staged commit as a unified diff.")
         .aliases(&["gitDiff"])
-        .params([commit_id()]);
+        .arguments::<DiffArgs>();
     git_tool::<DiffArgs>(spec, git_context)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn git_list_staged(git_context: &GitToolContext) -> Box<dyn Tool> {
 pub(super) fn git_discard(git_context: &GitToolContext) -> Box<dyn Tool> {
     let mut spec = Spec::changes("git_discard", "Discard a staged commit; files stay.")
         .aliases(&["gitDiscard"])
-        .params([commit_id()]);
+        .arguments::<DiscardArgs>();
     spec.annotations = Annotations {
         idempotent: false,
         ..Annotations::OVERWRITE

@@ -6,40 +6,30 @@ use super::prelude::*;
 use crate::change::{Artifact, FileChange, ReviewedState};
 use crate::tool_context::changed_since_shown;
 
-/// The arguments of `append_file`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AppendFile {
-    path: String,
-    content: String,
+arguments! {
+    /// The arguments of `append_file`.
+    struct AppendFile {
+        path: String = super::PATH;
+        content: String = "The text to add; no line break is put before it.", of_a_file();
+    }
 }
 
 /// The `append_file` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<AppendFile>::boxed(
-        Spec::changes(
-            "append_file",
-            "Add text at the end of a file, in its encoding and with its line ends, or create it.",
-        )
-        .aliases(&["appendFile"])
-        .adds_only()
-        .not_idempotent()
-        .params([
-            Param::text("path", super::PATH).required(),
-            Param::text(
-                "content",
-                "The text to add; no line break is put before it.",
-            )
-            .of_a_file()
-            .required(),
-        ])
-        .output([
-            Field::flag("success"),
-            Field::text("path"),
-            Field::integer("chars"),
-            Field::integer("bytes"),
-        ]),
+    Spec::changes(
+        "append_file",
+        "Add text at the end of a file, in its encoding and with its line ends, or create it.",
     )
+    .aliases(&["appendFile"])
+    .adds_only()
+    .not_idempotent()
+    .output([
+        Field::flag("success"),
+        Field::text("path"),
+        Field::integer("chars"),
+        Field::integer("bytes"),
+    ])
+    .tool::<AppendFile>()
 }
 
 impl Invocation for AppendFile {

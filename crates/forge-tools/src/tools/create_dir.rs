@@ -7,29 +7,27 @@ use super::prelude::*;
 /// The advice about an existing file.
 const THERE: &str = "It is not a directory; choose another name.";
 
-/// The arguments of `create_dir`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CreateDir {
-    path: String,
+arguments! {
+    /// The arguments of `create_dir`.
+    struct CreateDir {
+        path: String = super::PATH;
+    }
 }
 
 /// The `create_dir` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<CreateDir>::boxed(
-        Spec::changes(
-            "create_dir",
-            "Make a directory, and those on the way to it.",
-        )
-        .aliases(&["createDir", "create_directory", "mkdir"])
-        .adds_only()
-        .params([Param::text("path", super::PATH).required()])
-        .output([
-            Field::flag("success"),
-            Field::text("path"),
-            Field::flag("created"),
-        ]),
+    Spec::changes(
+        "create_dir",
+        "Make a directory, and those on the way to it.",
     )
+    .aliases(&["createDir", "create_directory", "mkdir"])
+    .adds_only()
+    .output([
+        Field::flag("success"),
+        Field::text("path"),
+        Field::flag("created"),
+    ])
+    .tool::<CreateDir>()
 }
 
 impl Invocation for CreateDir {

@@ -5,30 +5,24 @@ use file_sandbox::{EntryKind, ErrorKind};
 use super::prelude::*;
 use crate::change::{Artifact, FileChange};
 
-/// The arguments of `delete_file`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DeleteFile {
-    path: String,
-    #[serde(default)]
-    recursive: bool,
+arguments! {
+    /// The arguments of `delete_file`.
+    struct DeleteFile {
+        path: String = super::PATH;
+        recursive: bool = "Delete a directory with all that is in it.";
+    }
 }
 
 /// The `delete_file` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<DeleteFile>::boxed(
-        Spec::changes(
-            "delete_file",
-            "Delete a file or an empty directory, or with recursive a directory and everything \
+    Spec::changes(
+        "delete_file",
+        "Delete a file or an empty directory, or with recursive a directory and everything \
              in it. Of a link, the link goes and what it points to stays.",
-        )
-        .aliases(&["deleteFile"])
-        .params([
-            Param::text("path", super::PATH).required(),
-            Param::flag("recursive", "Delete a directory with all that is in it."),
-        ])
-        .output([Field::flag("success"), Field::text("path")]),
     )
+    .aliases(&["deleteFile"])
+    .output([Field::flag("success"), Field::text("path")])
+    .tool::<DeleteFile>()
 }
 
 impl Invocation for DeleteFile {

@@ -6,64 +6,38 @@ use super::prelude::*;
 use crate::call_result::FailureCode;
 use crate::change::{Artifact, FileChange};
 
-/// The arguments of `edit_file`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EditFile {
-    path: String,
-    old_text: String,
-    new_text: String,
-    #[serde(default)]
-    replace_all: bool,
-    near_line: Option<usize>,
-    #[serde(default)]
-    fuzzy: bool,
-    if_match: Option<String>,
+arguments! {
+    /// The arguments of `edit_file`.
+    struct EditFile {
+        path: String = super::PATH;
+        old_text: String = "The text to replace, with its spaces.", of_a_file().alias("oldText");
+        new_text: String = "What comes in its place.", of_a_file().alias("newText");
+        replace_all: bool = "Replace it wherever it is.", alias("replaceAll");
+        near_line: Option<usize> = "Of several places, the one nearest to this line.",
+            between(1, i64::MAX).alias("nearLine");
+        fuzzy: bool = "Find whole lines that differ in spaces or lookalike characters only.";
+        if_match: Option<String> = super::IF_MATCH, alias("ifMatch");
+    }
 }
 
 /// The `edit_file` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<EditFile>::boxed(
-        Spec::changes(
-            "edit_file",
-            "Replace a text in a file. The old text must be there exactly once, unless \
+    Spec::changes(
+        "edit_file",
+        "Replace a text in a file. The old text must be there exactly once, unless \
              replace_all or near_line says otherwise; line endings do not matter for finding it.",
-        )
-        .aliases(&["editFile"])
-        .not_idempotent()
-        .params([
-            Param::text("path", super::PATH).required(),
-            Param::text("old_text", "The text to replace, with its spaces.")
-                .of_a_file()
-                .alias("oldText")
-                .required(),
-            Param::text("new_text", "What comes in its place.")
-                .of_a_file()
-                .alias("newText")
-                .required(),
-            Param::flag("replace_all", "Replace it wherever it is.").alias("replaceAll"),
-            Param::integer(
-                "near_line",
-                "Of several places, the one nearest to this line.",
-                1,
-                i64::MAX,
-            )
-            .alias("nearLine"),
-            Param::flag(
-                "fuzzy",
-                "Find whole lines that differ in spaces or lookalike characters only.",
-            ),
-            Param::text("if_match", super::IF_MATCH).alias("ifMatch"),
-        ])
-        .output([
-            Field::flag("success"),
-            Field::text("path"),
-            Field::integer("replaced"),
-            Field::text("diff"),
-            Field::flag("diff_cut"),
-            Field::flag("fuzzy"),
-        ]),
     )
+    .aliases(&["editFile"])
+    .not_idempotent()
+    .output([
+        Field::flag("success"),
+        Field::text("path"),
+        Field::integer("replaced"),
+        Field::text("diff"),
+        Field::flag("diff_cut"),
+        Field::flag("fuzzy"),
+    ])
+    .tool::<EditFile>()
 }
 
 impl EditFile {

@@ -2,21 +2,19 @@
 
 use super::prelude::*;
 
-/// The arguments of `file_exists`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileExists {
-    path: String,
+arguments! {
+    /// The arguments of `file_exists`.
+    struct FileExists {
+        path: String = super::PATH;
+    }
 }
 
 /// The `file_exists` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<FileExists>::boxed(
-        Spec::looks("file_exists", "Say whether a file or directory exists.")
-            .aliases(&["fileExists"])
-            .params([Param::text("path", super::PATH).required()])
-            .output([Field::text("path"), Field::flag("exists")]),
-    )
+    Spec::looks("file_exists", "Say whether a file or directory exists.")
+        .aliases(&["fileExists"])
+        .output([Field::text("path"), Field::flag("exists")])
+        .tool::<FileExists>()
 }
 
 impl Invocation for FileExists {

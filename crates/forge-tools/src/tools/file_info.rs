@@ -2,29 +2,27 @@
 
 use super::prelude::*;
 
-/// The arguments of `file_info`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileInfo {
-    path: String,
+arguments! {
+    /// The arguments of `file_info`.
+    struct FileInfo {
+        path: String = super::PATH;
+    }
 }
 
 /// The `file_info` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<FileInfo>::boxed(
-        Spec::looks("file_info", "Kind, size and times of a file or directory.")
-            .aliases(&["fileInfo"])
-            .params([Param::text("path", super::PATH).required()])
-            .output([
-                Field::text("path"),
-                Field::text("kind"),
-                Field::integer("size"),
-                Field::text("modified").optional(),
-                Field::text("created").optional(),
-                Field::flag("is_link"),
-                Field::flag("writable"),
-            ]),
-    )
+    Spec::looks("file_info", "Kind, size and times of a file or directory.")
+        .aliases(&["fileInfo"])
+        .output([
+            Field::text("path"),
+            Field::text("kind"),
+            Field::integer("size"),
+            Field::text("modified").optional(),
+            Field::text("created").optional(),
+            Field::flag("is_link"),
+            Field::flag("writable"),
+        ])
+        .tool::<FileInfo>()
 }
 
 impl Invocation for FileInfo {

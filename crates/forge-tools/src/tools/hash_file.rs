@@ -2,24 +2,22 @@
 
 use super::prelude::*;
 
-/// The arguments of `hash_file`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HashFile {
-    path: String,
+arguments! {
+    /// The arguments of `hash_file`.
+    struct HashFile {
+        path: String = super::PATH;
+    }
 }
 
 /// The `hash_file` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<HashFile>::boxed(
-        Spec::looks(
+    Spec::looks(
             "hash_file",
             "SHA-256 of a file's bytes. As `if_match` of a later write it makes sure that nobody changed the file meanwhile.",
         )
         .aliases(&["hashFile"])
-        .params([Param::text("path", super::PATH).required()])
-        .output([Field::text("path"), Field::text("sha256")]),
-    )
+        .output([Field::text("path"), Field::text("sha256")])
+.tool::<HashFile>()
 }
 
 impl Invocation for HashFile {

@@ -8,43 +8,35 @@ use super::prelude::*;
 use crate::call_result::FailureCode;
 use crate::output::OutputSchema;
 
-/// The arguments of `list_files`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListFiles {
-    path: Option<String>,
-    pattern: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    after: Option<String>,
+arguments! {
+    /// The arguments of `list_files`.
+    struct ListFiles {
+        path: Option<String> = "Directory to list.", default("/");
+        pattern: Option<String> = "Glob over the paths below the directory.";
+        r#type: Option<String> = "file, directory or any.";
+        after: Option<String> = "Go on behind this name.";
+    }
 }
 
 /// The `list_files` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<ListFiles>::boxed(
-        Spec::looks(
-            "list_files",
-            "List a directory, one name a line, directories with a trailing slash. With a pattern \
+    Spec::looks(
+        "list_files",
+        "List a directory, one name a line, directories with a trailing slash. With a pattern \
              such as **/*.md, list the files below that fit.",
-        )
-        .aliases(&["listFiles"])
-        .params([
-            Param::text("path", "Directory to list.").default("/"),
-            Param::text("pattern", "Glob over the paths below the directory."),
-            Param::text("type", "file, directory or any."),
-            Param::text("after", "Go on behind this name."),
-        ])
-        .output([
-            Field::text("path"),
-            Field::objects(
-                "entries",
-                OutputSchema::new([Field::text("name"), Field::text("kind")]),
-            ),
-            Field::flag("more"),
-            Field::text("next").optional(),
-            Field::text_list("skipped"),
-        ]),
     )
+    .aliases(&["listFiles"])
+    .output([
+        Field::text("path"),
+        Field::objects(
+            "entries",
+            OutputSchema::new([Field::text("name"), Field::text("kind")]),
+        ),
+        Field::flag("more"),
+        Field::text("next").optional(),
+        Field::text_list("skipped"),
+    ])
+    .tool::<ListFiles>()
 }
 
 impl Invocation for ListFiles {
@@ -118,7 +110,7 @@ impl Invocation for ListFiles {
 impl ListFiles {
     /// The kinds to be listed, if the call names them.
     fn kinds(&self) -> Result<Option<ListKinds>, CallFailure> {
-        match self.kind.as_deref() {
+        match self.r#type.as_deref() {
             None => Ok(None),
             Some("file") => Ok(Some(ListKinds::Files)),
             Some("directory") => Ok(Some(ListKinds::Directories)),

@@ -3,7 +3,6 @@
 //! `sandbox-config`; a test of `forge` compares the two.
 
 mod append_file;
-mod copy_file;
 mod create_dir;
 mod delete_file;
 mod edit_file;
@@ -11,7 +10,6 @@ mod file_exists;
 mod file_info;
 mod hash_file;
 mod list_files;
-mod move_file;
 mod prelude;
 mod read_file;
 mod read_output;
@@ -48,8 +46,8 @@ const FILE_TOOLS: &[fn() -> Box<dyn Tool>] = &[
     list_files::tool,
     search_files::tool,
     delete_file::tool,
-    move_file::tool,
-    copy_file::tool,
+    relocate::move_file,
+    relocate::copy_file,
     create_dir::tool,
     file_exists::tool,
     file_info::tool,

@@ -14,51 +14,30 @@ const FAR_BYTES: u64 = 64 * 1024;
 /// Most lines that a call can ask for.
 const MAX_LINES: u32 = 1_000_000;
 
-/// The arguments of `read_file`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReadFile {
-    path: String,
-    max_chars: Option<u64>,
-    offset: Option<u64>,
-    byte: Option<u64>,
-    line: Option<u64>,
-    lines: Option<u64>,
-    tail: Option<usize>,
+arguments! {
+    /// The arguments of `read_file`.
+    struct ReadFile {
+        path: String = super::PATH;
+        max_chars: Option<u64> = "Most characters to return.",
+            between(1, DEFAULT_MAX_CHARS.into()).default(DEFAULT_MAX_CHARS).alias("maxChars");
+        offset: Option<u64> = "Characters to skip first.", default(0);
+        byte: Option<u64> = "That offset in bytes, if told.";
+        line: Option<u64> = "Instead: begin at this line, from 1.", between(1, i64::MAX);
+        lines: Option<u64> = "Most lines, with `line`.", between(1, MAX_LINES.into());
+        tail: Option<usize> = "Instead: the last lines, this many.", between(1, MAX_LINES.into());
+    }
 }
 
 /// The `read_file` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
     // Text without a structure: clients pass on either the one or the other.
-    TypedTool::<ReadFile>::boxed(
-        Spec::looks(
-            "read_file",
-            "Read a text file. A long file comes in parts: the reply says when there is more and \
+    Spec::looks(
+        "read_file",
+        "Read a text file. A long file comes in parts: the reply says when there is more and \
              how to go on.",
-        )
-        .aliases(&["readFile"])
-        .params([
-            Param::text("path", super::PATH).required(),
-            Param::integer(
-                "max_chars",
-                "Most characters to return.",
-                1,
-                DEFAULT_MAX_CHARS.into(),
-            )
-            .default(DEFAULT_MAX_CHARS)
-            .alias("maxChars"),
-            Param::integer("offset", "Characters to skip first.", 0, i64::MAX).default(0),
-            Param::integer("byte", "That offset in bytes, if told.", 0, i64::MAX),
-            Param::integer("line", "Instead: begin at this line, from 1.", 1, i64::MAX),
-            Param::integer("lines", "Most lines, with `line`.", 1, MAX_LINES.into()),
-            Param::integer(
-                "tail",
-                "Instead: the last lines, this many.",
-                1,
-                MAX_LINES.into(),
-            ),
-        ]),
     )
+    .aliases(&["readFile"])
+    .tool::<ReadFile>()
 }
 
 /// The part of the file that a call asks for.

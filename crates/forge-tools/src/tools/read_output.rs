@@ -7,40 +7,25 @@ use crate::output_store::byte_at;
 /// Characters given back unless the call says otherwise.
 const DEFAULT_MAX_CHARS: u32 = 200_000;
 
-/// The arguments of `read_output`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReadOutput {
-    output_id: String,
-    #[serde(default)]
-    offset: usize,
-    max_chars: Option<u32>,
+arguments! {
+    /// The arguments of `read_output`.
+    struct ReadOutput {
+        output_id: String = "As the cut result names it.", alias("outputId");
+        offset: usize = "Characters to skip first.", default(0);
+        max_chars: Option<u64> = "Most characters to return.",
+            between(1, DEFAULT_MAX_CHARS.into()).default(DEFAULT_MAX_CHARS).alias("maxChars");
+    }
 }
 
 /// The `read_output` tool.
 pub fn read_output() -> Box<dyn Tool> {
     // Text only, as with read_file.
-    TypedTool::<ReadOutput>::boxed(
-        Spec::looks(
-            "read_output",
-            "Read more of a cut result, by its output_id. Kept for an hour.",
-        )
-        .aliases(&["readOutput"])
-        .params([
-            Param::text("output_id", "As the cut result names it.")
-                .alias("outputId")
-                .required(),
-            Param::integer("offset", "Characters to skip first.", 0, i64::MAX).default(0),
-            Param::integer(
-                "max_chars",
-                "Most characters to return.",
-                1,
-                DEFAULT_MAX_CHARS.into(),
-            )
-            .default(DEFAULT_MAX_CHARS)
-            .alias("maxChars"),
-        ]),
+    Spec::looks(
+        "read_output",
+        "Read more of a cut result, by its output_id. Kept for an hour.",
     )
+    .aliases(&["readOutput"])
+    .tool::<ReadOutput>()
 }
 
 impl Invocation for ReadOutput {
@@ -66,7 +51,7 @@ impl ReadOutput {
             ));
         };
         let offset = self.offset;
-        let max = self.max_chars.unwrap_or(DEFAULT_MAX_CHARS);
+        let max = self.max_chars.unwrap_or(DEFAULT_MAX_CHARS.into());
         let max = usize::try_from(max).map_or(usize::MAX, |max| max.min(context.outputs.page()));
         let rest = &text[byte_at(&text, offset)..];
         let end = byte_at(rest, max);

@@ -1,96 +1,85 @@
-//! Common parts of moving and copying: two places, and the answer about both.
+//! `move_file` and `copy_file`: two places, and the answer about both.
 
-use file_sandbox::{ErrorKind, MoveOptions, MoveOutcome, SandboxPath};
+use file_sandbox::{ErrorKind, MoveOptions, SandboxPath};
 
 use super::prelude::*;
 use crate::change::{Artifact, FileChange, ReviewedState};
+use crate::params::Arguments;
 
 /// The advice about an existing file.
 const THERE: &str = "Pass overwrite to replace it, or take another name.";
 
-/// The arguments of both tools.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Relocation {
-    from: String,
-    to: String,
-    #[serde(default)]
-    overwrite: bool,
+arguments! {
+    /// The arguments of both tools.
+    struct Relocation {
+        from: String = super::PATH, alias("source");
+        to: String = "The new path, with its name.", alias("destination");
+        overwrite: bool = "Replace a file that is there already.";
+    }
 }
 
-/// A tool that takes `from`, `to` and `overwrite`.
-pub(super) fn spec(name: &str, description: &str) -> Spec {
-    Spec::changes(name, description)
-        .not_idempotent()
-        .params([
-            Param::text("from", super::PATH).alias("source").required(),
-            Param::text("to", "The new path, with its name.")
-                .alias("destination")
-                .required(),
-            Param::flag("overwrite", "Replace a file that is there already."),
-        ])
-        .output([
-            Field::flag("success"),
-            Field::text("from"),
-            Field::text("to"),
-            Field::flag("replaced"),
-        ])
+/// `move_file` or `copy_file`.
+struct RelocationTool {
+    spec: Spec,
+    moves: bool,
 }
 
-impl Relocation {
-    /// Both places, for the intents of a call.
-    pub(super) fn places(
+/// The `move_file` tool: moves or renames.
+pub(super) fn move_file() -> Box<dyn Tool> {
+    let aliases = &["moveFile", "rename_file", "renameFile"];
+    let spec = Spec::changes("move_file", "Move or rename a file or directory.").aliases(aliases);
+    tool(spec, true)
+}
+
+/// The `copy_file` tool: copies one file.
+pub(super) fn copy_file() -> Box<dyn Tool> {
+    let spec = Spec::changes("copy_file", "Copy a file.").aliases(&["copyFile"]);
+    tool(spec, false)
+}
+
+fn tool(spec: Spec, moves: bool) -> Box<dyn Tool> {
+    let spec = spec.not_idempotent().arguments::<Relocation>().output([
+        Field::flag("success"),
+        Field::text("from"),
+        Field::text("to"),
+        Field::flag("replaced"),
+    ]);
+    Box::new(RelocationTool { spec, moves })
+}
+
+impl Tool for RelocationTool {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: &Arguments) -> Result<Arc<dyn Invocation>, CallFailure> {
+        Ok(Arc::new(RelocationCall {
+            args: args.read()?,
+            moves: self.moves,
+        }))
+    }
+}
+
+struct RelocationCall {
+    args: Relocation,
+    moves: bool,
+}
+
+impl RelocationCall {
+    fn places(
         &self,
         view: &ReadOnlyContext<'_>,
     ) -> Result<(SandboxPath, SandboxPath), CallFailure> {
-        let from = view.path(&self.from)?;
-        let to = view.path(&self.to)?;
-        Ok((from, to))
+        Ok((view.path(&self.args.from)?, view.path(&self.args.to)?))
     }
 
-    /// Whether it could be done at all.
-    pub(super) fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
-        let (from, to) = self.places(view)?;
-        view.check_there(&from)?;
-        match self.overwrite {
-            true => Ok(()),
-            false => view.check_free(&to),
-        }
-    }
-
-    /// The moved or copied content, and the loss of a replaced file.
-    pub(super) fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
-        match self.places(view) {
-            Ok((from, to)) => {
-                let replaced = self
-                    .overwrite
-                    .then(|| view.replacement(&from, &to))
-                    .flatten();
-                let change = replaced.or_else(|| view.relocation(&from, &to));
-                change.into_iter().collect()
-            }
-            Err(_) => Vec::new(),
-        }
-    }
-
-    /// Does it with `work`, and says so with `verb`. The place it came from is given back as well.
-    pub(super) fn run(
-        &self,
-        context: &ToolContext,
-        verb: &str,
-        work: impl FnOnce(
-            &file_sandbox::FileSandbox,
-            &SandboxPath,
-            &SandboxPath,
-            MoveOptions,
-        ) -> Result<MoveOutcome, file_sandbox::Error>,
-    ) -> Result<(Reply, SandboxPath), CallFailure> {
+    fn reply(&self, context: &ToolContext) -> Result<Reply, CallFailure> {
         let files = context.files()?;
-        let from = context.path(&self.from)?;
-        let to = context.path(&self.to)?;
+        let from = context.path(&self.args.from)?;
+        let to = context.path(&self.args.to)?;
         context.check_seen(&from)?;
         context.check_seen(&to)?;
-        let mut options = MoveOptions::new().overwrite(self.overwrite);
+        let mut options = MoveOptions::new().overwrite(self.args.overwrite);
         // Once more under the lock.
         if let Some(ReviewedState::Bytes(hash)) = context.seen(&from) {
             options = options.if_match(hash);
@@ -98,36 +87,77 @@ impl Relocation {
         if let Some(ReviewedState::Bytes(hash)) = context.seen(&to) {
             options = options.if_target_match(hash);
         }
-        let moved = work(files, &from, &to, options)
-            .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
-        let bytes = context
-            .whole()?
-            .stat(&moved.path)
-            .map_or(0, |stat| stat.size);
-        let replaced = if moved.replaced {
-            ", in place of the file that was there"
-        } else {
-            ""
+        let moved = match self.moves {
+            true => files.rename(&from, &to, options),
+            false => files.copy(&from, &to, options),
         };
+        let moved = moved.map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
+        let stat = context.whole()?.stat(&moved.path);
+        let bytes = stat.map_or(0, |stat| stat.size);
         let text = format!(
-            "{verb} {} to {}{replaced}",
+            "{} {} to {}{}",
+            if self.moves { "Moved" } else { "Copied" },
             crate::escape_controls(from.asked()),
-            crate::escape_controls(to.asked())
+            crate::escape_controls(to.asked()),
+            match moved.replaced {
+                true => ", in place of the file that was there",
+                false => "",
+            }
         );
-        let reply = Reply::text(text)
-            .structured(json!({
-                "success": true,
-                "from": from.as_str(),
-                "to": shown_place(files, &to, &moved.path).as_str(),
-                "replaced": moved.replaced,
-            }))
-            .artifact(Artifact::written(
-                moved.path.as_str(),
-                !moved.replaced,
-                bytes,
-                None,
-            ));
-        Ok((reply, from))
+        let (path, is_new) = (moved.path.as_str(), !moved.replaced);
+        let mut reply = Reply::text(text).structured(json!({
+            "success": true,
+            "from": from.as_str(),
+            "to": shown_place(files, &to, &moved.path).as_str(),
+            "replaced": moved.replaced,
+        }));
+        if self.moves {
+            reply = reply.artifact(Artifact::deleted(from.as_str()));
+        }
+        Ok(reply.artifact(Artifact::written(path, is_new, bytes, None)))
+    }
+}
+
+impl Invocation for RelocationCall {
+    fn intents(&self, view: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
+        let (from, to) = self.places(view)?;
+        Ok(match self.moves {
+            true => vec![
+                Intent::Read(from.clone()),
+                Intent::Delete(from),
+                Intent::Write(to),
+            ],
+            false => vec![Intent::Read(from), Intent::Write(to)],
+        })
+    }
+
+    fn check(&self, view: &ReadOnlyContext<'_>) -> Result<(), CallFailure> {
+        let (from, to) = self.places(view)?;
+        view.check_there(&from)?;
+        if !self.args.overwrite {
+            view.check_free(&to)?;
+        }
+        match self.moves {
+            true => Ok(()),
+            false => view.check_file_size(&to, view.file_size(&from).unwrap_or(0)),
+        }
+    }
+
+    /// The moved or copied content, and the loss of a replaced file.
+    fn preview(&self, view: &ReadOnlyContext<'_>) -> Vec<FileChange> {
+        let Ok((from, to)) = self.places(view) else {
+            return Vec::new();
+        };
+        let replaced = match self.args.overwrite {
+            true => view.replacement(&from, &to),
+            false => None,
+        };
+        let change = replaced.or_else(|| view.relocation(&from, &to));
+        change.into_iter().collect()
+    }
+
+    fn run(self: Arc<Self>, context: ToolContext) -> ReplyFuture {
+        blocking(move || self.reply(&context))
     }
 }
 

@@ -9,58 +9,44 @@ use crate::output::OutputSchema;
 /// Lines given back unless the call says otherwise.
 const DEFAULT_MAX_RESULTS: usize = 200;
 
-/// The arguments of `search_files`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SearchFiles {
-    pattern: String,
-    path: Option<String>,
-    glob: Option<String>,
-    #[serde(default)]
-    literal: bool,
-    #[serde(default)]
-    ignore_case: bool,
-    #[serde(default)]
-    include_ignored: bool,
-    max_results: Option<usize>,
+arguments! {
+    /// The arguments of `search_files`.
+    struct SearchFiles {
+        pattern: String = "Regular expression, or plain text with literal.";
+        path: Option<String> = "Directory or file to search.", default("/");
+        glob: Option<String> = "Only files that fit, such as **/*.rs.";
+        literal: bool = "Take the pattern as plain text.";
+        ignore_case: bool = "Match in any case.", alias("ignoreCase");
+        include_ignored: bool = "Search ignored files too.", alias("includeIgnored");
+        max_results: Option<usize> = "Most lines to return.",
+            between(1, 1_000).alias("maxResults").default(DEFAULT_MAX_RESULTS);
+    }
 }
 
 /// The `search_files` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<SearchFiles>::boxed(
-        Spec::looks(
-            "search_files",
-            "Find lines that match a regular expression in the files below a directory. \
+    Spec::looks(
+        "search_files",
+        "Find lines that match a regular expression in the files below a directory. \
              Ignored files are left out, and counted.",
-        )
-        .aliases(&["searchFiles", "grep"])
-        .params([
-            Param::text("pattern", "Regular expression, or plain text with literal.").required(),
-            Param::text("path", "Directory or file to search.").default("/"),
-            Param::text("glob", "Only files that fit, such as **/*.rs."),
-            Param::flag("literal", "Take the pattern as plain text."),
-            Param::flag("ignore_case", "Match in any case.").alias("ignoreCase"),
-            Param::flag("include_ignored", "Search ignored files too.").alias("includeIgnored"),
-            Param::integer("max_results", "Most lines to return.", 1, 1_000)
-                .alias("maxResults")
-                .default(DEFAULT_MAX_RESULTS),
-        ])
-        .output([
-            Field::objects(
-                "hits",
-                OutputSchema::new([
-                    Field::text("path"),
-                    Field::integer("line"),
-                    Field::text("text"),
-                    Field::flag("clipped"),
-                ]),
-            ),
-            Field::flag("more"),
-            Field::integer("files"),
-            Field::integer("ignored"),
-            Field::text_list("notes"),
-        ]),
     )
+    .aliases(&["searchFiles", "grep"])
+    .output([
+        Field::objects(
+            "hits",
+            OutputSchema::new([
+                Field::text("path"),
+                Field::integer("line"),
+                Field::text("text"),
+                Field::flag("clipped"),
+            ]),
+        ),
+        Field::flag("more"),
+        Field::integer("files"),
+        Field::integer("ignored"),
+        Field::text_list("notes"),
+    ])
+    .tool::<SearchFiles>()
 }
 
 impl SearchFiles {

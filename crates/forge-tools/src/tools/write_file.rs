@@ -10,41 +10,31 @@ use crate::tool_context::changed_since_shown;
 /// The advice about an existing file.
 const THERE: &str = "Leave out create_new to replace it, or take another name.";
 
-/// The arguments of `write_file`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WriteFile {
-    path: String,
-    content: String,
-    if_match: Option<String>,
-    #[serde(default)]
-    create_new: bool,
+arguments! {
+    /// The arguments of `write_file`.
+    struct WriteFile {
+        path: String = super::PATH;
+        content: String = "The whole new text of the file.", of_a_file();
+        if_match: Option<String> = super::IF_MATCH, alias("ifMatch");
+        create_new: bool = "Fail if the file is there already.", alias("createNew");
+    }
 }
 
 /// The `write_file` tool.
 pub(super) fn tool() -> Box<dyn Tool> {
-    TypedTool::<WriteFile>::boxed(
-        Spec::changes(
-            "write_file",
-            "Write a text file: creates it, or replaces what is there. Missing parent \
+    Spec::changes(
+        "write_file",
+        "Write a text file: creates it, or replaces what is there. Missing parent \
              directories are made.",
-        )
-        .aliases(&["writeFile"])
-        .params([
-            Param::text("path", super::PATH).required(),
-            Param::text("content", "The whole new text of the file.")
-                .of_a_file()
-                .required(),
-            Param::text("if_match", super::IF_MATCH).alias("ifMatch"),
-            Param::flag("create_new", "Fail if the file is there already.").alias("createNew"),
-        ])
-        .output([
-            Field::flag("success"),
-            Field::text("path"),
-            Field::integer("chars"),
-            Field::integer("bytes"),
-        ]),
     )
+    .aliases(&["writeFile"])
+    .output([
+        Field::flag("success"),
+        Field::text("path"),
+        Field::integer("chars"),
+        Field::integer("bytes"),
+    ])
+    .tool::<WriteFile>()
 }
 
 impl WriteFile {

@@ -4,24 +4,22 @@ use std::sync::Arc;
 
 use forge_tools::{
     CallFailure, FailureCode, Intent, Invocation, ReadOnlyContext, Reply, ReplyFuture, Spec, Tool,
-    ToolContext, Toolbox, TypedTool,
+    ToolContext, Toolbox,
 };
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::support::{World, call};
 
+forge_tools::arguments! {
 /// Says a lot, and fails with as much if asked to.
-#[derive(Deserialize)]
-struct Talks {
-    #[serde(default)]
-    fails: bool,
+    struct Talks {
+        fails: bool = "Whether it fails.";
+    }
 }
 
 impl Talks {
     fn tool() -> Box<dyn Tool> {
-        let fails = forge_tools::Param::flag("fails", "Whether it fails.");
-        TypedTool::<Talks>::boxed(Spec::looks("talks", "Says a lot.").params([fails]))
+        Spec::looks("talks", "Says a lot.").tool::<Talks>()
     }
 
     fn said() -> String {

@@ -154,9 +154,10 @@ fn a_person_sees_placeholders_and_no_secret() {
 #[test]
 fn a_command_is_not_given_a_placeholder() {
     // Without a way to run commands there is no such tool; the rule is the executor's.
-    #[derive(serde::Deserialize)]
-    struct Runs {
-        command: String,
+    forge_tools::arguments! {
+        struct Runs {
+            command: String = "The line.";
+        }
     }
     impl Invocation for Runs {
         fn intents(&self, _: &ReadOnlyContext<'_>) -> Result<Vec<Intent>, CallFailure> {
@@ -167,8 +168,7 @@ fn a_command_is_not_given_a_placeholder() {
             Box::pin(async { Ok(Reply::text("ran")) })
         }
     }
-    let spec = forge_tools::Spec::looks("runs", "Runs.")
-        .params([forge_tools::Param::text("command", "The line.")]);
+    let spec = forge_tools::Spec::looks("runs", "Runs.").arguments::<Runs>();
     let redactor = redactor();
     let toolbox = Toolbox::builder()
         .shared_redactor(redactor.clone())
