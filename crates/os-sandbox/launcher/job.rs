@@ -1,8 +1,8 @@
 //! Reads a message's body: bounds-checked all the way, although the broker wrote it, because a
 //! mistake here would be a mistake in what confines.
 
+use crate::supervisor::terminal::CommandTerminal;
 use crate::sys::{self, CStr};
-use crate::terminal::CommandTerminal;
 use crate::wire;
 
 /// Become this program.

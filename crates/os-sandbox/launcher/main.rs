@@ -3,22 +3,23 @@
 //! A static program without libc or allocator, built by `build.rs`, carried inside the crate and
 //! started from memory. The broker itself never forks: a broker with hundreds of megabytes would
 //! pay for its page tables, and between fork and exec of a threaded program almost nothing is
-//! safe to call. Here everything is: one thread, no locks, raw system calls (`sys.rs`).
+//! safe to call. Here everything is: one thread, no locks, raw system calls (`sys/`).
 //!
 //! Its jobs, told by the broker over descriptor 0 (`wire.rs`), or over the local socket whose path is
 //! its argument:
 //!
 //! - connect: split in two; one half stays outside and connects named sockets and the proxy for
-//!   named hosts for the target (`connect.rs`), the other takes the next job;
+//!   named hosts for the target (`connector/`), the other takes the next job;
 //! - exec: close every descriptor but the ones sent, become `bwrap`, which starts this program
 //!   again inside the namespaces;
-//! - namespaces: start a child in namespaces with a root directory of its own (`namespaces.rs`),
+//! - namespaces: start a child in namespaces with a root directory of its own (`namespaces/`),
 //!   which takes the next job;
-//! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
-//!   become it, if nobody is to end what it leaves behind;
+//! - run: supervise one target (`supervisor/`), which confines itself and execs, or becomes the
+//!   self-test (`probe.rs`); without anything to end behind it, this process becomes the target;
 //! - sockets: enter the network namespace of a command, or be in it already, and make sockets there
-//!   for the broker (`namespace_sockets.rs`);
-//! - terminal: give the broker's terminal its modes back after the broker (`terminal.rs`);
+//!   for the broker (`namespaces/sockets.rs`);
+//! - terminal: give the broker's terminal its modes back after the broker
+//!   (`supervisor/terminal.rs`);
 //! - report: say what the kernel has.
 
 #![no_std]
@@ -26,38 +27,27 @@
 // Two messages with one number.
 #![deny(unreachable_patterns)]
 
-mod connect;
-mod internet_address;
+mod connector;
 mod job;
 mod listing;
-mod lookups;
-mod memory;
-mod modes;
-mod namespace_sockets;
 mod namespaces;
-mod observe;
-mod pins;
 mod probe;
 mod proc_path;
-mod replacements;
-mod root;
-mod routes;
-mod supervise;
+mod supervisor;
 mod sys;
-mod target;
-mod terminal;
-mod watch;
 mod wire;
 
-use connect::Connect;
+use connector::Connect;
 use job::Run;
+use namespaces::sockets;
 use proc_path::ProcPath;
+use supervisor::{target, terminal};
 use sys::{EPROTO, Errno};
 
 /// The broker's end of this is the only thing that decides how long we live.
 pub const CONTROL: i32 = 0;
 
-/// Called by the entry point in `sys.rs` with nothing set up but a stack.
+/// Called by the entry point in `sys/` with nothing set up but a stack.
 pub extern "C" fn launcher_start(stack: sys::StartStack) -> ! {
     if let Err((stage, errno)) = connect_to_broker(stack).and_then(|()| work()) {
         tell(wire::RECORD_FAILED, stage, errno, 0);
@@ -183,7 +173,7 @@ fn one() -> Result<Next, Failure> {
     match message.kind {
         wire::KIND_CONNECT => {
             let connect = Connect::parse(body, fds).ok_or(protocol(EPROTO))?;
-            connect::split(connect, first()?)?;
+            connector::split(connect, first()?)?;
             return Ok(Next::Another);
         }
         wire::KIND_NAMESPACES => {
@@ -202,11 +192,11 @@ fn one() -> Result<Next, Failure> {
             if run.has(wire::FLAG_ALONE) {
                 target::become_target_alone(&run)
             }
-            supervise::run(&run)?;
+            supervisor::run(&run)?;
         }
-        wire::KIND_SOCKETS => namespace_sockets::serve(body, first()?)?,
+        wire::KIND_SOCKETS => sockets::serve(body, first()?)?,
         wire::KIND_TERMINAL => terminal::guard(first()?)?,
-        wire::KIND_OWN_SOCKETS => namespace_sockets::serve_own(body)?,
+        wire::KIND_OWN_SOCKETS => sockets::serve_own(body)?,
         wire::KIND_REPORT => {
             tell(
                 wire::RECORD_REPORT,

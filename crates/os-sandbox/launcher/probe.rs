@@ -8,10 +8,10 @@
 use crate::job::Run;
 use crate::listing;
 use crate::proc_path::ProcPath;
+use crate::supervisor::target::ERRORS;
 use crate::sys::attempts as attempt;
 use crate::sys::notify;
 use crate::sys::{self, CStr, Errno, Result};
-use crate::target::ERRORS;
 use crate::wire::{self, ProbeCheck};
 
 /// The longest message.

@@ -32,16 +32,16 @@ pub const KIND_RUN: u32 = 2;
 /// Message that makes the launcher report the features of the kernel and exit.
 pub const KIND_REPORT: u32 = 3;
 /// Message that makes the launcher split in two: one process stays outside and connects for the
-/// target (`connect.rs`), the other takes the next message. Body: flags, count of sockets, of places
+/// target (`connector/`), the other takes the next message. Body: flags, count of sockets, of places
 /// and of addresses (u32 each), then the addresses ([`ADDRESS_BYTES`] each; the connector connects
 /// TCP sockets to exactly these), then strings, each ended by NUL: for every socket the name that the
 /// target uses and the path of the real socket, then the places below which modes may be changed
-/// (`modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
+/// (`connector/modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
 /// channel on which the target's listener arrives, then with [`CONNECT_OBSERVE`] the file of reports.
 pub const KIND_CONNECT: u32 = 4;
 /// The connector may connect internet sockets too.
 pub const CONNECT_INTERNET: u32 = 1;
-/// The connector reports calls (`observe.rs`).
+/// The connector reports calls (`connector/observe.rs`).
 pub const CONNECT_OBSERVE: u32 = 2;
 /// The connector decides about connects. Without it they are only reported.
 pub const CONNECT_DECIDE: u32 = 4;
@@ -57,7 +57,7 @@ pub const MAX_CONNECTED_ADDRESSES: usize = 32;
 pub const MAX_PLACES: usize = 64;
 
 /// Message that makes the launcher enter the network namespace that it receives on the channel, its
-/// one descriptor, and make sockets there for the broker (`namespace_sockets.rs`). Body: steps of
+/// one descriptor, and make sockets there for the broker (`namespaces/sockets.rs`). Body: steps of
 /// [`NETWORK_STEP_BYTES`] each, in their order: one of `NETWORK_…` (u8), the length of the prefix
 /// (u8), the port (u16), the address (16 bytes, of which IPv4 uses the first four). Each socket
 /// goes to the broker with the index of its step, one byte; a failure is a record.
@@ -94,7 +94,7 @@ pub const NETWORK_V6: u8 = 16;
 pub const KIND_TERMINAL: u32 = 8;
 
 /// Message that makes the launcher a supervisor in namespaces of its own, with a root directory that
-/// it builds (`root.rs`): a child in the namespaces takes the next messages, of which the first
+/// it builds (`namespaces/root.rs`): a child in the namespaces takes the next messages, of which the first
 /// [`ROOT_MESSAGES`] are [`KIND_ROOT`], and the launcher waits for its end. Body: the flags (u32), and
 /// the host name, ended by NUL.
 pub const KIND_NAMESPACES: u32 = 7;
@@ -164,7 +164,7 @@ pub const WORD_GROUPS: usize = 11;
 pub const WORD_WATCH_BYTES: usize = 12;
 /// Thread limit of the whole tree that the supervisor watches; 0 for none.
 pub const WORD_WATCH_THREADS: usize = 13;
-/// Number of places below which the supervisor changes modes for the target (`modes.rs`); 0 for
+/// Number of places below which the supervisor changes modes for the target (`connector/modes.rs`); 0 for
 /// none. Their paths are the last strings. A connector, if the run has one, changes the modes
 /// instead of the supervisor.
 pub const WORD_PLACES: usize = 14;
@@ -209,7 +209,7 @@ pub const FLAG_SOCKETS: u64 = 2048;
 /// in it too.
 pub const FLAG_OWN_MOUNTS: u64 = 4096;
 /// The target gets a new pseudo-terminal as its controlling terminal, in the place of each stream
-/// that is a terminal (`terminal.rs`), and a process group of its own in a session that the supervisor
+/// that is a terminal (`supervisor/terminal.rs`), and a process group of its own in a session that the supervisor
 /// leads. The group has the foreground if standard input and output are terminals. The broker gets the
 /// other side with [`RECORD_TERMINAL`].
 pub const FLAG_TERMINAL: u64 = 8192;

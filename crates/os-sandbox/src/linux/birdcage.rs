@@ -8,7 +8,7 @@
 //!
 //! What it does not do is said by the plan: it covers nothing, brings no loopback up, and leaves
 //! /proc/sys to uid 0. It goes to each place by path, so the first process inside looks at what is
-//! there, as it does after an old bubblewrap (`launcher/pins.rs`).
+//! there, as it does after an old bubblewrap (`launcher/namespaces/pins.rs`).
 //!
 //! <https://docs.rs/birdcage>
 

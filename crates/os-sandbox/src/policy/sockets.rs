@@ -1,5 +1,5 @@
 //! Local sockets. A socket's path is one of the host, not of a mount, because it names a daemon. A
-//! process outside connects to it for the command (`launcher/connect.rs`).
+//! process outside connects to it for the command (`launcher/connector/`).
 
 use super::mounts::check_not_kernel;
 use crate::error::{Error, ErrorKind};

@@ -1,10 +1,10 @@
 //! Composes the root directory of a command as steps, which a mount layer takes in their order:
-//! bubblewrap by its arguments (`bwrap.rs`), the launcher by itself (`launcher/root.rs`).
+//! bubblewrap by its arguments (`bwrap.rs`), the launcher by itself (`launcher/namespaces/root.rs`).
 //!
 //! Order matters: a later mount covers an earlier one. So: system, /proc with its covers, /dev,
 //! private directories, then all mounts of the policy by ascending depth, and read-only `/` last.
 //!
-//! Our own first process makes the mounts inside a mount, by descriptor (`launcher/pins.rs`),
+//! Our own first process makes the mounts inside a mount, by descriptor (`launcher/namespaces/pins.rs`),
 //! because a target could be changing that tree right now; bubblewrap would use paths and, before
 //! 0.12, create missing ones (CVE-2026-87766). Only if the kernel does not allow it, bubblewrap
 //! makes these mounts too, and the first process checks the result.

@@ -2,7 +2,7 @@
 //! command runs.
 //!
 //! git replaces such a file by a lock file beside it (`config.lock`), and the kernel refuses that
-//! because a protected file is a mount. The command's observer (`launcher/observe.rs`) sees the call
+//! because a protected file is a mount. The command's observer (`launcher/connector/observe.rs`) sees the call
 //! and names the file; this service reads the lock file, judges its content
 //! ([`git_config::change`], [`git_config::modules`]) and writes it into the file that is mounted. It trusts nothing but the
 //! number of a file that it has opened itself.

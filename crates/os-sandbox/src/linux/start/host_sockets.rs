@@ -1,5 +1,5 @@
 //! The sockets of one command for named hosts and published ports, which the caller's proxy serves:
-//! a second launcher makes them in the command's network namespace (`launcher/namespace_sockets.rs`),
+//! a second launcher makes them in the command's network namespace (`launcher/namespaces/sockets.rs`),
 //! or they are a listener on the host's loopback (`loopback_proxy.rs`).
 
 use super::super::wire;

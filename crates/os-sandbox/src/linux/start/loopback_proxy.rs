@@ -1,6 +1,6 @@
 //! The listener for named hosts where a command has no network namespace: on the host's loopback,
 //! only for as long as the command runs. The connector connects the command to it and to nothing
-//! else (`launcher/connect.rs`), and a password in the proxy variables keeps other programs out.
+//! else (`launcher/connector/`), and a password in the proxy variables keeps other programs out.
 
 use crate::error::Error;
 use crate::host_proxy::{ProxyPassword, ProxySockets};

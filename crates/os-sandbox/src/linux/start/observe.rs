@@ -1,4 +1,4 @@
-//! Reports of refused calls: the inputs of the launcher's observer (`launcher/observe.rs`), and the
+//! Reports of refused calls: the inputs of the launcher's observer (`launcher/connector/observe.rs`), and the
 //! meaning of its records. The observer writes into a file in memory, which is read after the end, so a slow
 //! broker never delays a command.
 

@@ -1,5 +1,5 @@
 //! Named sockets of one start: the resolved paths, and the message to the process that connects to
-//! them (`launcher/connect.rs`).
+//! them (`launcher/connector/`).
 
 use super::super::host_mount::HostMount;
 use super::super::wire;

@@ -1,5 +1,5 @@
 //! A process that outlives the broker gives the broker's terminal its modes back
-//! (`launcher/terminal.rs`): a broker that is killed leaves it raw otherwise.
+//! (`launcher/supervisor/terminal.rs`): a broker that is killed leaves it raw otherwise.
 
 use super::super::wire;
 use super::launch::{Launched, SpawnFrom, launch};

@@ -1,4 +1,4 @@
-//! The system calls of terminals, a part of `sys.rs`: ioctl_tty(2), termios(3), setpgid(2). The
+//! The system calls of terminals, a part of `sys/`: ioctl_tty(2), termios(3), setpgid(2). The
 //! numbers are those of asm-generic/ioctls.h, which x86-64 and AArch64 share.
 
 use super::{O_CLOEXEC, O_NOCTTY, O_RDWR, Result, done, fd, nr, raw};

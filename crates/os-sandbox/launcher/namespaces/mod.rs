@@ -3,7 +3,11 @@
 //! next messages and supervises the command. It has every capability in its own user namespace until
 //! it gives all of them up, before the command starts. The launcher itself stays outside and waits.
 
-use crate::root;
+pub mod pins;
+pub mod root;
+pub mod routes;
+pub mod sockets;
+
 use crate::sys::{self, CStr, mounts, network};
 use crate::wire;
 use crate::{CONTROL, Failure, at};

@@ -1,4 +1,4 @@
-//! The system calls that make namespaces, and mounts by descriptor, a part of `sys.rs`: clone(2),
+//! The system calls that make namespaces, and mounts by descriptor, a part of `sys/`: clone(2),
 //! unshare(2), pivot_root(2), open_tree(2), move_mount(2), mount_setattr(2), fsopen(2), openat2(2).
 //! All are there from Linux 5.12.
 

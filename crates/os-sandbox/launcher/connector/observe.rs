@@ -1,5 +1,5 @@
 //! Observer: reports calls that the policy probably refuses, and lets them continue. The target's
-//! filter turns calls that change something into questions for the connector (`connect.rs`), which
+//! filter turns calls that change something into questions for the connector (`connector/`), which
 //! asks the observer. A report is a record in a file of the broker, which compares it with the
 //! policy after the end (`denials.rs` there).
 //!
@@ -17,9 +17,9 @@
 //!
 //! Entry point: [`CallObserver::observe`].
 
-use crate::internet_address::{AF_INET, AF_INET6, InternetAddress};
+use crate::connector::internet_address::{AF_INET, AF_INET6, InternetAddress};
+use crate::connector::lookups::{Addition, Lookups, Spelling};
 use crate::job::{CallPaths, Observed, ObservedCall, is_below};
-use crate::lookups::{Addition, Lookups, Spelling};
 use crate::proc_path::ProcPath;
 use crate::sys::notify::{
     self, MAX_ADDRESS_BYTES, MAX_PATH_BYTES, OwnedDescriptor, Request, TextBuffer,

@@ -5,8 +5,8 @@
 use crate::job::Run;
 use crate::listing;
 use crate::probe;
+use crate::supervisor::terminal;
 use crate::sys::{self, Errno};
-use crate::terminal;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell_on};
 

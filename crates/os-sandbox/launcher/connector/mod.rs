@@ -16,19 +16,26 @@
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
-use crate::internet_address::InternetAddress;
+mod internet_address;
+mod lookups;
+pub mod modes;
+mod observe;
+pub mod replacements;
+
 use crate::job::{Observed, Strings};
-use crate::modes::Modes;
-use crate::observe::{CallAnswer, CallObserver};
 use crate::proc_path::ProcPath;
-use crate::replacements::{PendingReplacement, Replacements};
+use crate::supervisor::target;
 use crate::sys::notify::{self, MAX_ADDRESS_BYTES, OwnedDescriptor, Request};
 use crate::sys::{
     self, EACCES, EAFNOSUPPORT, EAGAIN, EBUSY, EFAULT, EINPROGRESS, EINTR, EINVAL, ENETUNREACH,
     Errno, PollFd,
 };
 use crate::wire;
-use crate::{BrokerMessage, Failure, at, target};
+use crate::{BrokerMessage, Failure, at};
+use internet_address::InternetAddress;
+use modes::Modes;
+use observe::{CallAnswer, CallObserver};
+use replacements::{PendingReplacement, Replacements};
 
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;

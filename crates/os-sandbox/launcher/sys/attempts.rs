@@ -1,5 +1,5 @@
 //! System calls that only the probe makes: most of them must fail, and arguments are chosen so
-//! that one that passes changes nothing. A part of `sys.rs`, by its rules.
+//! that one that passes changes nothing. A part of `sys/`, by its rules.
 
 use super::{AT_FDCWD, CStr, Result, done, fd, nr, raw, raw_i32};
 

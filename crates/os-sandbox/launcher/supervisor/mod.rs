@@ -3,20 +3,23 @@
 //! over a limit, and when the broker is gone or asks for it (end of the control socket): the same
 //! path every time.
 
+pub mod target;
+pub mod terminal;
+mod watch;
+
+use crate::connector::modes::Modes;
 use crate::job::{Run, Strings};
-use crate::modes::Modes;
-use crate::namespace_sockets;
-use crate::pins;
+use crate::namespaces::pins;
+use crate::namespaces::routes;
+use crate::namespaces::sockets;
 use crate::probe;
 use crate::proc_path::ProcPath;
-use crate::routes;
 use crate::sys::notify;
 use crate::sys::{self, EINTR, EPERM, PollFd};
-use crate::target;
-use crate::terminal::{self, CommandTerminal};
-use crate::watch::LimitMonitor;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell};
+use terminal::CommandTerminal;
+use watch::LimitMonitor;
 
 const PR_SET_CHILD_SUBREAPER: usize = 36;
 const PR_SET_DUMPABLE: usize = 4;
@@ -62,7 +65,7 @@ fn prepare(run: &Run<'_>) -> Result<(), Failure> {
     // While /proc still shows us to ourselves; whatever this gains is given up right after.
     pins::make(run)?;
     if let Some(channel) = run.namespace_channel {
-        namespace_sockets::request(channel)?;
+        sockets::request(channel)?;
     }
     if run.has(wire::FLAG_DEVICE_LINKS) {
         device_links();

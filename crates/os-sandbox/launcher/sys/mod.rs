@@ -7,12 +7,13 @@
 
 use core::arch::{asm, global_asm};
 
-#[path = "attempts.rs"]
 pub mod attempts;
-#[path = "mounts.rs"]
+mod memory;
 pub mod mounts;
-#[path = "numbers.rs"]
+pub mod network;
+pub mod notify;
 pub mod nr;
+pub mod terminal;
 
 // The kernel starts a static program with nothing set up but the stack pointer; see "Process
 // Initialization" of the psABI. `launcher_start` gets that pointer and never returns.
@@ -38,13 +39,6 @@ global_asm!(
     "brk #1",
     start = sym crate::launcher_start,
 );
-
-#[path = "sys_network.rs"]
-pub mod network;
-#[path = "sys_notify.rs"]
-pub mod notify;
-#[path = "sys_terminal.rs"]
-pub mod terminal;
 
 pub type Errno = i32;
 pub type Result<T> = core::result::Result<T, Errno>;

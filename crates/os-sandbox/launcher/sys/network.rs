@@ -1,5 +1,5 @@
 //! The system calls that enter a network namespace and make addresses and sockets in it, a part of
-//! `sys.rs`: setns(2), ioctl_nsfs(2), rtnetlink(7), bind(2).
+//! `sys/`: setns(2), ioctl_nsfs(2), rtnetlink(7), bind(2).
 
 use super::{
     EPROTO, Errno, IoVec, MsgHdr, O_CLOEXEC, Result, attempts, close, done, fd, nr, raw, read,
