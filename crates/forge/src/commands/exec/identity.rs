@@ -15,6 +15,14 @@ use crate::setup::host_programs::HostPrograms;
 const NAME: [&str; 2] = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"];
 const EMAIL: [&str; 2] = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
 
+/// One setting for every git in the sandbox, with git's variables for settings: `gc` and `repack` write
+/// no list for servers without git (git-update-server-info(1)) into `.git/info`, which is protected.
+const SETTING: [(&str, &str); 3] = [
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "repack.updateServerInfo"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+];
+
 /// Bound on git's output for each of them.
 const MAX_BYTES: usize = 64 * 1024;
 
@@ -66,8 +74,8 @@ impl CommitterQuestion {
 }
 
 impl Identity {
-    /// Returns the committer as variables for git in the sandbox; none for a value that git does not
-    /// know.
+    /// Returns the committer and [`SETTING`] as variables for git in the sandbox; none for a value that
+    /// git does not know.
     pub(super) fn variables(self) -> Vec<(&'static str, String)> {
         let values = [(NAME, self.name), (EMAIL, self.email)];
         let known = values
@@ -75,6 +83,7 @@ impl Identity {
             .filter_map(|(names, value)| Some((names, value.filter(|value| !value.is_empty())?)));
         known
             .flat_map(|(names, value)| names.map(|name| (name, value.clone())))
+            .chain(SETTING.map(|(name, value)| (name, value.to_owned())))
             .collect()
     }
 }
