@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::column::Column;
 use crate::verdict::Seen;
 use crate::world::{World, say};
-use os_sandbox::{Backend, Command, Denial, Exit, Plan, Requirement, Support};
+use os_sandbox::{Backend, Command, Denial, Exit, Plan, ReportLevel, Requirement, Support};
 use std::sync::OnceLock;
 
 /// Asked once: each world asks for a plan.
@@ -26,7 +26,7 @@ pub(crate) fn attempt(
     world: &World<'_>,
     cases: &[&Case],
 ) -> Result<Vec<Seen>, String> {
-    attempt_reported(plan, world, cases).map(|(seen, _)| seen)
+    attempt_reported(plan, world, ReportLevel::default(), cases).map(|(seen, _)| seen)
 }
 
 /// Tries cases, and returns the reports about refused attempts too. Only bubblewrap and containers
@@ -34,6 +34,7 @@ pub(crate) fn attempt(
 pub(crate) fn attempt_reported(
     plan: &Plan,
     world: &World<'_>,
+    level: ReportLevel,
     cases: &[&Case],
 ) -> Result<(Vec<Seen>, Vec<Denial>), String> {
     let moved = matches!(
@@ -41,7 +42,9 @@ pub(crate) fn attempt_reported(
         Backend::Namespaces | Backend::Bubblewrap | Backend::Docker
     );
     let sandbox = crate::engine::open(plan.clone());
-    let mut command = Command::new(&sandbox, world.probe(moved)).arg("--probe");
+    let mut command = Command::new(&sandbox, world.probe(moved))
+        .reports(level)
+        .arg("--probe");
     for case in cases {
         let words = if moved {
             world.inside(case)

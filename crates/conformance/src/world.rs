@@ -28,6 +28,8 @@ pub(crate) struct World<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) spec: &'a PolicySpec,
     pub(crate) policy: Policy,
+    /// Commands see the mounts at their paths of the host.
+    is_in_place: bool,
     probe: PathBuf,
     values: BTreeMap<String, String>,
     around: Around,
@@ -53,14 +55,21 @@ impl Drop for Around {
 
 impl<'a> World<'a> {
     pub(crate) fn new(tree: &'a Tree, spec: &'a PolicySpec) -> Result<World<'a>, String> {
-        World::below(&std::env::temp_dir(), tree, spec)
+        World::below(&std::env::temp_dir(), tree, spec, false)
+    }
+
+    /// Makes a world in which commands see the mounts at their paths of the host.
+    pub(crate) fn in_place(tree: &'a Tree, spec: &'a PolicySpec) -> Result<World<'a>, String> {
+        // Commands have a /tmp of their own.
+        World::below(Path::new("/var/tmp"), tree, spec, true)
     }
 
     /// Makes the tree in a temporary directory below this one.
-    pub(crate) fn below(
+    fn below(
         place: &Path,
         tree: &'a Tree,
         spec: &'a PolicySpec,
+        is_in_place: bool,
     ) -> Result<World<'a>, String> {
         let dir = tempfile::tempdir_in(place).map_err(say)?;
         // Temporary directories may be reached through a link.
@@ -70,7 +79,10 @@ impl<'a> World<'a> {
             socket.set_nonblocking(true).map_err(say)?;
         }
         let probe = std::env::current_exe().map_err(say)?;
-        let policy = spec.policy(&top, Some(&probe))?;
+        let mut policy = spec.policy(&top, Some(&probe))?;
+        if is_in_place {
+            policy = policy.at_host_paths().map_err(say)?;
+        }
         let local = ("127.0.0.1", 0);
         let tcp = TcpListener::bind(local).map_err(say)?;
         tcp.set_nonblocking(true).map_err(say)?;
@@ -98,6 +110,7 @@ impl<'a> World<'a> {
             tree,
             spec,
             policy,
+            is_in_place,
             values: values.map(|(name, value)| (name.to_owned(), value)).into(),
             probe,
             around: Around {
@@ -112,12 +125,11 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Returns the path of the probe inside the target.
+    /// Returns the path of the probe for a command, with or without a mount layer.
     pub(crate) fn probe(&self, mounts: bool) -> &Path {
-        if mounts {
-            Path::new("/probe")
-        } else {
-            &self.probe
+        match mounts && !self.is_in_place {
+            true => Path::new("/probe"),
+            false => &self.probe,
         }
     }
 

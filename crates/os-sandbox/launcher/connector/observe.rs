@@ -586,7 +586,8 @@ impl<'a> CallObserver<'a> {
             let target = self.link(root, &text[..text.len() - more.len()], &mut link);
             let is_hidden = target
                 .is_some_and(|target| wire::HIDDEN_LINK_TARGET.strip_suffix(b"\0") == Some(target));
-            if error == EACCES || is_hidden {
+            // A link to a closed directory is not closed itself.
+            if is_hidden || (error == EACCES && target.is_none()) {
                 return self.named(&start, rest, wire::STATE_EXISTS | wire::STATE_MOUNT, name);
             }
             let Some(target) = target else {
