@@ -78,7 +78,7 @@ key_table! {
         runs_dir: Text, last_layer_wins, trust("when it leaves the project");
         /// Directory that workers see read-only at `/kb`, relative to the project. A worker
         /// declares it by the name `kb`, like any other mount.
-        knowledge_base: Text, trust("when it leaves the project"), project_only(DIRECTORIES);
+        knowledge_base: Text, trust("when it leaves the project or has a variable in it"), project_only(DIRECTORIES);
         /// Promises that the host has to enforce in full, or a confined command is refused.
         /// `boundaries`: those about files outside the mounts, network, sockets and processes.
         /// `guards`: also those about protected names and the limits of a process tree, which are

@@ -60,7 +60,7 @@ key_table! {
         /// Directory of the project. With `zones` or `mode`, the zones are below it (`.sandbox` if
         /// left out; without effect in `mode: direct`). Without both it is the whole sandbox, which
         /// workers see as `/`, and it must exist.
-        root: Like(&BELOW_PROJECT), trust("when it is written in place"), project_only(DIRECTORIES);
+        root: Like(&BELOW_PROJECT), trust("when it is written in place or has a variable in it"), project_only(DIRECTORIES);
         /// Directories by name, read-write by default. Workers and commands see each as `/NAME`.
         /// Instead of zones, a project can use `root` alone, `paths`, `mounts`, or `read_paths` and
         /// `write_paths`.
@@ -83,7 +83,7 @@ key_table! {
         /// `read_paths` appears at its place there, any other as with `read_paths`. An alternative
         /// to `zones`.
         write_paths: TEXTS,
-            trust("when one leads out of the project or through a link, or is written in place"),
+            trust("when one leads out of the project or through a link, is written in place, or has a variable in it"),
             project_only(DIRECTORIES);
         /// Directories of a called worker without `sandbox`: none, or all that its caller holds
         /// (`inherit`). If left out: `none` in a project with zones, `inherit` in any other.
@@ -172,7 +172,7 @@ key_table! {
         /// starts at `sandbox.root`, or in `mode: direct` at the project. `run:workspace`: a
         /// directory that each run has for itself.
         path: Text, required("name the directory: `path: ./{name}`"),
-            trust("when it leads out of the project or through a link, or is written in place");
+            trust("when it leads out of the project or through a link, is written in place, or has a variable in it");
         /// Access to the zone: `ro` to read, `rw` to read and write, `staged` to read and write with
         /// changes that wait until you apply them (`forge review`). `forge mcp`, `forge tools call`
         /// and nodes keep no changes for a review: for them a staged directory is read-only.
@@ -218,7 +218,7 @@ key_table! {
         /// Directory of the host, relative to the project. `~`, `${VAR}` and `${VAR:-default}` are
         /// expanded. `run:workspace`: a directory that each run has for itself.
         root: Text, required("name the directory: `root: ./{name}`"),
-            trust("when it leads out of the project or through a link, or is written in place");
+            trust("when it leads out of the project or through a link, is written in place, or has a variable in it");
         /// Access to the directory: `ro`, `rw` or `staged`, as for a zone.
         mode: DeclaredMode::SHAPE, default("ro");
         suffixes of ZONE;
@@ -247,7 +247,7 @@ key_table! {
         /// `${VAR:-default}` are expanded. `run:workspace`: a directory that each run has for
         /// itself.
         source: Text, required("write `source: .`"),
-            trust("when it leads out of the project or through a link, or is written in place");
+            trust("when it leads out of the project or through a link, is written in place, or has a variable in it");
         /// Place at which workers and commands see the directory: `/`, `/NAME`, or a path below
         /// another mount, which then covers its names there.
         target: Like(&MOUNT_TARGET), required("write `target: /`");

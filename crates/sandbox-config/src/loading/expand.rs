@@ -4,21 +4,35 @@
 
 use std::path::Path;
 
-/// Expand a host path as written in a config file.
+/// Variables that say where something is, or who the person is.
+const PLACES: [&str; 5] = ["HOME", "LOGNAME", "PWD", "TMPDIR", "USER"];
+
+/// A host path with its variables replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ExpandedPath {
+    pub(crate) text: String,
+    /// A variable of the environment whose value became a name in the path. Commands see the names of
+    /// directories, and the value can be a secret. An absolute path at the start is none: where it
+    /// leads is asked about.
+    pub(crate) variable: Option<String>,
+}
+
+/// Expands a host path as written in a config file.
 pub(crate) fn expand(
     text: &str,
     env: &[(String, String)],
     home: Option<&Path>,
-) -> Result<String, String> {
-    let with_variables = variables(text, env)?;
-    let rest = match with_variables.strip_prefix('~') {
+) -> Result<ExpandedPath, String> {
+    let mut expanded = variables(text, env)?;
+    let rest = match expanded.text.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
         Some(_) => return Err("`~user` is not expanded; write the path out".into()),
-        None => return Ok(with_variables),
+        None => return Ok(expanded),
     };
     let home = home.ok_or("`~` needs a home directory, and none is known")?;
     let home = home.to_str().ok_or("the home directory is not UTF-8")?;
-    Ok(format!("{home}{rest}"))
+    expanded.text = format!("{home}{rest}");
+    Ok(expanded)
 }
 
 /// Returns the refusal of a component `$NAME`: a directory of that name is hardly meant.
@@ -34,9 +48,10 @@ fn refuse_shell_variable(text: &str) -> Result<(), String> {
     }
 }
 
-fn variables(text: &str, env: &[(String, String)]) -> Result<String, String> {
+fn variables(text: &str, env: &[(String, String)]) -> Result<ExpandedPath, String> {
     refuse_shell_variable(text)?;
     let mut out = String::new();
+    let mut variable = None;
     let mut rest = text;
     while let Some(start) = rest.find("${") {
         out.push_str(&rest[..start]);
@@ -54,16 +69,22 @@ fn variables(text: &str, env: &[(String, String)]) -> Result<String, String> {
             .iter()
             .rev()
             .find(|(key, value)| key == name && !(value.is_empty() && default.is_some()))
-            .map(|(_, value)| value.as_str())
-            .or(default);
-        let Some(value) = value else {
+            .map(|(_, value)| value.as_str());
+        let is_place = PLACES.contains(&name) || name.starts_with("XDG_");
+        if value.is_some_and(|value| !is_place && !(out.is_empty() && value.starts_with('/'))) {
+            variable = Some(name.to_owned());
+        }
+        let Some(value) = value.or(default) else {
             return Err(format!("the variable `{name}` is not set"));
         };
         out.push_str(value);
         rest = &body[end + 1..];
     }
     out.push_str(rest);
-    Ok(out)
+    Ok(ExpandedPath {
+        text: out,
+        variable,
+    })
 }
 
 #[cfg(test)]
@@ -100,8 +121,31 @@ mod tests {
             ),
         ] {
             let got = expand(text, &env, home);
+            let got = got.map(|expanded| expanded.text);
             assert_eq!(got.as_deref().map_err(String::as_str), expected, "{text}");
         }
         assert!(expand("~/x", &env, None).is_err());
+    }
+
+    #[test]
+    fn a_value_that_becomes_a_name_is_noted() {
+        let set = ["SECRET=s3", "DATA=/data", "XDG_CACHE_HOME=c", "USER=u"];
+        let env = set.map(|text| text.split_once('=').unwrap());
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for (text, expected) in [
+            ("x${SECRET}", Some("SECRET")),
+            ("./out/${SECRET}", Some("SECRET")),
+            ("${SECRET}", Some("SECRET")),
+            ("${SECRET:-d}", Some("SECRET")),
+            ("${DATA}/${SECRET}", Some("SECRET")),
+            ("x${DATA}", Some("DATA")),
+            ("${DATA}/x", None),
+            ("${NONE:-d}/x", None),
+            ("${XDG_CACHE_HOME}/${USER}", None),
+            ("~/x", None),
+        ] {
+            let got = expand(text, &env, Some(Path::new("/home/u"))).unwrap();
+            assert_eq!(got.variable.as_deref(), expected, "{text}");
+        }
     }
 }

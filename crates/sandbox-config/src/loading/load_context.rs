@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::grant::network::HostLine;
-use crate::loading::expand::expand;
+use crate::loading::expand::{ExpandedPath, expand};
 use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::loading::trust_rules::{TrustRule, Untrusted};
@@ -59,6 +59,11 @@ impl<'s> LoadContext<'s> {
 
     /// Returns the text of a path with its variables and a leading `~` replaced.
     pub(crate) fn expand(&self, text: &str) -> Result<String, String> {
+        Ok(self.expand_path(text)?.text)
+    }
+
+    /// As [`expand`](Self::expand), with the variable that a person has to agree to.
+    pub(crate) fn expand_path(&self, text: &str) -> Result<ExpandedPath, String> {
         expand(text, &self.sources.env, self.sources.home.as_deref())
     }
 

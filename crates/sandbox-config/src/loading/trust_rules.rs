@@ -147,6 +147,16 @@ trust_rules! {
         "sandbox.mounts[*].source" => "sandbox: { mounts: [{ source: ./full, target: /a }] }",
         "sandbox.write_paths[*]" => "sandbox: { write_paths: [./full] }",
     }
+    /// Commands see the names of directories.
+    VARIABLE = "shows commands a variable of yours, in a path", refused, with_value {
+        "sandbox.zones.*.path" => "sandbox: { zones: { a: { path: 'a${CC}' } } }",
+        "sandbox.root" => "sandbox: { root: '${CC}/sub' }",
+        "sandbox.paths.*.root" => "sandbox: { paths: { a: { root: './${CC}/sub' } } }",
+        "sandbox.mounts[*].source" => "sandbox: { mounts: [{ source: './${CC}/sub', target: /a }] }",
+        "sandbox.read_paths[*]" => "sandbox: { read_paths: ['./${CC}/sub'] }",
+        "sandbox.write_paths[*]" => "sandbox: { write_paths: ['./${CC}/sub'] }",
+        "knowledge_base" => "knowledge_base: './${CC}/sub'",
+    }
     NETWORK = "lets commands use the network", ignored("the network stays off") {
         "network" => "network: true",
         "network" => "network: { allow: [example.com] }",

@@ -7,7 +7,9 @@ use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::mount_syntax::file_rules;
 use crate::mount_syntax::mount_table::{MountEntry, finish, name_problem};
-use crate::mount_syntax::path_scope::{PathScope, is_outside, resolve_mount_path};
+use crate::mount_syntax::path_scope::{
+    PathScope, ask_about_variable, is_outside, resolve_mount_path,
+};
 use crate::syntax::diagnostic::DiagnosticCode;
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::key_table::KeyTable;
@@ -78,8 +80,14 @@ fn row(
         PathScope::Below(below) => below.at.as_ref(),
         PathScope::Anywhere => Some(span),
     };
-    let outside = said_by
-        .is_some_and(|said_by| is_outside(context, &host, mode, &named.dotted(key), said_by));
+    let name_of_key = named.dotted(key);
+    let outside = match said_by {
+        Some(said_by) => is_outside(context, &host, mode, &name_of_key, said_by),
+        None => {
+            ask_about_variable(context, &host, &name_of_key, span);
+            false
+        }
+    };
     Some(MountEntry {
         mount: Mount {
             create: !outside,

@@ -21,6 +21,8 @@ pub(crate) struct HostPath {
     pub(crate) anchor: PathBuf,
     /// The way as written holds a symbolic link.
     pub(crate) through_link: bool,
+    /// A variable of the environment whose value is a name in the path.
+    pub(crate) variable: Option<String>,
 }
 
 impl HostPath {
@@ -76,6 +78,7 @@ pub(crate) fn resolve_mount_path(
             path: NO_RUN_YET.into(),
             anchor: NO_RUN_YET.into(),
             through_link: false,
+            variable: None,
         });
     }
     resolve_host_path(context, text, reach, noun)
@@ -115,8 +118,9 @@ pub(crate) fn resolve_host_path(
 ) -> Result<HostPath, Box<Diagnostic>> {
     let refuse = |message: String| Box::new(DiagnosticCode::HostPath.error(message));
     let expanded = context
-        .expand(text)
+        .expand_path(text)
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
+    let (variable, expanded) = (expanded.variable, expanded.text);
     if expanded.is_empty() || expanded.contains('\0') {
         return Err(refuse("the path is empty or holds a NUL".into()));
     }
@@ -135,7 +139,8 @@ pub(crate) fn resolve_host_path(
         }
     };
     let is_below = matches!(reach, PathScope::Below(_));
-    let host = resolve(base, written, is_below).map_err(refuse)?;
+    let mut host = resolve(base, written, is_below).map_err(refuse)?;
+    host.variable = variable;
     let holds_everything = host.path.parent().is_none();
     if holds_everything {
         return Err(refuse(format!(
@@ -157,8 +162,8 @@ pub(crate) fn resolve_host_path(
 }
 
 /// Returns `true` if the directory is outside the project. A person must have agreed to that, to a
-/// link on the way, and to changing files that nothing could bring back. `span`: location of the
-/// path.
+/// link on the way, to changing files that nothing could bring back, and to a variable of theirs in the
+/// path. `span`: location of the path.
 pub(crate) fn is_outside(
     context: &mut LoadContext<'_>,
     host: &HostPath,
@@ -190,7 +195,20 @@ pub(crate) fn is_outside(
     if let Some(rule) = rule {
         context.agreed(rule, key, &value, span);
     }
+    ask_about_variable(context, host, key, span);
     outside
+}
+
+/// A person must have agreed to a variable of theirs in the path.
+pub(crate) fn ask_about_variable(
+    context: &mut LoadContext<'_>,
+    host: &HostPath,
+    key: &str,
+    span: &Span,
+) {
+    if let Some(variable) = &host.variable {
+        context.agreed(&trust_rules::VARIABLE, key, variable, span);
+    }
 }
 
 /// Forge creates the directories of workers below it.
@@ -295,6 +313,7 @@ fn resolve(base: &Path, written: &Path, below: bool) -> Result<HostPath, String>
         through_link: path != plain,
         path,
         anchor,
+        variable: None,
     })
 }
 

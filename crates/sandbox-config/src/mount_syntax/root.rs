@@ -76,6 +76,7 @@ pub(crate) fn whole_directory(reports: &mut Reports, dir: &Path, mode: Mode) -> 
         path: dir.to_path_buf(),
         anchor: dir.to_path_buf(),
         through_link: false,
+        variable: None,
     };
     Some(mount(
         host,

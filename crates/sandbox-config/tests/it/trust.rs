@@ -246,6 +246,7 @@ fn every_row_of_the_table_asks_and_is_answered() {
             };
             let mut sources = scratch.sources();
             sources.start = scratch.path().join("p");
+            sources.env.push(("CC".to_owned(), "real".to_owned()));
             let warnings_and_keys = |sources: &sandbox_config::Sources| {
                 let project = load(sources)?;
                 if !is_worker {
