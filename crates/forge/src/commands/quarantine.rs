@@ -167,12 +167,16 @@ impl QuarantineListing {
         }
     }
 
-    /// Adds the quarantines of the directories above a path: a mount outside the project can be one
-    /// of them.
+    /// Adds what forge moved to the quarantines of the directories above a path: a mount outside the
+    /// project can be one of them. Other users can write some of these directories.
     fn add_around(&mut self, path: &Path) {
+        let before = self.entries.len();
         for host in path.ancestors().skip(1) {
             let _ = self.add_mount(host);
         }
+        let around = self.entries.split_off(before);
+        let is_known = |entry: &QuarantinedItem| entry.state != QuarantineState::Unknown;
+        self.entries.extend(around.into_iter().filter(is_known));
     }
 
     /// The recorded ones first, and the oldest of them.
@@ -400,9 +404,10 @@ fn restore(
     all: bool,
 ) -> Result<ExitKind, CliError> {
     let mut chosen = choose(global, listing, paths, all)?;
-    if all {
-        chosen.retain(|entry| is_recorded(entry));
-    }
+    let named: Result<Vec<PathBuf>, CliError> =
+        paths.iter().map(|path| absolute(global, path)).collect();
+    let named = named?;
+    chosen.retain(|entry| is_recorded(entry) || is_named(entry, &named));
     check(&chosen)?;
     let mut restored = Vec::new();
     for entry in chosen {
@@ -414,22 +419,32 @@ fn restore(
     }
     match (global.json, restored.is_empty()) {
         (true, _) => print_line(json!({ "restored": restored }))?,
+        (false, true) if !listing.entries.is_empty() => print_line("Nothing was restored.")?,
         (false, true) => print_line("The quarantine is empty.")?,
         (false, false) => {}
     }
     Ok(ExitKind::Done)
 }
 
-/// Returns `false`, and tells a person, for an entry that a command can have made itself.
+/// Returns `false` for an entry that a command can have made itself.
 fn is_recorded(entry: &QuarantinedItem) -> bool {
-    let is_known = entry.state != QuarantineState::Unknown;
-    if !is_known {
-        stderr::print(format_args!(
-            "warning: {} stays: no record says that forge moved it there; name it to restore it",
-            escape_path(&entry.quarantined())
-        ));
+    entry.state != QuarantineState::Unknown
+}
+
+/// Returns `true` for an entry without a record that a person has named: not a directory above it,
+/// where a command can hide more than was looked at. Tells the person either way.
+fn is_named(entry: &QuarantinedItem, named: &[PathBuf]) -> bool {
+    let is_named = named.contains(&entry.origin()) || named.contains(&entry.quarantined());
+    let path = escape_path(&entry.quarantined());
+    match is_named {
+        true => stderr::print(format_args!(
+            "warning: no record says that forge moved {path} there: a command may have made it"
+        )),
+        false => stderr::print(format_args!(
+            "warning: {path} stays: no record says that forge moved it there; name it to restore it"
+        )),
     }
-    is_known
+    is_named
 }
 
 /// All of them can be moved, or none is.

@@ -239,6 +239,44 @@ fn what_is_in_the_quarantine_is_what_was_taken() {
     }
 }
 
+/// What forge has no record of comes back only by its own name, wherever it was planted: in the
+/// quarantine, in a directory with such a name, or above the project, where another user can write.
+#[test]
+fn a_directory_names_nothing_that_was_planted() {
+    let mechanism = mechanisms(&World::new(&[]))[0];
+    let quarantines = [".os-sandbox-quarantine", ".os-sandbox-quarantine-x"];
+    for quarantine in quarantines {
+        let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n"), ("src/a", "")]);
+        let script = format!(
+            "echo taken > src/.envrc; top={quarantine}/1700000000-1-1
+            git=$top/src/.git.os-sandbox-quarantined; mkdir -p $git/objects $git/refs
+            echo ref: refs/heads/m > $git/HEAD.os-sandbox-quarantined
+            echo '[core]' > $git/config; echo evil > $top/.bashrc"
+        );
+        let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", &script];
+        world.forge(&args).code(0);
+        let around = world.outside().join(quarantine).join("1700000000-1-1");
+        std::fs::create_dir_all(around.join("project/src/.vscode")).unwrap();
+        let project = world.project();
+        let planted = ["src/.git", ".bashrc", "src/.vscode"];
+        let sweep = format!("{quarantine}/1700000000-1-1");
+        for typed in ["src", ".", "src/", &sweep, "src/.vscode", "--all"] {
+            world.forge(&["quarantine", "restore", typed]);
+            let back: Vec<_> = planted.map(|name| project.join(name)).into();
+            assert!(
+                !back.iter().any(|path| path.exists()),
+                "{quarantine} {typed}"
+            );
+        }
+        assert!(project.join("src/.envrc").exists());
+        world
+            .forge(&["quarantine", "restore", ".bashrc"])
+            .code(0)
+            .says(&["a command may have made it"]);
+        assert!(project.join(".bashrc").exists());
+    }
+}
+
 /// Entries that a command can have made itself do not push out those of forge: whatever their names say
 /// about their age, and wherever they are.
 #[test]
