@@ -71,7 +71,8 @@ fn variables(text: &str, env: &[(String, String)]) -> Result<ExpandedPath, Strin
             .find(|(key, value)| key == name && !(value.is_empty() && default.is_some()))
             .map(|(_, value)| value.as_str());
         let is_place = PLACES.contains(&name) || name.starts_with("XDG_");
-        if value.is_some_and(|value| !is_place && !(out.is_empty() && value.starts_with('/'))) {
+        let is_start = |value: &str| out.is_empty() && value.starts_with('/');
+        if value.is_some_and(|value| !(is_place || is_start(value))) {
             variable = Some(name.to_owned());
         }
         let Some(value) = value.or(default) else {
