@@ -31,8 +31,9 @@ pub(crate) enum WithheldKind {
     File,
     /// A multiplexer, a printer, or another program behind the terminal.
     Other,
-    /// The stack of titles, which `less` and `vim` use at each start and end. It is not told of.
-    TitleStack,
+    /// What programs send at each start: the stack of titles (`less`, `vim`), and the string by which
+    /// `vim` finds out what the terminal skips. It is not told of.
+    Untold,
 }
 
 /// The numbers of withheld sequences, by their kind.
@@ -447,6 +448,7 @@ impl OutputFilter {
         let why = match last {
             // DECRQSS, and user-defined keys.
             b'q' | b'|' => WithheldKind::Answer,
+            b'z' if sequence.is_bare(b"") => WithheldKind::Untold,
             _ => WithheldKind::Other,
         };
         self.withhold_string(kind, why, out);
@@ -528,7 +530,7 @@ impl ControlSequence {
 
     fn withheld_kind(&self) -> Option<WithheldKind> {
         match (self.last, self.marker, self.intermediates.as_slice()) {
-            (b't', None, []) if matches!(self.first, 22 | 23) => Some(WithheldKind::TitleStack),
+            (b't', None, []) if matches!(self.first, 22 | 23) => Some(WithheldKind::Untold),
             // Reports of the icon name and the title, and numbers that can wrap around to theirs.
             (b't', None, []) if !matches!(self.first, 0..=19 | 24..=999) => {
                 Some(WithheldKind::Answer)

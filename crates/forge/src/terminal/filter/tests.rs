@@ -53,8 +53,10 @@ const WITHHELD: &[(&[u8], WithheldKind)] = &[
     (b"\x1b];title\x1b\\", WithheldKind::Title),
     (b"\x1b]ltitle\x1b\\", WithheldKind::Title),
     (b"\x1bktitle\x1b\\", WithheldKind::Title),
-    (b"\x1b[22;0t", WithheldKind::TitleStack),
-    (b"\x1b[23;2t", WithheldKind::TitleStack),
+    (b"\x1b[22;0t", WithheldKind::Untold),
+    (b"\x1b[23;2t", WithheldKind::Untold),
+    (b"\x1bPzz\x1b\\", WithheldKind::Untold),
+    (b"\x1bP1zz\x1b\\", WithheldKind::Other),
     (b"\x1b[>2t", WithheldKind::Title),
     (b"\x1b[20t", WithheldKind::Answer),
     (b"\x1b[21t", WithheldKind::Answer),
@@ -252,7 +254,7 @@ fn a_sequence_without_end_is_not_kept() {
 fn one_line_tells_all_of_it() {
     assert_eq!(Withheld::default().describe(), None);
     let mut withheld = Withheld::default();
-    withheld.add(WithheldKind::TitleStack);
+    withheld.add(WithheldKind::Untold);
     assert_eq!(withheld.describe(), None);
     withheld.add(WithheldKind::Title);
     withheld.add(WithheldKind::Title);
