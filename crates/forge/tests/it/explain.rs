@@ -768,7 +768,7 @@ fn a_path_of_this_host_is_told_apart() {
         (
             &["/etc/passwd"][..],
             "read /etc/passwd for",
-            "it is a path inside, and this host's /etc/passwd is outside",
+            "/etc/passwd is a path of this host, in no directory of the project",
         ),
         (&[&*file], "read /a.txt for", "is /a.txt inside\n"),
         (

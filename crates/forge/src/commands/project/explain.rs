@@ -613,14 +613,18 @@ impl Explanation {
         }
         if let Some(mount) = grant.mount_at(path.as_str()) {
             self.held_to = vec![("file rules", describe::file_rules(mount))];
-            if operation != Operation::Write && is_absent(mount, path) {
-                let host = Path::new(path.as_str());
-                let mut note =
-                    "nothing is at this path now: the answer is about its name".to_owned();
-                if path.asked().starts_with('/') && host.exists() {
-                    note += &format!("; it is a path inside, and this host's {path} is outside");
-                }
-                self.note = Some(note);
+            let is_absent = is_absent(mount, path);
+            if is_absent && path.asked().starts_with('/') && Path::new(path.as_str()).exists() {
+                self.decision = ExplainedDecision::Outside;
+                self.note = Some(format!(
+                    "{path} is a path of this host, in no directory of the project; the path {path} \
+                     inside is free"
+                ));
+                return Ok(());
+            }
+            if is_absent && operation != Operation::Write {
+                let note = "nothing is at this path now: the answer is about its name";
+                self.note = Some(note.to_owned());
             }
         }
         if let Some(guarded) = guarded(project, grant, path, operation) {
