@@ -19,8 +19,8 @@ pub(super) struct CommandBuilder<'a> {
     pub(super) args: &'a ExecArgs,
     pub(super) program: &'a OsString,
     pub(super) arguments: &'a [OsString],
-    /// The variables of the committer, and of the person's settings of git.
-    pub(super) of_git: Vec<(&'static str, String)>,
+    /// The variables of the committer, of the person's settings of git, and of their programs.
+    pub(super) of_person: Vec<(&'static str, String)>,
     pub(super) directory: String,
     /// `None`: hosts that no rule names are refused.
     pub(super) questions: Option<&'a CommandHostQuestions>,
@@ -68,7 +68,7 @@ impl CommandBuilder<'_> {
         let placeholders = keys.as_ref().map(KeyServices::variables);
         let placeholders = placeholders.unwrap_or_default();
         let command = self
-            .of_git
+            .of_person
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value));
         let of_opener = self.opener_variables(plan);
@@ -110,14 +110,22 @@ impl CommandBuilder<'_> {
         }
     }
 
+    /// Returns the search path of the command.
+    pub(super) fn search_path(&self, policy: &Policy) -> String {
+        let own = self.of_person.iter().find(|(name, _)| *name == "PATH");
+        let of_policy = || policy.environment().search_path();
+        own.map_or_else(
+            || of_policy().to_string_lossy().into_owned(),
+            |(_, path)| path.clone(),
+        )
+    }
+
     /// Returns the variables by which programs find the opener of URLs.
     fn opener_variables(&self, plan: &Plan) -> Vec<(String, String)> {
         let Some(urls) = self.presets.and_then(ActivePresets::urls) else {
             return Vec::new();
         };
-        let variables = plan.policy().environment().variables();
-        let path = variables.get(OsStr::new("PATH"));
-        let path = path.map_or("/usr/bin:/bin".into(), |path| path.to_string_lossy());
+        let path = self.search_path(plan.policy());
         let dir = urls.dir().display();
         let opener = urls.opener().display().to_string();
         vec![

@@ -48,7 +48,8 @@ impl MissingProgram {
             return Some(MissingProgram::Other(text));
         }
         if !program.as_bytes().contains(&b'/') {
-            let Some(outside) = find(program, ambient) else {
+            let outside = ambient.var("PATH").and_then(|path| find(program, path));
+            let Some(outside) = outside else {
                 let text = "it is not in your PATH outside of the sandbox either";
                 return Some(MissingProgram::Other(text.to_owned()));
             };
@@ -152,10 +153,11 @@ fn shell_words(program: &OsStr) -> Option<String> {
 /// Returns `true` if the user's shell would find a program of this name.
 pub(super) fn is_installed(program: &OsStr, ambient: &Ambient) -> bool {
     let name = Path::new(program).file_name();
-    name.is_some_and(|name| find(name, ambient).is_some())
+    let path = ambient.var("PATH").unwrap_or_default();
+    name.is_some_and(|name| find(name, path).is_some())
 }
 
-fn how_to_show(path: &Path, ambient: &Ambient, is_of_worker: bool) -> String {
+pub(super) fn how_to_show(path: &Path, ambient: &Ambient, is_of_worker: bool) -> String {
     let directory = path.parent().unwrap_or(path);
     let list = PathDirs::of(directory, ambient.home.as_deref()).list();
     let rule = match is_of_worker {
@@ -168,14 +170,13 @@ fn how_to_show(path: &Path, ambient: &Ambient, is_of_worker: bool) -> String {
     )
 }
 
-/// Finds a program as the user's shell would.
-fn find(program: &OsStr, ambient: &Ambient) -> Option<PathBuf> {
-    let path = ambient.var("PATH")?;
+/// Finds a program in a search path, as a shell would.
+pub(super) fn find(program: &OsStr, path: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         path.metadata()
             .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
-    std::env::split_paths(&path)
+    std::env::split_paths(path)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(program))
         .find(is_program)

@@ -240,3 +240,37 @@ fn what_cannot_be_shown_for_its_programs() {
     home.forge(&path, &["exec", "-c", set, "--", "true"])
         .code(0);
 }
+
+/// An active virtual environment, or another directory of the person's PATH in the project, comes first
+/// in a command's PATH too. A program elsewhere in it stays unseen, and is told.
+#[test]
+fn programs_of_the_project_are_those_of_the_persons_path() {
+    let home = Home::new();
+    let project = home.world.project().canonicalize().unwrap();
+    let script = |text: &str| format!("#!/bin/sh\necho {text}\n");
+    for (name, text) in [(".venv/bin/uname", "venv"), ("bin/uname", "second")] {
+        let at = project.join(name);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(&at, script(text)).unwrap();
+        std::fs::set_permissions(&at, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    home.program("tools/bin/uname", &script("home"));
+    let of_project = |name: &str| project.join(name).display().to_string();
+    let system = home.path(&[]);
+    for mechanism in mechanisms(&home.world) {
+        let run = |path: &str, words: &[&str]| {
+            let args = [&["exec", "--mechanism", mechanism, "--"], words].concat();
+            home.forge(path, &args)
+        };
+        let both = format!("{}:{}:{system}", of_project("bin"), of_project(".venv/bin"));
+        says(&run(&both, &["uname"]), 0, "second\n");
+        let venv = format!("{}:{system}", of_project(".venv/bin"));
+        says(&run(&venv, &["sh", "-c", "uname"]), 0, "venv\n");
+        let ran = run(&home.path(&["tools/bin"]), &["uname"]);
+        says(&ran, 0, "Linux\n");
+        ran.says(&["note: runs /usr/bin/uname; yours is", "tools/bin/uname"]);
+        let ran = run(&system, &["uname"]);
+        says(&ran, 0, "Linux\n");
+        assert_eq!(ran.stderr, "", "{mechanism}");
+    }
+}
