@@ -1,6 +1,7 @@
 //! Exit codes: a contract, one enum. `forge help` prints the same table.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
+use crate::signals;
 
 /// The result of a command, as an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(crate) enum ExitKind {
     /// The result of the command of `exec` (its code, 124, 126, 127, 128 + signal), or the signal
     /// that stopped forge itself.
     Command(u8),
+    /// Ctrl-C ended the command, or forge itself.
+    Interrupted,
 }
 
 impl ExitKind {
@@ -57,14 +61,24 @@ impl ExitKind {
             ExitKind::Quarantined => 123,
             ExitKind::ExecRefused => 125,
             ExitKind::Command(code) => code,
+            ExitKind::Interrupted => 130,
         }
+    }
+
+    /// Returns the code to end forge with. On a terminal an interrupted forge ends by the signal and
+    /// does not return: a shell leaves its loop or script only then, and reports the same code.
+    pub(crate) fn end(self) -> ExitCode {
+        if self == ExitKind::Interrupted && is_at_terminal() {
+            signals::end_as_interrupted();
+        }
+        ExitCode::from(self.code())
     }
 }
 
-impl From<ExitKind> for ExitCode {
-    fn from(exit: ExitKind) -> ExitCode {
-        ExitCode::from(exit.code())
-    }
+fn is_at_terminal() -> bool {
+    std::io::stdin().is_terminal()
+        || std::io::stdout().is_terminal()
+        || std::io::stderr().is_terminal()
 }
 
 /// The table for `--help`.
@@ -87,6 +101,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         (Some("explain"), ErrorKind::UnknownArgument) => {
             Some("a command comes after `--`: forge explain -- npm test")
         }
+        (Some("exec"), ErrorKind::UnknownArgument) => crate::cli::foreign_flag(error),
         _ => None,
     };
     let streams = output("stream-json");

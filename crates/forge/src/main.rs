@@ -25,10 +25,10 @@ fn main() -> std::process::ExitCode {
     }
     let mut cli = match cli::Cli::from_process() {
         Ok(cli) => cli,
-        Err(error) => return exit::unusable(&error).into(),
+        Err(error) => return exit::unusable(&error).end(),
     };
     if let Err(failure) = cli.normalize() {
-        return exit_of(&cli, failure).report(cli.wants_json()).into();
+        return exit_of(&cli, failure).report(cli.wants_json()).end();
     }
     let ambient = ambient::Ambient::from_env(cli.global.clone());
     output::stderr::set_colour(ambient.colour);
@@ -37,18 +37,18 @@ fn main() -> std::process::ExitCode {
             .check()
             .and_then(|()| setup::start_dir::check(&ambient))
     {
-        return exit_of(&cli, failure).report(cli.wants_json()).into();
+        return exit_of(&cli, failure).report(cli.wants_json()).end();
     }
     let outcome = run(&cli, &ambient);
     // No command outlives forge, and leftovers are cleaned up.
     let found = forge_runtime::ContainerSource::wait_for_dropped(setup::SETTLED_WITHIN);
     output::stderr::print_few("quarantined", &found, "forge quarantine list");
     match outcome {
-        Ok(code) => code.into(),
+        Ok(code) => code.end(),
         Err(failure) if failure.code() == exit::USAGE => {
-            exit_of(&cli, failure).report(cli.wants_json()).into()
+            exit_of(&cli, failure).report(cli.wants_json()).end()
         }
-        Err(failure) => failure.report(cli.wants_json()).into(),
+        Err(failure) => failure.report(cli.wants_json()).end(),
     }
 }
 

@@ -25,11 +25,11 @@ const SAME_SIGNAL_WITHIN: Duration = Duration::from_millis(100);
 /// Waits until forge is told to stop, and gives the failure to end with. If a handler cannot be
 /// installed it never returns, and the signal keeps its default effect: it ends the process.
 pub(crate) async fn stop_signal() -> CliError {
-    let code = match StopSignals::install() {
-        Ok(mut signals) => exit_code(signals.next().await),
+    let exit = match StopSignals::install() {
+        Ok(mut signals) => exit_kind(signals.next().await),
         Err(_) => std::future::pending().await,
     };
-    CliError::new(ExitKind::Command(code), "interrupted", "interrupted")
+    CliError::new(exit, "interrupted", "interrupted")
 }
 
 /// The signals that stop forge. From the installation on they have no effect of their own.
@@ -113,8 +113,30 @@ fn is_typed(number: u8) -> bool {
     matches!(number, INTERRUPT | QUIT)
 }
 
-fn exit_code(number: u8) -> u8 {
-    number.saturating_add(128)
+/// Returns the exit of a forge that a signal stopped.
+fn exit_kind(number: u8) -> ExitKind {
+    match number {
+        INTERRUPT => ExitKind::Interrupted,
+        other => ExitKind::Command(other.saturating_add(128)),
+    }
+}
+
+/// Returns `true` if the Ctrl-C of a terminal, or what does the same, ended a command.
+pub(crate) fn is_interrupted(exit: &Exit) -> bool {
+    *exit == Exit::Signal(INTERRUPT.into())
+}
+
+/// Passes the Ctrl-C that a command's own terminal has made a signal on to the processes of forge's
+/// group, as the person's terminal would have: the script or pipeline that forge is a part of.
+pub(crate) fn interrupt_group() {
+    // Refused by none of the caller's own processes.
+    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::INT);
+}
+
+/// Ends this process as SIGINT does by default.
+pub(crate) fn end_as_interrupted() {
+    // Without the handler the caller ends with the code of the signal.
+    let _ = signal_hook::low_level::emulate_default_handler(INTERRUPT.into());
 }
 
 /// Returns the signals that forge was started with ignored, one bit each. If that is unknown, SIGHUP
@@ -242,13 +264,13 @@ impl CommandSignals {
         Ok(withdrawal)
     }
 
-    /// The code to end with, if forge was told to stop. `None` also for a command that ended by itself
+    /// The exit to end with, if forge was told to stop. `None` also for a command that ended by itself
     /// after it had got the signal.
-    pub(crate) fn exit_code(&self, exit: &Exit) -> Option<u8> {
+    pub(crate) fn exit_kind(&self, exit: &Exit) -> Option<ExitKind> {
         const KILLED: Exit = Exit::Signal(9);
         let state = lock(&self.0);
         let counts = !state.is_passed_on || *exit == KILLED;
-        state.stopped_by.filter(|_| counts).map(exit_code)
+        state.stopped_by.filter(|_| counts).map(exit_kind)
     }
 }
 

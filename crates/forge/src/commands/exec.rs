@@ -15,6 +15,7 @@ mod json_report;
 mod missing;
 mod open_urls;
 mod outside_repository;
+mod own_path;
 mod personal_git;
 mod planning;
 pub(crate) mod proposals;

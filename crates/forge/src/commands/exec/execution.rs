@@ -6,7 +6,7 @@ use std::sync::MutexGuard;
 
 use forge_runtime::describe_parent_proxy;
 use forge_tools::TemporaryPorts;
-use os_sandbox::{Child, Entry, Error, ErrorKind, Plan};
+use os_sandbox::{Child, Entry, Error, ErrorKind, Plan, Session};
 use sandbox_config::Project;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use super::open_urls::UrlOpener;
 use super::personal_git::PersonalGit;
 use super::receipt::Receipt;
 use super::site::LocalContext;
-use super::{caller_directory, outside_repository, signals};
+use super::{caller_directory, outside_repository, own_path, signals};
 use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
 use crate::commands::review_subject::IN_A_COPY;
@@ -32,7 +32,7 @@ use crate::output::stderr;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{self, presets};
-use crate::signals::CommandSignals;
+use crate::signals::{CommandSignals, interrupt_group, is_interrupted};
 use crate::terminal::{self, HeldStops, Relay};
 
 /// A command that is about to start.
@@ -75,12 +75,16 @@ fn run_it(
     let (program, arguments) = words.ok_or_else(|| CliError::usage("missing command"))?;
     let of_git = start.committer.variables().into_iter();
     let of_git = of_git.chain(start.git.map(PersonalGit::variable));
+    let mut of_person = unset(of_git, start.plan.policy());
+    if args.worker.is_none() {
+        of_person.extend(own_path::variables(start.plan.policy(), ambient));
+    }
     let command = CommandBuilder {
         global: &ambient.global,
         args,
         program,
         arguments,
-        of_git: unset(of_git, start.plan.policy()),
+        of_person,
         directory: start.of.directory.clone(),
         questions,
         presets: start.presets,
@@ -160,6 +164,7 @@ impl CommandRun<'_> {
         if let Some(presets) = self.presets.filter(|_| !self.is_quiet()) {
             presets.print(&self.plan);
         }
+        self.note_another_program(command);
         let spawned = command.build(&self.plan).spawn();
         let is_wrong = |error: &Error| error.kind() == ErrorKind::Enforcement;
         if self.args.no_os_sandbox || !spawned.as_ref().is_err_and(is_wrong) {
@@ -167,6 +172,18 @@ impl CommandRun<'_> {
         }
         self.plan = of.plan(self.args)?;
         Ok(command.build(&self.plan).spawn())
+    }
+
+    /// Tells of a program that is not the one of the person's shell.
+    fn note_another_program(&self, command: &CommandBuilder<'_>) {
+        if self.is_quiet() || self.args.worker.is_some() {
+            return;
+        }
+        let policy = self.plan.policy();
+        let path = command.search_path(policy);
+        if let Some(note) = own_path::note(self.program, &path, policy, self.ambient) {
+            stderr::print(format_args!("note: {note}"));
+        }
     }
 
     /// Returns the failure to start, with a hint.
@@ -261,7 +278,7 @@ impl CommandRun<'_> {
         let exit = close_log(log.take(), command.exit, child, exceeded.clone())?;
         let changes = changes.transpose()?;
         // Ctrl-C at the question about the changes keeps them, and says nothing about the command.
-        let stopped = stops.exit_code(&exit);
+        let stopped = stops.exit_kind(&exit);
         if is_json {
             let of_review = self.of_review.as_ref();
             let enforcement = as_json(child.enforcement(), self.presets, &self.plan, of_review);
@@ -271,9 +288,15 @@ impl CommandRun<'_> {
             self.print_end(child, &exit, changes.as_ref(), stops);
         }
         Ok(match stopped {
-            Some(code) => ExitKind::Command(code),
+            Some(kind) => kind,
             None if self.args.fail_on_quarantine && !child.quarantined().is_empty() => {
                 ExitKind::Quarantined
+            }
+            None if is_interrupted(&exit) => {
+                if terminal::session(&self.plan) == Session::Terminal {
+                    interrupt_group();
+                }
+                ExitKind::Interrupted
             }
             None => ExitKind::Command(u8::try_from(exit.code()).unwrap_or(255)),
         })

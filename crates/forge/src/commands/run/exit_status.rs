@@ -144,8 +144,7 @@ pub(crate) fn exit(
         RunOutcome::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
         RunOutcome::SchemaMismatch { .. } => failed(ExitKind::Negative, "answer.unfit")
             .hint("the answer itself is in the report: --json, or `forge log show`"),
-        // Like the signal of Ctrl-C.
-        RunOutcome::Cancelled => failed(ExitKind::Command(130), "interrupted"),
+        RunOutcome::Cancelled => failed(ExitKind::Interrupted, "interrupted"),
         RunOutcome::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
             "name them in your own file, `providers.NAME.prices`, or drop the limit on money",
         ),

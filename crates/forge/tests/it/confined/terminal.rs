@@ -88,6 +88,12 @@ impl Case {
         words.map(|word| (*word).to_owned()).collect()
     }
 
+    /// The number of the last words of [`Case::words`], which no user stands before.
+    fn exec_words(&self) -> usize {
+        let user = if self.is_ordinary { 6 } else { 0 };
+        self.words("").len() - user
+    }
+
     /// Starts a script on a terminal that is the controlling one of forge.
     fn start(&self, script: &str) -> Terminal {
         self.start_on(INTERACTIVE, script)
@@ -381,6 +387,62 @@ fn on_a_shell(case: &Case, line: &str, script: &str) -> Terminal {
     let line = line.replace("F --json", "F").replace('F', &words.join(" "));
     let args = ["--ctty", "--wait", "sh", "-c", &line];
     Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args)
+}
+
+/// Ctrl-C ends what forge is a part of, as it does without forge: a script, a loop of an interactive
+/// shell, a pipeline. A command that handles it and ends by itself does not.
+#[test]
+fn ctrl_c_ends_the_script_around_forge() {
+    const WAITS: &str = "echo started; exec sleep 100";
+    const HANDLES: &str = "trap 'exit 3' INT; echo started; sleep 100 & wait";
+    each(|case| {
+        for (line, script, goes_on) in [
+            ("F; echo after $?", WAITS, false),
+            ("while true; do F; echo after $?; done", WAITS, false),
+            ("F | cat; echo after $?", WAITS, false),
+            ("F; echo after $?", HANDLES, true),
+        ] {
+            // The shell belongs to the user: nobody sends signals to another one's.
+            let words = case.words(script);
+            let (user, exec) = words.split_at(words.len() - case.exec_words());
+            let exec: Vec<String> = exec.iter().map(|word| quoted(word)).collect();
+            let line = line.replace('F', &exec.join(" "));
+            let mut args = vec!["--ctty", "--wait"];
+            args.extend(user.iter().map(String::as_str));
+            args.extend(["sh", "-c", &line]);
+            let terminal =
+                Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
+            terminal.until("started");
+            terminal.type_text("\x03");
+            let ended = terminal.end_with_command();
+            let name = case.name();
+            assert_eq!(ended.raw.contains("after"), goes_on, "{name}: {line}");
+        }
+        let words: Vec<String> = case.words(WAITS).iter().map(|word| quoted(word)).collect();
+        let shell = "set -m; PS1='$ '; export PS1; exec bash --norc --noediting -i";
+        let args = ["--ctty", "--wait", "sh", "-c", shell];
+        let terminal =
+            Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
+        let job = case.world.outside().join("job");
+        std::fs::write(&job, format!("exec {}\n", words.join(" "))).unwrap();
+        let job = job.display();
+        terminal.until("$");
+        terminal.type_text(&format!(
+            "for i in 1 2; do bash {job}; echo round $i; done\r"
+        ));
+        terminal.until("started");
+        terminal.type_text("\x03");
+        terminal.until("^C\n$");
+        terminal.type_text("echo code $?; exit\r");
+        terminal.until("code 130");
+        let ended = terminal.end_with_command();
+        assert!(
+            !ended.raw.contains("round 1"),
+            "{}: {}",
+            case.name(),
+            ended.raw
+        );
+    });
 }
 
 /// Each way to the person's terminal, for each set of streams that are on it: the streams, opened again

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -207,7 +208,9 @@ impl Terminal {
         let begun = Instant::now();
         let code = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                break status.code();
+                // As a shell says it.
+                let by_signal = || status.signal().map(|number| 128 + number);
+                break status.code().or_else(by_signal);
             }
             if begun.elapsed() > PATIENCE {
                 let _ = self.child.kill();
