@@ -62,6 +62,8 @@ pub struct Error {
     hint: Option<String>,
     gaps: Vec<Entry>,
     source: Option<io::Error>,
+    /// A tree changed while a start looked at it, and the next look can succeed.
+    is_of_change: bool,
 }
 
 impl fmt::Debug for Error {
@@ -123,6 +125,7 @@ impl Error {
             hint: None,
             gaps: Vec::new(),
             source: None,
+            is_of_change: false,
         }
     }
 
@@ -151,6 +154,17 @@ impl Error {
     pub(crate) fn with_gaps(mut self, gaps: Vec<Entry>) -> Self {
         self.gaps = gaps;
         self
+    }
+
+    /// Returns the error of a start that another process's changes of a tree have spoilt.
+    pub(crate) fn of_change(mut self) -> Self {
+        self.is_of_change = true;
+        self
+    }
+
+    /// Returns `true` if a start can succeed that looks at the trees again.
+    pub(crate) fn is_of_change(&self) -> bool {
+        self.is_of_change
     }
 
     /// Returns `true` for a shortage of processes, memory or descriptors. It says nothing about what

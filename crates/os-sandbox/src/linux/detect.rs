@@ -297,7 +297,7 @@ fn enter(support: &Support) -> Result<(), String> {
         strings: vec![Vec::new(); wire::PROBE_STRINGS],
     };
     nothing.strings[wire::PROBE_ASKED] = b"0".to_vec();
-    let (mut running, _, _) = begin(command, Some(nothing)).map_err(|error| error.to_string())?;
+    let (mut running, _, _) = begin(&command, Some(nothing)).map_err(|error| error.to_string())?;
     running.wait().map_err(|error| error.to_string())?;
     Ok(())
 }

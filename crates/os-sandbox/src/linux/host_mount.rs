@@ -143,7 +143,8 @@ impl HostMount {
     /// Returns the identity of a name below this mount, without following a link on the way.
     pub(crate) fn identity_below(&self, below: &Path) -> Result<(u64, u64), Error> {
         let gone = |errno: nix::Error| {
-            Error::io("a protected name changed during the start", errno.into())
+            let what = format!("{} changed during the start", self.shown(below));
+            Error::io(what, errno.into()).of_change()
         };
         let mut at = self
             .handle

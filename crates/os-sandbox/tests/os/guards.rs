@@ -11,6 +11,7 @@ use os_sandbox::{
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
@@ -23,6 +24,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     for (name, outcome) in [
         ("a directory as it was", settled(mechanism)),
         ("deeper than a path is long", bottomless(mechanism)),
+        ("names that come and go", restless(mechanism)),
     ] {
         report.case(&format!("guards: {name}"), outcome);
     }
@@ -288,6 +290,36 @@ fn looked_everywhere(child: &Child) -> Result<(), String> {
         entry.is_some_and(|entry| entry.state == PromiseState::Detected),
         || receipt.to_string(),
     )
+}
+
+/// Protected and hidden names that another process makes and removes all the time spoil no start.
+fn restless(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    let over = AtomicBool::new(false);
+    let top = world.host("rw");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for name in [".vscode", "sub/.idea"] {
+                    let _ = std::fs::create_dir_all(top.join(name));
+                }
+                let _ = std::fs::write(top.join(".env"), "secret");
+                // As fast as programs that are started for it.
+                std::thread::sleep(Duration::from_millis(2));
+                let _ = std::fs::remove_dir_all(top.join("sub"));
+                let _ = std::fs::remove_dir(top.join(".vscode"));
+                let _ = std::fs::remove_file(top.join(".env"));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let all = (0..30).try_for_each(|number| match run(&world, &plan, "true") {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("start {number}: {error}")),
+        });
+        over.store(true, Ordering::Relaxed);
+        all
+    })
 }
 
 /// Directories whose times have not changed are not listed again after the end; those that have

@@ -72,7 +72,7 @@ pub(crate) fn prove(
     let command = Command::new(sandbox, "probe")
         .stderr(Stdio::Null)
         .timeout(WITHIN);
-    let (mut running, pipes, notes) = begin(command, Some(decoys.probe()))?;
+    let (mut running, pipes, notes) = begin(&command, Some(decoys.probe()))?;
     running.wait()?;
     let mut answered: Vec<(ProbeCheck, ProofCheck)> = running
         .records()

@@ -56,6 +56,7 @@ use launch::{Launched, SpawnFrom, Starting, data, image, launch, send_message};
 use limits::limit_tree;
 use loopback_proxy::LoopbackProxy;
 use message::Run;
+use nix::libc::{ENOENT, ENOTDIR, ESTALE};
 use nix::sys::stat::{SFlag, fstat};
 use observe::DenialReports;
 use places::CommandPlaces;
@@ -81,7 +82,16 @@ pub(crate) struct ProbeSpec {
 }
 
 pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
-    let (running, pipes, notes) = begin(command, None)?;
+    let mut attempts = 0;
+    let (running, pipes, notes) = loop {
+        attempts += 1;
+        match begin(&command, None) {
+            Err(error) if error.is_of_change() && attempts < START_ATTEMPTS => {
+                std::thread::sleep(Duration::from_millis(attempts));
+            }
+            result => break result?,
+        }
+    };
     Ok(StartedCommand {
         process: Box::new(running),
         pipes,
@@ -90,9 +100,13 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     })
 }
 
+/// Bound on the starts of one command. Protected and hidden names that other processes make and remove
+/// meanwhile spoil a start: an editor, a test suite that makes repositories, another forge.
+const START_ATTEMPTS: u64 = 16;
+
 /// Starts a command, or a probe in its place.
 pub(crate) fn begin(
-    command: Command,
+    command: &Command,
     probe: Option<ProbeSpec>,
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
@@ -105,10 +119,10 @@ pub(crate) fn begin(
     let (streams, pipes) = streams(&command.stdio)?;
     refuse_streams(command.plan(), &streams)?;
     let terminal_guard = TerminalGuard::start(command.session, &streams)?;
-    let hosts = HostSockets::start(&command, probe.is_some())?;
+    let hosts = HostSockets::start(command, probe.is_some())?;
     let (hosts, namespace_channel) = hosts.unzip();
     let proxy = hosts.as_ref().and_then(HostSockets::loopback);
-    let mut prepared = Prepared::new(&command, proxy, probe.is_some(), &mut starting)?;
+    let mut prepared = Prepared::new(command, proxy, probe.is_some(), &mut starting)?;
     prepared.hand_over_network(namespace_channel.flatten());
     if let Some(refused) = command.plan().insists(&prepared.notes.degraded, false) {
         return Err(refused);
@@ -141,9 +155,9 @@ pub(crate) fn begin(
     }
     let first = running
         .first(START_WITHIN)
-        .inspect_err(|error| forget(&command, error))?;
+        .inspect_err(|error| forget(command, error))?;
     if first.kind == wire::RECORD_FAILED {
-        return Err(failed_start(&command, prepared.root(), first, hosts));
+        return Err(failed_start(command, prepared.root(), first, hosts));
     }
     running.terminal_guarded_by(terminal_guard);
     if let Some(hosts) = hosts {
@@ -176,7 +190,11 @@ fn failed_start(
     let of_network = hosts.filter(|_| first.a == wire::STAGE_NETWORK);
     let cause = of_network.and_then(|hosts| hosts.serve().err());
     let error = cause.unwrap_or_else(|| failure(command, root, first));
-    if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
+    let is_gone = matches!(first.b, ENOENT | ENOTDIR | ESTALE);
+    if first.a == wire::STAGE_PIN || first.a == wire::STAGE_MOUNTS && is_gone {
+        return error.of_change();
+    }
+    if error.kind() == ErrorKind::Enforcement {
         forget(command, &error);
     }
     error
