@@ -94,11 +94,21 @@ fn commands_get_those_that_say_how_git_works() {
                     "git commit -qm a --allow-empty; git gc 2>&1; git repack -adq 2>&1",
                     "",
                 ),
+                // git tries to remove the empty directories on the way, up to its own.
+                (
+                    "echo a > new; git add new; git stash -q; git stash drop -q",
+                    "",
+                ),
             ] {
                 let ran = run(&world, mechanism, script);
                 assert_eq!(
                     ran.stdout, want,
                     "{file}, {mechanism}: {script}\n{}",
+                    ran.stderr
+                );
+                assert!(
+                    !script.contains("stash") || ran.stderr.is_empty(),
+                    "{}",
                     ran.stderr
                 );
             }

@@ -430,6 +430,10 @@ impl<'a> DenialRecord<'a> {
                 judge_path(plan.policy(), refused, reports.maps_paths)?
             }
         };
+        // No call removes a directory with names in it, whatever the policy is: git tries at each stash.
+        if self.operation == wire::CALL_REMOVE && matches!(reason, DenialReason::Holds { .. }) {
+            return None;
+        }
         Some(Denial {
             operation: self.denied()?,
             object,
