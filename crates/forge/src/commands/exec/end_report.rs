@@ -8,8 +8,8 @@ use std::path::Path;
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Rank,
-    ReportLevel,
+    Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Quarantined,
+    Rank, ReportLevel,
 };
 use sandbox_config::Project;
 
@@ -18,6 +18,7 @@ use super::hints::{HintContext, OwnPatterns, SOME_DIRECTORIES, descriptor_hint};
 use super::{denials, session_summary};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
+use crate::output::escape::escape_path;
 use crate::output::stderr;
 use crate::setup::presets::ActivePresets;
 use crate::setup::{parent_proxy, presets};
@@ -26,10 +27,23 @@ use crate::setup::{parent_proxy, presets};
 pub(super) const RESTORE_HINT: &str =
     "hint: look at it, and move it back: forge quarantine restore PATH";
 
-/// Hint about the state of a rebase that stopped: it lists commands, which the person's git would run.
-const UNFINISHED_HINT: &str = "hint: git has stopped before it was done; bring its state back and go on \
-                               without forge: forge quarantine restore PATH && git rebase --continue; \
-                               or let commands keep it: -c git.mode=commit";
+/// Hint about the state of a git command that stopped: it lists commands, which the person's git would
+/// run.
+fn unfinished_hint(state: &Quarantined) -> String {
+    let path = &state.path;
+    // git marks the directory of `git am` with this file, that of a rebase with another one.
+    let is_am = || Some(state.now.as_ref()?.join("applying").exists());
+    let go_on = match path.file_name().and_then(OsStr::to_str) {
+        Some("rebase-apply") if is_am() == Some(true) => "git am --continue",
+        Some("rebase-merge" | "rebase-apply") => "git rebase --continue",
+        _ => "git cherry-pick --continue, or git revert --continue",
+    };
+    format!(
+        "hint: git has stopped before it was done; bring its state back and go on without forge: \
+         forge quarantine restore {} && {go_on}; or let commands keep it: -c git.mode=commit",
+        escape_path(path)
+    )
+}
 
 /// Names the attempt, not the cause of the failure: only the command knows that.
 const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
@@ -252,14 +266,11 @@ pub(super) fn print_quarantined(child: &Child, hint: bool) {
     stderr::print_few("quarantined", &moved, "forge quarantine list");
     if !moved.is_empty() && hint {
         let is_state = |name: &OsStr| sandbox_names::git::STATE.iter().any(|state| name == *state);
-        let of_git = moved
-            .iter()
-            .any(|one| one.path.file_name().is_some_and(is_state));
-        stderr::print(if of_git {
-            UNFINISHED_HINT
-        } else {
-            RESTORE_HINT
-        });
+        let mut all = moved.iter();
+        match all.find(|one| one.path.file_name().is_some_and(is_state)) {
+            Some(of_git) => stderr::print(unfinished_hint(of_git)),
+            None => stderr::print(RESTORE_HINT),
+        }
     }
     stderr::print_few("left in place", &left, "forge log show last --json");
     match child.enforcement().more_quarantined {

@@ -619,7 +619,7 @@ fn a_rebase_that_stops_can_go_on_outside() {
     let ran = exec_with(&world, &[], "git rebase main");
     ran.code(1).says(&[
         ".git/rebase-merge",
-        "forge quarantine restore PATH && git rebase --continue",
+        "/.git/rebase-merge && git rebase --continue",
         "-c git.mode=commit",
     ]);
     world
