@@ -17,33 +17,35 @@ use crate::syntax::yaml::YamlNode;
 
 pub(crate) struct LoadContext<'s> {
     pub(crate) reports: Reports,
-    pub(crate) widening: Vec<PrivilegedSetting>,
-    /// Settings that need no yes while a directory is empty.
-    pub(crate) empty_places: Vec<PrivilegedSetting>,
     pub(crate) sources: &'s Sources,
     /// The project directory, canonical.
     pub(crate) dir: &'s Path,
+    pub(crate) facts: LoadFacts,
+    /// Names in rules about tools that are not names of tools.
+    pub(crate) named_workers: Vec<(String, Span)>,
+}
+
+/// Facts that readers note, and that the project keeps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadFacts {
+    pub(crate) widening: Vec<PrivilegedSetting>,
+    /// Settings that need no yes while a directory is empty.
+    pub(crate) empty_places: Vec<PrivilegedSetting>,
     /// `sandbox.root`, where zones lie below one.
     pub(crate) ephemeral_root: Option<PathBuf>,
     /// Location of `network`.
     pub(crate) network_at: Option<ConfigOrigin>,
     /// The patterns of `network`.
     pub(crate) network_lines: Vec<HostLine>,
-    /// Names in rules about tools that are not names of tools.
-    pub(crate) named_workers: Vec<(String, Span)>,
 }
 
 impl<'s> LoadContext<'s> {
     pub(crate) fn new(sources: &'s Sources, dir: &'s Path) -> LoadContext<'s> {
         LoadContext {
             reports: Reports::default(),
-            widening: Vec::new(),
-            empty_places: Vec::new(),
             sources,
             dir,
-            ephemeral_root: None,
-            network_at: None,
-            network_lines: Vec::new(),
+            facts: LoadFacts::default(),
             named_workers: Vec::new(),
         }
     }
@@ -113,7 +115,7 @@ impl<'s> LoadContext<'s> {
             Layer::Default | Layer::Environment | Layer::CommandLine | Layer::User => {}
             Layer::Project => {
                 let setting = self.setting(rule, key, value, "", span);
-                self.empty_places.push(setting);
+                self.facts.empty_places.push(setting);
             }
         }
     }
@@ -148,7 +150,7 @@ impl<'s> LoadContext<'s> {
         }
         let widening = self.setting(rule, key, value, context, span);
         let trusted = widening.is_trusted();
-        self.widening.push(widening);
+        self.facts.widening.push(widening);
         if !trusted {
             let amount = match rule.shows_value() {
                 true => format!(" ({value})"),

@@ -55,7 +55,7 @@ pub(crate) fn mount_table(
         return match unspoken {
             DefaultFrontEnd::DefaultZones => {
                 let placing = Placing::unstated(found);
-                context.ephemeral_root = placing.ephemeral_root();
+                context.facts.ephemeral_root = placing.ephemeral_root();
                 (FrontEnd::Zones, zones::default_zones(context, &placing))
             }
             DefaultFrontEnd::Nothing => (FrontEnd::Root, Vec::new()),
@@ -153,7 +153,7 @@ fn lower(
     match front {
         FrontEnd::Zones => {
             let placing = Placing::read(context, section, found);
-            context.ephemeral_root = placing.ephemeral_root();
+            context.facts.ephemeral_root = placing.ephemeral_root();
             match section.get("zones") {
                 Some(entry) => zones::read(context, &entry.node, &placing),
                 None => zones::default_zones(context, &placing),

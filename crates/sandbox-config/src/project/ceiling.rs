@@ -30,6 +30,7 @@ use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{YamlNode, YamlValue};
 
 /// The result of reading the merged tree.
+#[derive(Clone, Debug)]
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: DelegationLimits,
@@ -140,12 +141,12 @@ pub(crate) fn read_project(
         &root.span,
     );
     git_leads::protect(context.sources, Arc::make_mut(&mut ceiling.mounts));
-    context.network_at = top.get("network").map(|entry| entry.node.span.origin());
+    context.facts.network_at = top.get("network").map(|entry| entry.node.span.origin());
     confinement::read_top(context, &top, &mut ceiling);
     let git = read_git(context, &top, &mut ceiling);
     (ceiling.network, ceiling.published_ports) =
         network::project_network(context, top.get("network"));
-    let denied = denied_hosts(&context.network_lines);
+    let denied = denied_hosts(&context.facts.network_lines);
     ceiling.askable_hosts = AskableHosts::default().without(denied).into();
     ceiling.approval = sections::approval(context, top.get("approval")).into();
     let (shell, environment) = sections::shell(context, top.get("shell"));

@@ -204,12 +204,10 @@ impl WorkerCatalog {
                 &self.sources.out_of_reach,
             );
         }
-        let LoadContext {
-            reports, widening, ..
-        } = context;
+        let LoadContext { reports, facts, .. } = context;
         let warnings = reports.finish()?;
         match worker {
-            Some(worker) => Ok(worker.with_reports(warnings, widening)),
+            Some(worker) => Ok(worker.with_reports(warnings, facts.widening)),
             // A walk without a worker has noted why; this text is for the case that it did not.
             None => Err(DiagnosticCode::FrontMatter
                 .error("not a worker file")

@@ -20,22 +20,20 @@ use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::grant::network::HostLine;
 use crate::keys;
-use crate::loading::load_context::LoadContext;
+use crate::loading::load_context::{LoadContext, LoadFacts};
 use crate::loading::location::{ProjectLocation, locate};
 use crate::loading::reserved_paths::{self, ReservedPath};
 use crate::loading::sources::Sources;
 use crate::loading::trust::PrivilegedSetting;
 use crate::open::guards;
 use crate::preset::set::PresetSet;
-use crate::project::ceiling::{DelegationLimits, ReadProject, read_project};
+use crate::project::ceiling::{ReadProject, read_project};
 use crate::project::layers::{empty_root, normalize_network, overlay_value, overlays};
 use crate::project::library::WorkerCatalog;
 use crate::project::personal_paths::PersonalPaths;
 use crate::project::preferences::{Layers, Preferences};
-use crate::project::run_storage::RunStorage;
 use crate::project::settings::EffectiveSettings;
 use crate::project::user::{UserFile, user_file};
-use crate::provider::Providers;
 use crate::settings::git::GitSettings;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::read::read;
@@ -63,18 +61,9 @@ pub struct Project {
     file: Option<PathBuf>,
     preferences: Preferences,
     origins: BTreeMap<String, ConfigOrigin>,
-    ceiling: Grant,
-    delegation: DelegationLimits,
-    pub(crate) providers: Providers,
-    ephemeral_root: Option<PathBuf>,
-    network_at: Option<ConfigOrigin>,
-    network_lines: Vec<HostLine>,
-    storage: RunStorage,
-    git: GitSettings,
-    presets: PresetSet,
+    pub(crate) read: ReadProject,
+    facts: LoadFacts,
     warnings: Vec<Diagnostic>,
-    widening: Vec<PrivilegedSetting>,
-    empty_places: Vec<PrivilegedSetting>,
     pub(crate) personal_paths: PersonalPaths,
     library: WorkerCatalog,
     /// Everything that was said, met.
@@ -111,15 +100,8 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         own_files: read.own_files.clone(),
     };
     library.check_names(&mut context, &read.ceiling);
-    let LoadContext {
-        reports,
-        widening,
-        empty_places,
-        ephemeral_root,
-        network_at,
-        network_lines,
-        ..
-    } = context;
+    let LoadContext { reports, facts, .. } = context;
+    read.ceiling = read.delegation.open(read.ceiling);
     let (preferences, origins) = layers.finish();
     Ok(Project {
         library,
@@ -127,18 +109,9 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         file: found.file,
         preferences,
         origins,
-        ceiling: read.delegation.open(read.ceiling),
-        delegation: read.delegation,
-        providers: read.providers,
-        ephemeral_root,
-        network_at,
-        network_lines,
-        storage: read.storage,
-        git: read.git,
-        presets: read.presets,
+        read,
+        facts,
         warnings: reports.finish()?,
-        widening,
-        empty_places,
         personal_paths,
         root,
     })
@@ -224,11 +197,11 @@ impl Project {
         /// `worker_paths`, as written.
         pub worker_paths: &[String] = &preferences.worker_paths;
         /// Returns the upper limit of every grant in this project.
-        pub ceiling: &Grant = &ceiling;
+        pub ceiling: &Grant = &read.ceiling;
         /// Returns the largest depth to which workers may call workers; the entry worker is at depth 1.
-        pub max_depth: u64 = delegation.max_depth;
+        pub max_depth: u64 = read.delegation.max_depth;
         /// How many workers one run of a worker may start.
-        pub max_children: u64 = delegation.max_children;
+        pub max_children: u64 = read.delegation.max_children;
         /// Returns `sandbox.root`, the parent of every mount of a sandboxed zone project: files in it
         /// are forge's to delete (seed 002). `None` if mounts are directories of the user's own.
         ///
@@ -240,13 +213,13 @@ impl Project {
         /// sources.overrides.push(("sandbox.mode".into(), "direct".into()));
         /// assert_eq!(sandbox_config::load(&sources).unwrap().ephemeral_root(), None);
         /// ```
-        pub ephemeral_root: Option<&Path> = ephemeral_root.as_deref();
-        pub(crate) network_at: Option<&ConfigOrigin> = network_at.as_ref();
-        pub(crate) network_lines: &[HostLine] = &network_lines;
+        pub ephemeral_root: Option<&Path> = facts.ephemeral_root.as_deref();
+        pub(crate) network_at: Option<&ConfigOrigin> = facts.network_at.as_ref();
+        pub(crate) network_lines: &[HostLine] = &facts.network_lines;
         /// Returns the directory of runs; `None`: the state directory of the user who runs them.
-        pub runs_dir: Option<&Path> = storage.runs_dir.as_deref();
+        pub runs_dir: Option<&Path> = read.storage.runs_dir.as_deref();
         /// Returns `true` if the conversation of models is kept.
-        pub keeps_transcripts: bool = storage.transcripts;
+        pub keeps_transcripts: bool = read.storage.transcripts;
         /// Returns texts to redact, beside the secrets that tools know by themselves.
         ///
         /// ```
@@ -256,10 +229,10 @@ impl Project {
         /// use sandbox_config::{load, Sources};
         /// assert_eq!(load(&Sources::new(dir.path())).unwrap().redacted(), ["tr0ub4dor&3"]);
         /// ```
-        pub redacted: &[String] = &storage.redact;
+        pub redacted: &[String] = &read.storage.redact;
         /// Returns the text of staged commits and forge's credentials for servers. Repositories are in
         /// grants.
-        pub git: &GitSettings = &git;
+        pub git: &GitSettings = &read.git;
         /// Returns the presets that the project names and that the person has agreed to.
         ///
         /// ```
@@ -272,16 +245,16 @@ impl Project {
         /// sources.trust = TrustedSettings::Given;
         /// assert_eq!(load(&sources).unwrap().presets().named(), ["rust"]);
         /// ```
-        pub presets: &PresetSet = &presets;
+        pub presets: &PresetSet = &read.presets;
         /// Returns the warnings.
         pub warnings: &[Diagnostic] = &warnings;
         /// The widening keys of the project file, agreed to or not. Workers have their own.
-        pub privileged_settings: &[PrivilegedSetting] = &widening;
+        pub privileged_settings: &[PrivilegedSetting] = &facts.widening;
         /// Returns settings for directories that workers may change and that are empty now, outside any
         /// git repository. As soon as one contains files, its key is a privileged setting. A program
         /// that stores these hashes before workers write there does not ask about files that workers
         /// made.
-        pub empty_places: &[PrivilegedSetting] = &empty_places;
+        pub empty_places: &[PrivilegedSetting] = &facts.empty_places;
         /// The directories that are searched for workers, in order; they need not exist.
         pub worker_dirs: &[PathBuf] = &library.dirs;
     }
@@ -306,7 +279,7 @@ impl Project {
     /// Every key that holds, with its value and where that comes from: `forge config`.
     #[must_use]
     pub fn settings(&self) -> EffectiveSettings {
-        EffectiveSettings::new(&self.root, &self.widening, &self.ceiling)
+        EffectiveSettings::new(&self.root, &self.facts.widening, &self.read.ceiling)
     }
 
     /// Returns the location of `limits.max_cost_usd`, if it is set.
@@ -327,7 +300,7 @@ impl Project {
     /// # Errors
     /// Every mistake of every worker file; a broken one is never skipped.
     pub fn workers(&self) -> Result<Vec<Worker>, Diagnostics> {
-        self.library.all(&self.ceiling)
+        self.library.all(&self.read.ceiling)
     }
 
     /// One worker by name.
@@ -335,7 +308,7 @@ impl Project {
     /// # Errors
     /// No worker has this name (the nearest is named), or its file holds mistakes.
     pub fn worker(&self, name: &str) -> Result<Worker, Diagnostics> {
-        self.library.one(name, &self.ceiling)
+        self.library.one(name, &self.read.ceiling)
     }
 
     /// Returns the grant of the entry worker: the ceiling if it declares no sandbox, else the meet.
@@ -343,7 +316,9 @@ impl Project {
     /// # Errors
     /// It declares more than the ceiling.
     pub fn entry_grant(&self, worker: &Worker) -> Result<Grant, Escalation> {
-        worker.ceiling(&self.ceiling).entry(worker.declaration())
+        worker
+            .ceiling(&self.read.ceiling)
+            .entry(worker.declaration())
     }
 }
 

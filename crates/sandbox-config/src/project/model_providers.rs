@@ -9,12 +9,12 @@ impl Project {
     /// # Errors
     /// It does not exist, or the project names it and you have not agreed to that.
     pub fn provider(&self, name: &str) -> Result<&ProviderSettings, UnknownProvider> {
-        self.providers.get(name)
+        self.read.providers.get(name)
     }
 
     /// Every provider that can be used, by name.
     pub fn providers(&self) -> impl Iterator<Item = &ProviderSettings> {
-        self.providers.by_name.values()
+        self.read.providers.by_name.values()
     }
 
     /// The provider of `provider:model`, and the model's own name, which may hold colons itself.

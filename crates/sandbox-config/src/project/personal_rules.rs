@@ -286,9 +286,9 @@ pub(crate) fn add(
         }
     };
     let hosts = rules.hosts.iter().map(|line| line.pattern.clone());
-    let denied = denied_hosts(&context.network_lines);
+    let denied = denied_hosts(&context.facts.network_lines);
     ceiling.network = ceiling.network.with_hosts(hosts, denied);
-    context.network_lines.extend(rules.hosts);
+    context.facts.network_lines.extend(rules.hosts);
     if let Some(shell) = &mut ceiling.shell {
         shell.personal = rules.rules.into();
     }

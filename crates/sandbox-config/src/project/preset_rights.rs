@@ -55,7 +55,10 @@ pub(crate) fn add(context: &mut LoadContext<'_>, root: &YamlNode, ceiling: &mut 
         return;
     }
     let hosts = presets.hosts.iter().map(|line| line.pattern.clone());
-    let denied = denied_hosts(&context.network_lines);
+    let denied = denied_hosts(&context.facts.network_lines);
     ceiling.network = ceiling.network.with_hosts(hosts, denied);
-    context.network_lines.extend(presets.hosts.iter().cloned());
+    context
+        .facts
+        .network_lines
+        .extend(presets.hosts.iter().cloned());
 }

@@ -44,7 +44,7 @@ impl Project {
             network: NetworkAccess::Denied,
             published_ports: PublishedPorts::default(),
             shell: None,
-            ..self.ceiling.clone()
+            ..self.read.ceiling.clone()
         };
         let worker = self.library.read(file, &nothing)?;
         let wish = Declaration {

@@ -352,7 +352,7 @@ pub(crate) fn project_network(
         return off;
     };
     let value = setting.value();
-    context.network_lines = setting.lines;
+    context.facts.network_lines = setting.lines;
     let Some(value) = value else {
         return off;
     };
