@@ -357,11 +357,7 @@ impl ReadOnlyContext<'_> {
     /// Checks that `path` exists, for [`Invocation::check`](crate::Invocation::check): a question about a
     /// missing file is never asked. Where existence is secret, it is asked. Blocks.
     pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), CallFailure> {
-        match self.context.files()?.stat(path) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        unless_blocked(self.context.files()?.stat(path))
     }
 
     /// Fails if the file at `path` may not be removed: a root, or a directory with a protected name
@@ -399,16 +395,8 @@ impl ReadOnlyContext<'_> {
         replacements: &[Replacement],
         options: EditOptions,
     ) -> Result<(), CallFailure> {
-        match self
-            .context
-            .files()?
-            .edit(path, replacements, options.preview(true))
-        {
-            Ok(_) => Ok(()),
-            // A worker that may not read there does not learn the names either.
-            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let files = self.context.files()?;
+        unless_blocked(files.edit(path, replacements, options.preview(true)))
     }
 
     /// Fails as the addition would on the present file: its content is binary. Blocks.
@@ -418,11 +406,7 @@ impl ReadOnlyContext<'_> {
         content: &str,
     ) -> Result<(), CallFailure> {
         let preview = AppendOptions::new().preview(true);
-        match self.context.files()?.append_text(path, content, preview) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        unless_blocked(self.context.files()?.append_text(path, content, preview))
     }
 
     /// Whether nothing is at `path` yet. Blocks.
@@ -732,5 +716,14 @@ impl ToolContext {
         pub progress: Option<&crate::progress::Progress> = progress.as_ref();
         /// The worker that the call is made for.
         pub caller: &crate::call_result::Caller = &caller;
+    }
+}
+
+/// Takes a refusal to read for no answer: a worker that may not read there does not learn the names
+/// either.
+fn unless_blocked<T>(checked: Result<T, file_sandbox::Error>) -> Result<(), CallFailure> {
+    match checked {
+        Err(error) if error.kind() != ErrorKind::ReadBlocked => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
     }
 }

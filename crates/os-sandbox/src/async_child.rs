@@ -120,8 +120,8 @@ impl Command {
     /// As [`Command::spawn`]; [`ErrorKind::Invalid`] outside of a runtime.
     pub async fn spawn_async(self) -> Result<AsyncChild, Error> {
         let runtime = runtime()?;
-        // A dropped future drops the outcome too. A bare `Child` would then wait there for the end.
-        let start = runtime.spawn_blocking(move || self.spawn().map(StartedChild::from));
+        // A dropped future drops the outcome too.
+        let start = runtime.spawn_blocking(move || Ok(StartedChild(Some(self.spawn()?))));
         AsyncChild::new(joined(start.await)?)
     }
 
@@ -135,9 +135,10 @@ impl Command {
 }
 
 impl AsyncChild {
-    fn new(started: StartedChild) -> Result<AsyncChild, Error> {
+    fn new(mut started: StartedChild) -> Result<AsyncChild, Error> {
         let failed = |error| Error::io("could not wait for the command's streams", error);
-        let StartedChild { held, parts } = started;
+        let child = started.0.take().ok_or_else(lost)?;
+        let held = RunningGuard(child.counted.map(|counted| (child.process, counted)));
         let watched = match held.running() {
             Some(running) => AsyncReadiness::new(running.readiness()?).map_err(failed)?,
             None => AsyncReadiness::Nothing,
@@ -147,21 +148,21 @@ impl AsyncChild {
                 .transpose()
         };
         Ok(AsyncChild {
-            stdin: parts
+            stdin: child
                 .stdin
                 .map(|pipe| pipe::Sender::from_owned_fd(pipe.into()))
                 .transpose()
                 .map_err(failed)?,
-            stdout: receiver(parts.stdout).map_err(failed)?,
-            stderr: receiver(parts.stderr).map_err(failed)?,
+            stdout: receiver(child.stdout).map_err(failed)?,
+            stderr: receiver(child.stderr).map_err(failed)?,
             watched,
             timer: None,
             errors_first: false,
             state: ChildState::Running(held),
-            enforcement: parts.enforcement,
-            keep: parts.keep,
-            bounds: parts.bounds,
-            sandbox: parts.sandbox,
+            enforcement: child.enforcement,
+            keep: child.keep,
+            bounds: child.bounds,
+            sandbox: child.sandbox,
             exceeded: None,
         })
     }
@@ -446,36 +447,13 @@ impl AsyncReadiness {
     }
 }
 
-/// The result of a blocking start.
-struct StartedChild {
-    held: RunningGuard,
-    parts: Parts,
-}
+/// The result of a blocking start. Unlike a bare [`Child`], it does not wait where it is dropped.
+struct StartedChild(Option<Child>);
 
-/// The parts of a [`Child`] that do not block when they are dropped.
-struct Parts {
-    stdin: Option<std::io::PipeWriter>,
-    stdout: Option<std::io::PipeReader>,
-    stderr: Option<std::io::PipeReader>,
-    enforcement: Enforcement,
-    keep: [usize; 2],
-    bounds: EffectiveLimits,
-    sandbox: Sandbox,
-}
-
-impl From<Child> for StartedChild {
-    fn from(child: Child) -> StartedChild {
-        StartedChild {
-            held: RunningGuard(child.counted.map(|counted| (child.process, counted))),
-            parts: Parts {
-                stdin: child.stdin,
-                stdout: child.stdout,
-                stderr: child.stderr,
-                enforcement: child.enforcement,
-                keep: child.keep,
-                bounds: child.bounds,
-                sandbox: child.sandbox,
-            },
+impl Drop for StartedChild {
+    fn drop(&mut self) {
+        if let Some(child) = self.0.take() {
+            RunningGuard(child.counted.map(|counted| (child.process, counted)));
         }
     }
 }

@@ -43,11 +43,8 @@ pub struct Denial {
 sandbox_names::word_enum! {
     /// The operation of a [`Denial`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[cfg_attr(
-        feature = "serde",
-        derive(serde::Serialize, serde::Deserialize),
-        serde(rename_all = "snake_case")
-    )]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
     #[non_exhaustive]
     pub enum DeniedOperation {
         /// Opening for reading, or listing a directory.
@@ -76,11 +73,8 @@ sandbox_names::word_enum! {
 
 /// The reason of a [`Denial`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DenialReason {
     /// No mount shows the path.

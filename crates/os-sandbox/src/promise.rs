@@ -156,11 +156,8 @@ sandbox_names::word_enum! {
     /// assert_eq!(os_sandbox::PromiseState::Absent.to_string(), "absent");
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[cfg_attr(
-        feature = "serde",
-        derive(serde::Serialize),
-        serde(rename_all = "lowercase")
-    )]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+    #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
     pub enum PromiseState {
         /// The promise is kept.
         Enforced = "enforced",

@@ -66,11 +66,8 @@ sandbox_names::word_enum! {
     /// assert_eq!(os_sandbox::Expected::Listed.to_string(), "listed");
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[cfg_attr(
-        feature = "serde",
-        derive(serde::Serialize),
-        serde(rename_all = "lowercase")
-    )]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+    #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
     pub enum Expected {
         /// The plan promises that the operation fails.
         Refused = "refused",
@@ -89,11 +86,8 @@ sandbox_names::word_enum! {
     /// assert_eq!(os_sandbox::Observation::Refused.to_string(), "refused");
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[cfg_attr(
-        feature = "serde",
-        derive(serde::Serialize),
-        serde(rename_all = "lowercase")
-    )]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+    #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
     pub enum Observation {
         /// The operation failed.
         Refused = "refused",

@@ -149,27 +149,7 @@ fn behind(bytes: &[u8], end: usize) -> AssignedText {
 
 /// Bytes of which values are: no quotes, no brackets, and nothing that ends a word.
 fn is_value(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || byte >= 0x80
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'/'
-                | b':'
-                | b'='
-                | b'?'
-                | b'@'
-                | b'^'
-                | b'_'
-                | b'~'
-        )
+    byte.is_ascii_alphanumeric() || byte >= 0x80 || b"!#$%&*+-./:=?@^_~".contains(&byte)
 }
 
 /// Variables, options, references and paths of a language begin otherwise.
@@ -260,30 +240,11 @@ fn in_url(bytes: &[u8], at: usize) -> AssignedText {
         Some(_) => return AssignedText::Nothing,
     }
     let start = start + 1;
+    const NOT_IN_A_PASSWORD: &[u8] = b"/?#\"'<>@\\`{}()$,[]|";
     let is_password = |byte: u8| {
         !byte.is_ascii_whitespace()
             && !byte.is_ascii_control()
-            && !matches!(
-                byte,
-                b'/' | b'?'
-                    | b'#'
-                    | b'"'
-                    | b'\''
-                    | b'<'
-                    | b'>'
-                    | b'@'
-                    | b'\\'
-                    | b'`'
-                    | b'{'
-                    | b'}'
-                    | b'('
-                    | b')'
-                    | b'$'
-                    | b','
-                    | b'['
-                    | b']'
-                    | b'|'
-            )
+            && !NOT_IN_A_PASSWORD.contains(&byte)
     };
     let password = bytes[start..].iter().take(MAX_VALUE + 1);
     let end = start + password.take_while(|byte| is_password(**byte)).count();

@@ -19,11 +19,8 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Network {
     /// No other host. With a network namespace (namespaces, bubblewrap, Docker) a command and its children have

@@ -109,24 +109,7 @@ fn one_char(c: char, out: &mut String) {
         c if c.is_ascii_alphabetic() => {
             out.extend(['[', c.to_ascii_lowercase(), c.to_ascii_uppercase(), ']']);
         }
-        '0'..='9'
-        | '_'
-        | '-'
-        | ' '
-        | ','
-        | ':'
-        | ';'
-        | '='
-        | '@'
-        | '~'
-        | '%'
-        | '!'
-        | '#'
-        | '&'
-        | '\''
-        | '<'
-        | '>'
-        | '`' => out.push(c),
+        c if c.is_ascii_digit() || "_- ,:;=@~%!#&'<>`".contains(c) => out.push(c),
         '.' | '$' | '+' | '?' | '(' | ')' | '{' | '}' | '|' => out.extend(['[', c, ']']),
         // With their neighbours: none of these could represent itself without an escape.
         '"' => out.push_str("[!-#]"),
