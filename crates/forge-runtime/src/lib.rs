@@ -48,17 +48,17 @@ pub use equip::{
 pub use gate::GrantGate;
 pub use model::{
     Message, Model, ModelError, ModelEvent, ModelRequest, Models, Prices, Retry, StopReason,
-    Thinking, ToolCall, ToolDescription, ToolResult, Usage,
+    Thinking, ToolCall, ToolDescription, ToolResult, Usage, Wire,
 };
 pub use playbook::{
-    AttackAttempt, AttackAttempts, Playbook, PlaybookError, PlaybookRecorder, PlaybookWire,
-    RECORDING_HEADER, ScriptedModel,
+    AttackAttempt, AttackAttempts, Playbook, PlaybookError, PlaybookRecorder, RECORDING_HEADER,
+    ScriptedModel,
 };
 #[doc(hidden)]
 pub use playbook::{FailScript, PlayedTurn, StreamScript, text_pieces};
 #[cfg(feature = "providers")]
 pub use providers::{
-    HttpModel, ProviderEndpoint, ProviderError, ProviderKey, ProviderKeyError, ResponseLimits, Wire,
+    HttpModel, ProviderEndpoint, ProviderError, ProviderKey, ProviderKeyError, ResponseLimits,
 };
 #[cfg(feature = "providers")]
 #[doc(hidden)]

@@ -235,15 +235,49 @@ impl Usage {
     }
 }
 
+sandbox_names::word_enum! {
+    /// The format that a provider speaks, and over which a playbook is played.
+    ///
+    /// ```
+    /// assert_eq!(forge_runtime::Wire::OpenAiChat.to_string(), "openai-chat");
+    /// ```
+    #[derive(
+        Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Wire {
+        /// Anthropic Messages. The one that carries most, so a playbook is played over it unless it
+        /// names another.
+        #[default]
+        Anthropic = "anthropic",
+        /// OpenAI Chat Completions, which most local servers speak.
+        #[serde(rename = "openai-chat")]
+        OpenAiChat = "openai-chat",
+        /// OpenAI Responses.
+        #[serde(rename = "openai-responses")]
+        OpenAiResponses = "openai-responses",
+    }
+    /// Its name in configuration files.
+    pub fn as_str
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
+}
+
+sandbox_names::display!(Wire = as_str());
+
 /// Why a model stopped.
 ///
 /// ```
 /// assert_ne!(forge_runtime::StopReason::Done, forge_runtime::StopReason::MaxTokens);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// It has finished its answer, or waits for the results of its calls.
+    #[default]
     Done,
     /// It ran out of output tokens; a call cut in half is not executed.
     #[serde(rename = "out_of_tokens")]

@@ -6,16 +6,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use forge_runtime::{Message, ModelRequest, PlaybookWire};
+use forge_runtime::{Message, ModelRequest, Wire};
 
 use super::parsed_request::ParsedRequest;
 
 /// Returns the first difference.
-pub(super) fn diff(
-    sent: &ModelRequest,
-    parsed: &ParsedRequest,
-    wire: PlaybookWire,
-) -> Option<String> {
+pub(super) fn diff(sent: &ModelRequest, parsed: &ParsedRequest, wire: Wire) -> Option<String> {
     if worded(&sent.instructions) != worded(&parsed.instructions) {
         return Some("its instructions are not the worker's".to_owned());
     }
@@ -52,10 +48,10 @@ fn worded(text: &str) -> &str {
 
 /// Returns a call's name as the wire carries it: an unsupported name is marked and written in
 /// permitted letters. Received names pass unchanged, since the schema has checked them.
-fn called(name: &str, wire: PlaybookWire) -> Cow<'_, str> {
+fn called(name: &str, wire: Wire) -> Cow<'_, str> {
     let longest = match wire {
-        PlaybookWire::Anthropic => 128,
-        PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => 64,
+        Wire::Anthropic => 128,
+        Wire::OpenAiChat | Wire::OpenAiResponses => 64,
     };
     let is_strange =
         |letter: char| !matches!(letter, 'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-');
@@ -90,12 +86,12 @@ impl fmt::Display for DiffEntry<'_> {
     }
 }
 
-fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<DiffEntry<'_>> {
+fn entries(messages: &[Message], wire: Wire) -> Vec<DiffEntry<'_>> {
     let mut found = Vec::new();
     for message in messages {
         match message {
             Message::Input { text } => found.push(DiffEntry::Input(match (wire, worded(text)) {
-                (PlaybookWire::Anthropic, "") => NO_INPUT,
+                (Wire::Anthropic, "") => NO_INPUT,
                 (_, text) => text,
             })),
             Message::ToolResult(result) => {
@@ -108,7 +104,7 @@ fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<DiffEntry<'_>> {
             } => {
                 for block in thinking {
                     // Only here are blocks taken back as they were given, and only signed ones.
-                    if let (PlaybookWire::Anthropic, Some(seal)) = (wire, &block.signature) {
+                    if let (Wire::Anthropic, Some(seal)) = (wire, &block.signature) {
                         found.push(DiffEntry::Thinking(&block.text, seal));
                     }
                 }

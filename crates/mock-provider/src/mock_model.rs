@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_runtime::{
-    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Playbook, PlaybookWire, Prices,
+    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Playbook, Prices,
     ProviderEndpoint, ProviderError, ProviderKey, RetryingModel, ScriptedModel, Wire,
 };
 use tokio::sync::mpsc;
@@ -214,12 +214,7 @@ impl Model for MockModel {
     }
 }
 
-fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<ProviderEndpoint, ProviderError> {
-    let wire = match wire {
-        PlaybookWire::Anthropic => Wire::Anthropic,
-        PlaybookWire::OpenAiChat => Wire::OpenAiChat,
-        PlaybookWire::OpenAiResponses => Wire::OpenAiResponses,
-    };
+fn provider(wire: Wire, address: SocketAddr) -> Result<ProviderEndpoint, ProviderError> {
     ProviderEndpoint::new(
         "scripted",
         wire,

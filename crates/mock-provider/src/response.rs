@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use forge_runtime::{ModelError, PlaybookWire, PlayedTurn, StreamScript};
+use forge_runtime::{ModelError, PlayedTurn, StreamScript, Wire};
 use futures_util::{Stream, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -26,7 +26,7 @@ pub(super) struct ConnectionCut;
 
 /// The answer to try number `tries` (from 0) of a turn.
 pub(super) fn answer(
-    wire: PlaybookWire,
+    wire: Wire,
     parsed: &ParsedRequest,
     played: &PlayedTurn,
     id: &str,
@@ -59,11 +59,11 @@ pub(super) fn answer(
 }
 
 /// The vendor's way to say no.
-pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Response<ResponseBody> {
+pub(super) fn refusal(wire: Wire, status: u16, message: &str) -> Response<ResponseBody> {
     let data = match wire {
-        PlaybookWire::Anthropic => anthropic::failure(status, message),
-        PlaybookWire::OpenAiChat => chat::failure(status, message),
-        PlaybookWire::OpenAiResponses => responses::failure(status, message),
+        Wire::Anthropic => anthropic::failure(status, message),
+        Wire::OpenAiChat => chat::failure(status, message),
+        Wire::OpenAiResponses => responses::failure(status, message),
     };
     let mut answer = json(Bytes::from(data.to_string()));
     *answer.status_mut() =
@@ -73,12 +73,12 @@ pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Respons
 
 /// Returns the refusal for a turn that cannot be played. The loop gets the reason from the pending
 /// turn.
-pub(super) fn unplayable(wire: PlaybookWire, error: &ModelError) -> Response<ResponseBody> {
+pub(super) fn unplayable(wire: Wire, error: &ModelError) -> Response<ResponseBody> {
     refusal(wire, 400, &error.to_string())
 }
 
 fn streamed(
-    wire: PlaybookWire,
+    wire: Wire,
     parsed: &ParsedRequest,
     played: &PlayedTurn,
     id: &str,
@@ -86,16 +86,16 @@ fn streamed(
 ) -> Response<ResponseBody> {
     let model = &parsed.model;
     let mut frames = match wire {
-        PlaybookWire::Anthropic => anthropic::stream(played, id, model),
-        PlaybookWire::OpenAiChat => chat::stream(played, id, model, parsed.usage_in_stream),
-        PlaybookWire::OpenAiResponses => responses::stream(played, id, model),
+        Wire::Anthropic => anthropic::stream(played, id, model),
+        Wire::OpenAiChat => chat::stream(played, id, model, parsed.usage_in_stream),
+        Wire::OpenAiResponses => responses::stream(played, id, model),
     };
     if let Some(message) = &faults.in_stream_error {
         frames.truncate(frames.len() / 2);
         frames.push(match wire {
-            PlaybookWire::Anthropic => anthropic::failure_in_stream(message),
-            PlaybookWire::OpenAiChat => chat::failure_in_stream(message),
-            PlaybookWire::OpenAiResponses => responses::failure_in_stream(message),
+            Wire::Anthropic => anthropic::failure_in_stream(message),
+            Wire::OpenAiChat => chat::failure_in_stream(message),
+            Wire::OpenAiResponses => responses::failure_in_stream(message),
         });
     }
     if let Some(frame) = faults
@@ -121,7 +121,7 @@ fn streamed(
 }
 
 fn in_one_piece(
-    wire: PlaybookWire,
+    wire: Wire,
     parsed: &ParsedRequest,
     played: &PlayedTurn,
     id: &str,
@@ -132,9 +132,9 @@ fn in_one_piece(
     }
     let model = &parsed.model;
     let data = match wire {
-        PlaybookWire::Anthropic => anthropic::whole(played, id, model),
-        PlaybookWire::OpenAiChat => chat::whole(played, id, model),
-        PlaybookWire::OpenAiResponses => responses::whole(played, id, model),
+        Wire::Anthropic => anthropic::whole(played, id, model),
+        Wire::OpenAiChat => chat::whole(played, id, model),
+        Wire::OpenAiResponses => responses::whole(played, id, model),
     };
     let mut data = Bytes::from(data.to_string());
     if faults.malformed.is_some() || faults.cut_after.is_some() {

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use forge_runtime::PlaybookWire;
+use forge_runtime::Wire;
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -25,11 +25,11 @@ static RESPONSES: LazyLock<Option<Validator>> =
 /// # Errors
 ///
 /// The mistakes, each with its place.
-pub(super) fn check(wire: PlaybookWire, body: &Value) -> Result<(), String> {
+pub(super) fn check(wire: Wire, body: &Value) -> Result<(), String> {
     let judge = match wire {
-        PlaybookWire::Anthropic => &ANTHROPIC,
-        PlaybookWire::OpenAiChat => &CHAT,
-        PlaybookWire::OpenAiResponses => &RESPONSES,
+        Wire::Anthropic => &ANTHROPIC,
+        Wire::OpenAiChat => &CHAT,
+        Wire::OpenAiResponses => &RESPONSES,
     };
     let Some(judge) = judge.as_ref() else {
         return Err("the schema of requests cannot be read".to_owned());

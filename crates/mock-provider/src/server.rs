@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use forge_runtime::{PlaybookWire, ScriptedModel};
+use forge_runtime::{ScriptedModel, Wire};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The shared state of the server.
 #[derive(Debug)]
 pub(super) struct ServerState {
-    pub(super) wire: PlaybookWire,
+    pub(super) wire: Wire,
     pub(super) scripted: ScriptedModel,
     pub(super) pending: Arc<PendingTurns>,
 }
@@ -134,8 +134,8 @@ async fn respond(
 fn turn(request: &Request<Incoming>, state: &ServerState) -> Option<(String, Arc<PendingTurn>)> {
     let header = |name| request.headers().get(name)?.to_str().ok();
     let key = match state.wire {
-        PlaybookWire::Anthropic => header("x-api-key")?,
-        PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => {
+        Wire::Anthropic => header("x-api-key")?,
+        Wire::OpenAiChat | Wire::OpenAiResponses => {
             header(AUTHORIZATION.as_str())?.strip_prefix("Bearer ")?
         }
     };
@@ -146,13 +146,13 @@ fn turn(request: &Request<Incoming>, state: &ServerState) -> Option<(String, Arc
 /// Parses the request and checks it against the vendor's schema and the sent conversation.
 async fn parsed(
     request: Request<Incoming>,
-    wire: PlaybookWire,
+    wire: Wire,
     turn: &PendingTurn,
 ) -> Result<ParsedRequest, (u16, String)> {
     let path = match wire {
-        PlaybookWire::Anthropic => "/v1/messages",
-        PlaybookWire::OpenAiChat => "/v1/chat/completions",
-        PlaybookWire::OpenAiResponses => "/v1/responses",
+        Wire::Anthropic => "/v1/messages",
+        Wire::OpenAiChat => "/v1/chat/completions",
+        Wire::OpenAiResponses => "/v1/responses",
     };
     if request.method() != Method::POST || request.uri().path() != path {
         return Err((404, format!("this is not POST {path}")));
@@ -165,7 +165,7 @@ async fn parsed(
     if !kind.starts_with("application/json") {
         return Err((400, "the request is not application/json".to_owned()));
     }
-    if wire == PlaybookWire::Anthropic && header("anthropic-version").is_none() {
+    if wire == Wire::Anthropic && header("anthropic-version").is_none() {
         return Err((400, "there is no anthropic-version".to_owned()));
     }
     let body = whole(request.into_body()).await?;
@@ -178,9 +178,9 @@ async fn parsed(
         )
     })?;
     let parsed = match wire {
-        PlaybookWire::Anthropic => anthropic::read(&body),
-        PlaybookWire::OpenAiChat => chat::read(&body),
-        PlaybookWire::OpenAiResponses => responses::read(&body),
+        Wire::Anthropic => anthropic::read(&body),
+        Wire::OpenAiChat => chat::read(&body),
+        Wire::OpenAiResponses => responses::read(&body),
     };
     match diff::diff(&turn.request, &parsed, wire) {
         None => Ok(parsed),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_runtime::{Message, ModelRequest, Playbook, PlaybookWire, ScriptedModel};
+use forge_runtime::{Message, ModelRequest, Playbook, ScriptedModel, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,14 +13,10 @@ use super::pending::{PendingGuard, PendingTurns};
 use super::schemas;
 use super::server::{ServerState, serve};
 
-const WIRES: [PlaybookWire; 3] = [
-    PlaybookWire::Anthropic,
-    PlaybookWire::OpenAiChat,
-    PlaybookWire::OpenAiResponses,
-];
+const WIRES: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
 
 /// A server with one turn on its way, whose key is `good`.
-async fn started(wire: PlaybookWire) -> (std::net::SocketAddr, PendingGuard) {
+async fn started(wire: Wire) -> (std::net::SocketAddr, PendingGuard) {
     let playbook = Playbook::parse("version: 1\nworkers: {main: [{say: the answer}]}").unwrap();
     let state = Arc::new(ServerState {
         wire,
@@ -63,33 +59,33 @@ async fn exchanged(address: std::net::SocketAddr, bytes: &[u8], end: bool) -> St
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn good(wire: PlaybookWire) -> Value {
+fn good(wire: Wire) -> Value {
     match wire {
-        PlaybookWire::Anthropic => json!({
+        Wire::Anthropic => json!({
             "model": "m", "max_tokens": 9, "system": "Go.",
             "messages": [{"role": "user", "content": "go"}],
         }),
-        PlaybookWire::OpenAiChat => json!({"model": "m", "messages": [
+        Wire::OpenAiChat => json!({"model": "m", "messages": [
             {"role": "developer", "content": "Go."}, {"role": "user", "content": "go"},
         ]}),
-        PlaybookWire::OpenAiResponses => {
+        Wire::OpenAiResponses => {
             json!({"model": "m", "instructions": "Go.", "input": "go"})
         }
     }
 }
 
-fn path(wire: PlaybookWire) -> &'static str {
+fn path(wire: Wire) -> &'static str {
     match wire {
-        PlaybookWire::Anthropic => "/v1/messages",
-        PlaybookWire::OpenAiChat => "/v1/chat/completions",
-        PlaybookWire::OpenAiResponses => "/v1/responses",
+        Wire::Anthropic => "/v1/messages",
+        Wire::OpenAiChat => "/v1/chat/completions",
+        Wire::OpenAiResponses => "/v1/responses",
     }
 }
 
-fn keyed(wire: PlaybookWire, key: &str) -> String {
+fn keyed(wire: Wire, key: &str) -> String {
     match wire {
-        PlaybookWire::Anthropic => format!("x-api-key: {key}\r\nanthropic-version: 2023-06-01"),
-        PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => {
+        Wire::Anthropic => format!("x-api-key: {key}\r\nanthropic-version: 2023-06-01"),
+        Wire::OpenAiChat | Wire::OpenAiResponses => {
             format!("authorization: Bearer {key}")
         }
     }
@@ -191,7 +187,7 @@ async fn only_a_request_with_the_key_and_the_conversation_gets_an_answer() {
 
 #[tokio::test]
 async fn a_key_opens_nothing_once_its_turn_is_over() {
-    let wire = PlaybookWire::OpenAiChat;
+    let wire = Wire::OpenAiChat;
     let (address, guard) = started(wire).await;
     drop(guard);
     let body = good(wire).to_string();
@@ -205,7 +201,7 @@ async fn a_key_opens_nothing_once_its_turn_is_over() {
 
 #[tokio::test]
 async fn a_body_without_end_is_not_read() {
-    let wire = PlaybookWire::Anthropic;
+    let wire = Wire::Anthropic;
     let (address, _laid) = started(wire).await;
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{}\r\n\
@@ -257,7 +253,7 @@ proptest! {
 /// Whoever holds connections open and says nothing keeps no turn waiting.
 #[tokio::test]
 async fn strangers_are_in_nobodys_way() {
-    let wire = PlaybookWire::Anthropic;
+    let wire = Wire::Anthropic;
     let (address, _laid) = started(wire).await;
     let mut silent = Vec::new();
     for _ in 0..400 {
@@ -283,7 +279,7 @@ fn the_schemas_are_schemas_and_hold() {
         }
     }
     let tool_turn = |wire| match wire {
-        PlaybookWire::Anthropic => json!({"model": "m", "max_tokens": 9, "messages": [
+        Wire::Anthropic => json!({"model": "m", "max_tokens": 9, "messages": [
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": [
                 {"type": "thinking", "thinking": "", "signature": "s"},
@@ -293,14 +289,14 @@ fn the_schemas_are_schemas_and_hold() {
                 {"type": "tool_result", "tool_use_id": "a_1", "content": "", "is_error": true},
             ]},
         ]}),
-        PlaybookWire::OpenAiChat => json!({"model": "m", "messages": [
+        Wire::OpenAiChat => json!({"model": "m", "messages": [
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": null, "tool_calls": [
                 {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}},
             ]},
             {"role": "tool", "tool_call_id": "a", "content": ""},
         ]}),
-        PlaybookWire::OpenAiResponses => json!({"model": "m", "input": [
+        Wire::OpenAiResponses => json!({"model": "m", "input": [
             {"type": "message", "role": "user", "content": "go"},
             {"type": "reasoning", "summary": [], "encrypted_content": "s"},
             {"type": "function_call", "call_id": "a", "name": "t", "arguments": "{}"},
@@ -308,7 +304,7 @@ fn the_schemas_are_schemas_and_hold() {
         ]}),
     };
     // What vendors refuse, each a single change to a request that they take.
-    let refused: [(PlaybookWire, &str, Value); 14] = [
+    let refused: [(Wire, &str, Value); 14] = [
         (WIRES[0], "/messages/1/content/1/input", json!("{}")),
         (WIRES[0], "/messages/1/content/1/id", json!("a.1")),
         (WIRES[0], "/messages/1/content/0/signature", json!("")),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use forge_tools::Spec;
+use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use crate::model::{StopReason, Usage};
+use crate::model::{StopReason, Usage, Wire};
 
 /// A parsed playbook.
 ///
@@ -25,31 +25,9 @@ use crate::model::{StopReason, Usage};
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Playbook {
-    pub(super) wire: PlaybookWire,
+    pub(super) wire: Wire,
     pub(super) workers: BTreeMap<String, Vec<TurnScript>>,
     pub(super) cases: BTreeMap<String, Vec<CaseScript>>,
-}
-
-/// The vendor's wire over which a playbook is played.
-///
-/// ```
-/// use forge_runtime::{Playbook, PlaybookWire};
-/// let text = "version: 1\nwire: openai-chat\nworkers: {}";
-/// assert_eq!(Playbook::parse(text).unwrap().wire(), PlaybookWire::OpenAiChat);
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlaybookWire {
-    /// Anthropic Messages. The one that carries most, so it is played over unless the
-    /// playbook names another.
-    #[default]
-    Anthropic,
-    /// OpenAI Chat Completions.
-    #[serde(rename = "openai-chat")]
-    OpenAiChat,
-    /// OpenAI Responses.
-    #[serde(rename = "openai-responses")]
-    OpenAiResponses,
 }
 
 /// The file as it is written, with the places of its turns.
@@ -58,7 +36,7 @@ pub enum PlaybookWire {
 pub(super) struct PlaybookFile {
     pub(super) version: Spanned<u32>,
     #[serde(default)]
-    pub(super) wire: PlaybookWire,
+    pub(super) wire: Wire,
     #[serde(default)]
     pub(super) workers: Option<BTreeMap<String, Vec<Spanned<TurnScript>>>>,
     #[serde(default)]
@@ -109,7 +87,7 @@ pub(crate) struct TurnScript {
     /// The calls.
     pub(crate) calls: Vec<CallScript>,
     /// Why the model stops; left out: it is done.
-    pub(crate) stop: StopScript,
+    pub(crate) stop: StopReason,
     /// The reported usage.
     pub(crate) usage: Usage,
     /// The provider fails before it answers.
@@ -155,29 +133,6 @@ impl<'de> Deserialize<'de> for Thoughts {
             }
         }
         deserializer.deserialize_any(TextOrList)
-    }
-}
-
-/// Why a model stops, in a playbook's words.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StopScript {
-    #[default]
-    Done,
-    #[serde(rename = "out_of_tokens")]
-    MaxTokens,
-    Refused,
-    Unknown,
-}
-
-impl From<StopScript> for StopReason {
-    fn from(stop: StopScript) -> Self {
-        match stop {
-            StopScript::Done => StopReason::Done,
-            StopScript::MaxTokens => StopReason::MaxTokens,
-            StopScript::Refused => StopReason::Refused,
-            StopScript::Unknown => StopReason::Unknown,
-        }
     }
 }
 
@@ -306,12 +261,12 @@ impl Playbook {
     }
 
     /// Returns the wire over which it is played.
-    pub fn wire(&self) -> PlaybookWire {
+    pub fn wire(&self) -> Wire {
         self.wire
     }
 
     /// Returns the playbook for another wire.
-    pub fn over(mut self, wire: PlaybookWire) -> Self {
+    pub fn over(mut self, wire: Wire) -> Self {
         self.wire = wire;
         self
     }

@@ -17,7 +17,7 @@ mod templates;
 mod validation;
 
 pub use attempts::{AttackAttempt, AttackAttempts};
-pub use file::{FailScript, Playbook, PlaybookWire, StreamScript};
+pub use file::{FailScript, Playbook, StreamScript};
 pub use parse::PlaybookError;
 pub use played_turn::{PlayedTurn, text_pieces};
 pub use recorder::{PlaybookRecorder, RECORDING_HEADER};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::file::{FailScript, PlaybookWire, StreamScript};
-use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage};
+use super::file::{FailScript, StreamScript};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, ToolCall, Usage, Wire};
 use crate::shortened::shortened;
 
 /// Pieces that one text is cut into at most, however long it is.
@@ -34,7 +34,7 @@ impl PlayedTurn {
     /// Sends the events of attempt number `attempt`, from 0. The error is the fault of this attempt.
     pub(super) async fn send(
         self,
-        wire: PlaybookWire,
+        wire: Wire,
         attempt: u32,
         events: &mpsc::Sender<ModelEvent>,
     ) -> Result<(), ModelError> {
@@ -75,8 +75,8 @@ impl PlayedTurn {
 
     /// Anthropic seals every block of thinking.
     #[doc(hidden)]
-    pub fn sealed(mut self, wire: PlaybookWire) -> Self {
-        if wire == PlaybookWire::Anthropic {
+    pub fn sealed(mut self, wire: Wire) -> Self {
+        if wire == Wire::Anthropic {
             for block in &mut self.thinking {
                 let seal = seal(&block.text);
                 block.signature.get_or_insert(seal);
@@ -86,16 +86,16 @@ impl PlayedTurn {
     }
 
     /// Returns the part of the turn that `wire` carries.
-    fn carried(self, wire: PlaybookWire) -> Self {
+    fn carried(self, wire: Wire) -> Self {
         let mut turn = self.sealed(wire);
-        if wire == PlaybookWire::OpenAiChat {
+        if wire == Wire::OpenAiChat {
             let text = turn.thinking.iter().map(|block| block.text.as_str());
             turn.thinking = vec![Thinking {
                 text: text.collect(),
                 signature: None,
             }];
         }
-        if wire != PlaybookWire::Anthropic {
+        if wire != Wire::Anthropic {
             turn.usage.cache_write_tokens = 0;
         }
         turn.thinking
@@ -104,13 +104,13 @@ impl PlayedTurn {
     }
 
     /// Returns the events of each step in which `wire` sends the turn. `stream` counts these steps.
-    fn steps(&self, wire: PlaybookWire) -> Vec<Vec<ModelEvent>> {
+    fn steps(&self, wire: Wire) -> Vec<Vec<ModelEvent>> {
         // Steps beside the pieces of texts: at the start, around a block of thinking with text and
         // one without, before and after the text, around a call, before the last step.
         let [start, thought, empty_thought, before, after, call, end] = match wire {
-            PlaybookWire::Anthropic => [2, 3, 3, 1, 1, 2, 1],
-            PlaybookWire::OpenAiChat => [1, 0, 0, 0, 0, 1, 2],
-            PlaybookWire::OpenAiResponses => [2, 5, 2, 2, 3, 3, 0],
+            Wire::Anthropic => [2, 3, 3, 1, 1, 2, 1],
+            Wire::OpenAiChat => [1, 0, 0, 0, 0, 1, 2],
+            Wire::OpenAiResponses => [2, 5, 2, 2, 3, 3, 0],
         };
         let silent = |count: usize| vec![vec![ModelEvent::Heartbeat]; count];
         let mut steps = silent(start);
@@ -149,17 +149,15 @@ impl PlayedTurn {
     }
 
     /// Returns the usage that `wire` has reported after `sent` of `total` steps.
-    fn usage_after(&self, sent: usize, total: usize, wire: PlaybookWire) -> Usage {
+    fn usage_after(&self, sent: usize, total: usize, wire: Wire) -> Usage {
         match wire {
-            PlaybookWire::Anthropic | PlaybookWire::OpenAiChat if sent + 1 >= total => self.usage,
+            Wire::Anthropic | Wire::OpenAiChat if sent + 1 >= total => self.usage,
             // Its first event counts the input.
-            PlaybookWire::Anthropic if sent > 0 => Usage {
+            Wire::Anthropic if sent > 0 => Usage {
                 output_tokens: self.usage.output_tokens.min(1),
                 ..self.usage
             },
-            PlaybookWire::Anthropic | PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => {
-                Usage::default()
-            }
+            Wire::Anthropic | Wire::OpenAiChat | Wire::OpenAiResponses => Usage::default(),
         }
     }
 }

@@ -119,7 +119,7 @@ impl ScriptedModel {
             text: said(&script.say)?,
             calls,
             usage: script.usage,
-            stop: script.stop.into(),
+            stop: script.stop,
             fail: script.fail.clone(),
             stream: script.stream.clone(),
         })

@@ -8,8 +8,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use super::file::{PlaybookWire, TurnScript};
+use super::file::TurnScript;
 use super::validation::place;
+use crate::model::Wire;
 
 /// Bound on the mistakes that are listed.
 const MAX_MISTAKES: usize = 50;
@@ -53,7 +54,7 @@ pub(super) fn mistakes(text: &str) -> Vec<String> {
     let wire = file
         .wire
         .iter()
-        .map(|one| (one, reads::<PlaybookWire>(&one.value).err()));
+        .map(|one| (one, reads::<Wire>(&one.value).err()));
     for (value, error) in version.chain(wire) {
         let at = place(value.referenced);
         found.extend(error.map(|error| format!("{at}: {error}")));

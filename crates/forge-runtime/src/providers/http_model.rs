@@ -15,10 +15,10 @@ use super::chat::LimitName;
 use super::http::{TransportFailure, client, describe, is_loopback, is_refused, problem};
 use super::provider::ProviderEndpoint;
 use super::responses::SealedThinking;
-use super::settings::{ProviderError, Wire};
+use super::settings::ProviderError;
 use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
-use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices};
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices, Wire};
 
 /// Queued events; the server is read no faster than they are consumed.
 const MAX_WAITING: usize = 64;

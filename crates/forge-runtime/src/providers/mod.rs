@@ -26,10 +26,12 @@ mod sse;
 mod token_count;
 mod turn_reader;
 
+use crate::model::Wire;
+
 pub use http_model::HttpModel;
 pub use key::{ProviderKey, ProviderKeyError};
 pub use provider::ProviderEndpoint;
-pub use settings::{ProviderError, ResponseLimits, Wire};
+pub use settings::{ProviderError, ResponseLimits};
 
 /// Reads `bytes` as the streamed body of an answer on `wire`, in pieces of these lengths (the
 /// last one again and again): for fuzzing, and for tests of recorded answers without a server.

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use reqwest::Url;
 
 use super::key::ProviderKey;
-use super::settings::{ProviderError, ResponseLimits, Wire};
-use crate::model::Prices;
+use super::settings::{ProviderError, ResponseLimits};
+use crate::model::{Prices, Wire};
 
 /// An endpoint with models, and their known properties.
 ///

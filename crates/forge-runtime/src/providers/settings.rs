@@ -1,30 +1,6 @@
 //! The values that a provider is configured with, and the reasons to refuse them.
 
-sandbox_names::word_enum! {
-    /// The format that a provider speaks.
-    ///
-    /// ```
-    /// assert_eq!(forge_runtime::Wire::OpenAiChat.to_string(), "openai-chat");
-    /// ```
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Wire {
-        /// Anthropic Messages.
-        Anthropic = "anthropic",
-        /// OpenAI Chat Completions, which most local servers speak.
-        OpenAiChat = "openai-chat",
-        /// OpenAI Responses.
-        OpenAiResponses = "openai-responses",
-    }
-    /// Its name in configuration files.
-    pub fn as_str
-}
-
-impl Wire {
-    /// All of them.
-    pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
-}
-
-sandbox_names::display!(Wire = as_str());
+use crate::model::Wire;
 
 /// Limits on the size and the duration of an answer.
 ///

@@ -4,10 +4,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::settings::{ResponseLimits, Wire};
+use super::settings::ResponseLimits;
 use super::sse::{SseError, SseFrame, SseParser};
 use super::{anthropic, chat, responses};
-use crate::model::{ModelError, ModelEvent, StopReason, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, ToolCall, Usage, Wire};
 
 /// State of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use forge_runtime::{
-    Message, Model, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook, PlaybookWire,
-    RunOutcome, RunReport, ScriptedModel, StopReason, Thinking, ToolCall, ToolDescription,
-    ToolResult, Usage,
+    Message, Model, ModelError, ModelEvent, ModelFailure, ModelRequest, Playbook, RunOutcome,
+    RunReport, ScriptedModel, StopReason, Thinking, ToolCall, ToolDescription, ToolResult, Usage,
+    Wire,
 };
 use mock_provider::MockModel;
 use proptest::prelude::*;
@@ -13,11 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{CONFIG, World};
 
-const WIRES: [PlaybookWire; 3] = [
-    PlaybookWire::Anthropic,
-    PlaybookWire::OpenAiChat,
-    PlaybookWire::OpenAiResponses,
-];
+const WIRES: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -26,22 +22,22 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-fn playbook(text: &str, wire: PlaybookWire) -> Playbook {
+fn playbook(text: &str, wire: Wire) -> Playbook {
     let playbook = Playbook::parse(text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     playbook.over(wire)
 }
 
-fn wired(text: &str, wire: PlaybookWire) -> MockModel {
+fn wired(text: &str, wire: Wire) -> MockModel {
     MockModel::new("test", playbook(text, wire)).unwrap()
 }
 
 /// Plays the playbook in process.
-fn direct(text: &str, wire: PlaybookWire) -> ScriptedModel {
+fn direct(text: &str, wire: Wire) -> ScriptedModel {
     ScriptedModel::new("test", playbook(text, wire))
 }
 
 /// A run of `main` over `wire`, and what its tools came to.
-fn over(text: &str, wire: PlaybookWire, stream: bool) -> (RunReport, String) {
+fn over(text: &str, wire: Wire, stream: bool) -> (RunReport, String) {
     let world = world();
     let report = world.run_with(wired(text, wire).stream(stream));
     (report, world.results())
@@ -97,7 +93,7 @@ workers:
 #[test]
 fn a_run_is_the_same_on_every_wire_and_without_one() {
     let world_of_one = world();
-    let report = world_of_one.run_with(direct(EVERYTHING, PlaybookWire::default()));
+    let report = world_of_one.run_with(direct(EVERYTHING, Wire::default()));
     let expected = (json!(report), world_of_one.results());
     let answer = "héllo\nwörld 👩‍👩‍👧‍👦\nchild says 2 files".to_owned();
     assert_eq!(report.end, RunOutcome::Answered { answer });
@@ -446,11 +442,11 @@ fn playbook_of(turns: &[AnyTurn]) -> String {
 }
 
 /// What the wire can carry of a turn.
-fn carried(turn: &AnyTurn, number: usize, wire: PlaybookWire, came: &Came) -> Came {
+fn carried(turn: &AnyTurn, number: usize, wire: Wire, came: &Came) -> Came {
     let blocks = turn.thinking.iter();
     let thinking = match wire {
         // Every block has a seal, if only one that the server made up.
-        PlaybookWire::Anthropic => blocks
+        Wire::Anthropic => blocks
             .zip(&came.thinking)
             .map(|((text, seal), came)| Thinking {
                 text: text.clone(),
@@ -458,7 +454,7 @@ fn carried(turn: &AnyTurn, number: usize, wire: PlaybookWire, came: &Came) -> Ca
             })
             .collect(),
         // One text, and no seal.
-        PlaybookWire::OpenAiChat => {
+        Wire::OpenAiChat => {
             let text: String = blocks.map(|(text, _)| text.as_str()).collect();
             match text.is_empty() {
                 true => vec![],
@@ -468,7 +464,7 @@ fn carried(turn: &AnyTurn, number: usize, wire: PlaybookWire, came: &Came) -> Ca
                 }],
             }
         }
-        PlaybookWire::OpenAiResponses => blocks
+        Wire::OpenAiResponses => blocks
             .map(|(text, seal)| Thinking {
                 text: text.clone(),
                 signature: seal.clone(),
@@ -485,7 +481,7 @@ fn carried(turn: &AnyTurn, number: usize, wire: PlaybookWire, came: &Came) -> Ca
             arguments: args.clone(),
         });
     let mut usage = turn.usage;
-    if wire != PlaybookWire::Anthropic {
+    if wire != Wire::Anthropic {
         // Nothing is said of what was written into a cache.
         usage.cache_write_tokens = 0;
     }
