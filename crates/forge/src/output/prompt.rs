@@ -386,17 +386,10 @@ impl Prompt<'_> {
                 Ok(line) => line,
                 Err(end) => return Ok(end),
             };
-            return Ok(match answer_of(&line, self.kind) {
-                ParsedAnswer::Once => PromptAnswer::Once,
-                ParsedAnswer::Run => PromptAnswer::Run,
-                ParsedAnswer::All => PromptAnswer::All,
-                ParsedAnswer::Always => PromptAnswer::Always,
-                ParsedAnswer::No(reason) => PromptAnswer::No { reason },
-                ParsedAnswer::Help => {
-                    terminal.write(self.kind.help())?;
-                    continue;
-                }
-            });
+            match answer_of(&line, self.kind) {
+                Some(answer) => return Ok(answer),
+                None => terminal.write(self.kind.help())?,
+            }
         }
     }
 
@@ -430,24 +423,18 @@ impl Prompt<'_> {
     }
 }
 
-enum ParsedAnswer {
-    Once,
-    Run,
-    All,
-    Always,
-    No(Option<String>),
-    Help,
-}
-
-fn answer_of(line: &str, offered: PromptKind) -> ParsedAnswer {
-    match line.trim() {
-        "y" | "Y" | "yes" => ParsedAnswer::Once,
-        "r" | "R" if offered != PromptKind::Push => ParsedAnswer::Run,
-        "a" if offered == PromptKind::Call => ParsedAnswer::All,
-        "w" if offered == PromptKind::Host(true) => ParsedAnswer::Always,
-        "?" => ParsedAnswer::Help,
-        word => ParsedAnswer::No(reason_of(word)),
-    }
+/// Returns the answer in a line; `None` for a request for help.
+fn answer_of(line: &str, offered: PromptKind) -> Option<PromptAnswer> {
+    Some(match line.trim() {
+        "y" | "Y" | "yes" => PromptAnswer::Once,
+        "r" | "R" if offered != PromptKind::Push => PromptAnswer::Run,
+        "a" if offered == PromptKind::Call => PromptAnswer::All,
+        "w" if offered == PromptKind::Host(true) => PromptAnswer::Always,
+        "?" => return None,
+        word => PromptAnswer::No {
+            reason: reason_of(word),
+        },
+    })
 }
 
 /// Returns the text behind the `n`.
@@ -542,35 +529,33 @@ mod tests {
         ] {
             let allowed = matches!(
                 answer_of(word, PromptKind::Call),
-                ParsedAnswer::Once | ParsedAnswer::Run | ParsedAnswer::All
+                Some(PromptAnswer::Once | PromptAnswer::Run | PromptAnswer::All)
             );
             assert_eq!(allowed, allows, "{word:?}");
             // Another process's questions are answered one by one.
             let queued = matches!(
                 answer_of(word, PromptKind::Queued),
-                ParsedAnswer::Once | ParsedAnswer::Run
+                Some(PromptAnswer::Once | PromptAnswer::Run)
             );
             assert_eq!(queued, allows && word != "a", "{word:?}");
             // A push is agreed to once.
             let pushed = match answer_of(word, PromptKind::Push) {
-                ParsedAnswer::Once => true,
-                ParsedAnswer::Run | ParsedAnswer::All | ParsedAnswer::Always => {
-                    panic!("{word:?}")
-                }
-                ParsedAnswer::No(_) | ParsedAnswer::Help => false,
+                Some(PromptAnswer::Once) => true,
+                Some(PromptAnswer::No { .. }) | None => false,
+                Some(_) => panic!("{word:?}"),
             };
             assert_eq!(pushed, allows && !["r", "a"].contains(&word), "{word:?}");
             // The key for every later question does not speak for hosts.
             for kind in [PromptKind::Host(true), PromptKind::QueuedHost] {
                 let host = match answer_of(word, kind) {
-                    ParsedAnswer::Once | ParsedAnswer::Run => true,
-                    ParsedAnswer::All | ParsedAnswer::Always => panic!("{word:?}"),
-                    ParsedAnswer::No(_) | ParsedAnswer::Help => false,
+                    Some(PromptAnswer::Once | PromptAnswer::Run) => true,
+                    Some(PromptAnswer::No { .. }) | None => false,
+                    Some(_) => panic!("{word:?}"),
                 };
                 assert_eq!(host, allows && word != "a", "{word:?}");
             }
         }
-        let always = |kind| matches!(answer_of("w", kind), ParsedAnswer::Always);
+        let always = |kind| answer_of("w", kind) == Some(PromptAnswer::Always);
         assert!(always(PromptKind::Host(true)));
         for kind in [
             PromptKind::Host(false),
@@ -591,7 +576,7 @@ mod tests {
             ("n use git mv\n", Some("use git mv")),
             ("N\tlater", Some("later")),
         ] {
-            let ParsedAnswer::No(found) = answer_of(line, PromptKind::Call) else {
+            let Some(PromptAnswer::No { reason: found }) = answer_of(line, PromptKind::Call) else {
                 panic!("{line:?} is no no");
             };
             assert_eq!(found.as_deref(), reason, "{line:?}");

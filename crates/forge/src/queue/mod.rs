@@ -18,6 +18,7 @@ use sandbox_names::hex;
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::dirs::QueueDirs;
+use self::protocol::QuestionSummary;
 use self::server::QueueServer;
 use self::table::{QuestionTable, QueuedQuestion};
 use crate::output::prompt;
@@ -104,7 +105,7 @@ impl Queue {
         }
         match (&self.absent, watched) {
             (WhenUnattended::Keep, false) => {
-                let asked = question.id.clone();
+                let asked = question.summary.id.clone();
                 let opened = lock(&self.table).open(question, after(now, ANSWER_LIFETIME));
                 opened.map_or_else(too_many, |id| {
                     // One that was open before has been announced before.
@@ -211,21 +212,26 @@ fn question(request: &ApprovalRequest, text: String) -> QueuedQuestion {
     if short.len() < what.len() {
         short.push('…');
     }
-    QueuedQuestion {
+    let summary = QuestionSummary {
         // Sorts by time; cannot be guessed; names exactly this text.
         id: format!(
             "{at_ms:011x}-{:016x}-{}",
             random(),
             short_digest(&text_digest(&text))
         ),
-        digest,
         at_ms,
         worker: request.caller.to_string(),
         tool: request.tool.clone(),
         what: short,
-        text,
+        waiting: false,
+        left_s: 0,
         rules_to_allow: request.rules_to_allow.clone(),
         host: request.host.clone(),
+    };
+    QueuedQuestion {
+        summary,
+        digest,
+        text,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The open requests of one process, and the answers. Pure: no sockets and no clock.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use forge_tools::ApprovalAnswer;
 use tokio::sync::oneshot;
@@ -20,15 +20,10 @@ const MAX_CLOSED: usize = 256;
 /// A request as a person sees it.
 #[derive(Debug, Clone)]
 pub(super) struct QueuedQuestion {
-    pub(super) id: String,
+    /// Without the state of the request.
+    pub(super) summary: QuestionSummary,
     pub(super) digest: String,
-    pub(super) at_ms: u64,
-    pub(super) worker: String,
-    pub(super) tool: String,
-    pub(super) what: String,
     pub(super) text: String,
-    pub(super) rules_to_allow: Vec<String>,
-    pub(super) host: Option<String>,
 }
 
 #[derive(Debug)]
@@ -93,7 +88,7 @@ impl QuestionTable {
         });
         if let Some(entry) = known {
             entry.until = until;
-            return Some(entry.question.id.clone());
+            return Some(entry.question.summary.id.clone());
         }
         self.push(question, until, QuestionState::Open)
     }
@@ -111,7 +106,7 @@ impl QuestionTable {
         if let Some(entry) = known {
             entry.until = until;
             entry.state = QuestionState::Waiting(sender);
-            return Some((entry.question.id.clone(), receiver));
+            return Some((entry.question.summary.id.clone(), receiver));
         }
         let id = self.push(question, until, QuestionState::Waiting(sender))?;
         Some((id, receiver))
@@ -131,7 +126,7 @@ impl QuestionTable {
         if self.entries.len() >= MAX_REQUESTS || texts + question.text.len() > MAX_TEXTS_BYTES {
             return None;
         }
-        let id = question.id.clone();
+        let id = question.summary.id.clone();
         self.entries.push(QuestionEntry {
             question,
             until,
@@ -143,7 +138,7 @@ impl QuestionTable {
     /// The call waits no longer. With `keep`, the question stays open until then.
     pub(super) fn withdraw(&mut self, id: &str, keep: Option<Instant>) {
         let waiting = |entry: &QuestionEntry| {
-            entry.question.id == id && matches!(entry.state, QuestionState::Waiting(_))
+            entry.question.summary.id == id && matches!(entry.state, QuestionState::Waiting(_))
         };
         let Some(at) = self.entries.iter().position(waiting) else {
             return;
@@ -171,7 +166,7 @@ impl QuestionTable {
         let at = self
             .entries
             .iter()
-            .position(|entry| entry.question.id == id)
+            .position(|entry| entry.question.summary.id == id)
             .ok_or(AnswerRejected::Unknown)?;
         let mut entry = self.entries.remove(at);
         match entry.state {
@@ -210,7 +205,7 @@ impl QuestionTable {
     /// One of them, with its text.
     pub(super) fn show(&self, id: &str, now: Instant) -> Option<(QuestionSummary, String)> {
         self.answerable()
-            .find(|entry| entry.question.id == id)
+            .find(|entry| entry.question.summary.id == id)
             .map(|entry| (summary(entry, now), entry.question.text.clone()))
     }
 
@@ -223,17 +218,9 @@ impl QuestionTable {
 }
 
 fn summary(entry: &QuestionEntry, now: Instant) -> QuestionSummary {
-    let question = &entry.question;
-    let left: Duration = entry.until.saturating_duration_since(now);
     QuestionSummary {
-        id: question.id.clone(),
-        at_ms: question.at_ms,
-        worker: question.worker.clone(),
-        tool: question.tool.clone(),
-        what: question.what.clone(),
         waiting: matches!(entry.state, QuestionState::Waiting(_)),
-        left_s: left.as_secs(),
-        rules_to_allow: question.rules_to_allow.clone(),
-        host: question.host.clone(),
+        left_s: entry.until.saturating_duration_since(now).as_secs(),
+        ..entry.question.summary.clone()
     }
 }
