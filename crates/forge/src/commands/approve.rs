@@ -6,14 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use forge_tools::escape_controls;
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{ApproveArgs, Global};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::prompt::{self, PromptAnswer, PromptKind};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::queue::client::{self, OpenQuestion};
 use crate::queue::protocol::{ApprovalDecision, QueueRequest, QueueResponse};
 use crate::queue::{QueueDirs, is_id};

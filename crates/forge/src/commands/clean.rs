@@ -11,14 +11,9 @@ use std::path::{Component, Path};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sandbox_config::{Mount, PROJECT_FILES, Project, WithoutDirectories};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{CleanArgs, Global};
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_path};
-use crate::output::stderr;
-use crate::output::stdout::print_result;
+use crate::commands::prelude::*;
 use crate::setup;
 use crate::state::remove_contents::{RemovalReport, open_below, remove_contents};
 

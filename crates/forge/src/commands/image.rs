@@ -11,10 +11,8 @@ use forge_runtime::containers::image::{
 };
 use os_sandbox_docker::{Engine, ImageName};
 
-use crate::ambient::Ambient;
 use crate::cli::{BuildArgs, ImageAction, ImageArgs};
-use crate::exit::{CliError, ExitKind};
-use crate::output::stderr;
+use crate::commands::prelude::*;
 use crate::setup::engine;
 
 /// The command of a container of the image.

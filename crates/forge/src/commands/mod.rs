@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod image;
 pub(crate) mod log;
+mod prelude;
 pub(crate) mod preset;
 pub(crate) mod project;
 pub(crate) mod quarantine;

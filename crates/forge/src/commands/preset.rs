@@ -8,14 +8,10 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use sandbox_config::{HostGroup, PresetLibrary, PresetSet, PresetState, SeenName, StateMode};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, PresetAction, PresetArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe;
-use crate::output::escape::{escape, escape_path};
-use crate::output::stdout::print_result;
 use crate::setup::presets;
 
 pub(crate) fn run(args: &PresetArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {

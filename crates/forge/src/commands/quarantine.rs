@@ -13,7 +13,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use forge_tools::rfc3339;
 use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState, separate_names};
@@ -23,16 +23,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sandbox_config::{Project, WithoutDirectories};
 use sandbox_names::original_name;
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, QuarantineAction, QuarantineArgs};
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape_path;
-use crate::output::local_time::local_time;
+use crate::commands::prelude::*;
+use crate::output::local_time::{local_time, recorded_time};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::remove_contents::{open_below, remove_contents, remove_entry};
 
@@ -112,8 +107,7 @@ impl QuarantinedItem {
     }
 
     fn taken_at(&self) -> SystemTime {
-        // Up to the year 9999, the last one of the format.
-        UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799))
+        recorded_time(Duration::from_secs(self.seconds))
     }
 
     fn to_json(&self) -> Value {
@@ -368,13 +362,8 @@ fn discard(
 
 /// Shows the entries, and asks whether to remove them. The error of an answer other than yes.
 fn confirm_discard(chosen: &[&QuarantinedItem], ambient: &Ambient) -> Result<(), CliError> {
-    if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
-        let text = format!("nobody can be asked whether to remove this: {reason}");
-        return Err(
-            CliError::new(ExitKind::Unanswered, "approval.unanswered", text)
-                .hint("pass --yes to remove it without a question"),
-        );
-    }
+    let hint = "pass --yes to remove it without a question";
+    setup::require_person(ambient, " whether to remove this", hint)?;
     for entry in chosen {
         stderr::print(escape_path(&entry.quarantined()));
     }

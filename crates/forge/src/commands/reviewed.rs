@@ -15,16 +15,12 @@ use forge_review::{
 use os_sandbox::mechanism::{MountPlacement, Pattern};
 use os_sandbox::{Access, Policy};
 use sandbox_config::{Grant, RunLimits};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{ApplyArgs, ReviewAction, ReviewArgs, ReviewLayer};
+use crate::commands::prelude::*;
 use crate::commands::review;
 use crate::commands::review_subject::{IN_A_COPY, ReviewSubject};
-use crate::exit::CliError;
-use crate::output::escape::{escape, escape_path};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
-use crate::output::stderr;
 use crate::signals::CommandSignals;
 
 /// Lines of a summary without a terminal.

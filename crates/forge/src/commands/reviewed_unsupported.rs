@@ -6,12 +6,10 @@ use std::path::Path;
 
 use os_sandbox::Policy;
 use sandbox_config::Grant;
-use serde_json::Value;
 
-use crate::ambient::Ambient;
 use crate::cli::ReviewLayer;
+use crate::commands::prelude::*;
 use crate::commands::review_subject::ReviewSubject;
-use crate::exit::CliError;
 use crate::signals::CommandSignals;
 
 fn unavailable() -> CliError {

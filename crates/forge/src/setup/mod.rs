@@ -505,6 +505,18 @@ pub(crate) fn approver(
     }
 }
 
+/// Fails if no person can be asked. `subject` follows "asked".
+pub(crate) fn require_person(ambient: &Ambient, subject: &str, hint: &str) -> Result<(), CliError> {
+    match ambient.reason_not_to_ask(ambient.global.no_input) {
+        None => Ok(()),
+        Some(reason) => {
+            let text = format!("nobody can be asked{subject}: {reason}");
+            let error = CliError::new(ExitKind::Unanswered, "approval.unanswered", text);
+            Err(error.hint(hint))
+        }
+    }
+}
+
 /// Longer than any name, number or list of numbers.
 const MAX_ANSWER_BYTES: u64 = 1_024;
 

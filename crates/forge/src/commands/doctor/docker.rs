@@ -3,12 +3,9 @@
 
 use forge_runtime::NodeContainers;
 use sandbox_config::{Project, WithoutDirectories};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::escape::{escape, escape_lines};
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::engine;
 use crate::setup::host_programs::HostPrograms;

@@ -8,12 +8,9 @@ use std::process::{Command, Stdio};
 
 use forge_git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
 use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutDirectories};
-use serde_json::json;
 
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::escape::escape_lines;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;
 

@@ -12,13 +12,10 @@ use os_sandbox::{
     PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
 };
 use sandbox_config::WithoutDirectories;
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::DoctorArgs;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe::{self, TextLayout, Tone};
-use crate::output::stdout::print_line;
 use crate::run_view::count;
 use crate::setup::{self, NamedHostAccess};
 

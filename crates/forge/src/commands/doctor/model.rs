@@ -9,12 +9,9 @@ use forge_runtime::{
     Message, Model as _, ModelError, ModelEvent, ModelRequest, StopReason, ToolDescription,
 };
 use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutDirectories};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::escape::{escape, escape_lines, shortened};
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::keys::ApiKeys;
 use crate::setup::provider_client;

@@ -11,13 +11,11 @@ use forge_tools::{HostQuestions, with_asked_ports};
 use sandbox_network::AskHost;
 
 use super::exec_log::ExecLog;
-use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global};
-use crate::exit::CliError;
+use crate::commands::prelude::*;
 use crate::output::escape::shell_word;
 use crate::output::prompt::TerminalApprover;
 use crate::output::prompt_terminal::PromptTerminal;
-use crate::output::stderr;
 use crate::setup;
 use crate::setup::host_rules::host_rule_writer;
 use crate::setup::repositories;

@@ -9,7 +9,6 @@ use forge_runtime::describe_parent_proxy;
 use forge_tools::{CallFailure, CommandSpec, ExitReport, FailureCode};
 use os_sandbox::{Contact, Limits, Stream};
 use sandbox_config::Grant;
-use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
 use super::end_report::{RESTORE_HINT, print_refused_hosts};
@@ -18,8 +17,7 @@ use super::json_report::{CapturedOutput, report};
 use super::receipt::Receipt;
 use super::site::ContainerContext;
 use crate::cli::{ExecArgs, Global};
-use crate::exit::{CliError, ExitKind};
-use crate::output::stderr;
+use crate::commands::prelude::*;
 use crate::setup;
 use crate::terminal::OutputFilter;
 

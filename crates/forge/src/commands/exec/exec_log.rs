@@ -9,12 +9,10 @@ use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
 use forge_tools::{CallRecord, DecisionEntry, DecisionRecord, Recorder, Verdict, VerdictReason};
 use os_sandbox::{Backend, Enforcement};
 use sandbox_config::Project;
-use serde_json::json;
 
 use super::missing::MissingProgram;
-use crate::ambient::Ambient;
 use crate::cli::ExecArgs;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 

@@ -1,10 +1,8 @@
 //! The receipt as JSON, and the object of `forge exec --json`.
 
 use os_sandbox::{Captured, Enforcement, Limits, Plan, Stream};
-use serde_json::{Value, json};
 
-use crate::exit::CliError;
-use crate::output::stdout::print_line;
+use crate::commands::prelude::*;
 use crate::setup::presets::ActivePresets;
 
 /// Returns the receipt as text.

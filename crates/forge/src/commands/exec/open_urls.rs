@@ -14,12 +14,8 @@ use forge_tools::{
 };
 use os_sandbox::{Network, Plan};
 use rustix::event::{PollFd, PollFlags, poll};
-use serde_json::json;
 
-use crate::ambient::Ambient;
-use crate::exit::CliError;
-use crate::output::escape::escape;
-use crate::output::stderr;
+use crate::commands::prelude::*;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::presets::UrlRequests;
 use request::{Lines, UrlRequest};

@@ -5,9 +5,8 @@ use os_sandbox::{Backend, HostSpec, Plan, PlanError, Policy, Requirement, Suppor
 use sandbox_config::Grant;
 
 use crate::cli::{ExecArgs, MechanismName, ReviewLayer};
+use crate::commands::prelude::*;
 use crate::commands::review_subject::IN_A_COPY;
-use crate::exit::CliError;
-use crate::output::stderr;
 use crate::setup;
 
 const GAPS_REFUSE: &str = "without `require: guards` these gaps are listed and do not refuse";

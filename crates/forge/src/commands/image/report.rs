@@ -5,13 +5,9 @@ use std::path::Path;
 
 use forge_runtime::containers::image::{ImageBuild, LayerContent, LayerEntry, PlannedImage};
 use os_sandbox_docker::ImageName;
-use serde_json::{Value, json};
 
 use super::{BaseImage, failed};
-use crate::cli::Global;
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_path};
-use crate::output::stdout::print_result;
+use crate::commands::prelude::*;
 
 /// `--dry-run`: everything but the bytes.
 pub(super) fn plan(

@@ -224,8 +224,7 @@ impl LoggedCall {
 
     /// The workers from the entry down.
     pub(super) fn workers(&self) -> Vec<String> {
-        let workers = self.asked()["workers"].as_array();
-        workers.map_or_else(Vec::new, |all| all.iter().map(text).collect())
+        list(&self.asked()["workers"]).iter().map(text).collect()
     }
 
     /// Returns the exit code of its command, if that is not 0.
@@ -253,8 +252,8 @@ impl LoggedCall {
 
     /// `true` if a rule, a person or a missing approver stopped it.
     pub(super) fn is_denied(&self) -> bool {
-        let events = self.came()["events"].as_array();
-        events.is_some_and(|all| all.iter().any(|event| event["event"] == "denied"))
+        let mut events = list(&self.came()["events"]).iter();
+        events.any(|event| event["event"] == "denied")
     }
 
     /// The object for programs: both lines.
@@ -270,6 +269,11 @@ pub(super) fn text(value: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
+}
+
+/// Returns a list of a record; an empty one for other values.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A filter of calls.

@@ -4,14 +4,11 @@
 //! span, as the file exporter of a collector writes them.
 
 use forge_tools::escape_controls;
-use serde_json::{Value, json};
 
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
 use super::unreadable;
 use crate::cli::{LogFormat, Selection};
-use crate::exit::{CliError, ExitKind};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
+use crate::commands::prelude::*;
 use crate::state::stored_runs::StoredRun;
 
 const COLUMNS: &str = "seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,\

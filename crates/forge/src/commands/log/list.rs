@@ -1,22 +1,18 @@
 //! `forge log list`: the runs, the newest first.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Local};
 use forge_tools::{escape_controls, rfc3339};
-use serde_json::{Value, json};
 
 use super::calls::{CallReader, LogItem, text};
 use super::run_usage::RunUsage;
 use super::unreadable;
-use crate::cli::Global;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, escape_path, shortened};
-use crate::output::local_time::local_time;
-use crate::output::stderr;
-use crate::output::stdout::print_line;
+use crate::output::local_time::{local_time, recorded_time};
 use crate::run_view;
 use crate::state::run_dir::RunDescription;
 use crate::state::stored_runs::{StoredRun, StoredRuns};
@@ -219,7 +215,7 @@ fn screen_row(
 }
 
 fn began(run: &StoredRun) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799))
+    recorded_time(Duration::from_secs(run.seconds))
 }
 
 fn object(

@@ -13,9 +13,8 @@ mod since;
 pub(crate) mod summary;
 mod verify;
 
-use crate::ambient::Ambient;
 use crate::cli::{LogAction, LogArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::setup;
 use crate::state::stored_runs::{StoredRun, StoredRuns};
 

@@ -5,17 +5,14 @@ use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use forge_tools::escape_controls;
-use serde_json::Value;
 
-use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
+use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, list, text};
 use super::run_usage::{self, RunUsage};
 use super::summary::CallSummary;
 use super::unreadable;
 use crate::cli::{Global, Selection};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::local_time::local_time;
-use crate::output::stderr;
-use crate::output::stdout::{print_line, print_text};
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 
@@ -245,10 +242,6 @@ fn rendered(call: &LoggedCall) -> String {
         below(&text(&artifact["effect"]), of_artifact(artifact));
     }
     shown
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn of_artifact(artifact: &Value) -> String {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use forge_tools::escape_controls;
 use serde_json::{Value, json};
 
-use super::calls::{CallReader, LogItem, LoggedCall, text};
+use super::calls::{CallReader, LogItem, LoggedCall, list, text};
 use crate::output::escape::shortened;
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
@@ -184,8 +184,4 @@ fn of_call(call: &LoggedCall, mut what: Value) -> Value {
         fields.insert("tool".to_owned(), json!(call.tool()));
     }
     what
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,11 +1,8 @@
 //! `forge log verify [RUN]...`: verifies the audit logs.
 
 use forge_tools::audit::{Integrity, VerificationReport};
-use serde_json::{Value, json};
 
-use crate::cli::Global;
-use crate::exit::{CliError, ExitKind};
-use crate::output::stdout::print_line;
+use crate::commands::prelude::*;
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 

@@ -4,15 +4,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use forge_tools::rfc3339;
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, PresetHomeAction, PresetHomeArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::byte_count::byte_count;
 use crate::output::describe::table;
-use crate::output::escape::{escape, escape_path};
-use crate::output::stdout::print_result;
 use crate::state::kept_homes::{HomeListing, KeptHomes, home_name};
 
 pub(super) fn run(args: &PresetHomeArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {

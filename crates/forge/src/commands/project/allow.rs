@@ -7,16 +7,11 @@ use std::path::Path;
 use sandbox_config::{
     ConfigOrigin, Diagnostic, PersonalRules, Project, TrustedSettings, WithoutDirectories,
 };
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{AllowArgs, Global};
 use crate::commands::log::refused::RefusedAttempts;
+use crate::commands::prelude::*;
 use crate::commands::project::offers::Offers;
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_path};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::rules_file::RulesFile;
 
@@ -148,14 +143,8 @@ impl RulesFile {
         for note in notes {
             stderr::print(format_args!("warning: {}", escape(note)));
         }
-        if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
-            return Err(Err(CliError::new(
-                ExitKind::Unanswered,
-                "approval.unanswered",
-                format!("nobody can be asked whether to write this: {reason}"),
-            )
-            .hint("pass --yes to write exactly this")));
-        }
+        let hint = "pass --yes to write exactly this";
+        setup::require_person(ambient, " whether to write this", hint).map_err(Err)?;
         match setup::ask_line("Write this? [y/N] ").map_err(Err)?.as_str() {
             "y" | "Y" | "yes" => Ok(()),
             _ => Err(self.done(&ambient.global, "refused", None, &[])),

@@ -8,17 +8,13 @@ use os_sandbox::Survey;
 use sandbox_config::{
     Diagnostic, Diagnostics, Grant, Layer, Project, Review, TrustedSettings, WithoutDirectories,
 };
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{CheckArgs, CheckFormat, Global};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::describe_git;
 use crate::output::escape::{escape, escape_lines, escape_path};
 use crate::output::findings;
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::home_dir;
 

@@ -3,15 +3,10 @@
 use std::path::Path;
 
 use sandbox_config::{ConfigOrigin, EffectiveSettings, Project, WithoutDirectories};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{ConfigAction, ConfigArgs, Global};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe;
-use crate::output::escape::{escape, escape_path};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 
 pub(crate) fn run(args: &ConfigArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {

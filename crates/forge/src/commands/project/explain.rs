@@ -14,18 +14,15 @@ use sandbox_config::{
     AccessAnswer, AccessQuery, Grant, GrantChain, Mount, Operation, PresetRights, Project, Verdict,
     WithoutDirectories, Worker,
 };
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{ExplainArgs, Global};
 use crate::commands::exec::denials::describe_grants;
 use crate::commands::exec::proposals::RuleOffers;
 use crate::commands::log::refused::RefusedAttempts;
+use crate::commands::prelude::*;
 use crate::commands::project::allow::exec_project;
-use crate::exit::{CliError, ExitKind};
 use crate::output::describe::{self, TextLayout, Tone};
 use crate::output::escape::{escape, shell_word};
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::{presets, repositories};
 

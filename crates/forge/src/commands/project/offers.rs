@@ -8,17 +8,12 @@ use std::path::Path;
 
 use os_sandbox::Denial;
 use sandbox_config::Project;
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::commands::exec::denials::with_program;
 use crate::commands::exec::hints::{OwnPatterns, key_hint};
 use crate::commands::exec::proposals::{NoGrant, RuleOffers};
 use crate::commands::log::refused::RefusedAttempts;
-use crate::exit::CliError;
-use crate::output::escape::escape;
-use crate::output::stderr;
-use crate::output::stdout::print_line;
+use crate::commands::prelude::*;
 
 /// Bound on the refusals without an offer that are printed; the JSON has all.
 const MAX_ROWS: usize = 50;

@@ -7,16 +7,12 @@ use std::sync::Arc;
 use forge_runtime::{CALL_WORKER, Session};
 use forge_tools::{CallRequest, CallResult, Caller, FailureCode, NoRecord, Recorder, Toolbox};
 use sandbox_config::{Grant, Mount, Project, WithoutDirectories, Worker};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{ApprovalFlags, Global, ToolsAction, ToolsArgs};
+use crate::commands::prelude::*;
 use crate::commands::run::model::{RunModels as Models, choose_for_call, missing};
-use crate::exit::{CliError, ExitKind};
 use crate::output::describe;
 use crate::output::escape::escape_lines;
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::repositories;

@@ -6,14 +6,10 @@ use std::path::PathBuf;
 use sandbox_config::{
     PresetSet, PrivilegedSetting, Project, TrustedSettings, Untrusted, WithoutDirectories,
 };
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, TrustArgs};
+use crate::commands::prelude::*;
 use crate::commands::preset::describe_contents;
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_path};
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::trust_store::TrustStore;
 
@@ -202,14 +198,8 @@ fn show(
 }
 
 fn agreed(ambient: &Ambient) -> Result<bool, CliError> {
-    if let Some(reason) = ambient.reason_not_to_ask(ambient.global.no_input) {
-        return Err(CliError::new(
-            ExitKind::Unanswered,
-            "approval.unanswered",
-            format!("nobody can be asked: {reason}"),
-        )
-        .hint("pass --yes to agree to exactly the keys shown"));
-    }
+    let hint = "pass --yes to agree to exactly the keys shown";
+    setup::require_person(ambient, "", hint)?;
     let answer = setup::ask_line("Agree to these keys, as they are now? [y/N] ")?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }

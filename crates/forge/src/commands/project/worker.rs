@@ -5,14 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{DelegationNode, Grant, Project, WithoutDirectories, Worker};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, WorkerAction, WorkerArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe::{self, TextLayout};
-use crate::output::escape::{escape, escape_path};
-use crate::output::stdout::print_result;
 use crate::setup;
 use crate::state::private_dirs::make_below;
 

@@ -1,10 +1,7 @@
 //! `forge help`: the topics, and every command's own help.
 
-use serde_json::json;
-
 use crate::cli::{Cli, Global, HelpArgs};
-use crate::exit::{CliError, ExitKind};
-use crate::output::stdout::print_result;
+use crate::commands::prelude::*;
 use crate::topics;
 
 pub(crate) fn run(global: &Global, args: &HelpArgs) -> Result<ExitKind, CliError> {

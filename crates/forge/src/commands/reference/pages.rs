@@ -5,13 +5,10 @@ use std::path::{Component, Path};
 
 use clap::{Arg, Command};
 use file_sandbox::cap_std::{ambient_authority, fs as cap};
-use serde_json::json;
 
 use crate::cli::{Cli, CompletionsArgs, Global, ManArgs};
+use crate::commands::prelude::*;
 use crate::completion;
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape_path;
-use crate::output::stdout::print_result;
 use crate::written_file::WrittenFile;
 
 const NAME: &str = "forge";

@@ -9,17 +9,12 @@ use forge_review::{
     ReviewDir, ReviewLimits, RunReview, TreePath,
 };
 use forge_tools::Artifact;
-use serde_json::{Value, json};
 
 use super::listing::{counts, rows, shown_path, verb};
 use super::select::selection;
 use super::{FoundReview, ProjectReviews, failed, lowers, nothing_waits, print_json, unknown};
-use crate::ambient::Ambient;
 use crate::cli::{ApplyArgs, Global};
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape;
-use crate::output::stderr;
-use crate::output::stdout::{print_line, print_text};
+use crate::commands::prelude::*;
 use crate::run_view;
 use crate::state::act_log::{ActLog, PersonAct};
 

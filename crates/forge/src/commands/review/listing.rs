@@ -8,22 +8,17 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use forge_review::{
     ChangeClass, ChangeKind, ObjectState, PathKind, ReviewStage, ReviewedChange, RunReview,
     TreePath,
 };
 use forge_tools::rfc3339;
-use serde_json::{Value, json};
 
 use super::{ProjectReviews, command_line, print_json};
-use crate::cli::Global;
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape;
-use crate::output::local_time::local_time;
-use crate::output::stderr;
-use crate::output::stdout::{print_line, print_text};
+use crate::commands::prelude::*;
+use crate::output::local_time::{local_time, recorded_time};
 use crate::run_view::count;
 
 /// `forge review list`
@@ -87,8 +82,7 @@ fn json_row(list: &RunReview, problem: Option<&CliError>) -> Value {
 }
 
 fn started(list: &RunReview) -> SystemTime {
-    // Up to the year 9999, the last one of the format.
-    UNIX_EPOCH + Duration::from_millis(list.at_ms.min(253_402_300_799_000))
+    recorded_time(Duration::from_millis(list.at_ms))
 }
 
 /// Returns the list of a review for people.

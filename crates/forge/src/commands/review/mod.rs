@@ -15,14 +15,10 @@ use forge_review::{
     RunReview, open_host_dir,
 };
 use os_sandbox::mechanism::Pattern;
-use serde_json::Value;
 
-use crate::ambient::Ambient;
 use crate::cli::{ReviewAction, ReviewArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::escape::{escape, escape_json, shell_word};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::private_dirs::make_private;
 

@@ -5,16 +5,12 @@ use std::ffi::OsString;
 use forge_review::{
     ChangeClass, ChangeKind, DiffHunk, FileDiff, ObjectState, OpenReview, PathKind, ReviewedChange,
 };
-use serde_json::{Value, json};
 
 use super::listing::{Row, object, rows, shown_path, summary};
 use super::select::paths;
 use super::{ProjectReviews, command_line, failed, print_json};
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::diff_rows::DiffRow;
-use crate::output::escape::escape;
-use crate::output::stdout::print_text;
 
 pub(super) fn show(
     ambient: &Ambient,

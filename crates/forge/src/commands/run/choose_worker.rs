@@ -3,10 +3,7 @@
 
 use sandbox_config::{DiagnosticCode, Diagnostics, Project, Worker};
 
-use crate::ambient::Ambient;
-use crate::exit::CliError;
-use crate::output::escape::escape;
-use crate::output::stderr;
+use crate::commands::prelude::*;
 use crate::setup;
 
 /// The entry worker, or the one that is chosen in its place.

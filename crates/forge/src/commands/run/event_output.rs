@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use forge_runtime::{AttackAttempts, RunReport};
 use forge_tools::Redactor;
-use serde_json::Value;
 
-use crate::cli::Global;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::run_view::{EventStream, RunResult, RunStart};
 
 /// The known results of a run so far.

@@ -4,16 +4,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use forge_runtime::{Dollars, ModelFailure, RunOutcome, RunReport};
-use serde_json::json;
 
-use crate::ambient::Ambient;
 use crate::cli::{FailOn, RunArgs};
+use crate::commands::prelude::*;
 use crate::commands::run::answer_file;
 use crate::commands::run::event_output::EventOutput;
 use crate::commands::run::refusal_counts::Refusals;
-use crate::exit::{CliError, ExitKind};
 use crate::output::escape::{escape_json, escape_lines, escape_path};
-use crate::output::stderr;
 use crate::run_view;
 
 /// Prints the answer, or the report; or puts the answer into a file.

@@ -4,12 +4,10 @@
 use std::path::Path;
 
 use sandbox_config::Worker;
-use serde_json::Value;
 
 use super::attach::NamedFiles;
-use crate::ambient::Ambient;
 use crate::cli::RunArgs;
-use crate::exit::CliError;
+use crate::commands::prelude::*;
 use crate::setup::target::run_target;
 
 /// Returns the surroundings with the global flags extended by the flags of this run.

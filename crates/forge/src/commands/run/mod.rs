@@ -21,14 +21,11 @@ use std::sync::{Arc, Mutex};
 use forge_runtime::{Model as _, Observer, RunOutcome, RunReport, Session};
 use forge_tools::Redactor;
 use sandbox_config::{Project, Worker};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
 use crate::commands::log::summary::CallSummary;
+use crate::commands::prelude::*;
 use crate::commands::reviewed::{self, ReviewedChanges, ReviewedRun};
-use crate::exit::{CliError, ExitKind};
-use crate::output::stderr;
 use crate::run_view::{RunStart, RunWatcher, ViewGuard, ViewOptions};
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;

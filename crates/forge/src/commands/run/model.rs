@@ -11,12 +11,10 @@ use forge_runtime::{
 use sandbox_config::{DelegationNode, Project, Worker};
 use tokio::sync::mpsc;
 
-use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::RunArgs;
-use crate::exit::CliError;
+use crate::commands::prelude::*;
 use crate::output::describe;
-use crate::output::escape::{escape, escape_path};
 use crate::setup::keys::ApiKeys;
 use crate::setup::provider_client;
 

@@ -7,15 +7,11 @@ use std::fmt::Write as _;
 use file_sandbox::SandboxPath;
 use forge_tools::Spec;
 use sandbox_config::{DelegationNode, Mode, Operation, Verdict};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::RunArgs;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::describe;
 use crate::output::describe_git;
-use crate::output::escape::escape;
-use crate::output::stdout::print_result;
 use crate::setup::target::RunTarget;
 
 pub(super) fn show(

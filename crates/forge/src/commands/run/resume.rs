@@ -16,16 +16,12 @@ use forge_runtime::transcript::{
 use forge_tools::audit::Integrity;
 use forge_tools::{Redactor, escape_controls};
 use sandbox_config::{Grant, WithoutDirectories};
-use serde_json::Value;
 
 use super::event_output::EventOutput;
 use super::run_record::{self, RunRecord};
 use super::{attach, exit_status};
-use crate::ambient::Ambient;
 use crate::cli::{Global, RunArgs};
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::{escape, escape_path};
-use crate::output::stderr;
+use crate::commands::prelude::*;
 use crate::run_view;
 use crate::setup;
 use crate::state::run_dir::{self, RunDir};

@@ -4,10 +4,9 @@
 
 use forge_runtime::{ModelFailure, RunOutcome};
 use sandbox_config::{DiagnosticCode, Layer, Project, WithoutDirectories};
-use serde_json::Value;
 
-use crate::ambient::Ambient;
 use crate::cli::{ApproverName, LimitFlags, RunArgs};
+use crate::commands::prelude::*;
 use crate::output::escape::shell_word;
 use crate::setup;
 

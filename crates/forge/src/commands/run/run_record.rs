@@ -11,17 +11,13 @@ use forge_runtime::{
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
 use sandbox_config::Worker;
-use serde_json::Value;
 
 use super::{attach, resume_hint};
 
-use crate::ambient::Ambient;
 use crate::cli::RunArgs;
+use crate::commands::prelude::*;
 use crate::commands::review_subject::ReviewSubject;
 use crate::commands::reviewed::{self, ReviewedRun};
-use crate::exit::CliError;
-use crate::output::escape::escape;
-use crate::output::stderr;
 use crate::setup::target::RunTarget;
 use crate::state::run_dir::{self, RunDir, TranscriptFileWriter};
 

@@ -8,9 +8,7 @@ use std::str::FromStr;
 use forge_mcp::{HttpListener, HttpToken};
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::ambient::Ambient;
-use crate::exit::CliError;
-use crate::output::stderr;
+use crate::commands::prelude::*;
 use crate::state::run_dir::RunDir;
 
 /// The value of `--http`.

@@ -4,18 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{Diagnostic, DiagnosticCode, WithoutDirectories};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{Global, InstallArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::install::{
     Audience, EditError, McpClient, Scope, ServerCommand, ServerEntry, SettingsEdit, SettingsFile,
     SettingsFileError, SettingsPath, SettingsRoots, absolute, edit, in_path, own_places, start,
 };
 use crate::output::escape::{escape, escape_lines, escape_path, shell_word};
-use crate::output::stderr;
-use crate::output::stdout::print_result;
 use crate::setup;
 
 pub(crate) fn run(args: &InstallArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {

@@ -13,12 +13,10 @@ use forge_runtime::Isolation;
 use forge_tools::{Approver, AuditLog, BlockingHandoff, Caller, HostApprover, Recorder, Toolbox};
 use sandbox_config::{Project, WithoutDirectories};
 
-use crate::ambient::Ambient;
 use crate::cli::{ApproverName, McpArgs};
+use crate::commands::prelude::*;
 use crate::commands::serve::file_watch::{FileSnapshot, WatchedPaths};
 use crate::commands::serve::stdio_stream::StdioStream;
-use crate::exit::{CliError, ExitKind};
-use crate::output::stderr;
 use crate::queue::{Queue, WhenUnattended};
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;

@@ -3,12 +3,9 @@
 use std::path::Path;
 
 use forge_git::{GitBackend as _, GitError};
-use serde_json::json;
 
 use super::{StagedSelection, all, failed, find_selection, log, place, print_json};
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
-use crate::output::stdout::print_line;
+use crate::commands::prelude::*;
 use crate::setup;
 use crate::state::staging::Staging;
 

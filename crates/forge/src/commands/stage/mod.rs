@@ -15,13 +15,10 @@ use forge_git::{
 };
 
 use sandbox_names::hex;
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
 use crate::cli::{StageAction, StageArgs};
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::escape::{escape, escape_json};
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::act_log::{ActLog, PersonAct};
 use crate::state::staging::Staging;

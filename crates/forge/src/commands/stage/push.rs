@@ -13,18 +13,13 @@ use forge_git::{
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_exactly};
 use sandbox_config::{Project, WithoutDirectories};
-use serde_json::json;
 
 use super::format::{age, size};
 use super::{StagedSelection, all, failed, find_commit, log, print_json};
-use crate::ambient::Ambient;
 use crate::cli::{Global, PushArgs};
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape;
+use crate::commands::prelude::*;
 use crate::output::local_time::local_time;
 use crate::output::prompt::{self, PromptAnswer, PromptKind};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::repositories::{self, ProjectGit};
 use crate::state::act_log::ActLog;

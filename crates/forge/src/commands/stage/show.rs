@@ -3,16 +3,13 @@
 use std::time::SystemTime;
 
 use forge_git::{StagedCommit, StagedFile};
-use serde_json::json;
 
 use super::format::{age, lines, size};
 use super::{all, find_commit, format, print_json};
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::diff_rows::DiffRow;
 use crate::output::escape::{escape, escape_lines};
 use crate::output::local_time::local_time;
-use crate::output::stdout::print_text;
 use crate::state::staging::Staging;
 
 /// `forge stage show`

@@ -3,15 +3,11 @@
 use std::time::SystemTime;
 
 use forge_git::StagedList;
-use serde_json::{Value, json};
 
 use super::format::{age, short_ids, size};
 use super::{all, format, print_json};
-use crate::cli::Global;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::output::escape::{escape, shortened};
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::state::staging::Staging;
 
 /// Longest first line of a message.

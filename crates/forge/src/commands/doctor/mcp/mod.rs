@@ -9,16 +9,13 @@ use std::io::BufReader;
 use clap::ValueEnum as _;
 use forge_mcp::REFUSED_AT_ONCE;
 use forge_tools::audit::{LineReader, RawLine};
-use serde_json::{Value, json};
 
-use crate::ambient::Ambient;
-use crate::exit::{CliError, ExitKind};
+use crate::commands::prelude::*;
 use crate::install::{
     Audience, EditError, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry, SettingsEdit,
     SettingsFile, SettingsRoots, edit, start,
 };
 use crate::output::escape::{escape_lines, escape_path};
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::state::stored_runs::StoredRuns;
 use client::{ProtocolEra, ServerSession, run_session};

@@ -8,16 +8,11 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
-use serde_json::json;
 
-use crate::ambient::Ambient;
 use crate::cli::InitArgs;
+use crate::commands::prelude::*;
 use crate::commands::project::init::detect::DetectedProject;
 use crate::commands::project::init::plan::{InitPlan, InitZone};
-use crate::exit::{CliError, ExitKind};
-use crate::output::escape::escape_path;
-use crate::output::stderr;
-use crate::output::stdout::print_line;
 use crate::setup;
 use crate::setup::home_dir;
 use crate::setup::program_dirs::PathDirs;
