@@ -23,16 +23,42 @@ pub use termination::TlsTermination;
 pub(super) use termination::{TerminatedServer, serve_terminated};
 pub(super) use tls::UpstreamTls;
 
-/// Headers in which services expect keys. A client's own are never passed on, so that it cannot use
-/// the server with an account of somebody else.
-const KEY_HEADERS: [HeaderName; 7] = [
-    header::AUTHORIZATION,
-    header::PROXY_AUTHORIZATION,
-    header::COOKIE,
-    HeaderName::from_static("api-key"),
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("x-auth-token"),
-    HeaderName::from_static("x-goog-api-key"),
+/// Words of the names of headers in which services expect keys. A client's own are never passed on,
+/// so that it cannot use the server with an account of somebody else.
+const KEY_WORDS: [&str; 12] = [
+    "apikey",
+    "auth",
+    "authorization",
+    "cookie",
+    "credential",
+    "credentials",
+    "jwt",
+    "passwd",
+    "password",
+    "pat",
+    "secret",
+    "token",
+];
+
+/// Words before `key` in such names. Other keys, as in `idempotency-key`, are not secrets.
+const KEY_KINDS: [&str; 10] = [
+    "access",
+    "account",
+    "api",
+    "app",
+    "application",
+    "functions",
+    "license",
+    "service",
+    "subscription",
+    "user",
+];
+
+/// Headers that replace the method of a request, which is judged.
+const METHOD_OVERRIDES: [&str; 3] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
 ];
 
 /// Headers that say where a message goes and where it ends.
@@ -48,14 +74,31 @@ const OF_A_MESSAGE: [HeaderName; 8] = [
 ];
 
 /// Parameters of a query in which services accept keys.
-const KEY_PARAMETERS: [&str; 7] = [
+const KEY_PARAMETERS: [&str; 24] = [
+    "access_key",
     "access_token",
     "api-key",
     "api_key",
     "apikey",
+    "auth",
     "auth_token",
+    "authorization",
+    "client_secret",
+    "deploy_token",
+    "id_token",
+    "job_token",
+    "jwt",
     "key",
     "oauth_token",
+    "password",
+    "private_token",
+    "refresh_token",
+    "secret",
+    "subscription-key",
+    "token",
+    "x-amz-credential",
+    "x-amz-security-token",
+    "x-goog-credential",
 ];
 
 /// A key that a server expects in a header, and the text that clients show in its place.
@@ -249,8 +292,8 @@ impl CredentialServer {
                 (Some(_), Some(_)) => return None,
             }
         }
-        let keys: Vec<HeaderName> = headers.keys().filter(is_key_header).cloned().collect();
-        for name in keys {
+        let keys = headers.iter().filter(is_key_header);
+        for name in keys.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             headers.remove(name);
         }
         for (name, value) in shown {
@@ -263,7 +306,7 @@ impl CredentialServer {
     fn has_key_header(&self, headers: &HeaderMap) -> bool {
         let mut own = self.credentials.iter().map(|one| &one.header);
         own.any(|name| headers.contains_key(name))
-            || headers.keys().any(|name| is_key_header(&name))
+            || headers.iter().any(|header| is_key_header(&header))
     }
 
     /// Removes keys from an answer before its body, as they are or as the request had them: headers
@@ -285,10 +328,19 @@ impl CredentialServer {
     }
 }
 
-/// `true` for a header in which services expect keys. Some servers take `_` for `-`.
-fn is_key_header(name: &&HeaderName) -> bool {
+/// `true` for a header in which services expect keys, or that replaces the method. Some servers take
+/// `_` for `-`, and some a key in the subprotocol of a WebSocket.
+fn is_key_header((name, value): &(&HeaderName, &HeaderValue)) -> bool {
     let name = name.as_str().replace('_', "-");
-    KEY_HEADERS.iter().any(|known| known.as_str() == name)
+    let is_key = |text: &str| {
+        let words: Vec<&str> = text.split(['-', '.', ',', ' ']).collect();
+        words.iter().any(|word| KEY_WORDS.contains(word))
+            || (words.windows(2)).any(|pair| pair[1] == "key" && KEY_KINDS.contains(&pair[0]))
+    };
+    let is_subprotocol = name == "sec-websocket-protocol";
+    is_key(&name)
+        || METHOD_OVERRIDES.contains(&name.as_str())
+        || is_subprotocol && is_key(&String::from_utf8_lossy(value.as_bytes()).to_lowercase())
 }
 
 /// A listener in a command's network, and the server behind it.
@@ -425,6 +477,59 @@ mod tests {
         assert!(answer.extensions().get::<ReasonPhrase>().is_none());
     }
 
+    /// Keys of a client's own beside the placeholder, under the names that services have for them.
+    #[test]
+    fn no_header_has_another_account_or_another_method() {
+        const SHOWN: (&str, &str) = ("x-api-key", "a-placeholder");
+        for name in [
+            "api-key",
+            "apikey",
+            "cookie",
+            "dd-application-key",
+            "deploy-token",
+            "job-token",
+            "ocp-apim-subscription-key",
+            "private-token",
+            "private_token",
+            "proxy-authorization",
+            "x-access-token",
+            "x-amz-security-token",
+            "x-auth-token",
+            "x-functions-key",
+            "x-goog-api-key",
+            "x-http-method",
+            "x-http-method-override",
+            "x-method-override",
+            "x-vault-token",
+            "x_api_key",
+        ] {
+            let mut all = headers(&[SHOWN, (name, "mine")]);
+            assert!(
+                server().has_key_header(&headers(&[(name, "mine")])),
+                "{name}"
+            );
+            assert!(server().replace_placeholders(&mut all).is_some());
+            assert_eq!(all, headers(&[("x-api-key", "a-real")]), "{name}");
+        }
+        let subprotocol = |value| ("sec-websocket-protocol", value);
+        let mut all = headers(&[SHOWN, subprotocol("realtime, openai-insecure-api-key.mine")]);
+        assert!(server().replace_placeholders(&mut all).is_some());
+        assert_eq!(all, headers(&[("x-api-key", "a-real")]));
+        for (name, value) in [
+            ("anthropic-beta", "oauth-2025-04-20"),
+            ("idempotency-key", "a"),
+            ("openai-organization", "a"),
+            ("sec-websocket-key", "a"),
+            subprotocol("realtime, openai-beta.realtime-v1"),
+            ("x-author", "a"),
+            ("x-tokens-left", "a"),
+        ] {
+            let mut all = headers(&[SHOWN, (name, value)]);
+            assert!(server().replace_placeholders(&mut all).is_some());
+            assert_eq!(all.get(name).unwrap(), value, "{name}");
+        }
+    }
+
     #[test]
     fn keys_in_a_query_are_found() {
         for query in [
@@ -434,10 +539,20 @@ mod tests {
             "a;api_key",
             "access%5Ftoken=1",
             "oauth_token=1",
+            "private_token=1",
+            "Job_Token=1",
+            "X-Amz-Security-Token=1",
         ] {
             assert!(has_key_parameter(query), "{query}");
         }
-        for query in ["", "beta=true", "a=key", "keys=1", "%=1&%6=1&%é=1"] {
+        for query in [
+            "",
+            "beta=true",
+            "a=key",
+            "keys=1",
+            "pageToken=1",
+            "%=1&%6=1&%é=1",
+        ] {
             assert!(!has_key_parameter(query), "{query}");
         }
     }
