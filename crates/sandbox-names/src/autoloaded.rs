@@ -68,13 +68,25 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = files! {
     Built "Read the Docs": ".readthedocs.yaml" ".readthedocs.yml";
     Opened "git, by husky,": ".husky/";
     Opened "git, by core.hooksPath,": ".githooks/";
-    Opened "git, by pre-commit,": ".pre-commit-config.yaml" ".pre-commit-config.yml";
+    Opened "git, by pre-commit,": ".pre-commit-config.yaml" ".pre-commit-config.yml" "prek.toml";
     Opened "git, by lefthook,": "lefthook.yml" "lefthook.yaml" "lefthook.toml" "lefthook.json"
         "lefthook-local.yml" "lefthook-local.yaml" "lefthook-local.toml" "lefthook-local.json"
         ".lefthook/" ".lefthook-local/" ".lefthook.yml" ".lefthook.yaml" ".lefthook.toml"
         ".lefthook.json" ".lefthook-local.yml" ".lefthook-local.yaml" ".lefthook-local.toml"
         ".lefthook-local.json";
-    Opened "git, by overcommit,": ".overcommit.yml";
+    Opened "git, by overcommit,": ".overcommit.yml" ".local-overcommit.yml";
+    Opened "git, by hk,": "hk.pkl";
+    Opened "git, by CaptainHook,": "captainhook.json";
+    Opened "git, by husky,": ".huskyrc" ".huskyrc.json" ".huskyrc.yaml" ".huskyrc.yml" ".huskyrc.js"
+        ".huskyrc.cjs";
+    Opened "git, by GrumPHP,": "grumphp.yml" "grumphp.yml.dist" "grumphp.dist.yml";
+    Opened "git, by rusty-hook,": ".rusty-hook.toml";
+    Opened "git, by cargo-husky,": ".cargo-husky/";
+    Opened "Mercurial": ".hg/hgrc" ".hg/hgrc-not-shared" ".hg/sharedpath";
+    Opened "Sapling": ".sl/config" ".sl/sharedpath";
+    Opened "Jujutsu": ".jj/repo/config.toml" ".jj/workspace-config.toml";
+    Opened "Pijul": ".pijul/config";
+    Opened "Darcs": "_darcs/prefs/defaults";
     Opened "git": ".gitattributes" ".gitmodules" ".gitconfig";
     Opened "Visual Studio Code": ".vscode/" "*.code-workspace";
     Opened "an editor of JetBrains": ".idea/";
@@ -86,6 +98,24 @@ pub const AUTOLOADED_FILES: &[AutoloadedFile] = files! {
     Opened "Continue": ".continue/";
     Opened "Amazon Q": ".amazonq/";
     Opened "Qwen Code": ".qwen/";
+    Opened "GitHub Copilot": ".github/hooks/" ".github/copilot/" ".github/mcp.json"
+        ".github/lsp.json";
+    Opened "Cline": ".clinerules/hooks/";
+    Opened "Factory": ".factory/";
+    Opened "pi": ".pi/";
+    Opened "Kilo Code": ".kilocode/";
+    Opened "Trae": ".trae/";
+    Opened "Junie": ".junie/";
+    Opened "OpenHands": ".openhands/";
+    Opened "Augment": ".augment/";
+    Opened "Grok": ".grok/";
+    Opened "Mistral Vibe": ".vibe/";
+    Opened "Helix": ".helix/";
+    Opened "vim, by coc.nvim,": ".vim/coc-settings.json";
+    Opened "Theia": ".theia/";
+    Opened "Fleet": ".fleet/";
+    Opened "Nova": ".nova/";
+    Opened "Sublime Text": "*.sublime-project";
     Opened "Crush": "crush.json" ".crush.json";
     Opened "aider": ".aider.conf.yml";
     Opened "Claude Code": ".claude/";

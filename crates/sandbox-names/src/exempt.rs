@@ -12,14 +12,19 @@ pub const DEPENDENCIES: [&str; 14] = [
 /// Settings of other programs in the packages that people publish. Git reads those of hooks at the top
 /// of a repository only, and mise asks before it reads a new file.
 #[rustfmt::skip]
-const PUBLISHED: [&str; 37] = [
+const PUBLISHED: [&str; 69] = [
     ".mcp.json", ".vscode", ".idea", ".zed", ".cursor", ".claude", ".codex", ".gemini",
     ".devcontainer", ".devcontainer.json", "opencode.json", "opencode.jsonc", ".opencode/agent*",
     ".opencode/command*", ".opencode/plugin*", ".opencode/tool*", "*.code-workspace", ".windsurf",
     ".kiro", ".qwen", ".roo", ".continue", ".amazonq", ".aider.conf.yml", "crush.json",
     ".crush.json", ".husky", ".pre-commit-config.yaml", "lefthook.*", "lefthook-local.*",
     ".lefthook*", ".overcommit.yml", "mise*.toml", ".mise*.toml", ".mise", "mise/config*.toml",
-    ".config/mise",
+    ".config/mise", ".pre-commit-config.yml", "prek.toml", ".local-overcommit.yml", "hk.pkl",
+    ".config/hk.pkl", "captainhook.json", ".huskyrc*", "grumphp.yml*", "grumphp.dist.yml",
+    ".rusty-hook.toml", ".cargo-husky", ".github/hooks", ".github/copilot", ".github/mcp.json",
+    ".github/lsp.json", ".clinerules/hooks", ".factory", ".pi", ".kilocode", ".trae", ".junie",
+    ".gitlab/duo", ".openhands", ".augment", ".grok", ".vibe", ".helix", ".vim/coc-settings.json",
+    ".theia", ".fleet", ".nova", "*.sublime-project",
 ];
 
 /// Endings of the names of templates.

@@ -40,7 +40,14 @@ pub const PROTECTED: &[&str] = &[
     ".kiro", ".qwen", ".roo", ".continue", ".amazonq", ".aider.conf.yml", "crush.json", ".crush.json",
     ".husky", ".pre-commit-config.yaml", "lefthook.*", "lefthook-local.*", ".lefthook*",
     ".overcommit.yml", ".direnv", "mise*.toml", ".mise*.toml", ".mise", "mise/config*.toml",
-    ".config/mise", "forge.yaml", "forge.yml",
+    ".config/mise", ".hg/hgrc*", ".hg/sharedpath", ".sl/config", ".sl/sharedpath",
+    ".jj/repo/config*.toml", ".jj/workspace-config.toml", ".pijul/config", "_darcs/prefs/defaults",
+    ".pre-commit-config.yml", "prek.toml", ".local-overcommit.yml", "hk.pkl", ".config/hk.pkl",
+    "captainhook.json", ".huskyrc*", "grumphp.yml*", "grumphp.dist.yml", ".rusty-hook.toml",
+    ".cargo-husky", ".github/hooks", ".github/copilot", ".github/mcp.json", ".github/lsp.json",
+    ".clinerules/hooks", ".factory", ".pi", ".kilocode", ".trae", ".junie", ".gitlab/duo",
+    ".openhands", ".augment", ".grok", ".vibe", ".helix", ".vim/coc-settings.json", ".theia",
+    ".fleet", ".nova", "*.sublime-project", "forge.yaml", "forge.yml",
     "golem-forge.config.yaml", "golem-forge.config.yml", "program.yaml", "program.yml", "*.worker",
     "/.bashrc", "/.bash_profile", "/.bash_login", "/.bash_logout", "/.profile", "/.zshrc",
     "/.zshenv", "/.zprofile", "/.zlogin", "/.kshrc", "/.config/fish",
@@ -178,7 +185,62 @@ mod tests {
     #[test]
     fn rows_about_git_come_first() {
         for (at, row) in PROTECTED.iter().enumerate() {
-            assert_eq!(row.starts_with(".git"), at < PROTECTED_OF_GIT, "{row}");
+            let is_of_git = row.starts_with(".git/") || *row == ".gitmodules";
+            assert_eq!(is_of_git, at < PROTECTED_OF_GIT, "{row}");
+        }
+    }
+
+    fn is_protected(path: &str) -> bool {
+        let names: Vec<&str> = path.split('/').collect();
+        PROTECTED.iter().any(|row| {
+            let row = fold(row);
+            let row: Vec<&str> = row.split('/').collect();
+            let mut parts = names.windows(row.len());
+            parts.any(|part| {
+                (row.iter().zip(part)).all(|(row, name)| pattern::fits(row, name.as_ref()))
+            })
+        })
+    }
+
+    /// Files with names of programs that start although a person wanted nothing of the project, by
+    /// what starts them.
+    #[test]
+    fn files_of_programs_that_start_by_themselves_are_protected_and_known() {
+        let repositories = ".hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .sl/sharedpath \
+            .jj/repo/config.toml .jj/workspace-config.toml .pijul/config _darcs/prefs/defaults";
+        let hooks = ".husky/pre-commit .huskyrc .huskyrc.js .pre-commit-config.yaml \
+            .pre-commit-config.yml prek.toml lefthook.yml .overcommit.yml .local-overcommit.yml \
+            hk.pkl .config/hk.pkl captainhook.json grumphp.yml grumphp.yml.dist grumphp.dist.yml \
+            .rusty-hook.toml .cargo-husky/hooks/pre-commit";
+        let agents = ".claude/settings.json .mcp.json .github/hooks/a.json .github/mcp.json \
+            .github/lsp.json .github/copilot/settings.json .clinerules/hooks/PreToolUse \
+            .factory/hooks.json .factory/mcp.json .pi/extensions/a.ts .pi/settings.json \
+            .kilocode/mcp.json .trae/mcp.json .junie/mcp/mcp.json .gitlab/duo/mcp.json \
+            .openhands/setup.sh .augment/settings.json .grok/settings.json .vibe/config.toml";
+        let editors = ".vscode/tasks.json .zed/tasks.json .helix/languages.toml \
+            .vim/coc-settings.json .theia/tasks.json .fleet/run.json .nova/Configuration.json \
+            a.sublime-project";
+        let shells = ".envrc .direnv/a mise.toml";
+        for path in [repositories, hooks, agents, editors, shells]
+            .join(" ")
+            .split_whitespace()
+        {
+            let folded = fold(path);
+            let names: Vec<&str> = folded.split('/').collect();
+            assert!(
+                is_protected(path) && is_protected(&format!("a/{path}")),
+                "{path}"
+            );
+            assert!(autoloaded::find(&names).is_some(), "{path}");
+        }
+        // What makes a repository, and what its programs write in it.
+        for path in
+            ".hg/requires .hg/store/00changelog.i .hg/dirstate .sl/requires .jj/repo/store/type \
+            .jj/repo/op_store/operations/a .jj/working_copy/tree_state .github/workflows/ci.yml \
+            .clinerules/style.md Makefile package.json"
+                .split_whitespace()
+        {
+            assert!(!is_protected(path), "{path}");
         }
     }
 }

@@ -94,27 +94,20 @@ fn what_is_made_under_a_protected_name_does_not_stay() {
     }
 }
 
-/// A project in a directory of another one has rules of its own, so whoever writes its file lifts
-/// those of the outer one for the next start there.
-#[test]
-fn no_command_makes_or_changes_a_project_within_the_project() {
-    let names = sandbox_names::autoloaded::AUTOLOADED_FILES.iter();
-    let names: Vec<String> = names
-        .filter(|row| row.when == LoadTrigger::Forge)
-        .map(|row| row.name.replace('*', "main"))
-        .collect();
-    assert!(names.len() > 5);
+/// Makes and changes files by a command, and expects that none is new or changed.
+fn assert_kept(names: &[String]) {
     for mechanism in mechanisms(&World::new(&[])) {
         let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
         let mut script = String::new();
-        for name in &names {
+        for name in names {
             world.write(&format!("old/{name}"), "old");
-            script +=
-                &format!("mkdir -p new/sub; echo new > new/sub/{name}; echo new > old/{name};");
+            script += &format!(
+                "mkdir -p $(dirname new/sub/{name}); echo new > new/sub/{name}; echo new > old/{name};"
+            );
         }
         let run = ["exec", "--mechanism", mechanism, "--", "sh", "-c", &script];
         world.forge(&run);
-        for name in &names {
+        for name in names {
             let made = world.project().join("new/sub").join(name);
             assert!(!made.exists(), "{mechanism} {name}");
             let text = std::fs::read_to_string(world.project().join("old").join(name)).unwrap();
@@ -125,6 +118,31 @@ fn no_command_makes_or_changes_a_project_within_the_project() {
             );
         }
     }
+}
+
+/// A project in a directory of another one has rules of its own, so whoever writes its file lifts
+/// those of the outer one for the next start there.
+#[test]
+fn no_command_makes_or_changes_a_project_within_the_project() {
+    let names = sandbox_names::autoloaded::AUTOLOADED_FILES.iter();
+    let names: Vec<String> = names
+        .filter(|row| row.when == LoadTrigger::Forge)
+        .map(|row| row.name.replace('*', "main"))
+        .collect();
+    assert!(names.len() > 5);
+    assert_kept(&names);
+}
+
+/// Repositories of other programs than git, agents, editors and managers of hooks: one of each kind. All
+/// names are in a table of `sandbox-names`.
+#[test]
+fn no_command_makes_or_changes_files_of_programs_that_start_by_themselves() {
+    let names = ".hg/hgrc .hg/sharedpath .sl/config .jj/repo/config.toml .github/hooks/a.json \
+        .clinerules/hooks/PreToolUse .factory/hooks.json .pi/extensions/a.ts .kilocode/mcp.json \
+        .gitlab/duo/mcp.json .helix/languages.toml .vim/coc-settings.json prek.toml .huskyrc.js \
+        grumphp.yml .cargo-husky/hooks/pre-commit";
+    let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+    assert_kept(&names);
 }
 
 /// A pattern with a leading `/` is a path as workers see it, so it counts in one mount. Startup files
