@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::clients::SettingsFormat;
-use super::entry::ServerEntry;
+use super::entry::{ServerEntry, variables};
 use super::{json, toml, yaml};
 
 /// The result of an edit.
@@ -116,8 +116,8 @@ fn keeps(old: &str, new: &str) -> bool {
         .all(|wanted| rest.any(|c| c == wanted))
 }
 
-/// Returns the command of an entry in one line, and nothing else, since other keys may hold
-/// secrets.
+/// Returns the command of an entry in one line, and its variables. Values of other variables than
+/// those that lead forge are left out, and so are other keys: they may hold secrets.
 fn command_line(entry: &Value) -> String {
     let mut words: Vec<&str> = Vec::new();
     for key in ["command", "cmd", "url"] {
@@ -128,5 +128,10 @@ fn command_line(entry: &Value) -> String {
         let list = entry.get(key).and_then(Value::as_array);
         words.extend(list.into_iter().flatten().filter_map(Value::as_str));
     }
-    words.join(" ")
+    let mut line = words.join(" ");
+    for (name, value, leads) in variables(entry) {
+        let value = value.as_str().filter(|_| leads).unwrap_or("…");
+        line += &format!(", with {name}={value}");
+    }
+    line
 }

@@ -1,5 +1,6 @@
 //! The entry of a client: the command that starts our server, in the client's own format.
 
+use sandbox_names::loader_variables::is_loader_variable;
 use serde_json::{Map, Value, json};
 
 use super::clients::McpClient;
@@ -10,6 +11,20 @@ const TOOL_TIMEOUT_S: u64 = 360;
 
 /// Keys that a person or the client changes without the server becoming another one.
 const PREFERENCES: [&str; 3] = ["enabled", "timeout", "tool_timeout_sec"];
+
+/// Keys of the variables of a server, in the formats of all clients.
+const VARIABLES: [&str; 3] = ["env", "environment", "envs"];
+
+/// Returns the variables that an existing entry sets, and `true` for those that lead forge.
+pub(super) fn variables(entry: &Value) -> impl Iterator<Item = (&str, &Value, bool)> {
+    let all = VARIABLES
+        .iter()
+        .filter_map(|key| entry.get(key)?.as_object());
+    all.flatten().map(|(name, value)| {
+        let leads = name.starts_with("FORGE_") || name == "PATH" || is_loader_variable(name);
+        (name.as_str(), value, leads)
+    })
+}
 
 /// The command line that starts our server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,10 +112,14 @@ impl ServerEntry {
     }
 
     /// `true` if the existing entry starts the same server. Other keys belong to the client or the
-    /// user.
+    /// user, but for variables that lead forge elsewhere.
     pub(crate) fn is_like(&self, there: &Value) -> bool {
-        self.keys.iter().all(|(key, value)| {
-            PREFERENCES.contains(key) && there.get(key).is_some() || there.get(key) == Some(value)
-        })
+        let sets_variables = self.keys.iter().any(|(key, _)| VARIABLES.contains(key));
+        let is_led = !sets_variables && variables(there).any(|(.., leads)| leads);
+        !is_led
+            && self.keys.iter().all(|(key, value)| {
+                PREFERENCES.contains(key) && there.get(key).is_some()
+                    || there.get(key) == Some(value)
+            })
     }
 }

@@ -305,6 +305,39 @@ fn a_file_of_the_project_holds_no_path_of_this_machine() {
     assert!(!text.contains("FORGE_STATE_DIR"), "{text}");
 }
 
+/// An entry of somebody else that starts forge with other settings is not taken for ours.
+#[test]
+fn variables_of_an_entry_that_is_there_are_told() {
+    for (name, value, program, told) in [
+        ("FORGE_CONFIG", "/x", None, Some("FORGE_CONFIG=/x")),
+        ("FORGE_STATE_DIR", "/x", None, Some("FORGE_STATE_DIR=/x")),
+        ("PATH", "/x/bin", None, Some("PATH=/x/bin")),
+        ("LD_PRELOAD", "/x.so", None, Some("LD_PRELOAD=/x.so")),
+        ("RUST_LOG", "hush", None, None),
+        ("API_TOKEN", "hush", Some("other"), Some("API_TOKEN=…")),
+    ] {
+        let world = World::new(&[("forge.yaml", "name: p\n")]);
+        world.install(&["claude", "--write"]).code(0);
+        let file = world.settings("claude");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut all: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let entry = &mut all["mcpServers"]["forge"];
+        entry["env"] = serde_json::json!({ name: value });
+        if let Some(program) = program {
+            entry["command"] = program.into();
+        }
+        std::fs::write(&file, all.to_string()).unwrap();
+        let again = world.install(&["claude", "--write"]);
+        match told {
+            Some(told) => again.code(1).says(&[&format!(", with {told}")]),
+            None => again.code(0),
+        };
+        assert!(!again.stderr.contains("hush"), "{name}");
+        let now = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(now, all.to_string(), "{name}");
+    }
+}
+
 #[test]
 fn a_missing_project_is_mentioned() {
     for (files, is_said) in [(&[][..], true), (&[("forge.yaml", "name: p\n")], false)] {
