@@ -1,5 +1,5 @@
-//! The files that a command in git's configuration may run: git gives the command to a shell, in the
-//! top directory of the working tree.
+//! The files that a command in git's configuration, or in an agent's settings, may run: git gives the
+//! command to a shell, in the top directory of the working tree.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,13 @@ const MAX_EXPANDED: usize = 64;
 /// Returns the paths that the words of a command can be, as a shell reads them: with quotes, after
 /// `cd` and `-C`, behind an option or a variable, in braces. A variable or an inner command before a
 /// `/` is taken for the top directory. Patterns, and parts of names from variables, are not read.
-pub(crate) fn named_paths(line: &str) -> Vec<String> {
+///
+/// ```
+/// let paths = sandbox_names::named_paths("bash \"$HOME/.tool/line.sh\"");
+/// assert!(paths.contains(&"~/.tool/line.sh".to_owned()));
+/// ```
+#[must_use]
+pub fn named_paths(line: &str) -> Vec<String> {
     let mut found = NamedPaths::default();
     found.command(line);
     found.paths

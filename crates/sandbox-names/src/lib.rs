@@ -20,6 +20,8 @@ mod macros;
 pub mod pattern;
 pub mod secret;
 
+pub use git_command::named_paths;
+
 /// Names that no worker writes below any mount: git, a shell that enters a directory, an editor that
 /// opens it, an agent and forge run their content by themselves. Files of a build, a test or an
 /// installation have no row: a worker writes them. A name or path counts at any depth, one with a

@@ -183,7 +183,7 @@ fn activate(
         groups: &args.rights.host_groups,
     };
     let found = choice.rights(&wishes, &project, home, ambient)?;
-    let home = HomePlan::new(&set, home, shares, args.rights.read_only);
+    let home = HomePlan::new(&set, home, shares, args.rights.read_only, &found.named);
     let home = home.lease(&project, ambient)?;
     let urls = url_requests(&set, &args.rights, ambient)?;
     let shareable = wishes.names(shares);
@@ -292,6 +292,8 @@ struct SharingChoice<'a> {
 struct FoundRights {
     rights: PresetRights,
     programs: Vec<PathBuf>,
+    /// Paths that settings of agents name, in the home directory and the project.
+    named: Vec<PathBuf>,
     /// Package registries that files of the project name.
     of_project: Vec<FoundRegistry>,
 }
@@ -308,7 +310,12 @@ impl SharingChoice<'_> {
         let keys: Vec<String> = keys.map(|(key, _)| key.to_owned()).collect();
         let registries = registries::find(wishes.set, project, home, ambient);
         let programs = program_dirs(wishes.set, home, ambient);
+        let named = wishes.set.named_programs(home, project);
+        let in_project = named
+            .iter()
+            .filter_map(|path| path.strip_prefix(project).ok());
         let choice = PresetChoice {
+            named: in_project.map(Path::to_owned).collect(),
             groups: self.groups.to_vec(),
             keys: self.shares,
             // An answer to the question only agrees to their use.
@@ -323,6 +330,7 @@ impl SharingChoice<'_> {
         Ok(FoundRights {
             rights: wishes.set.rights(&choice)?,
             programs,
+            named,
             of_project: registries.of_project,
         })
     }

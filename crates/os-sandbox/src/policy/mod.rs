@@ -79,6 +79,8 @@ pub struct Policy {
     own_guards: BTreeMap<String, MountGuards>,
     /// Names of the mounts to which only patterns of their own apply.
     unguarded: BTreeSet<String>,
+    /// Names of mounts that no new link leads out of.
+    links_stay: BTreeSet<String>,
     hold_absent: bool,
     git_config: GitConfig,
     host_name: Option<String>,
@@ -488,6 +490,9 @@ impl Policy {
     /// Writes the settings that are not lists of names, for [`hash`](Self::hash).
     fn describe_settings(&self, text: &mut Vec<u8>) {
         let mut line = |words: String| text.extend_from_slice(format!("{words}\n").as_bytes());
+        for at in &self.links_stay {
+            line(format!("links stay {at:?}"));
+        }
         line(format!("{:?}", self.system));
         line(format!("{:?}", self.network));
         line(format!("{:?}", self.unix_sockets));
@@ -522,6 +527,7 @@ impl Policy {
         MountGuards {
             protect: self.protect.clone(),
             hide: self.hide.clone(),
+            links_stay: false,
         }
     }
 
@@ -537,6 +543,7 @@ impl Policy {
             guards.protect.extend(own.protect.iter().cloned());
             guards.hide.extend(own.hide.iter().cloned());
         }
+        guards.links_stay = mount.is_some_and(|mount| self.links_stay.contains(mount.shown_at()));
         guards
     }
 
@@ -615,7 +622,7 @@ impl Policy {
         let mount = self.mount_of(path)?;
         self.outward(mount).find_map(|(index, mount)| {
             let below = path.strip_prefix(mount.host()).ok()?;
-            let MountGuards { protect, hide } = self.guards_of(index);
+            let MountGuards { protect, hide, .. } = self.guards_of(index);
             let covering = |list: Vec<Pattern>| {
                 let found = list.into_iter().find(|one| one.covers(below));
                 found.map(|one| one.written().to_owned())
@@ -660,6 +667,8 @@ pub struct MountGuards {
     pub protect: Vec<Pattern>,
     /// Names that are not read.
     pub hide: Vec<Pattern>,
+    /// `true` if no new link leads where the command may not write.
+    pub links_stay: bool,
 }
 
 /// The ways in which a nested mount allows less, see [`Policy::narrowed`].
@@ -709,6 +718,7 @@ pub struct PolicyBuilder {
     /// Texts for reports, by a mount's name and a pattern.
     written: BTreeMap<(String, String), String>,
     unguarded: Vec<String>,
+    links_stay: Vec<String>,
     hold_absent: bool,
     git_config: GitConfig,
 }
@@ -949,6 +959,21 @@ impl PolicyBuilder {
         self
     }
 
+    /// Moves a new link in the mount with this name to the quarantine if it leads out of the mount, or
+    /// to a guarded name in it. This is for a directory in which programs outside write: they follow
+    /// links.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/home/me/.tool", "/tool", Access::READ | Access::WRITE);
+    /// assert!(policy.links_stay("/tool").build()?.guards_of(0).links_stay);
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn links_stay(mut self, shown_at: impl Into<String>) -> Self {
+        self.links_stay.push(shown_at.into());
+        self
+    }
+
     /// Fills in for absent protected names with placeholders while a command runs, so that the
     /// command cannot create them. Placeholders exist for names without `*`, at the top of writable
     /// mounts and in repositories. Other processes see them in the directory. Without this setting,
@@ -999,6 +1024,7 @@ impl PolicyBuilder {
         let policy = Policy {
             own_guards,
             unguarded: names,
+            links_stay: self.links_stay.into_iter().collect(),
             programs: programs::resolve(&self.programs, &mounts, self.system)?,
             mounts,
             system: self.system,
@@ -1077,6 +1103,7 @@ fn own_guards(
         let own = MountGuards {
             protect: own_patterns(protect, mount)?,
             hide: own_patterns(hide, mount)?,
+            links_stay: false,
         };
         let at = mount.shown_at();
         check_pattern_count(own.protect.len() + own.hide.len(), &format!(" of {at}"))?;

@@ -92,6 +92,7 @@ impl ExtraDirs {
             for pattern in &state.protect {
                 builder = builder.protect_in(&name, pattern);
             }
+            builder = builder.links_stay(name);
         }
         builder
     }

@@ -2,6 +2,7 @@
 //! only adds rights, and only where a person names it for one command.
 
 pub(crate) mod library;
+mod named_programs;
 mod read;
 pub(crate) mod server_url;
 pub(crate) mod set;

@@ -65,7 +65,7 @@ fn read(
     let env = top.section(reports, "env", &PRESET_ENV);
     let keys = lines_of(reports, env.as_ref(), "keys");
     let commands = lines(reports, &top, "commands");
-    Some(Preset {
+    let mut preset = Preset {
         credentials: entries(reports, &top, "credentials", |reports, node| {
             credential(reports, node, &keys, &commands)
         }),
@@ -91,7 +91,10 @@ fn read(
         notes: lines(reports, &top, "notes"),
         name: own?,
         about: about?,
-    })
+    };
+    let of_project = names_in_project(&preset.state, &preset.unprotect);
+    preset.protect.extend(of_project);
+    Some(preset)
 }
 
 fn line_of(
@@ -242,6 +245,18 @@ fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
         path: path?,
         mode: mode?,
     })
+}
+
+/// Returns the names that are protected in state of the person's, for the directory of the same name in a
+/// project that is not protected as a whole. An agent writes settings that are local to the project.
+fn names_in_project(state: &[PresetState], unprotect: &[String]) -> Vec<String> {
+    let given_back = state.iter().filter(|one| unprotect.contains(&one.path));
+    let names = given_back.flat_map(|one| {
+        let names = one.protect.iter().map(|name| name.trim_start_matches('/'));
+        let names = names.filter(|name| !name.contains(".local."));
+        names.map(|name| format!("{}/{name}", one.path))
+    });
+    names.collect()
 }
 
 /// Reads a list of words of a closed list.

@@ -1,6 +1,6 @@
 //! Several presets as one: printed by `forge preset show --expanded`, and compiled for a load.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -8,9 +8,11 @@ use sha2::{Digest as _, Sha256};
 use crate::grant::network::HostLine;
 use crate::grant::preset::PresetRights;
 use crate::keys::SeenName;
+use crate::preset::named_programs;
 use crate::preset::{HostGroup, Preset, PresetCredential, PresetState, RegistrySetting};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::text::{Layer, SourceText, Span};
+use sandbox_names::pattern;
 use sandbox_network::{Host, HostPattern};
 
 /// The presets of one command, included ones first.
@@ -48,6 +50,8 @@ pub struct PresetChoice {
     pub added: Vec<String>,
     /// Directories with the programs of the presets.
     pub programs: Vec<PathBuf>,
+    /// Paths in the project that settings of agents name, from its top.
+    pub named: Vec<PathBuf>,
     /// Package registries that the person's tools are set to.
     pub registries: Vec<FoundRegistry>,
 }
@@ -119,6 +123,27 @@ impl PresetSet {
     /// Returns the files and directories of the home directory.
     pub fn state(&self) -> impl Iterator<Item = &PresetState> {
         self.presets.iter().flat_map(|preset| &preset.state)
+    }
+
+    /// Returns the files and directories in this state, and in directories of the same names in a
+    /// project, that settings in it name: programs that the agents outside start.
+    ///
+    /// ```
+    /// let home = tempfile::tempdir().unwrap();
+    /// std::fs::create_dir(home.path().join(".claude")).unwrap();
+    /// let settings = r#"{ "statusLine": { "command": "bash ~/.claude/line.sh" } }"#;
+    /// std::fs::write(home.path().join(".claude/settings.json"), settings).unwrap();
+    /// let set = sandbox_config::PresetLibrary::built_in().compose(&["claude".into()]).unwrap();
+    /// let named = set.named_programs(home.path(), "/srv/project".as_ref());
+    /// assert!(named.contains(&home.path().join(".claude/line.sh")));
+    /// ```
+    #[must_use]
+    pub fn named_programs(&self, home: &Path, project: &Path) -> Vec<PathBuf> {
+        named_programs::find(
+            self.presets.iter().flat_map(|preset| &preset.state),
+            home,
+            project,
+        )
     }
 
     /// Returns the settings that contain addresses of package registries.
@@ -272,6 +297,8 @@ impl PresetSet {
             // An outer preset replaces the value of one that it includes.
             rights.set.extend(preset.set.iter().cloned());
         }
+        let named = choice.named.iter().filter_map(|path| path.to_str());
+        rights.protect.extend(named.map(pattern::covering));
         let added = |one: &&PresetCredential| choice.added.contains(&one.key);
         for one in self.credentials().filter(added) {
             let pattern = HostPattern::exactly(one.server.host(), one.server.port());

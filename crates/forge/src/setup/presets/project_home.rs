@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sandbox_config::{ExtraDirs, PresetSet, SharedState, StateMode};
 
+use sandbox_names::pattern::covering;
+
 use super::refused;
 use crate::ambient::Ambient;
 use crate::exit::CliError;
@@ -33,6 +35,7 @@ impl<'a> HomePlan<'a> {
         home: &Path,
         shares: bool,
         read_only: bool,
+        named: &[PathBuf],
     ) -> HomePlan<'a> {
         let mut plan = HomePlan {
             links: Vec::new(),
@@ -48,11 +51,18 @@ impl<'a> HomePlan<'a> {
                 plan.copies.extend(own.map(|own| (place, own)));
                 continue;
             }
-            plan.state.extend(own.iter().map(|real| SharedState {
-                host: real.clone(),
-                writable: one.mode == StateMode::Share && !read_only,
-                executable: false,
-                protect: one.protect.clone(),
+            plan.state.extend(own.iter().map(|real| {
+                SharedState {
+                    host: real.clone(),
+                    writable: one.mode == StateMode::Share && !read_only,
+                    executable: false,
+                    protect: (one.protect.iter().cloned())
+                        .chain(named.iter().filter_map(|path| {
+                            let below = path.strip_prefix(real).ok()?.to_str()?;
+                            (!below.is_empty()).then(|| format!("/{}", covering(below)))
+                        }))
+                        .collect(),
+                }
             }));
             plan.links.push((place, own));
         }

@@ -41,6 +41,7 @@ mod quarantine;
 mod records;
 mod replaced;
 mod reviewed;
+mod shared_state;
 mod shortage;
 mod side_by_side;
 mod sockets;

@@ -72,7 +72,7 @@ pub(super) fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
 }
 
 /// Returns a path without links, also if its last names do not exist.
-fn resolved(path: &Path, depth: usize) -> PathBuf {
+pub(crate) fn resolved(path: &Path, depth: usize) -> PathBuf {
     for around in path.ancestors() {
         let rest = path.strip_prefix(around).unwrap_or(Path::new(""));
         if let Ok(real) = around.canonicalize() {

@@ -35,7 +35,7 @@ pub(crate) struct ScanResult {
     pub(crate) guarded_links: Vec<PathBuf>,
     /// Links with hidden names, before a command.
     pub(super) hidden_links: Vec<PathBuf>,
-    /// Links under other names, after the end of a command.
+    /// Links under other names: after the end of a command, or where links stay.
     pub(super) plain_links: Vec<PathBuf>,
     /// Directories that git recognizes as repositories under any name.
     pub(crate) bare: Vec<PathBuf>,

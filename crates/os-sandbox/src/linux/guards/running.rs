@@ -357,7 +357,7 @@ fn mount_line(mount: &HostMount, held: Held) -> String {
     let mut hash = Sha256::new();
     // The number of the kinds of lines: another version judges by other ones.
     hash.update(format!("2 {held:?}\n"));
-    let MountGuards { protect, hide } = &mount.guards;
+    let MountGuards { protect, hide, .. } = &mount.guards;
     for (kind, patterns) in [('+', protect), ('-', hide)] {
         for pattern in patterns {
             hash.update(format!("{kind}{}\n", pattern.text()));

@@ -7,7 +7,7 @@
 use super::super::below;
 use super::super::git_audit::bare;
 use super::super::git_audit::fresh;
-use super::super::git_audit::pointer::Pointer;
+use super::super::git_audit::pointer::{Pointer, resolved};
 use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
 use super::hold::writable;
@@ -50,6 +50,8 @@ const MAX_ROUNDS: usize = 64;
 /// Descriptors that a scan has at most at a time, but for directories that the command has closed.
 const SCAN_DESCRIPTORS: usize = 16;
 
+/// The rule of links in a mount whose links stay.
+const LINK: &str = "a link";
 /// Reason to put a file back.
 const GONE: &str = "it was removed, or no file that can be read";
 
@@ -391,7 +393,8 @@ impl MountScan<'_> {
     }
 
     /// Takes links to directories where nothing is judged, if git finds a repository there: a person
-    /// who changes into one would obey it. Returns `true` if it took one.
+    /// who changes into one would obey it. Takes new links that lead where the command may not write, if
+    /// programs outside write in the mount. Returns `true` if it took one.
     fn judge_links(&mut self, links: &[PathBuf]) -> bool {
         let mounts = self.scan.mounts.iter();
         let unjudged: Vec<&Path> = mounts
@@ -399,39 +402,49 @@ impl MountScan<'_> {
             .filter(|mount| mount.access.contains(Access::WRITE))
             .map(|mount| mount.host.as_path())
             .collect();
-        if unjudged.is_empty() {
-            return false;
-        }
         let mut moved = false;
         for below in links {
-            let Ok(target) = self.mount.host.join(below).canonicalize() else {
-                continue;
-            };
-            let Some(top) = unjudged.iter().find(|top| target.starts_with(top)) else {
-                continue;
-            };
-            if !target.is_dir() {
-                continue;
-            }
-            let mut around = target.ancestors().take_while(|one| one.starts_with(top));
-            let found = match around.any(repository::is_repository) {
-                true => Some("the repository"),
-                false => repository::find_below(&target, top),
-            };
-            if let Some(what) = found
+            let away = self.leads_away(below).map(|why| (why, LINK));
+            let found = away.or_else(|| {
+                let why = leads_to_repository(&self.mount.host.join(below), &unjudged)?;
+                Some((why, ".git"))
+            });
+            if let Some((why, pattern)) = found
                 && self.is_writable(below)
                 && self.judged.insert(below.clone())
             {
-                let to = target.display();
-                let why = format!("it leads to {what} at {to}, where nothing is judged");
                 let violation = GuardViolation {
-                    pattern: ".git".to_owned(),
+                    pattern: pattern.to_owned(),
                     why: visible(&why),
                 };
-                moved |= self.take(below, violation, None);
+                let taken = self.take(below, violation, None);
+                if let (true, Some(text)) = (taken, self.before.links.get(below)) {
+                    restore(self.mount, below, text);
+                }
+                moved |= taken;
             }
         }
         moved
+    }
+
+    /// Returns the reason why a new link of a mount whose links stay cannot stay.
+    fn leads_away(&self, below: &Path) -> Option<String> {
+        let mount = self.mount;
+        if !mount.guards.links_stay || !self.before.changed_link(mount, below) {
+            return None;
+        }
+        let target = resolved(&mount.host.join(below), 0);
+        let guards = &mount.guards;
+        let is_guarded = |inner: &Path| {
+            let mut patterns = guards.protect.iter().chain(&guards.hide);
+            patterns.any(|pattern| pattern.covers(inner))
+                || (inner.ancestors()).any(|one| self.before.names.contains_key(one))
+        };
+        let to = target.display();
+        match target.strip_prefix(&mount.host) {
+            Err(_) => Some(format!("it leads to {to}, out of {}", mount.inside)),
+            Ok(inner) => is_guarded(inner).then(|| format!("it leads to {to}, which is protected")),
+        }
     }
 
     /// Returns the reason why a file or link called `.git` cannot stay. Its age alone does not excuse
@@ -720,6 +733,26 @@ impl MountScan<'_> {
     }
 }
 
+/// Returns the reason why a link cannot stay that leads to one of the directories `unjudged`, where
+/// git finds a repository.
+fn leads_to_repository(link: &Path, unjudged: &[&Path]) -> Option<String> {
+    let is_needed = !unjudged.is_empty();
+    let target = is_needed.then(|| link.canonicalize().ok()).flatten()?;
+    let top = unjudged.iter().find(|top| target.starts_with(top))?;
+    if !target.is_dir() {
+        return None;
+    }
+    let mut around = target.ancestors().take_while(|one| one.starts_with(top));
+    let what = match around.any(repository::is_repository) {
+        true => "the repository",
+        false => repository::find_below(&target, top)?,
+    };
+    let to = target.display();
+    Some(format!(
+        "it leads to {what} at {to}, where nothing is judged"
+    ))
+}
+
 /// Returns the violation of a new file to which git, or a link with a protected name, leads;
 /// attributes are judged by their content.
 fn target_violation(mount: &HostMount, target: &ObeyedPath) -> Option<GuardViolation> {
@@ -755,7 +788,7 @@ impl MountSnapshot {
         };
         let saved = SavedFiles::read(mount, &names);
         MountSnapshot {
-            links: texts(names.links),
+            links: texts([names.links, names.plain_links].concat()),
             guarded_links: texts(names.guarded_links),
             saved,
             replaced: HashSet::new(),

@@ -582,8 +582,11 @@ impl MountWalk<'_> {
         let is_link_of_git = dir.is_written && kind.is_symlink();
         if is_link_of_git || (guard.hidden || guard.protected) && !dir.is_data {
             self.guard(entry, guard.hidden);
-        } else if kind.is_symlink() && name != ".git" && !rules.is_first() {
-            self.names.plain_links.push(entry.path());
+        } else if kind.is_symlink() && name != ".git" {
+            // Before a command, only those that are compared after its end.
+            if !rules.is_first() || rules.mount.guards.links_stay {
+                self.names.plain_links.push(entry.path());
+            }
         } else if kind == FileType::Socket {
             self.names.sockets.push(entry.path());
         } else if kind.is_dir() {
