@@ -139,7 +139,7 @@ fn one(
 /// Returns the level at which an attempt is reported if the policy refuses it; `None` if it never is.
 /// Cases that fail by their nature are not refused.
 fn reported_at(case: &Case, column: Column) -> Option<ReportLevel> {
-    // What a process outside shows of itself is at no path of a policy.
+    // The files of a process outside are at no path of a policy.
     let is_of_process = case.words.iter().any(|word| word.starts_with("/proc/{"));
     if case.fails_by_nature() {
         return None;

@@ -1,17 +1,15 @@
 //! Exit codes: a contract, one enum. `forge help` prints the same table.
 
 use std::ffi::OsStr;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use sandbox_config::{DiagnosticCode, Diagnostics};
 use serde_json::{Value, json};
 
+use crate::foreign_flags::foreign_flag;
 use crate::output::escape::escape_lines;
 use crate::output::stderr;
-use crate::signals;
 
 /// The result of a command, as an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,21 +62,6 @@ impl ExitKind {
             ExitKind::Interrupted => 130,
         }
     }
-
-    /// Returns the code to end forge with. On a terminal an interrupted forge ends by the signal and
-    /// does not return: a shell leaves its loop or script only then, and reports the same code.
-    pub(crate) fn end(self) -> ExitCode {
-        if self == ExitKind::Interrupted && is_at_terminal() {
-            signals::end_as_interrupted();
-        }
-        ExitCode::from(self.code())
-    }
-}
-
-fn is_at_terminal() -> bool {
-    std::io::stdin().is_terminal()
-        || std::io::stdout().is_terminal()
-        || std::io::stderr().is_terminal()
 }
 
 /// The table for `--help`.
@@ -101,7 +84,7 @@ pub(crate) fn unusable(error: &clap::Error) -> ExitKind {
         (Some("explain"), ErrorKind::UnknownArgument) => {
             Some("a command comes after `--`: forge explain -- npm test")
         }
-        (Some("exec"), ErrorKind::UnknownArgument) => crate::cli::foreign_flag(error),
+        (Some("exec"), ErrorKind::UnknownArgument) => foreign_flag(error),
         _ => None,
     };
     let streams = output("stream-json");

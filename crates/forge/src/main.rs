@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod completion;
 mod exit;
+mod foreign_flags;
 mod install;
 mod output;
 mod queue;
@@ -19,16 +20,18 @@ mod terminal;
 mod topics;
 mod written_file;
 
+use std::io::IsTerminal as _;
+
 fn main() -> std::process::ExitCode {
     if let Some(code) = completion::answer_shell() {
         return code;
     }
     let mut cli = match cli::Cli::from_process() {
         Ok(cli) => cli,
-        Err(error) => return exit::unusable(&error).end(),
+        Err(error) => return end(exit::unusable(&error)),
     };
     if let Err(failure) = cli.normalize() {
-        return exit_of(&cli, failure).report(cli.wants_json()).end();
+        return end(exit_of(&cli, failure).report(cli.wants_json()));
     }
     let ambient = ambient::Ambient::from_env(cli.global.clone());
     output::stderr::set_colour(ambient.colour);
@@ -37,19 +40,31 @@ fn main() -> std::process::ExitCode {
             .check()
             .and_then(|()| setup::start_dir::check(&ambient))
     {
-        return exit_of(&cli, failure).report(cli.wants_json()).end();
+        return end(exit_of(&cli, failure).report(cli.wants_json()));
     }
     let outcome = run(&cli, &ambient);
     // No command outlives forge, and leftovers are cleaned up.
     let found = forge_runtime::ContainerSource::wait_for_dropped(setup::SETTLED_WITHIN);
     output::stderr::print_few("quarantined", &found, "forge quarantine list");
     match outcome {
-        Ok(code) => code.end(),
+        Ok(exit) => end(exit),
         Err(failure) if failure.code() == exit::USAGE => {
-            exit_of(&cli, failure).report(cli.wants_json()).end()
+            end(exit_of(&cli, failure).report(cli.wants_json()))
         }
-        Err(failure) => failure.report(cli.wants_json()).end(),
+        Err(failure) => end(failure.report(cli.wants_json())),
     }
+}
+
+/// Returns the code to end with. On a terminal an interrupted forge ends by the signal, and this does not
+/// return: a shell leaves its loop or script only then, and reports this code.
+fn end(exit: exit::ExitKind) -> std::process::ExitCode {
+    let is_at_terminal = std::io::stdin().is_terminal()
+        || std::io::stdout().is_terminal()
+        || std::io::stderr().is_terminal();
+    if exit == exit::ExitKind::Interrupted && is_at_terminal {
+        signals::end_as_interrupted();
+    }
+    exit.code().into()
 }
 
 /// Returns a failure before the work began. Its exit code is none of those that a command of

@@ -121,7 +121,7 @@ fn exit_kind(number: u8) -> ExitKind {
     }
 }
 
-/// Returns `true` if the Ctrl-C of a terminal, or what does the same, ended a command.
+/// Returns `true` if the signal of Ctrl-C ended a command.
 pub(crate) fn is_interrupted(exit: &Exit) -> bool {
     *exit == Exit::Signal(INTERRUPT.into())
 }

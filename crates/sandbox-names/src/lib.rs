@@ -205,7 +205,7 @@ mod tests {
     }
 
     /// Files with names of programs that start although a person wanted nothing of the project, by
-    /// what starts them.
+    /// the program that starts them.
     #[test]
     fn files_of_programs_that_start_by_themselves_are_protected_and_known() {
         let repositories = ".hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .sl/config .sl/sharedpath \
@@ -235,7 +235,7 @@ mod tests {
             );
             assert!(autoloaded::find(&names).is_some(), "{path}");
         }
-        // What makes a repository, and what its programs write in it.
+        // Parts of a repository, and files that its programs write in it.
         for path in
             ".hg/requires .hg/store/00changelog.i .hg/dirstate .sl/requires .jj/repo/store/type \
             .jj/repo/op_store/operations/a .jj/working_copy/tree_state .github/workflows/ci.yml \

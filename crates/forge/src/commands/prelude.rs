@@ -1,4 +1,4 @@
-//! What every command is written with.
+//! Names that every command needs.
 
 pub(super) use serde_json::{Value, json};
 

@@ -161,7 +161,7 @@ impl QuarantineListing {
         }
     }
 
-    /// Adds what forge moved to the quarantines of the directories above a path: a mount outside the
+    /// Adds the entries that forge moved to the quarantines of the directories above a path: a mount outside the
     /// project can be one of them. Other users can write some of these directories.
     fn add_around(&mut self, path: &Path) {
         let before = self.entries.len();
@@ -421,7 +421,7 @@ fn is_recorded(entry: &QuarantinedItem) -> bool {
 }
 
 /// Returns `true` for an entry without a record that a person has named: not a directory above it,
-/// where a command can hide more than was looked at. Tells the person either way.
+/// where a command can hide others. Tells the person either way.
 fn is_named(entry: &QuarantinedItem, named: &[PathBuf]) -> bool {
     let is_named = named.contains(&entry.origin()) || named.contains(&entry.quarantined());
     let path = escape_path(&entry.quarantined());

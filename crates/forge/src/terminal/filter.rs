@@ -31,8 +31,8 @@ pub(crate) enum WithheldKind {
     File,
     /// A multiplexer, a printer, or another program behind the terminal.
     Other,
-    /// What programs send at each start: the stack of titles (`less`, `vim`), and the string by which
-    /// `vim` finds out what the terminal skips. It is not told of.
+    /// Sent at each start by programs: the stack of titles (`less`, `vim`), and `vim`'s test whether the
+    /// terminal skips a string. It is not told of.
     Untold,
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-/// Variables that say where something is, or who the person is.
+/// Variables with the person's name, or with a place.
 const PLACES: [&str; 5] = ["HOME", "LOGNAME", "PWD", "TMPDIR", "USER"];
 
 /// A host path with its variables replaced.

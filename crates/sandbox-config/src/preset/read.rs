@@ -247,7 +247,7 @@ fn state(reports: &mut Reports, node: &YamlNode) -> Option<PresetState> {
     })
 }
 
-/// Returns the names that are protected in state of the person's, for the directory of the same name in a
+/// Returns the names that are protected in state of the person's, for the directory of that name in a
 /// project that is not protected as a whole. An agent writes settings that are local to the project.
 fn names_in_project(state: &[PresetState], unprotect: &[String]) -> Vec<String> {
     let given_back = state.iter().filter(|one| unprotect.contains(&one.path));

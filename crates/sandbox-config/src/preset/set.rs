@@ -125,7 +125,7 @@ impl PresetSet {
         self.presets.iter().flat_map(|preset| &preset.state)
     }
 
-    /// Returns the files and directories in this state, and in directories of the same names in a
+    /// Returns the files and directories in this state, and in directories of these names in a
     /// project, that settings in it name: programs that the agents outside start.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! The person's directories of programs that commands see anyway: those of the project, such as an active
 //! virtual environment and `node_modules/.bin`. They stay in the search path, before all others: nothing
-//! is granted by that, and without it a command runs another program of the same name.
+//! is granted by that, and without it a command runs another program of that name.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) fn variables(policy: &Policy, ambient: &Ambient) -> Vec<(&'static str
     variables
 }
 
-/// Returns a directory in a mount, if commands see it at its own path and may run what is there.
+/// Returns a directory in a mount, if commands see it at its own path and may run its programs.
 fn seen(directory: &Path, policy: &Policy) -> Option<PathBuf> {
     let own = directory
         .is_absolute()

@@ -239,7 +239,7 @@ fn what_is_in_the_quarantine_is_what_was_taken() {
     }
 }
 
-/// What forge has no record of comes back only by its own name, wherever it was planted: in the
+/// An entry without a record comes back only by its own name, wherever it was planted: in the
 /// quarantine, in a directory with such a name, or above the project, where another user can write.
 #[test]
 fn a_directory_names_nothing_that_was_planted() {

@@ -1,4 +1,4 @@
-//! State that `--share` shows is no way to programs of the person outside: what settings in it name,
+//! State that `--share` shows is no way to programs of the person outside: programs of its settings,
 //! names that agents obey, and links that agents follow.
 
 use std::fs;
@@ -83,9 +83,17 @@ impl Person {
     }
 }
 
+type Named = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
 /// The ways in which settings name programs: a key, its preset, the file, and the programs. The third
 /// list is absent at the start.
-const NAMED: [(&str, &str, &str, &[&str], &[&str]); 16] = [
+const NAMED: [Named; 16] = [
     (
         "claude",
         ".claude/settings.json",
@@ -227,7 +235,7 @@ fn programs_that_settings_name_are_kept_behind_links() {
     person.keeps("claude", &[".claude/real/line.sh", ".claude/there/key.sh"]);
 }
 
-/// What an agent writes stays writable, although settings name it.
+/// Files of an agent's own stay writable, although settings name it.
 #[test]
 fn what_an_agent_writes_is_not_kept() {
     let settings = r#"{"permissions":{"deny":["Read(~/.claude/.credentials.json)"],

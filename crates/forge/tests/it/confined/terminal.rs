@@ -389,7 +389,7 @@ fn on_a_shell(case: &Case, line: &str, script: &str) -> Terminal {
     Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args)
 }
 
-/// Ctrl-C ends what forge is a part of, as it does without forge: a script, a loop of an interactive
+/// Ctrl-C ends the shell around forge, as it does without forge: a script, a loop of an interactive
 /// shell, a pipeline. A command that handles it and ends by itself does not.
 #[test]
 fn ctrl_c_ends_the_script_around_forge() {

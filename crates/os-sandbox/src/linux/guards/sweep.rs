@@ -393,7 +393,7 @@ impl MountScan<'_> {
     }
 
     /// Takes links to directories where nothing is judged, if git finds a repository there: a person
-    /// who changes into one would obey it. Takes new links that lead where the command may not write, if
+    /// would obey it after a cd into one. Takes new links that lead where the command may not write, if
     /// programs outside write in the mount. Returns `true` if it took one.
     fn judge_links(&mut self, links: &[PathBuf]) -> bool {
         let mounts = self.scan.mounts.iter();
