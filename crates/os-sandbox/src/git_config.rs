@@ -1,6 +1,8 @@
 //! Changes of git's configuration, and the checks of files that git obeys.
 
-pub(crate) use sandbox_names::git_harm::{MAX_BYTES, attributes, change, config, modules};
+pub(crate) use sandbox_names::git_harm::{
+    MAX_BYTES, attributes, change, config, config_of_tree, modules,
+};
 
 /// A change of a repository's configuration that git asked for.
 ///

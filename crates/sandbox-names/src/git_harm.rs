@@ -13,6 +13,19 @@ pub const MAX_BYTES: usize = 64 << 10;
 /// Returns the reason why a `config` is harmful; `None` if it is harmless.
 #[must_use]
 pub fn config(bytes: &[u8]) -> Option<String> {
+    config_of_tree(bytes, &|_| false)
+}
+
+/// Like [`config`], for a repository whose files may be in one of some other directories.
+///
+/// ```
+/// use sandbox_names::git_harm::config_of_tree;
+/// let text = b"[core]\n\tworktree = /work\n";
+/// assert_eq!(config_of_tree(text, &|tree| tree == "/work"), None);
+/// assert!(config_of_tree(text, &|tree| tree == "/other").is_some());
+/// ```
+#[must_use]
+pub fn config_of_tree(bytes: &[u8], is_tree: &dyn Fn(&str) -> bool) -> Option<String> {
     let text = match plain(bytes) {
         Ok(text) => text,
         Err(reason) => return Some(reason),
@@ -33,7 +46,8 @@ pub fn config(bytes: &[u8]) -> Option<String> {
             return Some(format!("it sets {line}"));
         };
         let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-        if !section.allows(&key, value) {
+        let is_tree = section == Section::Core && key == "worktree" && is_tree(value);
+        if !is_tree && !section.allows(&key, value) {
             return Some(format!("it sets {}.{key}", section.name()));
         }
     }
@@ -243,6 +257,8 @@ crate::word_enum! {
         Branch = "branch",
         Submodule = "submodule",
         AllSubmodules = "submodule",
+        Feature = "feature",
+        Index = "index",
     }
     fn name
 }
@@ -258,6 +274,8 @@ impl Section {
                 "user" => Some(Section::User),
                 "init" => Some(Section::Init),
                 "submodule" => Some(Section::AllSubmodules),
+                "feature" => Some(Section::Feature),
+                "index" => Some(Section::Index),
                 _ => None,
             },
             Some((name, quoted)) => {
@@ -286,8 +304,13 @@ impl Section {
             (Section::Core, "repositoryformatversion") => matches!(value, "0" | "1"),
             (
                 Section::Core,
-                "filemode" | "bare" | "ignorecase" | "precomposeunicode" | "symlinks",
-            ) => truth,
+                "filemode" | "bare" | "ignorecase" | "precomposeunicode" | "symlinks" | "autocrlf"
+                | "longpaths" | "untrackedcache",
+            )
+            | (Section::Feature, "manyfiles") => truth,
+            // Any other value is a program.
+            (Section::Core, "fsmonitor") => value == "false",
+            (Section::Index, "version" | "threads") => truth || value.parse::<u8>().is_ok(),
             (Section::Core, "logallrefupdates") => truth || value == "always",
             (Section::Extensions, "objectformat") => matches!(value, "sha1" | "sha256"),
             (Section::Extensions, "refstorage") => matches!(value, "files" | "reftable"),

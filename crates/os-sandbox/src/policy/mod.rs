@@ -552,6 +552,19 @@ impl Policy {
         self.unguarded.contains(mount.shown_at())
     }
 
+    /// Returns the directories of the host in which commands work, but for `git`, in which a repository
+    /// is: it may keep their files. State of a person that is shared is not executed.
+    pub(crate) fn working_trees(&self, git: &Path) -> Vec<&Path> {
+        let mounts = self
+            .mounts
+            .iter()
+            .filter(|mount| mount.access().contains(Access::ALL) && !self.is_unguarded(mount));
+        mounts
+            .map(Mount::host)
+            .filter(|tree| *tree != git)
+            .collect()
+    }
+
     /// Returns `true` if names of some mount should not be changed.
     pub(crate) fn protects_names(&self) -> bool {
         !self.protect.is_empty() || self.own_guards.values().any(|own| !own.protect.is_empty())

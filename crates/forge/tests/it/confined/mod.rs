@@ -44,6 +44,7 @@ mod reviewed;
 mod shared_state;
 mod shortage;
 mod side_by_side;
+mod snapshots;
 mod sockets;
 mod staged;
 mod stopping;

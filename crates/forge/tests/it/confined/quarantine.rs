@@ -1,5 +1,7 @@
 //! `forge quarantine`: what a command created under a protected name is listed, and moved back.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::exec::{mechanisms, mount_layers};
@@ -64,6 +66,90 @@ fn what_was_taken_is_listed_and_comes_back() {
         for name in ["new", ".vscode"] {
             std::fs::remove_dir_all(world.project().join(name)).unwrap();
         }
+    }
+}
+
+/// What commands leave in protected directories that were there before, over which nothing is mounted;
+/// the names that are taken, and whether a change of other names is told.
+const WITHIN: [(&str, &[&str], bool); 7] = [
+    (
+        "echo evil > .git/hooks/post-commit; chmod +x .git/hooks/post-commit",
+        &[".git/hooks/post-commit"],
+        false,
+    ),
+    (
+        "ln -s ../../evil .git/hooks/pre-push",
+        &[".git/hooks/pre-push"],
+        false,
+    ),
+    (
+        "mkdir -p .claude/a/b; echo evil > .claude/a/b/c",
+        &[".claude/a"],
+        false,
+    ),
+    (
+        "echo evil > .vscode/in/launch.json",
+        &[".vscode/in/launch.json"],
+        false,
+    ),
+    (
+        "mv .vscode/in .vscode/out; echo evil > .vscode/tasks.json",
+        &[".vscode/out", ".vscode/tasks.json"],
+        true,
+    ),
+    ("echo evil >> .claude/settings.json", &[], true),
+    (
+        "echo evil > .claude/new; rm .claude/new; touch main.c",
+        &[],
+        false,
+    ),
+];
+
+#[test]
+fn a_new_name_in_a_protected_directory_is_taken() {
+    let scene = || {
+        let world = World::new(&[
+            (".claude/settings.json", "{}"),
+            (".vscode/in/one.json", "{}"),
+        ]);
+        ran(world
+            .command(Path::new("git"), &["init", "-q"])
+            .output()
+            .unwrap())
+        .code(0);
+        world
+    };
+    let world = scene();
+    if !mechanisms(&world).contains(&"landlock") {
+        return;
+    }
+    for (script, taken, is_told) in WITHIN {
+        let world = scene();
+        let all = [
+            "exec",
+            "--mechanism",
+            "landlock",
+            "--fail-on-quarantine",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        let ended = world.forge(&all);
+        let is_taken = !taken.is_empty();
+        assert_eq!(ended.code != 0, is_taken, "{script}: {}", ended.stderr);
+        let paths: Vec<String> = (listed(&world).iter())
+            .map(|entry| entry["path"].as_str().unwrap().to_owned())
+            .collect();
+        let at = |name: &&str| world.project().join(name).to_str().unwrap().to_owned();
+        let expected: Vec<String> = taken.iter().map(at).collect();
+        assert_eq!(paths, expected, "{script}: {}", ended.stderr);
+        let is_noted = ended.stderr.contains("was changed while");
+        assert_eq!(is_noted, is_told, "{script}: {}", ended.stderr);
+        // The next command finds it as it was before.
+        let next = world.forge(&["exec", "--mechanism", "landlock", "--", "true"]);
+        next.code(0);
+        assert!(!next.stderr.contains("quarantined"), "{}", next.stderr);
     }
 }
 

@@ -9,10 +9,12 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag};
 use sandbox_names::git::{GitPathClass, classify};
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// Bound on the entries of one directory.
 const MAX_LISTED: usize = 1000;
@@ -74,6 +76,35 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
     }
 }
 
+/// Returns `true` if `name` in `parent`, a part of a repository, leads to one of some working trees:
+/// configuration that says where the files are, or the list of further objects. Everything else in it
+/// is harmless.
+pub(crate) fn leads_to_tree(parent: BorrowedFd<'_>, name: &OsStr, trees: &[&Path]) -> bool {
+    let leads = Cell::new(false);
+    let is_one = |path: &Path| trees.contains(&path) && below::absolute(path).is_ok();
+    let is_tree = |tree: &str| {
+        leads.set(is_one(Path::new(tree)));
+        leads.get()
+    };
+    let harm = match name.to_str() {
+        Some("config") => content(parent, name, |bytes| {
+            git_config::config_of_tree(bytes, &is_tree)
+        }),
+        Some("alternates") => content(parent, name, |bytes| {
+            let text = str::from_utf8(bytes).unwrap_or_default();
+            let is_own = |line: &str| {
+                let objects = Path::new(line);
+                let top = line.strip_suffix("/.git/objects");
+                top.is_some_and(is_tree) && below::absolute(objects).is_ok()
+            };
+            let is_other = text.is_empty() || !text.lines().all(is_own);
+            is_other.then(|| "it takes objects from elsewhere".to_owned())
+        }),
+        _ => return false,
+    };
+    harm.is_none() && leads.get()
+}
+
 /// Returns `true` if `name` in `parent`, a part of a repository that is called as a linked
 /// worktree, says no more than `git worktree add` writes: that the other files are where git looks
 /// for them anyway.
@@ -95,7 +126,7 @@ pub(crate) fn harm_of_attributes(parent: BorrowedFd<'_>, name: &OsStr) -> Option
 
 /// Returns the reason if a repository takes objects from another directory.
 fn alternates(git: BorrowedFd<'_>, objects: &OsStr) -> Option<String> {
-    let info = below::directory(git, &std::path::Path::new(objects).join("info")).ok()?;
+    let info = below::directory(git, &Path::new(objects).join("info")).ok()?;
     ["alternates", "http-alternates"]
         .iter()
         .filter(|name| below::look(info.as_fd(), OsStr::new(name)).is_ok())
@@ -105,7 +136,7 @@ fn alternates(git: BorrowedFd<'_>, objects: &OsStr) -> Option<String> {
 fn content(
     parent: BorrowedFd<'_>,
     name: &OsStr,
-    judge: fn(&[u8]) -> Option<String>,
+    judge: impl FnOnce(&[u8]) -> Option<String>,
 ) -> Option<String> {
     let mut bytes = Vec::new();
     let read = below::file(parent, name).and_then(|file| {
@@ -158,7 +189,6 @@ fn list(parent: BorrowedFd<'_>, name: &OsStr) -> Result<DirEntries, Errno> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::Path;
 
     fn repository(dir: &Path) {
         let git = dir.join(".git");

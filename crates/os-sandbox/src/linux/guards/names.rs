@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Bound on the names held in one mount; each costs a mount, and a namespace has 100 000.
 const MAX_NAMES: usize = 10_000;
+/// Bound on the entries of protected directories in one mount that are compared.
+const MAX_WITHIN: usize = 100_000;
 /// Bound on the links that are remembered in one mount.
 pub(super) const MAX_LINKS: usize = 100_000;
 
@@ -29,6 +31,10 @@ pub(crate) struct GuardedPath {
 #[derive(Debug, Default)]
 pub(crate) struct ScanResult {
     pub(crate) found: Vec<GuardedPath>,
+    /// Entries of protected directories, if nothing is mounted over these: outer ones first.
+    pub(super) within: Vec<PathBuf>,
+    /// `true` if there are more.
+    pub(super) is_within_cut: bool,
     /// Links with protected names, and links in repositories: a link cannot be mounted over.
     pub(crate) links: Vec<PathBuf>,
     /// Links to protected targets: these, and those below protected names.
@@ -136,6 +142,14 @@ impl ScanResult {
                 hide,
                 unlisted: false,
             });
+        }
+    }
+
+    /// Adds an entry of a protected directory over which nothing is mounted.
+    pub(super) fn add_within(&mut self, below: &Path) {
+        self.is_within_cut |= self.within.len() >= MAX_WITHIN;
+        if !self.is_within_cut {
+            self.within.push(below.to_owned());
         }
     }
 

@@ -144,6 +144,7 @@ impl RunningCommands {
         let changed = mounts.iter().filter(|mount| mount.is_changed());
         let changed: Vec<PathBuf> = changed.map(|mount| mount.host.clone()).collect();
         let mut scan = PostRunScan::of(policy, mounts, names);
+        scan.held = self.held;
         let starts = self.others.iter().map(|other| other.started);
         scan.started = starts.min().unwrap_or(scan.started);
         for (mount, before) in scan.mounts.iter().zip(&mut scan.before) {
@@ -356,7 +357,8 @@ fn is_git_config(below: &Path) -> bool {
 fn mount_line(mount: &HostMount, held: Held) -> String {
     let mut hash = Sha256::new();
     // The number of the kinds of lines: another version judges by other ones.
-    hash.update(format!("2 {held:?}\n"));
+    hash.update(format!("3 {held:?}
+"));
     let MountGuards { protect, hide, .. } = &mount.guards;
     for (kind, patterns) in [('+', protect), ('-', hide)] {
         for pattern in patterns {

@@ -61,6 +61,8 @@ pub(crate) struct PostRunScan {
     pub(super) mounts: Vec<HostMount>,
     pub(super) before: Vec<MountSnapshot>,
     pub(super) started: SystemTime,
+    /// How the command finds the names.
+    pub(super) held: Held,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, Print>>,
     /// Removed after a whole scan. The error says why there is none.
@@ -70,8 +72,11 @@ pub(crate) struct PostRunScan {
 }
 
 pub(super) struct MountSnapshot {
-    /// Identity of the file behind each name, and `true` if the name is hidden.
+    /// Identity of the file behind each name, and `true` if the name is hidden. If nothing is mounted
+    /// over the names, entries of protected directories are among them.
     pub(super) names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
+    /// `true` if there were too many entries of protected directories to compare.
+    is_within_cut: bool,
     pub(super) links: HashMap<PathBuf, OsString>,
     /// The texts of links to protected targets.
     pub(super) guarded_links: HashMap<PathBuf, OsString>,
@@ -139,6 +144,7 @@ impl PostRunScan {
             before: before.collect(),
             started: SystemTime::now(),
             mounts,
+            held: Held::ByMounts,
             loose: Vec::new(),
             record: Ok(None),
             state: None,
@@ -170,6 +176,7 @@ impl PostRunScan {
     /// Records fingerprints of the names, because nothing is mounted over them; the scan compares
     /// after the end.
     pub(crate) fn of_loose_names(mut self) -> PostRunScan {
+        self.held = Held::ByNothing;
         let each = self.mounts.iter().zip(&self.before);
         self.loose = each
             .map(|(mount, before)| {
@@ -180,6 +187,8 @@ impl PostRunScan {
                 };
                 let names = before.names.iter();
                 let names = names.filter(|(below, (_, hide))| !hide || protects(below));
+                // Its fingerprint has the entries of a directory.
+                let names = names.filter(|(below, _)| before.protected_around(below).is_none());
                 let names = names.map(|(below, _)| (below.clone(), print(mount, below)));
                 names.collect()
             })
@@ -201,9 +210,9 @@ impl PostRunScan {
                 continue;
             }
             let memory = std::mem::take(&mut before.memory);
-            match self.loose.get(index) {
-                Some(loose) => changed(mount, loose, &mut findings),
-                None => before.find_replaced(mount, &mut findings),
+            let loose = self.loose.get(index);
+            if loose.is_none() {
+                before.find_replaced(mount, &mut findings);
             }
             let mut scan = MountScan {
                 scan: &self,
@@ -217,6 +226,9 @@ impl PostRunScan {
                 scan.findings.fail(&reason);
             }
             scan.restore_files();
+            if let Some(loose) = loose {
+                changed(mount, loose, scan.findings);
+            }
         }
         findings.note_all_left();
         if findings.failed.is_some()
@@ -260,6 +272,7 @@ impl MountScan<'_> {
             for (below, is_link) in &candidates {
                 moved |= self.judge(below, *is_link, &after);
             }
+            moved |= self.judge_within(&after.within);
             if incomplete.is_none() && !after.unsettled {
                 return Ok(());
             }
@@ -291,16 +304,18 @@ impl MountScan<'_> {
                 || self.before.knows(path, is_link)
                 || is_recorded(path)
         };
-        let held = match self.scan.loose.is_empty() {
-            true => Held::ByMounts,
-            false => Held::ByNothing,
-        };
         let earlier = EarlierWalk {
             known: &known,
             listings: memory,
         };
         let policy = &self.scan.policy;
-        find_new(policy, self.mount, held, Some(earlier), Some(opened))
+        find_new(
+            policy,
+            self.mount,
+            self.scan.held,
+            Some(earlier),
+            Some(opened),
+        )
     }
 
     /// Returns the reason why a walk did not see everything.
@@ -308,7 +323,9 @@ impl MountScan<'_> {
         let mut unlisted = after.unlisted.iter();
         let unlisted = unlisted.find(|one| !self.before.unlisted.contains(one));
         let closed = || unlisted.map(|one| format!("{} cannot be listed", self.mount.shown(one)));
-        after.incomplete.clone().or_else(closed)
+        let is_cut = after.is_within_cut && !self.before.is_within_cut;
+        let cut = || is_cut.then(|| "protected directories have too many new names".to_owned());
+        after.incomplete.clone().or_else(closed).or_else(cut)
     }
 
     /// Returns the names that can be the command's, and `true` for links.
@@ -356,6 +373,29 @@ impl MountScan<'_> {
             }
         }
         moved
+    }
+
+    /// Takes the new entries of directories that were protected before, and over which nothing was
+    /// mounted. Returns `true` if it took one.
+    fn judge_within(&mut self, within: &[PathBuf]) -> bool {
+        let before = self.before;
+        let mut taken = HashSet::new();
+        for below in within.iter().filter(|_| !before.is_within_cut) {
+            let Some(top) = before.protected_around(below) else {
+                continue;
+            };
+            let is_gone = below.ancestors().any(|around| taken.contains(around));
+            if is_gone || !self.is_writable(below) || !self.judged.insert(below.clone()) {
+                continue;
+            }
+            taken.insert(below.as_path());
+            let violation = GuardViolation {
+                pattern: pattern_of(self.mount, top),
+                why: "a new name in a protected directory".to_owned(),
+            };
+            self.take(below, violation, None);
+        }
+        !taken.is_empty()
     }
 
     /// Takes the files and links called `.git` that lead git where nothing is judged. Returns `true`
@@ -651,6 +691,9 @@ impl MountScan<'_> {
         let why = if of("modules") && name == "config" && what == SFlag::S_IFREG {
             repository::harm_of_module(mount, below)?
         } else if text.split('/').next() == Some(".git") || text == ".gitmodules" {
+            if fresh::leads_to_tree(parent.as_fd(), name, &policy.working_trees(&mount.host)) {
+                return None;
+            }
             fresh::harm(parent.as_fd(), name)?
         } else if what == SFlag::S_IFLNK {
             "a new link".to_owned()
@@ -778,6 +821,12 @@ impl MountSnapshot {
         self.names.get(below).and_then(|(was, _)| *was)
     }
 
+    /// Returns the protected directory around a path.
+    fn protected_around<'p>(&self, below: &'p Path) -> Option<&'p Path> {
+        let is_protected = |around: &&Path| self.names.get(*around).is_some_and(|(_, hide)| !hide);
+        below.ancestors().skip(1).filter(is_protected).last()
+    }
+
     fn new(mount: &HostMount, names: ScanResult) -> MountSnapshot {
         let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
         let texts = |links: Vec<PathBuf>| {
@@ -787,7 +836,10 @@ impl MountSnapshot {
                 .collect()
         };
         let saved = SavedFiles::read(mount, &names);
+        let within = (names.within.into_iter()).filter(|_| !names.is_within_cut);
+        let found = names.found.into_iter().map(|one| (one.below, one.hide));
         MountSnapshot {
+            is_within_cut: names.is_within_cut,
             links: texts([names.links, names.plain_links].concat()),
             guarded_links: texts(names.guarded_links),
             saved,
@@ -809,12 +861,12 @@ impl MountSnapshot {
                     (state, todo)
                 })
                 .collect(),
-            names: names
-                .found
-                .into_iter()
-                .map(|found| {
-                    let identity = identity(mount, &found.below).ok().flatten();
-                    (found.below, (identity, found.hide))
+            names: within
+                .map(|below| (below, false))
+                .chain(found)
+                .map(|(below, hide)| {
+                    let identity = identity(mount, &below).ok().flatten();
+                    (below, (identity, hide))
                 })
                 .collect(),
             unlisted: names.unlisted,
@@ -949,22 +1001,17 @@ fn print_into(
 ) -> Option<()> {
     *room = room.checked_sub(1)?;
     let stat = below::look(parent, name).ok()?;
-    // Programs cannot set the change time of a file.
-    let facts = (
-        stat.st_dev,
-        stat.st_ino,
-        stat.st_mode,
-        stat.st_uid,
-        stat.st_size,
-    );
-    let times = (
-        stat.st_mtime,
-        stat.st_mtime_nsec,
-        stat.st_ctime,
-        stat.st_ctime_nsec,
-    );
-    hash.update(format!("{name:?} {facts:?} {times:?}\n"));
-    match below::kind(&stat) {
+    let kind = below::kind(&stat);
+    let facts = (stat.st_dev, stat.st_ino, stat.st_mode, stat.st_uid);
+    hash.update(format!("{name:?} {facts:?}\n"));
+    // A directory has its names, also after a new one was moved away.
+    if kind != SFlag::S_IFDIR {
+        let written = (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        // Programs cannot set the change time of a file.
+        let changed = (stat.st_ctime, stat.st_ctime_nsec);
+        hash.update(format!("{written:?} {changed:?}\n"));
+    }
+    match kind {
         SFlag::S_IFREG => {
             let file = below::file(parent, name).ok()?;
             let mut content = Vec::new();
@@ -1022,7 +1069,11 @@ fn pattern_of(mount: &HostMount, below: &Path) -> String {
     let named = mount.named(below);
     let mut patterns = mount.guards.protect.iter().chain(&mount.guards.hide);
     let found = patterns.find(|pattern| pattern.ends(&named));
-    found.map_or(".git/config", Pattern::written).to_owned()
+    let gits = match below.ends_with("hooks") {
+        true => ".git/hooks",
+        false => ".git/config",
+    };
+    found.map_or(gits, Pattern::written).to_owned()
 }
 
 fn shown(mount: &HostMount, below: &Path) -> PathBuf {

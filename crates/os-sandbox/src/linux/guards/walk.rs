@@ -8,6 +8,7 @@
 
 use super::super::below;
 use super::super::git_audit::bare;
+use super::super::git_audit::fresh;
 use super::super::git_audit::pointer::Pointer;
 use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
@@ -247,6 +248,13 @@ impl<'a> WalkRules<'a> {
         }
     }
 
+    /// Returns `true` if the files of a repository are those of another mount.
+    fn keeps_tree(&self, git: &Path) -> bool {
+        let directory = below::directory(self.mount.handle.as_fd(), git);
+        let trees = self.policy.working_trees(&self.mount.host);
+        directory.is_ok_and(|git| fresh::leads_to_tree(git.as_fd(), OsStr::new("config"), &trees))
+    }
+
     fn guard_of(&self, entry: WalkEntry<'_>) -> EntryGuard {
         let WalkEntry { dir, name, kind } = entry;
         let candidate = self.secrets.candidate(&dir.below, name, kind);
@@ -444,7 +452,8 @@ impl MountWalk<'_> {
     }
 
     fn list(&mut self, dir: &VisitedDir) -> Result<Arc<CachedListing>, Errno> {
-        let (rules, below, whole) = (self.rules, &*dir.below, dir.is_whole());
+        let (rules, below) = (self.rules, &*dir.below);
+        let whole = dir.is_whole() || dir.sealed && rules.held == Held::ByNothing;
         match self.lister.list(below, whole) {
             Err(Errno::EACCES | Errno::EPERM) if !rules.is_known(below, false) => {
                 let opened = self.opened.as_mut().ok_or(Errno::EACCES)?;
@@ -534,10 +543,14 @@ impl MountWalk<'_> {
         self.sealed_dirs.iter().any(|top| below.starts_with(top))
     }
 
-    /// Examines a name in a directory in which the command cannot change a name, but reads.
+    /// Examines a name in a directory that is protected as a whole: the command reads it, and
+    /// changes names in it only if nothing is mounted over it.
     fn examine_sealed(&mut self, entry: WalkEntry<'_>) {
         let (rules, WalkEntry { dir, name, kind }) = (self.rules, entry);
         let path = entry.path();
+        if rules.held == Held::ByNothing && !rules.is_known(&path, false) {
+            self.names.add_within(&path);
+        }
         let candidate = rules.secrets.candidate(&dir.below, name, kind);
         let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
         if kind.is_symlink() {
@@ -666,9 +679,14 @@ impl MountWalk<'_> {
             self.names.whole.push(dir.below);
             return;
         }
+        let keeps_tree = rules.is_first() && rules.keeps_tree(&dir.below);
         for (name, kind) in parts {
             let path = dir.below.join(&name);
             if self.names.configs.contains(&path) {
+                continue;
+            }
+            // An agent lists there at each step what it keeps. It is judged after the end.
+            if keeps_tree && name == "info" && kind.is_dir() {
                 continue;
             }
             if repository::is_state(&name) && rules.policy.git() == Git::Commit {
