@@ -76,7 +76,22 @@ pub fn relevant_denials<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'
         .collect()
 }
 
-/// Returns a line for each of a few denials, and one about further ones. `writable`: the paths that
+/// Returns how much a denial says about a hostile command: first names that other programs obey and
+/// secrets, then connections.
+fn rank(denial: &Denial) -> usize {
+    use DenialReason::{
+        GitConfig, Hidden, Holds, LocalSocketsClosed, NetworkOff, NotNamed, Protected,
+        ProtectedPart, Quarantine, SocketNotNamed,
+    };
+    match denial.reason {
+        Protected(_) | Hidden(_) | Holds { .. } | GitConfig(_) | ProtectedPart | Quarantine => 0,
+        NetworkOff | NotNamed | LocalSocketsClosed | SocketNotNamed => 1,
+        _ => 2,
+    }
+}
+
+/// Returns a line for each of a few denials, and one about further ones. If there are more, the first
+/// ones of each kind are listed. `writable`: the paths that
 /// the command can write, which the first line about another path names. `omitted`: there were
 /// attempts that are not among the denials.
 ///
@@ -95,7 +110,16 @@ pub fn relevant_denials<'a>(denials: &'a [Denial], said: Option<&str>) -> Vec<&'
 pub fn describe_denials(denials: &[&Denial], writable: &[String], omitted: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut has_listed = false;
-    for denial in denials.iter().take(MAX_LINES) {
+    let mut listed: Vec<&Denial> = denials.to_vec();
+    if listed.len() > MAX_LINES {
+        let mut count = [0_usize; 3];
+        listed.sort_by_cached_key(|denial| {
+            let rank = rank(denial);
+            count[rank] += 1;
+            (count[rank] > MAX_LINES / 2, rank, count[rank])
+        });
+    }
+    for denial in listed.iter().take(MAX_LINES) {
         let Denial {
             operation, reason, ..
         } = denial;

@@ -449,7 +449,9 @@ fn answered(answer: HostAnswer) -> Option<String> {
 fn kind(protocol: Protocol, host: &str, reason: Option<&Refusal>) -> ContactKind {
     match (protocol, reason) {
         (Protocol::Inbound, _) => ContactKind::Inbound,
-        (_, Some(Refusal::Malformed(_) | Refusal::NoPlaceholder)) => ContactKind::Request,
+        (_, Some(Refusal::Malformed(_) | Refusal::NoPlaceholder | Refusal::Unauthenticated)) => {
+            ContactKind::Request
+        }
         _ if Host::parse(host).is_err() => ContactKind::Request,
         (Protocol::Dns, _) => ContactKind::Lookup,
         _ => ContactKind::Connection,

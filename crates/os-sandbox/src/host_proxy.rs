@@ -178,7 +178,8 @@ pub struct Contact {
     pub host: String,
     /// The TCP port; 0 if the attempt has none.
     pub port: u16,
-    /// The address of the connection. `None` if there was no connection.
+    /// The address of the connection; of a refusal because no pattern names the address of a host,
+    /// that one.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub address: Option<IpAddr>,
     /// Bytes from the command to the host.

@@ -2,6 +2,7 @@
 //! and its grant, the approver.
 
 pub(crate) mod command_dir;
+pub(crate) mod contact_patterns;
 pub(crate) mod engine;
 pub(crate) mod home_dir;
 pub(crate) mod host_programs;

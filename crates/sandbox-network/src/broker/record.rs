@@ -166,7 +166,8 @@ pub struct ConnectionRecord {
     pub host: String,
     /// The port. 0 for a question of the domain name system, which has none.
     pub port: u16,
-    /// The address that the broker connected to. Of a parent proxy, if there is one.
+    /// The address that the broker connected to; of a parent proxy, if there is one. Of a refusal
+    /// because of an address, that one.
     pub address: Option<IpAddr>,
     /// The protocol by which the client named the host.
     pub protocol: Protocol,
@@ -224,6 +225,7 @@ impl ConnectionRecord {
             Refusal::Denied(rule) | Refusal::AddressDenied { rule, .. } => {
                 self.rule = Some(rule.clone());
             }
+            Refusal::NotPublic { address, .. } => self.address = Some(*address),
             _ => {}
         }
         self.reason = Some(reason);

@@ -75,7 +75,7 @@ pub(super) fn print(
             match before - denials.len() {
                 0 => {}
                 count => stderr::print(format!(
-                    "refused: {count} change{} of protected names in {}, listed by: forge log show last",
+                    "refused: {count} change{} of protected names in {}, listed by: forge explain --from-run last",
                     if count == 1 { "" } else { "s" },
                     escape_path(&state.host)
                 )),
@@ -89,7 +89,12 @@ pub(super) fn print(
         .map(|mount| mount.inside.clone())
         .collect();
     for line in describe_denials(&denials, &writable, receipt.more_denials) {
-        stderr::print(line);
+        // The line about those that have none.
+        let is_about_more = line.starts_with("refused: more than ") || line.ends_with(" more");
+        stderr::print(match is_about_more {
+            true => format!("{line}, listed by: forge explain --from-run last"),
+            false => line,
+        });
     }
     denials.retain(|denial| !shared.iter().any(|state| is_in(denial, state)));
     hints.print(&denials);

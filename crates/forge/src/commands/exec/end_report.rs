@@ -1,6 +1,7 @@
 //! Lines for a person at the end of a command: the limit that it met, refused attempts, and guards
 //! that differ from the plan.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -8,8 +9,7 @@ use std::path::Path;
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Child, Contact, ContactOutcome, Enforcement, Entry, Exceeded, Network, Policy, Quarantined,
-    Rank, ReportLevel,
+    Child, Contact, Enforcement, Entry, Exceeded, Network, Policy, Quarantined, Rank, ReportLevel,
 };
 use sandbox_config::Project;
 
@@ -20,6 +20,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
 use crate::output::escape::escape_path;
 use crate::output::stderr;
+use crate::setup::contact_patterns::{pattern, pattern_of_address};
 use crate::setup::presets::ActivePresets;
 use crate::setup::{parent_proxy, presets};
 
@@ -55,6 +56,9 @@ const UNNAMED_ADDRESS: &str = "note: the command tried to reach an address that 
 
 const ALLOW_HOST_HINT: &str = "hint: allow hosts of the last run: forge allow --last; or for one run: \
                                forge exec --host HOST";
+
+/// Bound on the hints about addresses of one command.
+const MAX_ADDRESS_HINTS: usize = 3;
 
 /// Prints the limit that ended the command.
 fn print_limit(child: &Child) {
@@ -250,11 +254,15 @@ pub(super) fn print_refused_hosts(contacts: &[Contact]) {
     for line in describe_refused_hosts(contacts) {
         stderr::print(line);
     }
-    if contacts
-        .iter()
-        .any(|one| one.outcome == ContactOutcome::Refused && one.kind.is_of_host())
-    {
+    if contacts.iter().any(|one| pattern(one).is_some()) {
         stderr::print(ALLOW_HOST_HINT);
+    }
+    let addresses: BTreeSet<_> = contacts.iter().filter_map(pattern_of_address).collect();
+    for (address, host) in addresses.iter().take(MAX_ADDRESS_HINTS) {
+        stderr::print(format!(
+            "hint: {host} leads to another network than the internet; if that is yours: forge allow \
+             host:{address}"
+        ));
     }
 }
 

@@ -20,6 +20,10 @@ use crate::setup::presets::ActivePresets;
 
 const ALLOW_HINT: &str = "hint: allow it for yourself, in this project: forge allow --last";
 
+/// A command with more denials gets fewer hints: most are of no use to it.
+const MANY_DENIALS: usize = 5;
+const MAX_HINTS: usize = 3;
+
 const TO_CHANGE_NAME: &str = "to let it change that name";
 
 /// The patterns that the files of the project name, beside the built-in ones.
@@ -219,7 +223,11 @@ impl HintContext<'_> {
             };
             hint.into_iter().for_each(&mut add);
         }
-        for hint in hints {
+        let bound = match denials.len() > MANY_DENIALS {
+            true => MAX_HINTS,
+            false => hints.len(),
+        };
+        for hint in hints.into_iter().take(bound) {
             stderr::print(format!("hint: {hint}"));
         }
         if !(rules.offered.is_empty() || self.read_only) {

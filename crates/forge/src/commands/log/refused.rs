@@ -1,13 +1,15 @@
 //! The attempts that the commands of a run were refused, from its log.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use os_sandbox::{Contact, ContactOutcome, Denial};
+use os_sandbox::{Contact, Denial};
 use sandbox_network::HostPattern;
 
 use super::calls::{CallReader, LogItem, LoggedCall};
 use super::unreadable;
 use crate::exit::CliError;
+use crate::setup::contact_patterns::{pattern, pattern_of_address};
 use crate::state::stored_runs::{StoredRun, StoredRuns};
 
 /// Bound on the denials of one run.
@@ -19,6 +21,9 @@ pub(crate) struct RefusedAttempts {
     /// The patterns of the hosts that no rule named, in the order of the attempts. A host that was
     /// only looked up has no port.
     pub(crate) hosts: Vec<HostPattern>,
+    /// The patterns of addresses in other networks than the internet, to which allowed names led, each
+    /// with the name.
+    pub(crate) addresses: BTreeSet<(HostPattern, String)>,
     /// Each once.
     pub(crate) denials: Vec<Denial>,
     /// Denials of commands of workers, which are among `denials`.
@@ -68,6 +73,8 @@ impl RefusedAttempts {
         let contacts = serde_json::from_value::<Vec<Contact>>(receipt["contacts"].clone());
         let contacts = contacts.unwrap_or_default();
         self.hosts.extend(contacts.iter().filter_map(pattern));
+        self.addresses
+            .extend(contacts.iter().filter_map(pattern_of_address));
         // The receipt of a node has that of the command inside.
         let inside = receipt.get("inside").unwrap_or(receipt);
         self.more |= inside["more_denials"].as_bool().unwrap_or(false);
@@ -104,24 +111,4 @@ fn distinct(mut hosts: Vec<HostPattern>) -> Vec<HostPattern> {
         is_new
     });
     hosts
-}
-
-/// Returns the pattern that would have let a refused contact pass. `None` of another outcome, and of
-/// a refusal that another pattern would not lift.
-fn pattern(contact: &Contact) -> Option<HostPattern> {
-    if !contact.kind.is_of_host()
-        || contact.outcome != ContactOutcome::Refused
-        || contact.rule.is_some()
-    {
-        return None;
-    }
-    let host = match contact.host.contains(':') {
-        true => format!("[{}]", contact.host),
-        false => contact.host.clone(),
-    };
-    let text = match contact.port {
-        0 => host,
-        port => format!("{host}:{port}"),
-    };
-    HostPattern::parse(&text).ok()
 }

@@ -4,10 +4,12 @@
 //!
 //! Entry point: [`Offers::new`].
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use os_sandbox::Denial;
 use sandbox_config::Project;
+use sandbox_network::HostPattern;
 
 use crate::commands::exec::denials::with_program;
 use crate::commands::exec::hints::{OwnPatterns, key_hint};
@@ -23,6 +25,7 @@ pub(super) struct Offers {
     /// The refusals of a host are not listed.
     offers: RuleOffers,
     own: OwnPatterns,
+    addresses: BTreeSet<(HostPattern, String)>,
     more: bool,
     lacks_reads: bool,
 }
@@ -37,6 +40,7 @@ impl Offers {
         Offers {
             offers,
             own: OwnPatterns::of(project, None),
+            addresses: refused.addresses.clone(),
             more: refused.more,
             lacks_reads: refused.lacks_reads,
         }
@@ -52,7 +56,8 @@ impl Offers {
     pub(super) fn print(&self, only_without: bool) -> Result<(), CliError> {
         let RuleOffers { offered, without } = &self.offers;
         let is_known = |(_, why): &(Denial, NoGrant)| *why != NoGrant::UnknownName;
-        if offered.is_empty() && !only_without && without.iter().all(is_known) {
+        let lacks_offers = offered.is_empty() && self.addresses.is_empty();
+        if lacks_offers && !only_without && without.iter().all(is_known) {
             print_line("the last run of this project was refused nothing that a rule could allow")?;
         }
         let numbered = offered.iter().enumerate().filter(|_| !only_without);
@@ -70,6 +75,13 @@ impl Offers {
                 escape(rule),
                 escape(&cause)
             ))?;
+        }
+        for (address, host) in &self.addresses {
+            // An answer of a name server must not become a rule unread.
+            stderr::print(format!(
+                "not offered: {host} leads to {address}, in another network than the internet; if that \
+                 is yours: forge allow host:{address}"
+            ));
         }
         for (denial, why) in without.iter().take(MAX_ROWS) {
             let key = self.key(denial, why).map(|key| format!("; {key}"));
