@@ -5,6 +5,7 @@ mod outside_keys;
 mod project_home;
 mod registries;
 mod run_authority;
+mod tool_settings;
 mod url_requests;
 
 use std::collections::BTreeSet;
@@ -37,6 +38,7 @@ pub(crate) use outside_keys::KeyServices;
 use outside_keys::OutsideKeys;
 use project_home::{HomePlan, LeasedHome};
 use run_authority::RunAuthority;
+use tool_settings::ToolSettings;
 pub(crate) use url_requests::UrlRequests;
 
 /// The origin of the names of presets.
@@ -65,6 +67,8 @@ pub(crate) struct ActivePresets {
     outside: OutsideKeys,
     /// `None` if TLS ends at forge for no key.
     authority: Option<RunAuthority>,
+    /// `None` if the person's tools have no setting that commands get.
+    tools: Option<ToolSettings>,
     /// `true` if these keys are handed in where they cannot stay outside.
     hands_in: bool,
     groups: Vec<HostGroup>,
@@ -183,6 +187,7 @@ fn activate(
         groups: &args.rights.host_groups,
     };
     let found = choice.rights(&wishes, &project, home, ambient)?;
+    let own_home = home;
     let home = HomePlan::new(&set, home, shares, args.rights.read_only, &found.named);
     let home = home.lease(&project, ambient)?;
     let urls = url_requests(&set, &args.rights, ambient)?;
@@ -195,8 +200,12 @@ fn activate(
     if args.rights.terminate_tls && authority.is_none() && !global.quiet {
         stderr::print("note: --terminate-tls has no effect: no key that you share needs it");
     }
+    let dirs = (own_home, ambient.state_dir()?);
+    let tools = ToolSettings::create(&set, dirs, ambient, authority.is_some())
+        .map_err(|error| refused(format!("the settings of your tools: {error}")))?;
     Ok(ActivePresets {
         named_by,
+        tools,
         shareable,
         outside,
         authority,
@@ -409,6 +418,21 @@ impl ActivePresets {
         Some(self.authority.as_ref()?.dir())
     }
 
+    /// Returns the directory with settings of the person's tools.
+    pub(crate) fn settings_dir(&self) -> Option<&Path> {
+        self.tools.as_ref().map(ToolSettings::dir)
+    }
+
+    /// Returns the variables by which tools find these settings.
+    pub(crate) fn settings_variables(&self) -> &[(String, String)] {
+        self.tools.as_ref().map_or(&[], |tools| &tools.variables)
+    }
+
+    /// Returns `true` if tools with registries are among the programs.
+    pub(crate) fn has_registries(&self) -> bool {
+        self.set.registries().next().is_some()
+    }
+
     /// Returns the requests to open URLs.
     pub(crate) fn urls(&self) -> Option<&UrlRequests> {
         self.urls.as_ref()
@@ -421,6 +445,7 @@ impl ActivePresets {
             || dirs.state.iter().any(|state| state.host == host)
             || self.urls.as_ref().is_some_and(|urls| urls.dir() == host)
             || self.authority_dir() == Some(host)
+            || self.settings_dir() == Some(host)
     }
 
     /// Refuses to share state that the person's own programs execute or obey where a change of it is

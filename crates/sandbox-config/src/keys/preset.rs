@@ -153,6 +153,12 @@ key_table! {
         files: LINES, default("[]");
         /// Names of the setting in the files. `*` matches any text.
         keys: LINES, default("[]");
+        /// Environment variable with the path of a file: commands get a copy of the first of your own
+        /// files that is there, with the settings of `keys` and `keep` alone, without user names and
+        /// passwords.
+        copy: Like(&VARIABLE);
+        /// Names of further settings that the copy has. `*` matches any text.
+        keep: LINES, default("[]");
     }
 }
 

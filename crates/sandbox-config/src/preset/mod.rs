@@ -239,4 +239,8 @@ pub struct RegistrySetting {
     pub files: Vec<String>,
     /// Patterns of the names of the setting in the files.
     pub keys: Vec<String>,
+    /// The variable that names a copy of the person's file.
+    pub copy: Option<String>,
+    /// Patterns of further settings in the copy.
+    pub keep: Vec<String>,
 }

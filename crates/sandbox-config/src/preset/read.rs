@@ -333,6 +333,8 @@ fn registry(reports: &mut Reports, node: &YamlNode) -> Option<RegistrySetting> {
         files: lines(reports, &section, "files"),
         keys: lines(reports, &section, "keys"),
         env: line_of(reports, &section, "env"),
+        copy: line_of(reports, &section, "copy"),
+        keep: lines(reports, &section, "keep"),
     })
 }
 

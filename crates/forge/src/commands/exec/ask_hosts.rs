@@ -69,13 +69,18 @@ pub(super) fn asking_policy(policy: Policy, askable: &AskableHosts) -> Result<Po
         Network::Hosts(_) => policy,
         _ => {
             let denied = askable.denied().iter().map(ToString::to_string);
-            let none = denied.fold(NamedHosts::default(), NamedHosts::deny);
-            policy
-                .with_network(Network::Hosts(none))
-                .map_err(|error| CliError::exec_refused("mount.unavailable", error.to_string()))?
+            return with_named_hosts(policy, denied.fold(NamedHosts::default(), NamedHosts::deny));
         }
     };
     Ok(with_asked_ports(policy))
+}
+
+/// Returns a policy with a list of hosts, and listeners for the others.
+pub(super) fn with_named_hosts(policy: Policy, hosts: NamedHosts) -> Result<Policy, CliError> {
+    let named = policy.with_network(Network::Hosts(hosts));
+    named
+        .map(with_asked_ports)
+        .map_err(|error| CliError::exec_refused("mount.unavailable", error.to_string()))
 }
 
 /// The questions about the hosts of one command, and the threads on which they are asked.

@@ -71,8 +71,11 @@ impl CommandBuilder<'_> {
             .of_person
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value));
-        let of_opener = self.opener_variables(plan);
-        let variables = variables.iter().chain(&placeholders).chain(&of_opener);
+        let of_presets = self.preset_variables(plan);
+        let of_tools = self.presets.map(ActivePresets::settings_variables);
+        let of_tools = unset_all(of_tools.unwrap_or_default(), plan.policy());
+        let variables = variables.iter().chain(&placeholders).chain(&of_presets);
+        let variables = variables.chain(of_tools);
         let command = variables.fold(command, |command, (name, value)| command.env(name, value));
         let command = command.grace(STOP_GRACE);
         match self.args.timeout {
@@ -120,20 +123,30 @@ impl CommandBuilder<'_> {
         )
     }
 
-    /// Returns the variables by which programs find the opener of URLs.
-    fn opener_variables(&self, plan: &Plan) -> Vec<(String, String)> {
-        let Some(urls) = self.presets.and_then(ActivePresets::urls) else {
+    /// Returns the variables by which programs find the opener of URLs, and the programs that commands
+    /// have installed in the kept home directory: after all others.
+    fn preset_variables(&self, plan: &Plan) -> Vec<(String, String)> {
+        let Some(presets) = self.presets else {
             return Vec::new();
         };
-        let path = self.search_path(plan.policy());
-        let dir = urls.dir().display();
-        let opener = urls.opener().display().to_string();
-        vec![
-            ("PATH".to_owned(), format!("{dir}:{path}")),
-            ("BROWSER".to_owned(), opener),
-        ]
+        let urls = presets.urls();
+        let mut path: Vec<String> = urls
+            .map(|urls| urls.dir().display().to_string())
+            .into_iter()
+            .collect();
+        path.push(self.search_path(plan.policy()));
+        let home = presets.dirs().home.iter();
+        path.extend(
+            home.flat_map(|home| INSTALLED.map(|dir| home.join(dir).display().to_string())),
+        );
+        let browser = urls.map(|urls| ("BROWSER".to_owned(), urls.opener().display().to_string()));
+        let path = ("PATH".to_owned(), path.join(":"));
+        browser.into_iter().chain([path]).collect()
     }
 }
+
+/// Directories of a home directory into which tools install programs.
+const INSTALLED: [&str; 3] = [".local/bin", ".cargo/bin", ".npm-global/bin"];
 
 /// Returns the degree of the reports about the command: that of the project, or the one typed.
 pub(super) fn report_level(args: &ExecArgs, policy: &Policy) -> ReportLevel {
@@ -144,6 +157,16 @@ pub(super) fn report_level(args: &ExecArgs, policy: &Policy) -> ReportLevel {
         Some(TraceReport::All) => ReportLevel::Refused.max(policy.reports()),
         None => policy.reports(),
     }
+}
+
+/// Like [`unset`], of variables in a list.
+fn unset_all<'v>(
+    variables: &'v [(String, String)],
+    policy: &'v Policy,
+) -> impl Iterator<Item = &'v (String, String)> {
+    let set = policy.environment().variables();
+    let is_free = move |(name, _): &&(String, String)| !set.contains_key(OsStr::new(name));
+    variables.iter().filter(is_free)
 }
 
 /// Returns those of the variables that the policy does not set itself.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use forge_runtime::NodeContainers;
-use os_sandbox::{Network, ParentProxySetting, Plan, Policy};
+use os_sandbox::{NamedHosts, Network, ParentProxySetting, Plan, Policy};
 use sandbox_config::{
     ExecutionMode, ExtraDirs, Grant, Project, Risk, RunnerAvailability, RunnerChoice, RunnerKind,
     SharedState,
@@ -168,9 +168,10 @@ impl SiteRequest<'_> {
             });
         }
         let authority = self.presets.and_then(ActivePresets::authority_dir);
+        let settings = self.presets.and_then(ActivePresets::settings_dir);
         let git = self.git.map(PersonalGit::dir);
-        dirs.state
-            .extend(authority.into_iter().chain(git).map(readable));
+        let own = authority.into_iter().chain(settings).chain(git);
+        dirs.state.extend(own.map(readable));
         // The directories of a worker are those that it holds.
         let own = match self.args.worker {
             Some(_) => &[],
@@ -194,8 +195,13 @@ impl SiteRequest<'_> {
             .map_err(|error| unavailable(error.for_person()))?
             .at_host_paths()
             .map_err(|error| unavailable(error.to_string()))?;
+        // A resolver that answers makes the first refusal name the host.
+        let is_off = matches!(policy.network(), Network::Denied | Network::Loopback);
+        let names_hosts = is_off && self.presets.is_some_and(ActivePresets::has_registries);
         if self.args.ask_hosts {
             policy = ask_hosts::asking_policy(policy, grant.askable_hosts())?;
+        } else if names_hosts {
+            policy = ask_hosts::with_named_hosts(policy, NamedHosts::default())?;
         }
         if self.args.parent_proxy {
             policy = parent_proxy::through_parent(policy, self.ambient)?;

@@ -1,7 +1,7 @@
 //! The package registries that a person's tools are set to. forge knows no host of a registry: it
 //! reads the setting that the tool would read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandbox_config::{FoundRegistry, PresetSet, RegistrySetting};
 
@@ -69,30 +69,59 @@ fn in_file(
     project: &Path,
     home: &Path,
 ) -> Vec<FoundRegistry> {
-    let path = match file.strip_prefix("~/") {
-        Some(below) => home.join(below),
-        None => project.join(file),
-    };
-    let text = read_text(&path, MAX_BYTES).unwrap_or_default();
-    let values = values(&text, &setting.keys);
-    values.flat_map(|value| registries(value, file)).collect()
+    let text = read_text(&path_of(file, project, home), MAX_BYTES).unwrap_or_default();
+    values(&text, &setting.keys)
+        .flat_map(|value| registries(value, file))
+        .collect()
 }
 
-/// Returns the values of settings: lines `NAME = VALUE` (INI, TOML, environment) and `NAME: VALUE`
-/// (YAML) whose name is one of the keys.
-fn values<'t>(text: &'t str, keys: &'t [String]) -> impl Iterator<Item = &'t str> {
-    text.lines().filter_map(|line| {
-        let line = line.trim();
-        let is_name = |name: &str| keys.iter().any(|key| key == name.trim().trim_matches('"'));
-        let pair = line.split_once('=').filter(|(name, _)| is_name(name));
-        let (_, value) = pair.or_else(|| line.split_once(':').filter(|(name, _)| is_name(name)))?;
-        Some(value.trim().trim_matches(['"', '\'']))
+/// Returns the path of a file that a preset names.
+pub(super) fn path_of(file: &str, project: &Path, home: &Path) -> PathBuf {
+    match file.strip_prefix("~/") {
+        Some(below) => home.join(below),
+        None => project.join(file),
+    }
+}
+
+/// A line of a file with settings.
+pub(super) struct Setting<'t> {
+    pub(super) line: &'t str,
+    /// `true` if it sets one of the keys, or goes on with its value.
+    pub(super) is_wanted: bool,
+}
+
+/// Reads lines `NAME = VALUE` (INI, TOML, environment), `NAME: VALUE` (YAML) and `NAME "VALUE"` (Yarn 1).
+/// A value goes on in lines that are indented, to the end of a list.
+pub(super) fn settings<'t>(text: &'t str, keys: &'t [String]) -> impl Iterator<Item = Setting<'t>> {
+    let mut is_wanted = false;
+    text.lines().map(move |line| {
+        is_wanted &= line.starts_with([' ', '\t', ']']);
+        // The name of a scope has a colon.
+        let mut ends = line.match_indices(['=', ':', ' ']);
+        is_wanted |= ends.any(|(end, _)| is_one_of(keys, &line[..end]));
+        Setting { line, is_wanted }
     })
 }
 
-/// Reads the addresses of a value. GOPROXY separates several by commas or bars.
+fn is_one_of(keys: &[String], name: &str) -> bool {
+    let name = name.trim().trim_matches('"');
+    keys.iter().any(|key| match key.split_once('*') {
+        Some((start, end)) => {
+            name.len() >= key.len() && name.starts_with(start) && name.ends_with(end)
+        }
+        None => key == name,
+    })
+}
+
+/// Returns the lines of settings.
+fn values<'t>(text: &'t str, keys: &'t [String]) -> impl Iterator<Item = &'t str> {
+    let wanted = settings(text, keys).filter(|one| one.is_wanted);
+    wanted.map(|one| one.line)
+}
+
+/// Reads the addresses of a value. GOPROXY separates several by commas or bars, pip by spaces.
 fn registries(value: &str, place: &str) -> Vec<FoundRegistry> {
-    let addresses = value.split([',', '|']);
+    let addresses = value.split([',', '|', ' ', '\t', '"', '\'', '=']);
     addresses
         .filter_map(|address| registry(address, place))
         .collect()
@@ -132,6 +161,21 @@ mod tests {
             ),
             ("@own:registry=https://npm.example.com/\n", "registry", None),
             (
+                "@own:registry=https://npm.example.com/\n",
+                "@*:registry",
+                Some("npm.example.com:443"),
+            ),
+            (
+                "registry \"https://npm.example.com/\"\n",
+                "registry",
+                Some("npm.example.com:443"),
+            ),
+            (
+                "[x]\nextra-index-url =\n    https://u:p@a.example.com/x\n    https://b.example.com\nc=d\n",
+                "extra-index-url",
+                Some("b.example.com:443"),
+            ),
+            (
                 "[global]\nindex-url = https://u:p@pip.example.com:8443/simple\n",
                 "index-url",
                 Some("pip.example.com:8443"),
@@ -156,7 +200,8 @@ mod tests {
             ("# registry=https://npm.example.com/\n", "registry", None),
         ] {
             let keys = [key.to_owned()];
-            let found = values(text, &keys).find_map(|value| registries(value, "x").pop());
+            let found = values(text, &keys).filter_map(|value| registries(value, "x").pop());
+            let found = found.last();
             assert_eq!(
                 found.as_ref().map(|one| one.host.as_str()),
                 expected,

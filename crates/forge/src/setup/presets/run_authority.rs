@@ -17,7 +17,7 @@ const FILE: &str = "authorities.pem";
 const MAX_BYTES: u64 = 8 << 20;
 /// Variables that name such a file: OpenSSL, Go, Ruby and rustls; Node; requests; curl; git; cargo; pip;
 /// the AWS clients; Deno; Nix.
-const VARIABLES: [&str; 10] = [
+pub(super) const VARIABLES: [&str; 10] = [
     "SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
     "REQUESTS_CA_BUNDLE",

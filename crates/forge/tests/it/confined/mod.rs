@@ -50,6 +50,7 @@ mod staged;
 mod stopping;
 mod stress;
 mod terminal;
+mod tool_settings;
 mod tracked;
 mod unchanged;
 mod users;

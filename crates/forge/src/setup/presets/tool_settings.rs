@@ -1,0 +1,145 @@
+//! Settings of a person's tools that make installs safer or lead them to the right place, for
+//! commands in a kept home directory: copies of files with the settings that a preset names, and the
+//! authorities that the person's variables name. No copy has a user name or a password.
+
+use std::io;
+use std::path::Path;
+
+use sandbox_config::{PresetSet, RegistrySetting};
+
+use super::registries::{Setting, path_of, settings};
+use super::run_authority::VARIABLES;
+use crate::ambient::Ambient;
+use crate::bounded::read_text;
+use crate::setup::command_dir::CommandDir;
+
+/// Bound on a file with settings.
+const MAX_BYTES: u64 = 1 << 20;
+/// Bound on a file with authorities.
+const MAX_AUTHORITY_BYTES: u64 = 8 << 20;
+
+/// The copies of one command, and the variables that name them.
+#[derive(Debug)]
+pub(super) struct ToolSettings {
+    dir: CommandDir,
+    pub(super) variables: Vec<(String, String)>,
+}
+
+impl ToolSettings {
+    /// Writes the copies below `state`; `None` if the person has nothing to copy. `ends_tls`: commands
+    /// get the authority of the run, which has those of the person.
+    pub(super) fn create(
+        set: &PresetSet,
+        (home, state): (&Path, &Path),
+        ambient: &Ambient,
+        ends_tls: bool,
+    ) -> io::Result<Option<ToolSettings>> {
+        let copies = set.registries().filter_map(|setting| {
+            let variable = setting.copy.clone()?;
+            // A file that the person's variable names is the tool's own business.
+            let is_free = ambient.var(&variable).is_none();
+            let text = is_free.then(|| copy(setting, home)).flatten()?;
+            Some((variable, text))
+        });
+        let authorities = VARIABLES.iter().filter(|_| !ends_tls).filter_map(|name| {
+            let file = ambient.var(name)?;
+            let text = read_text(Path::new(file), MAX_AUTHORITY_BYTES).ok()?;
+            // Only certificates are public.
+            let is_public = text.contains("-----BEGIN") && !text.contains("PRIVATE KEY-----");
+            is_public.then(|| ((*name).to_owned(), text))
+        });
+        let files: Vec<(String, String)> = copies.chain(authorities).collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let dir = CommandDir::create(state, "settings")?;
+        let mut variables = Vec::new();
+        for (variable, text) in files {
+            let path = dir.path().join(&variable);
+            std::fs::write(&path, text)?;
+            variables.push((variable, path.display().to_string()));
+        }
+        Ok(Some(ToolSettings { dir, variables }))
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// Returns the settings that commands get of the first of the person's files that is there.
+fn copy(setting: &RegistrySetting, home: &Path) -> Option<String> {
+    let mut files = setting
+        .files
+        .iter()
+        .filter(|file| file.starts_with(['~', '/']));
+    let text = files.find_map(|file| {
+        let path = path_of(file, home, home);
+        read_text(&path, MAX_BYTES).ok()
+    })?;
+    let wanted = [&*setting.keys, &*setting.keep].concat();
+    let home = format!("{}/", home.display());
+    let mut copy = String::new();
+    let mut has_one = false;
+    for Setting { line, is_wanted } in settings(&text, &wanted) {
+        // A variable is not there, and may hold a key.
+        let is_kept = is_wanted && !line.contains("${");
+        has_one |= is_kept;
+        if is_kept || line.trim_start().starts_with('[') {
+            // Commands have another home directory.
+            copy += &without_user(line).replace(&home, "~/");
+            copy.push('\n');
+        }
+    }
+    has_one.then_some(copy)
+}
+
+/// Returns a line with the addresses in it without user names and passwords.
+fn without_user(line: &str) -> String {
+    let mut parts = line.split("://");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['/', '?', '#', '"', '\'', ' ', '\t', ',']);
+        let (host, rest) = part.split_at(end.unwrap_or(part.len()));
+        let host = host.rsplit('@').next().unwrap_or_default();
+        out += &format!("://{host}{rest}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_no_credential() {
+        let home = tempfile::tempdir().unwrap();
+        let setting = RegistrySetting {
+            env: None,
+            files: vec!["x".to_owned(), "~/rc".to_owned()],
+            keys: vec!["registry".to_owned(), "@*:registry".to_owned()],
+            copy: Some("X".to_owned()),
+            keep: vec![
+                "ignore-scripts".to_owned(),
+                "index".to_owned(),
+                "prefix".to_owned(),
+            ],
+        };
+        assert_eq!(copy(&setting, home.path()), None);
+        let text = format!(
+            "registry=https://u:p@a.example/\n//a.example/:_authToken=secret\n\
+             @own:registry = https://u@b.example/x@y\n_password=secret\nemail=me\n\
+             [global]\nindex =\n  https://u:p@c.example/a https://d.example\n  ${{TOKEN}}\n\
+             password = secret\n  secret\nignore-scripts=true\nregistry=https://${{T}}@a.example/\n\
+             prefix={}/.npm\n",
+            home.path().display()
+        );
+        std::fs::write(home.path().join("rc"), text).unwrap();
+        let expected = "registry=https://a.example/\n@own:registry = https://b.example/x@y\n[global]\n\
+                        index =\n  https://c.example/a https://d.example\nignore-scripts=true\n\
+                        prefix=~/.npm\n";
+        assert_eq!(copy(&setting, home.path()).as_deref(), Some(expected));
+        std::fs::write(home.path().join("rc"), "[global]\nemail=me\n").unwrap();
+        assert_eq!(copy(&setting, home.path()), None);
+    }
+}
