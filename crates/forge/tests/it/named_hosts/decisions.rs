@@ -377,11 +377,11 @@ const REFUSED: &[Row] = &[
     .direct(&[], &[ABSENT]),
 ];
 
-const PRIVATE: &str = "refused private.example:80 by private.example (it resolves to 10.0.0.5, a \
+const PRIVATE: &str = "refused private.example:80 at 10.0.0.5 by private.example (it resolves to 10.0.0.5, a \
                        private address, which no rule names with this port)";
-const LOOPBACK: &str = "refused loop.example:80 by loop.example (it resolves to 127.0.0.1, a \
+const LOOPBACK: &str = "refused loop.example:80 at 127.0.0.1 by loop.example (it resolves to 127.0.0.1, a \
                         loopback address, which no rule names with this port)";
-const METADATA: &str = "refused metadata.example:80 by metadata.example (it resolves to \
+const METADATA: &str = "refused metadata.example:80 at 169.254.169.254 by metadata.example (it resolves to \
                         169.254.169.254, the metadata service of a cloud, which no rule names with \
                         this port)";
 const FRONTED: &str = "refused one.example:443 at 93.184.215.14 by one.example (TLS asks for \
@@ -429,6 +429,33 @@ fn check(rows: &[Row]) {
     for row in rows {
         row.check(&servers, ("namespaces", ""), row.proxied);
         row.check(&servers, ("namespaces", " --noproxy '*'"), row.direct);
+    }
+}
+
+/// The hint names the rule that lifts the refusal, for a network that can be a company's, and
+/// `forge allow --last` never offers it: the address is the answer of a name server.
+#[test]
+fn a_hint_names_the_rule_for_an_address() {
+    let Some(servers) = servers() else { return };
+    for (host, rule) in [
+        ("private.example", Some("forge allow host:10.0.0.5:80")),
+        ("loop.example", None),
+        ("metadata.example", None),
+    ] {
+        let script = format!("curl -sS --fail http://{host}/");
+        let ended = servers.forge(&["exec", "--host", host, "--", "bash", "-c", &script]);
+        assert!(ended.stderr.contains("it resolves to"), "{}", ended.stderr);
+        assert!(
+            !ended.stderr.contains("forge allow --last"),
+            "{}",
+            ended.stderr
+        );
+        let offered = servers.forge(&["allow", "--last"]);
+        for text in [&ended.stderr, &offered.stderr] {
+            let rule = rule.unwrap_or("forge allow host:");
+            assert_eq!(text.contains(rule), host == "private.example", "{text}");
+        }
+        assert!(!offered.stdout.contains("host:"), "{}", offered.stdout);
     }
 }
 
