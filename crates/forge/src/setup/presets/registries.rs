@@ -84,7 +84,7 @@ pub(super) fn path_of(file: &str, project: &Path, home: &Path) -> PathBuf {
 }
 
 /// A line of a file with settings.
-pub(super) struct Setting<'t> {
+pub(super) struct SettingLine<'t> {
     pub(super) line: &'t str,
     /// `true` if it sets one of the keys, or goes on with its value.
     pub(super) is_wanted: bool,
@@ -92,14 +92,17 @@ pub(super) struct Setting<'t> {
 
 /// Reads lines `NAME = VALUE` (INI, TOML, environment), `NAME: VALUE` (YAML) and `NAME "VALUE"` (Yarn 1).
 /// A value goes on in lines that are indented, to the end of a list.
-pub(super) fn settings<'t>(text: &'t str, keys: &'t [String]) -> impl Iterator<Item = Setting<'t>> {
+pub(super) fn settings<'t>(
+    text: &'t str,
+    keys: &'t [String],
+) -> impl Iterator<Item = SettingLine<'t>> {
     let mut is_wanted = false;
     text.lines().map(move |line| {
         is_wanted &= line.starts_with([' ', '\t', ']']);
         // The name of a scope has a colon.
         let mut ends = line.match_indices(['=', ':', ' ']);
         is_wanted |= ends.any(|(end, _)| is_one_of(keys, &line[..end]));
-        Setting { line, is_wanted }
+        SettingLine { line, is_wanted }
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sandbox_config::{PresetSet, RegistrySetting};
 
-use super::registries::{Setting, path_of, settings};
+use super::registries::{SettingLine, path_of, settings};
 use super::run_authority::VARIABLES;
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
@@ -81,7 +81,7 @@ fn copy(setting: &RegistrySetting, home: &Path) -> Option<String> {
     let home = format!("{}/", home.display());
     let mut copy = String::new();
     let mut has_one = false;
-    for Setting { line, is_wanted } in settings(&text, &wanted) {
+    for SettingLine { line, is_wanted } in settings(&text, &wanted) {
         // A variable is not there, and may hold a key.
         let is_kept = is_wanted && !line.contains("${");
         has_one |= is_kept;

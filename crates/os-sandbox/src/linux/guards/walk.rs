@@ -685,7 +685,7 @@ impl MountWalk<'_> {
             if self.names.configs.contains(&path) {
                 continue;
             }
-            // An agent lists there at each step what it keeps. It is judged after the end.
+            // An agent writes ignored names there at each step. It is judged after the end.
             if keeps_tree && name == "info" && kind.is_dir() {
                 continue;
             }
