@@ -10,7 +10,7 @@ use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::audit::{AuditLog, LogOptions};
 use forge_tools::{
     Arguments, BlockingHandoff, CallFailure, CallRequest, Intent, Invocation, NoRecord, Param,
-    ReadOnlyContext, Reply, ReplyFuture, Spec, Tool, ToolContext, Toolbox,
+    Params, ReadOnlyContext, Reply, ReplyFuture, Spec, Tool, ToolContext, Toolbox,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -66,9 +66,10 @@ fn executor(
     stand_in: &BlockingHandoff,
 ) -> Result<(Duration, Duration), Box<dyn Error>> {
     let toolbox = Toolbox::builder()
-        .tool(Nothing(
-            Spec::looks("nothing", "Does nothing.").params([Param::text("path", "A path.")]),
-        ))
+        .tool(Nothing(Spec {
+            params: Params::new([Param::text("path", "A path.")]),
+            ..Spec::looks("nothing", "Does nothing.")
+        }))
         .timeout(Duration::from_secs(30))
         .build()?;
     let (mut calls, mut hops) = (Vec::new(), Vec::new());
