@@ -95,7 +95,7 @@ fn the_table_and_the_tree() {
     required nothing; without an OS sandbox a person is asked about each command of a worker
     runner prefer_local
     limits timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
-    protected 74 built-in names (`forge config show`)
+    protected 114 built-in names (`forge config show`)
     hidden .env* *.pem .ssh
 
     workers

@@ -357,10 +357,7 @@ fn is_git_config(below: &Path) -> bool {
 fn mount_line(mount: &HostMount, held: Held) -> String {
     let mut hash = Sha256::new();
     // The number of the kinds of lines: another version judges by other ones.
-    hash.update(format!(
-        "3 {held:?}
-"
-    ));
+    hash.update(format!("3 {held:?}\n"));
     let MountGuards { protect, hide, .. } = &mount.guards;
     for (kind, patterns) in [('+', protect), ('-', hide)] {
         for pattern in patterns {
