@@ -558,7 +558,11 @@ const EVERYDAY: &[(&str, Compared)] = &[
     ("id -u; id -g; id -un", Same),
     ("cat /etc/passwd", Differs("users are the image's own")),
     ("hostname; uname -n", Same),
-    ("env | grep -v -E '^(OS_SANDBOX|SHLVL|PWD|_)=' | sort", Same),
+    // Settings of git are those of commands on this machine.
+    (
+        "env | grep -v -E '^(OS_SANDBOX|GIT_CONFIG_[A-Z0-9_]*|SHLVL|PWD|_)=' | sort",
+        Same,
+    ),
     (
         "echo $OS_SANDBOX",
         Differs("the name of what confines the command itself"),
