@@ -10,6 +10,7 @@ use crate::host;
 use crate::verb::Verb;
 use crate::verdict::Seen;
 use crate::world::{World, held};
+use nix::unistd::{AccessFlags, access};
 use os_sandbox::{Denial, ReportLevel};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -112,7 +113,7 @@ fn one(
         match &seen {
             // It exists, or is in another mount: no refusal of the policy.
             Seen::Denied(errno) if ["errno 17", "errno 18"].contains(&errno.as_str()) => continue,
-            // Nothing to read, on this host or where its mount is.
+            // Nothing that the caller could read, on this host or where its mount is.
             Seen::Denied(_) if level == ReportLevel::Full && !is_there => continue,
             Seen::Denied(_) if denials.is_empty() => {
                 accuracy.refused += 1;
@@ -196,7 +197,7 @@ struct Tried {
     denials: Vec<Denial>,
     /// The last names of the case's paths, and of what its links lead to.
     names: Vec<Option<OsString>>,
-    /// Its object exists for a process without a sandbox.
+    /// A process of the caller without a sandbox could read its object.
     is_there: bool,
 }
 
@@ -209,7 +210,9 @@ fn alone(
     let world = World::in_place(fixtures.tree(case), fixtures.policy(case))?;
     let places = world.places(case);
     let named = world.on_host(case);
-    let is_there = named.first().is_some_and(|path| Path::new(path).exists());
+    let is_there = named
+        .first()
+        .is_some_and(|path| access(path.as_str(), AccessFlags::R_OK).is_ok());
     let words = case.words.iter().map(PathBuf::from);
     let leads = places.iter().flatten().map(|place| {
         let leads = place.read_link().unwrap_or_else(|_| place.clone());
