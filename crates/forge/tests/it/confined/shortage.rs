@@ -13,7 +13,7 @@ const SCRIPT: &str = "echo started; cat .env; : > .git/hooks/post-checkout";
 const LIMITS: [(&str, [u32; 15]); 2] = [
     (
         "nproc",
-        [10, 12, 14, 16, 17, 18, 20, 22, 24, 26, 28, 32, 40, 60, 200],
+        [2, 4, 6, 8, 10, 12, 14, 16, 17, 18, 20, 24, 32, 60, 200],
     ),
     (
         "nofile",

@@ -393,9 +393,15 @@ fn on_a_shell(case: &Case, line: &str, script: &str) -> Terminal {
 /// shell, a pipeline. A command that handles it and ends by itself does not.
 #[test]
 fn ctrl_c_ends_the_script_around_forge() {
-    // dash loses a signal that comes between the output and an exec.
-    const WAITS: &str = "sleep 100 & echo started; wait";
-    const HANDLES: &str = "trap 'exit 3' INT; sleep 100 & echo started; wait";
+    const WAITS: &str = "echo started; exec cat";
+    const HANDLES: &str = "trap 'exit 3' INT; echo started; cat; exit 3";
+    // dash loses a signal that comes just before an exec, so that cat has to answer first.
+    let interrupt = |terminal: &Terminal| {
+        terminal.until("started");
+        terminal.type_text("ready\r");
+        terminal.until("ready\nready");
+        terminal.type_text("\x03");
+    };
     each(|case| {
         for (line, script, goes_on) in [
             ("F; echo after $?", WAITS, false),
@@ -413,11 +419,11 @@ fn ctrl_c_ends_the_script_around_forge() {
             args.extend(["sh", "-c", &line]);
             let terminal =
                 Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
-            terminal.until("started");
-            terminal.type_text("\x03");
+            interrupt(&terminal);
             let ended = terminal.end_with_command();
             let name = case.name();
-            assert_eq!(ended.raw.contains("after"), goes_on, "{name}: {line}");
+            let raw = &ended.raw;
+            assert_eq!(raw.contains("after"), goes_on, "{name}: {line}: {raw:?}");
         }
         let words: Vec<String> = case.words(WAITS).iter().map(|word| quoted(word)).collect();
         let shell = "set -m; PS1='$ '; export PS1; exec bash --norc --noediting -i";
@@ -431,8 +437,7 @@ fn ctrl_c_ends_the_script_around_forge() {
         terminal.type_text(&format!(
             "for i in 1 2; do bash {job}; echo round $i; done\r"
         ));
-        terminal.until("started");
-        terminal.type_text("\x03");
+        interrupt(&terminal);
         terminal.until("^C\n$");
         terminal.type_text("echo code $?; exit\r");
         terminal.until("code 130");
