@@ -94,6 +94,8 @@ impl Cli {
                 error.remove(ContextKind::Suggested);
                 if crate::foreign_flags::foreign_flag(&error).is_some() {
                     error.remove(ContextKind::SuggestedArg);
+                    // It names the flag that was taken for a similar one.
+                    error.remove(ContextKind::Usage);
                 }
                 error
             }

@@ -12,8 +12,8 @@ const PLACES: [&str; 5] = ["HOME", "LOGNAME", "PWD", "TMPDIR", "USER"];
 pub(crate) struct ExpandedPath {
     pub(crate) text: String,
     /// A variable of the environment whose value became a name in the path. Commands see the names of
-    /// directories, and the value can be a secret. An absolute path at the start is none: where it
-    /// leads is asked about.
+    /// directories, and the value can be a secret. A variable at the start with an absolute path is
+    /// left out: a person is asked about the place that it leads to.
     pub(crate) variable: Option<String>,
 }
 

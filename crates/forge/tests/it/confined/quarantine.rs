@@ -69,7 +69,7 @@ fn what_was_taken_is_listed_and_comes_back() {
     }
 }
 
-/// What commands leave in protected directories that were there before, over which nothing is mounted;
+/// New files of commands in protected directories that were there before, with no mount over them;
 /// the names that are taken, and whether a change of other names is told.
 const WITHIN: [(&str, &[&str], bool); 7] = [
     (

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::exec::mount_layers;
 use crate::support::{Ran, World, ran};
 
-/// What opencode does in each session. `$1` is its repository.
+/// The calls of git that opencode makes in each session. `$1` is its repository.
 const SESSION: &str = r#"
 if [ ! -d "$1" ]; then
   mkdir -p "$1"

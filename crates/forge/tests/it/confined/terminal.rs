@@ -409,7 +409,7 @@ fn ctrl_c_ends_the_script_around_forge() {
             ("F | cat; echo after $?", WAITS, false),
             ("F; echo after $?", HANDLES, true),
         ] {
-            // The shell belongs to the user: nobody sends signals to another one's.
+            // The shell runs as the user: an ordinary user's forge cannot signal root's shell.
             let words = case.words(script);
             let (user, exec) = words.split_at(words.len() - case.exec_words());
             let exec: Vec<String> = exec.iter().map(|word| quoted(word)).collect();
