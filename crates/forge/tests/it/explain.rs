@@ -65,6 +65,7 @@ fn the_table_has_the_row_that_decides() {
         (&["/a.md", "--write"][..], "allow"),
         (&["/a.md"], "ask"),
         (&["/.env", "--write"], "block"),
+        (&["/etc/passwd"], "outside"),
     ] {
         let mut all = vec!["explain"];
         all.extend(args);
@@ -468,6 +469,74 @@ fn what_the_rules_cannot_know_is_noted() {
     );
 }
 
+/// A URL is about its host, and a path that reads like an address says so.
+#[test]
+fn a_url_is_about_its_host() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n"), ("a.b/c", "")]);
+    for (word, about) in [
+        ("https://example.com/x?q=1#f", "connect to example.com:443"),
+        ("http://localhost:3000/", "connect to localhost:3000"),
+        ("http://user:key@example.com", "connect to example.com:80"),
+        ("wss://EXAMPLE.com", "connect to example.com:443"),
+        (
+            "ssh://git@example.com/octo/repo",
+            "connect to example.com:22",
+        ),
+        ("https://[::1]:8443/", "connect to ::1:8443"),
+    ] {
+        let text = world.forge(&["explain", word]).code(0).stdout.clone();
+        assert!(text.starts_with(about), "{word}: {text}");
+        assert!(text.contains("of a URL the host"), "{word}: {text}");
+    }
+    for (word, is_noted) in [
+        ("example.com/octo/repo", true),
+        ("a.b/c", false),
+        ("src/main.rs", false),
+        ("./example.com/x", false),
+    ] {
+        let text = world.forge(&["explain", word]).code(0).stdout.clone();
+        assert_eq!(
+            text.contains("host:example.com"),
+            is_noted,
+            "{word}: {text}"
+        );
+    }
+    for no_host in ["file:///etc/passwd", "https://", "mailto://x"] {
+        let ran = world.forge(&["explain", no_host]);
+        ran.code(2).says(&["is not a URL of a host"]);
+    }
+}
+
+/// Workers can hold less than the project, which alone holds what a person types.
+#[test]
+fn typed_commands_are_told_apart_from_calls_of_workers() {
+    let world = World::new(&[
+        (
+            "forge.yaml",
+            "sandbox: { root: . }\nnetwork: { allow: [example.com] }\n\
+             shell: { rules: [{ pattern: 'git *', approval: preApproved }], default: blocked }\n",
+        ),
+        (
+            "workers/main.worker",
+            "---\nname: main\ndescription: does things\nnetwork: false\nshell: {}\n---\nGo.\n",
+        ),
+    ]);
+    for (words, is_noted) in [
+        (&["host:example.com"][..], true),
+        (&["host:example.org"], false),
+        (&["--", "ls"], true),
+        (&["--", "git", "log"], false),
+    ] {
+        let ran = world.forge(&[&["--trust", "explain"], words].concat());
+        let text = &ran.code(0).stdout;
+        assert_eq!(
+            text.contains("you type after"),
+            is_noted,
+            "{words:?}: {text}"
+        );
+    }
+}
+
 /// What is not a host is not answered as one.
 #[test]
 fn what_is_no_host_is_refused() {
@@ -768,7 +837,7 @@ fn a_path_of_this_host_is_told_apart() {
         (
             &["/etc/passwd"][..],
             "read /etc/passwd for",
-            "/etc/passwd is a path of this host, in no directory of the project",
+            "a path of this host, in no directory of the project\n  the path /etc/passwd inside is free\n",
         ),
         (&[&*file], "read /a.txt for", "is /a.txt inside\n"),
         (
