@@ -3,11 +3,12 @@
 //!
 //! A protected name:
 //! 1. `walk` finds it (`listings` reads the directories, `secrets` judges contents).
-//! 2. A mount layer mounts it over itself read-only, a hidden one empty. Under Landlock alone `sweep`
-//!    takes its fingerprint.
-//! 3. After the end `sweep` reports a name that another program replaced, or that has changed, and
-//!    walks again. A new or replaced name is judged (`git_audit`); one that cannot stay is moved to the
-//!    quarantine, and a file that was there before is put back (`saved`).
+//! 2. A mount layer mounts it over itself read-only, a hidden one empty. Under Landlock alone
+//!    `sweep` takes its `fingerprint`.
+//! 3. After the end `sweep` compares with the `snapshot` from before the start: it reports a name that
+//!    another program replaced, or that has changed, and walks again. A new or replaced name is judged
+//!    (`git_audit`); one that cannot stay is moved to the quarantine, and a file that was there before
+//!    is put back (`saved`).
 //!
 //! A placeholder for an absent name, if the policy holds absent names:
 //! 1. `hold` plans it, and `state` records the plan (`record`) under the lock of the state directory.
@@ -20,6 +21,7 @@
 //! have made is not known to the next, and the next start looks for what a killed one left.
 
 pub(super) mod after;
+mod fingerprint;
 mod hidden_links;
 mod hold;
 mod listings;
@@ -32,6 +34,7 @@ mod record;
 mod running;
 mod saved;
 mod secrets;
+mod snapshot;
 pub(super) mod state;
 pub(super) mod survey;
 pub(super) mod sweep;

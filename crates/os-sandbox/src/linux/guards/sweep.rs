@@ -10,13 +10,15 @@ use super::super::git_audit::fresh;
 use super::super::git_audit::pointer::{Pointer, resolved};
 use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
+use super::fingerprint::{Fingerprint, changed, fingerprint};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{Held, ScanResult};
-use super::quarantine_dir::{FileIdentity, Quarantine, identity_at};
+use super::quarantine_dir::Quarantine;
 use super::quarantine_record::QuarantineRecords;
 use super::running::{CommandRecord, RunningCommands};
-use super::saved::{MAX_CONTENT_BYTES, SavedFile, SavedFiles};
+use super::saved::SavedFile;
+use super::snapshot::{MountSnapshot, identity};
 use super::state::PlaceholderLease;
 use super::walk::{EarlierWalk, ReopenedDirs, find_new};
 use crate::access::Access;
@@ -28,18 +30,15 @@ use crate::policy::{Git, Pattern, Policy};
 use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, QuarantineState, Quarantined};
 use crate::single_name::separate_names;
-use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, readlinkat};
-use nix::sys::stat::{Mode, SFlag};
+use nix::sys::stat::SFlag;
 use nix::unistd::symlinkat;
-use sha2::{Digest, Sha256};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,48 +63,11 @@ pub(crate) struct PostRunScan {
     /// How the command finds the names.
     pub(super) held: Held,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
-    loose: Vec<HashMap<PathBuf, Print>>,
+    loose: Vec<HashMap<PathBuf, Fingerprint>>,
     /// Removed after a whole scan. The error says why there is none.
     record: Result<Option<CommandRecord>, String>,
     /// The state directory; `None` without one.
     pub(super) state: Option<PathBuf>,
-}
-
-pub(super) struct MountSnapshot {
-    /// Identity of the file behind each name, and `true` if the name is hidden. If nothing is mounted
-    /// over the names, entries of protected directories are among them.
-    pub(super) names: HashMap<PathBuf, (Option<FileIdentity>, bool)>,
-    /// `true` if there were too many entries of protected directories to compare.
-    is_within_cut: bool,
-    pub(super) links: HashMap<PathBuf, OsString>,
-    /// The texts of links to protected targets.
-    pub(super) guarded_links: HashMap<PathBuf, OsString>,
-    /// Configuration of repositories.
-    pub(super) configs: HashSet<PathBuf>,
-    /// Configuration, and the protected files that could be read.
-    pub(super) saved: SavedFiles,
-    /// Protected names that another program replaced, but for files with the same content.
-    replaced: HashSet<PathBuf>,
-    pub(super) bare: HashSet<PathBuf>,
-    /// The files and links called `.git`.
-    pub(super) pointers: HashMap<PathBuf, PriorPointer>,
-    /// Files that the command may change because git tracks them.
-    pub(super) tracked: HashSet<PathBuf>,
-    /// Commands of unfinished rebases and similar operations.
-    pub(super) todo: HashMap<PathBuf, HashSet<String>>,
-    pub(super) unlisted: Vec<PathBuf>,
-    /// Listings with which the walk skips unchanged directories.
-    memory: ListingCache,
-}
-
-/// A file or link called `.git`, before the command.
-pub(super) struct PriorPointer {
-    /// The git directory.
-    pub(super) target: PathBuf,
-    /// `None` of a link.
-    file: Option<SavedFile>,
-    /// The text of a link.
-    link: Option<OsString>,
 }
 
 impl PostRunScan {
@@ -189,7 +151,7 @@ impl PostRunScan {
                 let names = names.filter(|(below, (_, hide))| !hide || protects(below));
                 // Its fingerprint has the entries of a directory.
                 let names = names.filter(|(below, _)| before.protected_around(below).is_none());
-                let names = names.map(|(below, _)| (below.clone(), print(mount, below)));
+                let names = names.map(|(below, _)| (below.clone(), fingerprint(mount, below)));
                 names.collect()
             })
             .collect();
@@ -815,135 +777,6 @@ fn target_violation(mount: &HostMount, target: &ObeyedPath) -> Option<GuardViola
     })
 }
 
-impl MountSnapshot {
-    /// Returns the file that a name had before the start.
-    fn original(&self, below: &Path) -> Option<FileIdentity> {
-        self.names.get(below).and_then(|(was, _)| *was)
-    }
-
-    /// Returns the protected directory around a path.
-    fn protected_around<'p>(&self, below: &'p Path) -> Option<&'p Path> {
-        let is_protected = |around: &&Path| self.names.get(*around).is_some_and(|(_, hide)| !hide);
-        below.ancestors().skip(1).filter(is_protected).last()
-    }
-
-    fn new(mount: &HostMount, names: ScanResult) -> MountSnapshot {
-        let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
-        let texts = |links: Vec<PathBuf>| {
-            let links = links.into_iter();
-            links
-                .filter_map(|link| text(&link).map(|text| (link, text)))
-                .collect()
-        };
-        let saved = SavedFiles::read(mount, &names);
-        let within = (names.within.into_iter()).filter(|_| !names.is_within_cut);
-        let found = names.found.into_iter().map(|one| (one.below, one.hide));
-        MountSnapshot {
-            is_within_cut: names.is_within_cut,
-            links: texts([names.links, names.plain_links].concat()),
-            guarded_links: texts(names.guarded_links),
-            saved,
-            replaced: HashSet::new(),
-            configs: names.configs.into_iter().collect(),
-            bare: names.bare.into_iter().collect(),
-            pointers: (names.pointers.into_iter())
-                .map(|Pointer { below, target }| {
-                    let (file, link) = (SavedFile::read(mount, &below), text(&below));
-                    (below, PriorPointer { target, file, link })
-                })
-                .collect(),
-            tracked: names.tracked.into_iter().collect(),
-            todo: names
-                .states
-                .into_iter()
-                .map(|state| {
-                    let todo = repository::todo(mount, &state);
-                    (state, todo)
-                })
-                .collect(),
-            names: within
-                .map(|below| (below, false))
-                .chain(found)
-                .map(|(below, hide)| {
-                    let identity = identity(mount, &below).ok().flatten();
-                    (below, (identity, hide))
-                })
-                .collect(),
-            unlisted: names.unlisted,
-            memory: names.memory,
-        }
-    }
-
-    /// Reports names that another program replaced (an editor that saves, `git config`): such a name
-    /// loses the mount over it, and the command can change the new file. The owner of the new file is
-    /// unknown, so a protected one is judged as if the command had made it.
-    fn find_replaced(&mut self, mount: &HostMount, findings: &mut Findings) {
-        for (below, (was, hide)) in &self.names {
-            let now = match identity(mount, below) {
-                Ok(now) => now,
-                // A directory that may not be entered is told where it is found.
-                Err(Errno::EACCES) => continue,
-                Err(errno) => {
-                    let path = shown(mount, below);
-                    let why = format!("{}: {}", path.display(), errno.desc());
-                    findings.fail(&why);
-                    continue;
-                }
-            };
-            if now == *was || now.is_none() && !self.saved.has_text(below) {
-                continue;
-            }
-            let (promise, since) = match hide {
-                true => (Promise::HiddenNames, "not hidden from then on"),
-                false => (Promise::ProtectedNames, "not kept from then on"),
-            };
-            let path = shown(mount, below);
-            let reason = format!(
-                "{} was replaced by another program while the command ran, and {since}; it was \
-                 judged after the end",
-                path.display()
-            );
-            findings.note(promise, &reason);
-            if !self.saved.is_same(mount, below) {
-                self.replaced.insert(below.clone());
-            }
-        }
-    }
-
-    /// Adds what happened to a file that is moved away.
-    fn explain(&self, below: &Path, why: String) -> String {
-        match self.replaced.contains(below) {
-            true => format!("{why}, after another program replaced it"),
-            false => why,
-        }
-    }
-
-    /// Returns `true` for names that the walk skips. Links are examined in every walk: they can be
-    /// replaced.
-    fn knows(&self, path: &Path, link: bool) -> bool {
-        // Configuration is compared with what it was.
-        let is_replaced = self.replaced.contains(path) && !self.configs.contains(path);
-        let is_known = self.names.contains_key(path) && !is_replaced;
-        !link && (is_known || self.tracked.contains(path))
-            || self
-                .unlisted
-                .iter()
-                .any(|unlisted| path.starts_with(unlisted))
-    }
-
-    /// Returns the link that leads to a file, if the command made it or gave it another target.
-    fn repointed_link<'l>(&self, mount: &HostMount, target: &'l ObeyedPath) -> Option<&'l Path> {
-        let link = target.link.as_deref()?;
-        let now = readlinkat(AT_FDCWD, &mount.host.join(link)).ok();
-        (self.guarded_links.get(link) != now.as_ref()).then_some(link)
-    }
-
-    fn changed_link(&self, mount: &HostMount, below: &Path) -> bool {
-        let now = readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
-        now.is_none() || self.links.get(below) != now.as_ref()
-    }
-}
-
 /// Restores a link that a command replaced. If that fails, the replacement is gone nevertheless.
 fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
     if let (Some(parent), Some(name)) = (below.parent(), below.file_name())
@@ -965,82 +798,6 @@ fn harm_of_change(mount: &HostMount, below: &Path, was: &SavedFile) -> Option<St
     }
 }
 
-/// Reports changed names. The scan can neither attribute the change to the command nor revert it.
-fn changed(mount: &HostMount, loose: &HashMap<PathBuf, Print>, findings: &mut Findings) {
-    for (below, was) in loose {
-        let path = shown(mount, below);
-        let reason = match (was, print(mount, below)) {
-            (Some(was), Some(now)) if *was == now => continue,
-            (Some(_), _) => format!("{} was changed while the command ran", path.display()),
-            (None, _) => format!("{} cannot be compared with what it was", path.display()),
-        };
-        findings.note(Promise::ProtectedNames, &reason);
-    }
-}
-
-/// Fingerprint of a name: a hash of times, sizes and modes, contents of small files, and the
-/// fingerprints of everything below it. `None` if it cannot be read, or exceeds the limits.
-type Print = Option<[u8; 32]>;
-
-/// Bound on the files of one name.
-const MAX_PRINTED: usize = 10_000;
-
-fn print(mount: &HostMount, below: &Path) -> Print {
-    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
-    let mut hash = Sha256::new();
-    let mut room = MAX_PRINTED;
-    print_into(&mut hash, parent.as_fd(), below.file_name()?, &mut room)?;
-    Some(hash.finalize().into())
-}
-
-fn print_into(
-    hash: &mut Sha256,
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-    room: &mut usize,
-) -> Option<()> {
-    *room = room.checked_sub(1)?;
-    let stat = below::look(parent, name).ok()?;
-    let kind = below::kind(&stat);
-    let facts = (stat.st_dev, stat.st_ino, stat.st_mode, stat.st_uid);
-    hash.update(format!("{name:?} {facts:?}\n"));
-    // A directory has its names, also after a new one was moved away.
-    if kind != SFlag::S_IFDIR {
-        let written = (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-        // Programs cannot set the change time of a file.
-        let changed = (stat.st_ctime, stat.st_ctime_nsec);
-        hash.update(format!("{written:?} {changed:?}\n"));
-    }
-    match kind {
-        SFlag::S_IFREG => {
-            let file = below::file(parent, name).ok()?;
-            let mut content = Vec::new();
-            file.take(MAX_CONTENT_BYTES)
-                .read_to_end(&mut content)
-                .ok()?;
-            hash.update(content);
-        }
-        SFlag::S_IFDIR => {
-            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-            let mut directory = Dir::openat(parent, name, flags, Mode::empty()).ok()?;
-            let mut names: Vec<OsString> = Vec::new();
-            for entry in directory.iter() {
-                let entry = entry.ok()?;
-                let name = entry.file_name().to_bytes();
-                if !matches!(name, b"." | b"..") && names.len() < MAX_PRINTED {
-                    names.push(OsStr::from_bytes(name).to_owned());
-                }
-            }
-            names.sort();
-            for name in names {
-                print_into(hash, directory.as_fd(), &name, room)?;
-            }
-        }
-        _ => {}
-    }
-    Some(())
-}
-
 /// Checks that this process can open as many descriptors as a scan takes. Without them, a file that
 /// cannot be opened would count as gone or replaced.
 fn has_descriptors(mounts: &[HostMount]) -> Result<(), Errno> {
@@ -1048,20 +805,6 @@ fn has_descriptors(mounts: &[HostMount]) -> Result<(), Errno> {
     let each = handles.take(SCAN_DESCRIPTORS);
     let all: std::io::Result<Vec<OwnedFd>> = each.map(|one| one.try_clone_to_owned()).collect();
     all.map(drop).map_err(|error| below::errno(&error))
-}
-
-/// Returns the file that a name leads to, `None` if there is none.
-///
-/// # Errors
-/// If that is unknown: a directory may not be entered, or descriptors or memory are short.
-fn identity(mount: &HostMount, below: &Path) -> Result<Option<FileIdentity>, Errno> {
-    let (parent, name) = (below.parent(), below.file_name());
-    let looked = below::directory(mount.handle.as_fd(), parent.unwrap_or(Path::new("")))
-        .and_then(|parent| identity_at(&parent, name.unwrap_or_default()));
-    match looked {
-        Err(errno @ (Errno::EACCES | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)) => Err(errno),
-        looked => Ok(looked.ok()),
-    }
 }
 
 /// Returns the pattern that guards a name. Configuration of repositories has none of its own.
