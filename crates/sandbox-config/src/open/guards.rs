@@ -3,6 +3,7 @@
 //! patterns, so they are rewritten from the part's top: `.git/hooks` becomes `/hooks` there, and a
 //! part below a guarded name is guarded as a whole. A mount at `.git` is treated alike.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use sandbox_names::fold;
@@ -134,13 +135,20 @@ impl Grant {
     /// and `src/a` for `/a` in the directory `src`.
     #[must_use]
     pub fn pattern_as_written<'g>(&'g self, mount: &Mount, pattern: &'g str) -> &'g str {
-        let mut written = self.protect.iter().chain(self.hide.iter());
-        let is_meant = |written: &&String| {
-            mount.paths_of(written).contains(&pattern)
-                || (MountGuardPatterns::on(mount, [*written]).inside.iter())
-                    .any(|one| one == pattern)
-        };
-        written.find(is_meant).map_or(pattern, String::as_str)
+        let written = self.patterns_as_written(mount);
+        written.get(pattern).copied().unwrap_or(pattern)
+    }
+
+    /// Returns the patterns of the files for those that they become in a mount; of several the first.
+    pub(super) fn patterns_as_written(&self, mount: &Mount) -> HashMap<String, &str> {
+        let mut all = HashMap::new();
+        for written in self.protect.iter().chain(self.hide.iter()) {
+            let paths = mount.paths_of(written).into_iter().map(str::to_owned);
+            for inside in paths.chain(MountGuardPatterns::on(mount, [written]).inside) {
+                all.entry(inside).or_insert(written.as_str());
+            }
+        }
+        all
     }
 }
 

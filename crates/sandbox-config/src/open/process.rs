@@ -302,14 +302,11 @@ impl Grant {
             }
         }
         let by_name = mount.own_files.iter().filter(any_depth).cloned();
+        let written = self.patterns_as_written(mount);
         for pattern in own.inside.iter().chain(&hides.inside) {
             let is_whole = self.protect.contains(pattern) || self.hide.contains(pattern);
-            let written = match is_whole {
-                true => pattern,
-                false => self.pattern_as_written(mount, pattern),
-            };
-            if written != pattern {
-                builder = builder.written_as(&at, pattern, written);
+            if !is_whole && let Some(written) = written.get(pattern) {
+                builder = builder.written_as(&at, pattern, *written);
             }
         }
         for pattern in own.inside.into_iter().chain(by_name) {
