@@ -13,6 +13,7 @@ use crate::ops::write::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode
 use crate::ops::write::file_lock::{FileLock, check_unchanged};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
+use crate::resolve::bare_repository::PlacedName;
 use crate::resolve::content_rules::is_key_at;
 use crate::resolve::location::MountLocation;
 use crate::resolve::path_walk::{FinalLink, Lookup};
@@ -276,7 +277,29 @@ impl FileSandbox {
         let new_name = last_name(to, target)?;
         let moved = self.move_within(source, (target, &new_name), options).await;
         match moved {
-            Ok(()) => Ok(true),
+            Ok(dirs) => {
+                let placed = PlacedName {
+                    mount: target.mount,
+                    real: &target.real,
+                    new: target.new_names(),
+                    parent: dirs.innermost(),
+                };
+                if let Err(refusal) = self.check_placed(to, &placed, Verb::Write).await {
+                    let (at, name) = (source.parent, &source.name);
+                    let _ = dirs.innermost().rename(&new_name, at, name, false).await;
+                    dirs.undo().await;
+                    return Err(refusal);
+                }
+                if target.is_durable(options.durable) {
+                    let synced = async {
+                        dirs.sync().await?;
+                        source.parent.sync().await
+                    };
+                    let synced = synced.await;
+                    synced.map_err(|fault| self.backend_error(from, Verb::Move, fault))?;
+                }
+                Ok(true)
+            }
             Err(BackendError::OtherVolume) if source.meta.kind == FileKind::File => Ok(false),
             Err(BackendError::OtherVolume) => Err(from.error(ErrorReason::OtherVolume)),
             Err(BackendError::Invalid) => Err(from.error(ErrorReason::IntoItself)),
@@ -406,12 +429,12 @@ impl FileSandbox {
         }
     }
 
-    async fn move_within(
+    async fn move_within<'t>(
         &self,
         source: &MoveSource<'_>,
-        (target, new_name): (&MountLocation<'_>, &OsStr),
+        (target, new_name): (&'t MountLocation<'_>, &OsStr),
         options: &MoveOptions,
-    ) -> Result<(), BackendError> {
+    ) -> Result<NewParentDirs<'t>, BackendError> {
         let parent = source.parent;
         let (dir, rest) = match &target.found {
             Lookup::Entry { parent, .. } => (parent, &[][..]),
@@ -431,11 +454,7 @@ impl FileSandbox {
             dirs.undo().await;
             return Err(fault);
         }
-        if target.is_durable(options.durable) {
-            dirs.sync().await?;
-            parent.sync().await?;
-        }
-        Ok(())
+        Ok(dirs)
     }
 
     /// Checks the content of a directory before it moves: no entry may be a root, protected or

@@ -5,7 +5,9 @@
 //! an existing bare repository the names are protected as they are in `.git`.
 //!
 //! The names decide, as git checks little more. Operations of one sandbox run one after the other,
-//! so no two of them can each add half of the names.
+//! but another process adds its half when it likes. So each operation looks before, and again once
+//! its name is in place: of two halves the later one is seen with the earlier. Half by a command
+//! that still runs then is met by the scan after its end.
 
 use std::ffi::{OsStr, OsString};
 
@@ -13,6 +15,7 @@ use sandbox_names::git::{GitPathClass, classify};
 
 use crate::backend::{AnyDir, BackendDir as _, BackendError};
 use crate::error::{Error, ErrorReason, Verb};
+use crate::mount::Mount;
 use crate::mount::name_rules::fold;
 use crate::path::SandboxPath;
 use crate::resolve::location::MountLocation;
@@ -41,21 +44,89 @@ impl FileSandbox {
         {
             return Err(protected(path, verb, new));
         }
-        for (index, name) in location.real.iter().enumerate() {
-            let names: Vec<String> = location.real[index..]
-                .iter()
-                .map(|name| fold(&name.to_string_lossy()))
-                .collect();
-            let kept = matches!(
-                classify(&names),
-                GitPathClass::Obeyed | GitPathClass::State | GitPathClass::GitOnly
-            );
-            if kept && lies_in_one(&location.mount.dir, &location.real[..index]).await {
+        for (index, name) in obeyed_names(&location.real, location.real.len()) {
+            if lies_in_one(&location.mount.dir, &location.real[..index]).await {
                 return Err(protected(path, verb, &name.to_string_lossy()));
             }
         }
         Ok(())
     }
+
+    /// Refuses a name that is in place by now, if git obeys it there. The caller takes it out again.
+    pub(crate) async fn check_placed(
+        &self,
+        path: &SandboxPath,
+        placed: &PlacedName<'_>,
+        verb: Verb,
+    ) -> Result<(), Error> {
+        let PlacedName { mount, real, .. } = *placed;
+        let old = real.len().saturating_sub(placed.new);
+        let mut asked = obeyed_names(real, old).peekable();
+        if !mount.protects_repositories() || asked.peek().is_none() {
+            return Ok(());
+        }
+        let around = placed.directories().await;
+        let found = match &around {
+            // It was moved away with its directory: what is around it now is unknown.
+            None => asked.next(),
+            Some(around) => {
+                let mut found = None;
+                for (index, name) in asked {
+                    let dir = index.checked_sub(1).and_then(|at| around.get(at));
+                    if is_whole(dir.unwrap_or(&mount.dir), None).await {
+                        found = Some((index, name));
+                        break;
+                    }
+                }
+                found
+            }
+        };
+        found.map_or(Ok(()), |(_, name)| {
+            Err(protected(path, verb, &name.to_string_lossy()))
+        })
+    }
+}
+
+/// A name that an operation has put in place.
+pub(crate) struct PlacedName<'a> {
+    pub(crate) mount: &'a Mount,
+    /// The names below the mount.
+    pub(crate) real: &'a [OsString],
+    /// The number of names at the end that are new.
+    pub(crate) new: usize,
+    /// The directory that has it.
+    pub(crate) parent: &'a AnyDir,
+}
+
+impl PlacedName<'_> {
+    /// Opens the directories on the way to it. `None` if it is no longer there.
+    async fn directories(&self) -> Option<Vec<AnyDir>> {
+        let (name, way) = self.real.split_last()?;
+        let mut opened: Vec<AnyDir> = Vec::new();
+        for name in way {
+            let next = opened.last().unwrap_or(&self.mount.dir).open_dir(name);
+            opened.push(next.await.ok()?);
+        }
+        let there = opened.last().unwrap_or(&self.mount.dir).meta(name).await;
+        let put = self.parent.meta(name).await.ok()?;
+        (there.ok()?.id == put.id).then_some(opened)
+    }
+}
+
+/// Returns the names that git obeys if the directory around is a repository, with their places. From
+/// `new` on also those that complete one.
+fn obeyed_names(real: &[OsString], new: usize) -> impl Iterator<Item = (usize, &OsString)> {
+    let is_obeyed = move |(index, name): &(usize, &OsString)| {
+        let names: Vec<String> = real[*index..]
+            .iter()
+            .map(|name| fold(&name.to_string_lossy()))
+            .collect();
+        matches!(
+            classify(&names),
+            GitPathClass::Obeyed | GitPathClass::State | GitPathClass::GitOnly
+        ) || *index >= new && one_of(&LAYOUT, name).is_some()
+    };
+    real.iter().enumerate().filter(is_obeyed)
 }
 
 fn protected(path: &SandboxPath, verb: Verb, name: &str) -> Error {

@@ -34,6 +34,14 @@ impl MountLocation<'_> {
         path_in(self.mount, &self.real)
     }
 
+    /// The number of names at the end that are not there.
+    pub(crate) fn new_names(&self) -> usize {
+        match &self.found {
+            Lookup::Missing { rest, .. } => rest.len(),
+            Lookup::Root | Lookup::Entry { .. } => 0,
+        }
+    }
+
     /// `true` if a change here must be on the disk before the call returns.
     pub(crate) fn is_durable(&self, asked: bool) -> bool {
         asked || self.mount.limits().is_durable()

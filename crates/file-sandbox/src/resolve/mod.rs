@@ -1,6 +1,6 @@
 //! Resolves a path to an object: finds the mount, follows the links, and checks the name rules.
 
-mod bare_repository;
+pub(crate) mod bare_repository;
 pub(crate) mod content_rules;
 mod git_config_targets;
 mod led_to;

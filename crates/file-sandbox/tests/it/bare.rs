@@ -89,10 +89,20 @@ const ROWS: &[Row] = &[
 ];
 
 fn attempt(files: &FileSandbox, attempt: &Attempt) -> Result<(), file_sandbox::Error> {
+    attempt_with(files, attempt, "x")
+}
+
+fn attempt_with(
+    files: &FileSandbox,
+    attempt: &Attempt,
+    content: &str,
+) -> Result<(), file_sandbox::Error> {
     let at = |place: &str| path(&format!("/data/{place}"));
     let over = || MoveOptions::new().overwrite(true);
     match attempt {
-        Write(place) => files.write(&at(place), "x", Default::default()).map(drop),
+        Write(place) => files
+            .write(&at(place), content, Default::default())
+            .map(drop),
         MakeDir(place) => files.create_dir(&at(place)).map(drop),
         Copy(from, to) => files.copy(&at(from), &at(to), over()).map(drop),
         Move(from, to) => files.rename(&at(from), &at(to), over()).map(drop),
@@ -140,6 +150,127 @@ fn nothing_becomes_a_repository_by_another_name() {
             (outcome, _) => panic!("{what}: {outcome:?}"),
         }
     }
+}
+
+/// Who adds the other half while the tool works.
+enum Other {
+    /// A command, once it sees the temporary file of the tool. What is whole at its end is taken away
+    /// again, as by the scan after a command.
+    Command,
+    /// The tool of another process.
+    Tool(Attempt),
+}
+
+/// Half is there before, one half comes by the tool, one by another process: git obeys the result of
+/// no order.
+#[test]
+fn two_halves_at_once_make_no_repository() {
+    let command = || Other::Command;
+    let tool = |attempt| Other::Tool(attempt);
+    // Long enough to be met in the middle.
+    let large = "x".repeat(8 << 20);
+    let rows: &[(&[&str], Attempt, Other)] = &[
+        (&["r/objects/"], Write("r/HEAD"), command()),
+        (&["r/objects/", "other"], Copy("other", "r/HEAD"), command()),
+        (&["r/objects/", "r/HEAD"], Write("r/config"), command()),
+        (
+            &["r/objects/", "r/HEAD", "r/config"],
+            Write("r/config"),
+            command(),
+        ),
+        (
+            &["r/objects/", "r/HEAD", "other"],
+            Copy("other", "r/hooks/x"),
+            command(),
+        ),
+        (&["r/objects/"], Write("r/HEAD"), tool(MakeDir("r/refs"))),
+        (&["r/objects/"], MakeDir("r/refs"), tool(Write("r/HEAD"))),
+        (
+            &["r/objects/", "other"],
+            Move("other", "r/HEAD"),
+            tool(MakeDir("r/refs")),
+        ),
+        (
+            &["r/HEAD", "o/refs/"],
+            Move("o/refs", "r/refs"),
+            tool(MakeDir("r/objects")),
+        ),
+        (&["r/"], Write("r/commondir"), tool(Write("r/HEAD"))),
+    ];
+    for (there, late, other) in rows {
+        let is_command = matches!(other, Other::Command);
+        let content = if is_command { &*large } else { "x" };
+        let rounds = test_sample::count("halves of a repository: rounds", 100, 400);
+        for round in 0..if is_command { 4 } else { rounds } {
+            let dir = tempfile::tempdir().unwrap();
+            for place in *there {
+                let at = dir.path().join(place);
+                std::fs::create_dir_all(if place.ends_with('/') {
+                    &at
+                } else {
+                    at.parent().unwrap()
+                })
+                .unwrap();
+                if !place.ends_with('/') {
+                    std::fs::write(&at, if *place == "other" { content } else { "x" }).unwrap();
+                }
+            }
+            let files = || {
+                let mount = crate::scene::mount("/data", dir.path(), Mode::ReadWrite);
+                FileSandbox::new(vec![mount.protect(DEFAULT_PROTECTED).unwrap()]).unwrap()
+            };
+            let has = |name: &str| dir.path().join("r").join(name).exists();
+            let is_whole = || has("HEAD") && (has("objects") && has("refs") || has("commondir"));
+            let (own, others) = (files(), files());
+            let barrier = std::sync::Barrier::new(2);
+            let is_done = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| match other {
+                    Other::Tool(half) => {
+                        barrier.wait();
+                        let _ = attempt_with(&others, half, "x");
+                    }
+                    Other::Command => {
+                        barrier.wait();
+                        let is_writing = || {
+                            let mut places = ["r", "r/hooks"].iter().map(|at| dir.path().join(at));
+                            places.any(|at| has_temporary(&at))
+                        };
+                        while !is_writing() && !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                        std::fs::create_dir(dir.path().join("r/refs")).unwrap();
+                        if is_whole() && has(changed(late)) {
+                            std::fs::remove_dir(dir.path().join("r/refs")).unwrap();
+                        }
+                    }
+                });
+                barrier.wait();
+                let _ = attempt_with(&own, late, content);
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            assert!(
+                !(is_whole() && has(changed(late))),
+                "{}, {there:?}, round {round}",
+                shown(late)
+            );
+        }
+    }
+}
+
+/// The name in `r` that an attempt adds or changes.
+fn changed(attempt: &Attempt) -> &'static str {
+    match attempt {
+        Write(place) | MakeDir(place) | Copy(_, place) | Move(_, place) | Delete(place) => {
+            place.trim_start_matches("r/")
+        }
+    }
+}
+
+fn has_temporary(dir: &std::path::Path) -> bool {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names = names.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(".forge-tmp-"))
 }
 
 /// The same in memory, for one row: backends do alike.

@@ -194,6 +194,8 @@ impl FileSandbox {
                 let (at, bytes) = ((&**parent, &*name), &*fitted.bytes);
                 let done = extend(at, bytes, &old, how, &self.cancel).await;
                 done.map_err(|fault| self.backend_error(path, verb, fault))?;
+                self.check_changed((path, &location), parent, verb, old.size)
+                    .await?;
             }
             (Lookup::Root | Lookup::Missing { .. }, None) => {
                 let source = WriteSource::Bytes(&fitted.bytes);

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorReason, Verb};
 use crate::ops::write::atomic_write::{AtomicWriteError, NewParentDirs};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
+use crate::resolve::bare_repository::PlacedName;
 use crate::resolve::path_walk::{FinalLink, Lookup};
 use crate::sandbox::FileSandbox;
 
@@ -50,16 +51,28 @@ impl FileSandbox {
             AtomicWriteError::Ownership => path.error(ErrorReason::Ownership),
         })?;
         match dirs.innermost().create_dir(&name).await {
-            Ok(()) if durable => match dirs.sync().await {
-                Ok(()) => Ok(true),
-                Err(fault) => Err(self.backend_error(path, verb, fault)),
-            },
-            Ok(()) => Ok(true),
-            Err(BackendError::Exists) => Ok(false),
+            Ok(()) => {}
+            Err(BackendError::Exists) => return Ok(false),
             Err(fault) => {
                 dirs.undo().await;
-                Err(self.backend_error(path, verb, fault))
+                return Err(self.backend_error(path, verb, fault));
             }
         }
+        let placed = PlacedName {
+            mount: location.mount,
+            real: &location.real,
+            new: rest.len(),
+            parent: dirs.innermost(),
+        };
+        if let Err(refusal) = self.check_placed(path, &placed, verb).await {
+            let _ = dirs.innermost().remove_dir(&name).await;
+            dirs.undo().await;
+            return Err(refusal);
+        }
+        if durable {
+            let synced = dirs.sync().await;
+            synced.map_err(|fault| self.backend_error(path, verb, fault))?;
+        }
+        Ok(true)
     }
 }

@@ -27,6 +27,7 @@ use crate::ops::write::atomic_write::{
 };
 use crate::ops::write::file_lock::{FileLock, check_unchanged};
 use crate::path::SandboxPath;
+use crate::resolve::bare_repository::PlacedName;
 use crate::resolve::check_size;
 use crate::resolve::location::MountLocation;
 use crate::resolve::path_walk::{FinalLink, Lookup};
@@ -321,7 +322,33 @@ impl FileSandbox {
             }
         };
         let overwritten = overwritten.await;
-        overwritten.map_err(|fault| self.backend_error(path, verb, fault))
+        overwritten.map_err(|fault| self.backend_error(path, verb, fault))?;
+        self.check_changed((path, &location), parent, verb, 0).await
+    }
+
+    /// Checks a file that was changed in place by where it is now. If git obeys it there, what is
+    /// after `bytes` is taken out.
+    pub(crate) async fn check_changed(
+        &self,
+        (path, location): (&SandboxPath, &MountLocation<'_>),
+        parent: &AnyDir,
+        verb: Verb,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let placed = PlacedName {
+            mount: location.mount,
+            real: &location.real,
+            new: 0,
+            parent,
+        };
+        let checked = self.check_placed(path, &placed, verb).await;
+        if checked.is_err()
+            && let Some(name) = location.real.last()
+            && let Ok(file) = parent.open_to_write(name).await
+        {
+            let _ = file.set_size(bytes).await;
+        }
+        checked
     }
 
     /// Writes a whole file at a checked path, and creates missing parent directories.
@@ -343,13 +370,25 @@ impl FileSandbox {
             Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
         };
         let dirs = NewParentDirs::make(parent, &rest).await.map_err(failed)?;
-        match atomic_write(dirs.innermost(), &name, source, how, &self.cancel).await {
-            Ok(()) if how.durable => dirs.sync().await.map_err(|fault| failed(fault.into())),
-            Ok(()) => Ok(()),
-            Err(failure) => {
-                dirs.undo().await;
-                Err(failed(failure))
-            }
+        if let Err(failure) = atomic_write(dirs.innermost(), &name, source, how, &self.cancel).await
+        {
+            dirs.undo().await;
+            return Err(failed(failure));
+        }
+        let placed = PlacedName {
+            mount: location.mount,
+            real: &location.real,
+            new: rest.len(),
+            parent: dirs.innermost(),
+        };
+        if let Err(refusal) = self.check_placed(path, &placed, verb).await {
+            let _ = dirs.innermost().remove_file(&name).await;
+            dirs.undo().await;
+            return Err(refusal);
+        }
+        match how.durable {
+            true => dirs.sync().await.map_err(|fault| failed(fault.into())),
+            false => Ok(()),
         }
     }
 }
