@@ -2,16 +2,16 @@
 //! `os-sandbox`, and the lines about hosts that were refused.
 
 use os_sandbox::{
-    CommandSockets, Contact, ContactKind, ContactOutcome, Contacts, Directories, HostProxy,
-    NamedHosts, Network, ParentProxySetting, Plan, Policy, ProxySession, ProxySockets,
+    CommandSockets, Contact, ContactKind, ContactOutcome, ContactTotal, Contacts, Directories,
+    HostProxy, NamedHosts, Network, ParentProxySetting, Plan, Policy, ProxySession, ProxySockets,
     PublishedPort, Sandbox,
 };
 use rustix::process::{Resource, getrlimit};
 use sandbox_network::{
-    AskHost, Broker, BrokerOptions, BrokerService, ConfinedSockets, ConnectionRecord,
-    ConnectionVerdict, CredentialListener, CredentialServer, DEFAULT_PORTS, Host, HostAnswer,
-    HostPattern, HostRules, InboundListener, InboundPorts, InboundTime, Listeners, ParentProxy,
-    Protocol, ProxyToken, Refusal, TlsTermination,
+    AllowedBy, AskHost, Broker, BrokerOptions, BrokerService, ConfinedSockets, ConnectionRecord,
+    ConnectionTotal, ConnectionVerdict, CredentialListener, CredentialServer, DEFAULT_PORTS, Host,
+    HostAnswer, HostPattern, HostRules, InboundListener, InboundPorts, InboundTime, Listeners,
+    ParentProxy, Protocol, ProxyToken, Refusal, TlsTermination,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -397,7 +397,28 @@ impl ProxySession for BrokerSession {
         Contacts {
             listed: report.connections.into_iter().map(contact).collect(),
             more: report.omitted,
+            totals: report.totals.into_iter().map(total).collect(),
         }
+    }
+}
+
+fn total((allowed_by, total): (AllowedBy, ConnectionTotal)) -> ContactTotal {
+    let ConnectionTotal {
+        connections,
+        sent,
+        received,
+    } = total;
+    let (kind, rule, sent, received) = match allowed_by {
+        AllowedBy::Rule(rule) => (ContactKind::Connection, rule.to_string(), sent, received),
+        // The command is the server.
+        AllowedBy::PublishedPort(port) => (ContactKind::Inbound, port.to_string(), received, sent),
+    };
+    ContactTotal {
+        kind,
+        rule,
+        connections,
+        sent,
+        received,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::denials::Denial;
 use crate::exceeded::size;
 use crate::findings::{Findings, Notes};
 use crate::git_config::GitConfigChange;
-use crate::host_proxy::Contact;
+use crate::host_proxy::{Contact, ContactTotal};
 use crate::plan::Plan;
 use crate::promise::{Entry, Promise, PromiseState};
 use crate::quarantine::Quarantined;
@@ -78,6 +78,9 @@ pub struct Enforcement {
     /// The number of attempts that are not listed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
     pub more_contacts: u64,
+    /// All connections that the proxy made, by their rules. Unlike `contacts`, the list is complete.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub contact_totals: Vec<ContactTotal>,
     /// Processes that still ran when the command had ended, and were ended with it. `None` if there were
     /// none, or they are not counted: under Seatbelt, and in containers.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -303,6 +306,7 @@ impl Enforcement {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            contact_totals: Vec::new(),
             ended_processes: None,
             reports_denials: false,
             denials: Vec::new(),
@@ -323,6 +327,7 @@ impl Enforcement {
         self.unreachable += findings.unreachable;
         self.contacts.extend(findings.contacts.listed);
         self.more_contacts += findings.contacts.more;
+        self.contact_totals.extend(findings.contacts.totals);
         self.ended_processes = findings.ended_processes;
         if let Some(denials) = findings.denials {
             self.reports_denials = true;

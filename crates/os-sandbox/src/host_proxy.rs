@@ -165,6 +165,25 @@ pub struct Contacts {
     pub listed: Vec<Contact>,
     /// The number of further ones.
     pub more: u64,
+    /// All connections, those that are not listed too.
+    pub totals: Vec<ContactTotal>,
+}
+
+/// The connections that one rule, answer or published port allowed, in figures. A command cannot make
+/// a list of them long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ContactTotal {
+    /// The kind of the connections: to a host, or of a client outside.
+    pub kind: ContactKind,
+    /// The pattern that allowed them; of clients outside, the published port.
+    pub rule: String,
+    /// The number of the connections.
+    pub connections: u64,
+    /// Bytes from the command.
+    pub sent: u64,
+    /// Bytes to the command.
+    pub received: u64,
 }
 
 /// One attempt to reach a host.

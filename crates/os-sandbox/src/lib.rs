@@ -139,8 +139,8 @@ pub use exit::Exit;
 pub use git_config::GitConfigChange;
 pub use holes::KnownVulnerability;
 pub use host_proxy::{
-    CommandSockets, Contact, ContactKind, ContactOutcome, Contacts, HostProxy, ProxyPassword,
-    ProxySession, ProxySockets, PublishedPort, listen_on_loopback,
+    CommandSockets, Contact, ContactKind, ContactOutcome, ContactTotal, Contacts, HostProxy,
+    ProxyPassword, ProxySession, ProxySockets, PublishedPort, listen_on_loopback,
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};

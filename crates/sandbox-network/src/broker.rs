@@ -46,8 +46,8 @@ pub use inbound::{ConfinedSockets, InboundListener, InboundPorts, InboundTime};
 pub use options::{BrokerLimits, BrokerOptions, EventListener, HostAdvice};
 pub use proxy_token::ProxyToken;
 pub use record::{
-    ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionVerdict, Protocol, Refusal,
-    ServiceReport, TlsName,
+    AllowedBy, ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionTotal,
+    ConnectionVerdict, Protocol, Refusal, ServiceReport, TlsName,
 };
 pub use resolve::{Resolve, SystemResolver};
 pub use service::{BrokerService, Listeners};

@@ -37,11 +37,11 @@ mod rules;
 pub use address::{AddressClass, is_public};
 #[cfg(feature = "broker")]
 pub use broker::{
-    AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConfinedSockets, ConnectionEvent,
-    ConnectionEventKind, ConnectionRecord, ConnectionVerdict, CredentialListener, CredentialServer,
-    EventListener, HeaderCredential, HostAdvice, HostAnswer, InboundListener, InboundPorts,
-    InboundTime, InvalidCredential, Listeners, ParentProxy, Protocol, ProxyToken, Refusal, Resolve,
-    ServiceReport, SystemResolver, TlsName, TlsTermination,
+    AllowedBy, AskHost, Broker, BrokerLimits, BrokerOptions, BrokerService, ConfinedSockets,
+    ConnectionEvent, ConnectionEventKind, ConnectionRecord, ConnectionTotal, ConnectionVerdict,
+    CredentialListener, CredentialServer, EventListener, HeaderCredential, HostAdvice, HostAnswer,
+    InboundListener, InboundPorts, InboundTime, InvalidCredential, Listeners, ParentProxy,
+    Protocol, ProxyToken, Refusal, Resolve, ServiceReport, SystemResolver, TlsName, TlsTermination,
 };
 pub use host::{Host, HostError, HostName};
 pub use pattern::HostPattern;

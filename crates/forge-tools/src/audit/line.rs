@@ -6,23 +6,16 @@
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use super::shorten::shorten;
 
 /// Most bytes of one line, its end included.
 pub const MAX_LINE_BYTES: usize = 128 * 1024;
 
 /// Most bytes of a line's body.
 const MAX_BODY_BYTES: usize = 64 * 1024;
-/// A text that is longer is cut, if the whole line is too long.
-const MAX_TEXT_BYTES: usize = 1024;
-/// The characters of a long text that remain.
-const TEXT_HEAD_CHARS: usize = 256;
-/// Elements of a list, and keys of an object, that are kept if the whole line is too long.
-const MAX_ITEMS: usize = 64;
-/// A field that is longer even then is replaced by its hash.
-const MAX_FIELD_BYTES: usize = 3 * 1024;
-
 /// Levels of nesting that every reader of JSON can follow.
 const MAX_DEPTH: u32 = 64;
 
@@ -81,21 +74,7 @@ pub(super) fn body(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
         return Ok(short.0);
     }
     let mut value = serde_json::to_value(value)?;
-    shorten(&mut value);
-    let mut shorter = LimitedBuffer(Vec::new());
-    if serde_json::to_writer(&mut shorter, &value).is_ok() {
-        return Ok(shorter.0);
-    }
-    if let Value::Object(fields) = &mut value {
-        if let Some(Value::Object(decision)) = fields.get_mut("decision") {
-            only_hashes(decision);
-        }
-        for (name, field) in fields.iter_mut() {
-            if name != "decision" {
-                only_hash(field);
-            }
-        }
-    }
+    shorten(&mut value, MAX_BODY_BYTES);
     Ok(serde_json::to_vec(&value)?)
 }
 
@@ -116,44 +95,6 @@ impl Write for LimitedBuffer {
     }
 }
 
-/// Shortens long texts and long lists; a hash still distinguishes the originals.
-fn shorten(value: &mut Value) {
-    match value {
-        Value::String(text) if text.len() > MAX_TEXT_BYTES => {
-            let head: String = text.chars().take(TEXT_HEAD_CHARS).collect();
-            *value = json!({ "cut": head, "bytes": text.len(), "sha256": hash(text.as_bytes()) });
-        }
-        Value::Array(items) => {
-            if items.len() > MAX_ITEMS {
-                let all = items.len();
-                items.truncate(MAX_ITEMS);
-                items.push(json!({ "cut_items": all - MAX_ITEMS }));
-            }
-            items.iter_mut().for_each(shorten);
-        }
-        Value::Object(fields) if fields.len() > MAX_ITEMS => *value = hashed(value),
-        Value::Object(fields) => {
-            // The length of a key is up to its author.
-            if fields.keys().any(|key| key.len() > MAX_TEXT_BYTES) {
-                *value = hashed(value);
-            } else {
-                fields.values_mut().for_each(shorten);
-            }
-        }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn only_hashes(fields: &mut Map<String, Value>) {
-    fields.values_mut().for_each(only_hash);
-}
-
-fn only_hash(field: &mut Value) {
-    if field.to_string().len() > MAX_FIELD_BYTES {
-        *field = hashed(field);
-    }
-}
-
 /// Returns `true` if a value nests so deep that its line could not be read again.
 pub(super) fn is_too_deep(value: &Value) -> bool {
     fn deeper_than(value: &Value, levels: u32) -> bool {
@@ -169,14 +110,10 @@ pub(super) fn is_too_deep(value: &Value) -> bool {
     deeper_than(value, MAX_DEPTH)
 }
 
-/// Replaces a value that is not recorded.
-pub(super) fn hashed(value: &Value) -> Value {
-    let text = value.to_string();
-    json!({ "cut": "", "bytes": text.len(), "sha256": hash(text.as_bytes()) })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Map, json};
+
     use super::*;
 
     /// Whatever a model sends, its line is bounded, valid, and still says what was decided.
@@ -214,6 +151,154 @@ mod tests {
             let mut whole = Vec::new();
             line(&mut whole, u64::MAX, NOTHING_BEFORE, &body);
             assert!(whole.len() <= MAX_LINE_BYTES);
+        }
+    }
+
+    /// Lists of a result's line whose lengths a command decides, by their pointers, each with an
+    /// element. `@` becomes a number, `~` a text.
+    const NOISE: [(&str, &str); 11] = [
+        ("/artifacts", r#"{"path":"/w/@~","effect":"created"}"#),
+        ("/events", r#"{"event":"quarantined","detail":"@~"}"#),
+        (
+            "/enforcement/contacts",
+            r#"{"kind":"connection","host":"@~.no","port":80,"outcome":"refused"}"#,
+        ),
+        (
+            "/enforcement/denials",
+            r#"{"call":"mkdir","path":"/usr/@~","errno":"EROFS"}"#,
+        ),
+        ("/enforcement/ended_processes/programs", r#""@~""#),
+        (
+            "/enforcement/git_configs",
+            r#"{"file":"/w/@~/.git/config"}"#,
+        ),
+        (
+            "/enforcement/hidden",
+            r#"{"path":"/w/@~/.env","pattern":".env"}"#,
+        ),
+        ("/enforcement/not_copied", r#""/w/@~""#),
+        (
+            "/enforcement/quarantined",
+            r#"{"was":"/w/@~","now":"/q/@"}"#,
+        ),
+        (
+            "/enforcement/touched/programs",
+            r#"{"program":"/w/@~","count":1}"#,
+        ),
+        ("/enforcement/touched/read", r#""/w/@~""#),
+    ];
+
+    /// The facts of a result, and one element in each list of [`NOISE`].
+    fn result() -> Value {
+        let element = |pointer: &str| {
+            let (_, text) = NOISE.iter().find(|(one, _)| *one == pointer).unwrap();
+            serde_json::from_str::<Value>(&text.replace(['~', '@'], "")).unwrap()
+        };
+        let list = |pointer| json!([element(pointer)]);
+        let promises: Vec<Value> = (0..30)
+            .map(|n| json!({"promise": format!("promise {n}"), "state": "enforced", "reason": "r".repeat(150)}))
+            .collect();
+        let totals: Vec<Value> = (0..40)
+            .map(|n| json!({"kind": "connection", "rule": format!("{n}.example.com:443"), "connections": 1, "sent": 1, "received": 1}))
+            .collect();
+        let kept = json!({"kind": "connection", "host": "kept.example", "port": 443, "sent": 40_000,
+            "received": 1, "rule": "kept.example", "outcome": "connected"});
+        json!({
+            "kind": "execution", "call": 1, "runner": "os", "ok": true,
+            "artifacts": list("/artifacts"), "events": list("/events"),
+            "enforcement": {
+                "policy": "p", "backend": "namespaces", "promises": promises,
+                "mounts": [{"name": "/w", "inside": "/w", "access": "write"}],
+                "contact_totals": totals, "contacts": [kept], "more_contacts": 7,
+                "denials": list("/enforcement/denials"), "more_denials": true,
+                "ended_processes": {"count": 1, "programs": list("/enforcement/ended_processes/programs")},
+                "git_configs": list("/enforcement/git_configs"),
+                "hidden": list("/enforcement/hidden"),
+                "not_copied": list("/enforcement/not_copied"),
+                "quarantined": list("/enforcement/quarantined"),
+                "touched": {
+                    "programs": list("/enforcement/touched/programs"),
+                    "read": list("/enforcement/touched/read"),
+                },
+            },
+        })
+    }
+
+    /// Adds elements to a list, half of them before those that are there.
+    fn add_noise(value: &mut Value, pointer: &str, count: usize, text: &str) {
+        let (_, template) = NOISE.iter().find(|(one, _)| *one == pointer).unwrap();
+        let text = serde_json::to_string(text).unwrap();
+        let text = text.trim_matches('"');
+        let element = |n: usize| {
+            let element = template.replace('~', text).replace('@', &n.to_string());
+            serde_json::from_str::<Value>(&element).unwrap()
+        };
+        let list = value.pointer_mut(pointer).unwrap().as_array_mut().unwrap();
+        list.splice(0..0, (0..count / 2).map(element));
+        list.extend((count / 2..count).map(element));
+    }
+
+    /// Everything that no command can make long, and the connection that was made.
+    fn check_facts(whole: &Value, line: &Value, noise: &str) {
+        for (name, value) in whole.as_object().unwrap() {
+            if !matches!(name.as_str(), "artifacts" | "events" | "enforcement") {
+                assert_eq!(line[name], *value, "{noise}: {name}");
+            }
+        }
+        for name in [
+            "policy",
+            "backend",
+            "promises",
+            "mounts",
+            "contact_totals",
+            "more_contacts",
+            "more_denials",
+        ] {
+            let (whole, line) = (&whole["enforcement"], &line["enforcement"]);
+            assert_eq!(line[name], whole[name], "{noise}: {name}");
+        }
+        let contacts = line["enforcement"]["contacts"].as_array();
+        let is_kept = |one: &Value| one["host"] == "kept.example";
+        assert!(
+            contacts.is_some_and(|all| all.iter().any(is_kept)),
+            "{noise}: {line}"
+        );
+    }
+
+    #[test]
+    fn noise_in_one_list_costs_no_other_and_no_fact() {
+        let long = "\u{1}".repeat(900);
+        for (count, text) in [
+            (1_500, "n".repeat(40).as_str()),
+            (400, "d".repeat(230).as_str()),
+            (200, long.as_str()),
+        ] {
+            let mut all = result();
+            for (pointer, _) in NOISE {
+                let noise = format!("{count} of {} bytes in {pointer}", text.len());
+                let mut value = result();
+                add_noise(&mut value, pointer, count, text);
+                add_noise(&mut all, pointer, count, text);
+                let body = body(&value).unwrap();
+                assert!(body.len() <= MAX_BODY_BYTES, "{noise}");
+                let line: Value = serde_json::from_slice(&body).unwrap();
+                check_facts(&value, &line, &noise);
+                for (other, _) in NOISE {
+                    let cut = line.pointer(other).unwrap().as_array().unwrap();
+                    match other == pointer {
+                        false => assert_eq!(line.pointer(other), value.pointer(other), "{noise}"),
+                        true => assert!(cut.last().unwrap()["cut_items"].is_u64(), "{noise}"),
+                    }
+                }
+            }
+            let body = body(&all).unwrap();
+            assert!(body.len() <= MAX_BODY_BYTES, "{}", body.len());
+            let line: Value = serde_json::from_slice(&body).unwrap();
+            check_facts(&all, &line, "all");
+            for (pointer, _) in NOISE {
+                let cut = line.pointer(pointer).unwrap().as_array().unwrap();
+                assert!(cut.len() > 1, "{pointer}: {cut:?}");
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::line::{self, segment_name};
 use super::record::{CallRecord, DecisionEntry, PolicyEvent, Recorder};
+use super::shorten;
 use super::verify::{Integrity, Verifier};
 use crate::change::Artifact;
 use crate::time::now_ms;
@@ -288,7 +289,7 @@ fn decision(asked: &DecisionEntry<'_>) -> std::io::Result<Vec<u8>> {
     let handoff;
     let mut asked = *asked;
     if line::is_too_deep(asked.arguments) {
-        handoff = line::hashed(asked.arguments);
+        handoff = shorten::hashed(asked.arguments);
         asked.arguments = &handoff;
     }
     line::body(&DecisionLine {

@@ -9,6 +9,7 @@ mod line;
 mod log;
 mod read;
 mod record;
+mod shorten;
 mod verify;
 
 /// The JSON Schema (draft 2020-12) of one line of the log.

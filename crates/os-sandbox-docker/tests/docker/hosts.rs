@@ -92,6 +92,7 @@ impl ProxySession for BrokerSession {
         Contacts {
             listed: listed.collect(),
             more: report.omitted,
+            totals: Vec::new(),
         }
     }
 }

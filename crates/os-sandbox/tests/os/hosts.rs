@@ -64,6 +64,7 @@ impl ProxySession for Answering {
         Contacts {
             listed: listed.collect(),
             more: 3,
+            totals: Vec::new(),
         }
     }
 }

@@ -99,12 +99,10 @@ impl ServiceContext {
 
     /// Returns the report, and begins another one.
     pub(super) fn take_report(&self) -> ServiceReport {
-        let (connections, omitted) = mem::take(&mut *lock(&self.records)).into_list();
         ServiceReport {
-            connections,
-            omitted,
             waited: self.waited.load(Ordering::Relaxed),
             names_full: self.names_full.load(Ordering::Relaxed),
+            ..mem::take(&mut *lock(&self.records)).into_report()
         }
     }
 

@@ -1,6 +1,6 @@
 //! Records of connections and refusals, and the events that carry them to an audit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -260,10 +260,32 @@ pub struct ServiceReport {
     pub connections: Vec<ConnectionRecord>,
     /// Records beyond the limit.
     pub omitted: u64,
+    /// All connections by the reason for them, those beyond the limit too.
+    pub totals: BTreeMap<AllowedBy, ConnectionTotal>,
     /// Clients that waited because too many connections were open.
     pub waited: u64,
     /// Questions that were not answered because the table of names is full.
     pub names_full: u64,
+}
+
+/// The reason for which clients were connected: a rule, an answer or a published port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AllowedBy {
+    /// The pattern of a rule or of an answer.
+    Rule(HostPattern),
+    /// The port is published. The clients are outside.
+    PublishedPort(u16),
+}
+
+/// The number of connections and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionTotal {
+    /// Connections that the broker made.
+    pub connections: u64,
+    /// Bytes from the clients.
+    pub sent: u64,
+    /// Bytes for the clients.
+    pub received: u64,
 }
 
 /// The records of a service. Refusals, of which a program can make any number, use up none of the
@@ -276,6 +298,7 @@ pub(super) struct Records {
     connected: usize,
     unconnected: usize,
     omitted: u64,
+    totals: BTreeMap<AllowedBy, ConnectionTotal>,
     refused_names: HashSet<String>,
 }
 
@@ -287,6 +310,7 @@ impl Records {
         record: &ConnectionRecord,
         limit: usize,
     ) {
+        self.count(kind, record);
         match kind {
             ConnectionEventKind::Opened if self.connected < limit => {
                 self.connected += 1;
@@ -305,12 +329,34 @@ impl Records {
         }
     }
 
-    /// Returns the records in the order in which the attempts began, and how many were omitted.
-    pub(super) fn into_list(self) -> (Vec<ConnectionRecord>, u64) {
-        let mut list = self.list;
-        list.extend(self.open.into_values());
-        list.sort_by_key(|record| record.number);
-        (list, self.omitted)
+    /// Counts a connection at its beginning, and its bytes at its end.
+    fn count(&mut self, kind: ConnectionEventKind, record: &ConnectionRecord) {
+        let allowed_by = match &record.rule {
+            _ if record.protocol == Protocol::Inbound => AllowedBy::PublishedPort(record.port),
+            Some(rule) => AllowedBy::Rule(rule.clone()),
+            None => return,
+        };
+        if kind == ConnectionEventKind::Refused {
+            return;
+        }
+        let total = self.totals.entry(allowed_by).or_default();
+        total.connections += u64::from(kind == ConnectionEventKind::Opened);
+        total.sent = total.sent.saturating_add(record.sent);
+        total.received = total.received.saturating_add(record.received);
+    }
+
+    /// Returns the records in the order in which the attempts began, the number of those that were
+    /// omitted, and the totals.
+    pub(super) fn into_report(self) -> ServiceReport {
+        let mut connections = self.list;
+        connections.extend(self.open.into_values());
+        connections.sort_by_key(|record| record.number);
+        ServiceReport {
+            connections,
+            omitted: self.omitted,
+            totals: self.totals,
+            ..ServiceReport::default()
+        }
     }
 
     /// Returns `true` at the first refusal of a name. Clients ask for several types of one name, and

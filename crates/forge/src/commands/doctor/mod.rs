@@ -449,6 +449,7 @@ mod tests {
             unreachable: 0,
             contacts: Vec::new(),
             more_contacts: 0,
+            contact_totals: Vec::new(),
             reports_denials: false,
             denials: Vec::new(),
             more_denials: false,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use os_sandbox::{Contact, ContactKind, ContactOutcome, Enforcement};
+use os_sandbox::{Contact, ContactKind, ContactOutcome, ContactTotal, Enforcement};
 use sandbox_config::HostGroup;
 
 use crate::output::byte_count::byte_count;
@@ -21,7 +21,8 @@ struct Exchange {
 
 /// Returns a line for each host, the one that was sent most first.
 pub(super) fn describe_connections(receipt: &Enforcement) -> Vec<String> {
-    describe(&receipt.contacts, receipt.more_contacts)
+    let more = receipt.more_contacts;
+    describe(&receipt.contacts, more, &receipt.contact_totals)
 }
 
 /// Returns a line for each group of hosts that is off and of which the command tried some.
@@ -46,7 +47,7 @@ pub(super) fn describe_off_groups<'a>(
     groups.into_iter().map(line).collect()
 }
 
-fn describe(contacts: &[Contact], more: u64) -> Vec<String> {
+fn describe(contacts: &[Contact], more: u64, totals: &[ContactTotal]) -> Vec<String> {
     let mut hosts: BTreeMap<(&str, u16), Exchange> = BTreeMap::new();
     for contact in contacts {
         if contact.kind == ContactKind::Connection && contact.outcome == ContactOutcome::Connected {
@@ -79,11 +80,43 @@ fn describe(contacts: &[Contact], more: u64) -> Vec<String> {
         lines.push(format!("connected: {unlisted} more hosts"));
     }
     if more > 0 {
+        lines.extend(describe_unlisted(contacts, totals));
         lines.push(format!(
-            "connected or refused: {more} more attempts, which were not recorded"
+            "connected or refused: {more} more attempts, which are not listed one by one"
         ));
     }
     lines
+}
+
+/// Returns a line for each rule that allowed more connections than are listed.
+fn describe_unlisted<'a>(
+    contacts: &'a [Contact],
+    totals: &'a [ContactTotal],
+) -> impl Iterator<Item = String> + 'a {
+    totals.iter().filter_map(|total| {
+        let listed = contacts.iter().filter(|one| {
+            let is_connected = one.outcome == ContactOutcome::Connected;
+            is_connected && one.rule.as_deref() == Some(&total.rule)
+        });
+        let mut rest = Exchange {
+            connections: total.connections,
+            sent: total.sent,
+            received: total.received,
+        };
+        for one in listed {
+            rest.connections = rest.connections.saturating_sub(1);
+            rest.sent = rest.sent.saturating_sub(one.sent);
+            rest.received = rest.received.saturating_sub(one.received);
+        }
+        let (sent, received) = (byte_count(rest.sent), byte_count(rest.received));
+        let is_unlisted = total.kind == ContactKind::Connection && rest.connections > 0;
+        is_unlisted.then(|| {
+            format!(
+                "connected: {} more times by the rule {} (sent {sent}, received {received})",
+                rest.connections, total.rule
+            )
+        })
+    })
 }
 
 #[cfg(test)]
@@ -116,21 +149,29 @@ mod tests {
             "connected: api.example.com:443 (2 times, sent 1.3 kB, received 13.0 kB)",
             "connected: [::1]:443 (sent 5 bytes, received 50 bytes)",
         ];
-        assert_eq!(describe(&contacts, 0), first);
+        assert_eq!(describe(&contacts, 0, &[]), first);
         for number in 0..10 {
             let host = format!("{number}.example.com");
             contacts.push(contact(&host, 1, ContactOutcome::Connected));
         }
-        let lines = describe(&contacts, 3);
-        assert_eq!(lines.len(), MAX_HOSTS + 2);
+        let total = ContactTotal {
+            kind: ContactKind::Connection,
+            rule: "upload.example".to_owned(),
+            connections: 3,
+            sent: 40_000,
+            received: 7,
+        };
+        let lines = describe(&contacts, 3, &[total]);
+        assert_eq!(lines.len(), MAX_HOSTS + 3);
         assert_eq!(
             lines[MAX_HOSTS..],
             [
                 "connected: 4 more hosts",
-                "connected or refused: 3 more attempts, which were not recorded"
+                "connected: 3 more times by the rule upload.example (sent 40.0 kB, received 7 bytes)",
+                "connected or refused: 3 more attempts, which are not listed one by one"
             ]
         );
-        assert!(describe(&[], 0).is_empty());
+        assert!(describe(&[], 0, &[]).is_empty());
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use os_sandbox::{Contact, Denial};
+use os_sandbox::{Contact, ContactOutcome, Denial};
 use sandbox_network::HostPattern;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::calls::{CallReader, LogItem, LoggedCall};
 use super::unreadable;
@@ -24,6 +26,8 @@ pub(crate) struct RefusedAttempts {
     /// The patterns of addresses in other networks than the internet, to which allowed names led, each
     /// with the name.
     pub(crate) addresses: BTreeSet<(HostPattern, String)>,
+    /// The connections that were refused or failed, of which the first are listed.
+    pub(crate) contacts: Vec<Contact>,
     /// Each once.
     pub(crate) denials: Vec<Denial>,
     /// Denials of commands of workers, which are among `denials`.
@@ -34,7 +38,13 @@ pub(crate) struct RefusedAttempts {
     pub(crate) denied_calls: u64,
     /// `true` if a command ran without reports about reads.
     pub(crate) lacks_reads: bool,
+    /// `true` if the log has only parts of what was refused: a line has a greatest length.
+    pub(crate) is_cut: bool,
 }
+
+/// The sentence about a run whose record has only parts of what was refused.
+pub(crate) const CUT_RECORD: &str =
+    "the record of this run was cut: more was refused than a line of the log holds";
 
 impl RefusedAttempts {
     /// Reads those of the last run of a project; empty without a run.
@@ -64,25 +74,40 @@ impl RefusedAttempts {
         Ok(refused)
     }
 
+    /// Returns the elements of a list that can be read, and notes that others were cut.
+    fn read_list<T: DeserializeOwned>(&mut self, list: &Value) -> Vec<T> {
+        self.is_cut |= is_cut(list);
+        let elements = list.as_array().into_iter().flatten();
+        let read = elements.map(|one| T::deserialize(one).ok());
+        let read: Vec<Option<T>> = read.collect();
+        self.is_cut |= read.iter().any(Option::is_none);
+        read.into_iter().flatten().collect()
+    }
+
     fn add(&mut self, call: &LoggedCall) {
         self.denied_calls += u64::from(call.is_denied());
         let Some(execution) = &call.execution else {
             return;
         };
         let receipt = &execution["enforcement"];
-        let contacts = serde_json::from_value::<Vec<Contact>>(receipt["contacts"].clone());
-        let contacts = contacts.unwrap_or_default();
+        let contacts: Vec<Contact> = self.read_list(&receipt["contacts"]);
         self.hosts.extend(contacts.iter().filter_map(pattern));
         self.addresses
             .extend(contacts.iter().filter_map(pattern_of_address));
+        let unconnected = contacts.into_iter();
+        let unconnected = unconnected.filter(|one| one.outcome != ContactOutcome::Connected);
+        let room = MAX_DENIALS.saturating_sub(self.contacts.len());
+        self.contacts.extend(unconnected.take(room));
         // The receipt of a node has that of the command inside.
         let inside = receipt.get("inside").unwrap_or(receipt);
         self.more |= inside["more_denials"].as_bool().unwrap_or(false);
+        self.more |= receipt["more_contacts"].as_u64() > Some(0);
         // A command that did not start has no receipt.
         self.lacks_reads |= inside.get("backend").is_some() && inside.get("touched").is_none();
-        let found = serde_json::from_value::<Vec<Denial>>(inside["denials"].clone());
+        self.is_cut |= is_cut(receipt) || is_cut(inside);
+        let found: Vec<Denial> = self.read_list(&inside["denials"]);
         let is_of_worker = !call.workers().is_empty();
-        for denial in found.into_iter().flatten() {
+        for denial in found {
             if self.denials.contains(&denial) {
                 continue;
             }
@@ -96,6 +121,11 @@ impl RefusedAttempts {
             self.denials.push(denial);
         }
     }
+}
+
+/// Returns `true` for the object that replaces a value in a line that would be too long.
+fn is_cut(value: &Value) -> bool {
+    value.get("cut").is_some()
 }
 
 /// Returns the hosts without those that are listed twice, and without lookups that a connection

@@ -12,6 +12,7 @@ use super::summary::CallSummary;
 use super::unreadable;
 use crate::cli::{Global, Selection};
 use crate::commands::prelude::*;
+use crate::output::byte_count::byte_count;
 use crate::output::local_time::local_time;
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
@@ -232,16 +233,59 @@ fn rendered(call: &LoggedCall) -> String {
     if !decided["runner"].is_null() {
         below("runner", text(&decided["runner"]));
     }
-    if let Some(backend) = came["enforcement"]["backend"].as_str() {
-        below("enforced", format!("by {backend}"));
-    }
-    for event in list(&came["events"]) {
-        below(&text(&event["event"]), text(&event["detail"]));
-    }
-    for artifact in list(&came["artifacts"]) {
-        below(&text(&artifact["effect"]), of_artifact(artifact));
+    for (label, text) in describe_result(came) {
+        below(&label, text);
     }
     shown
+}
+
+/// Returns the rows about the result of a call, each with its label.
+fn describe_result(came: &Value) -> Vec<(String, String)> {
+    let receipt = &came["enforcement"];
+    let mut rows = Vec::new();
+    if let Some(backend) = receipt["backend"].as_str() {
+        rows.push(("enforced".to_owned(), format!("by {backend}")));
+    }
+    if receipt.get("cut").is_some() {
+        rows.push(("enforced".to_owned(), "its record was cut".to_owned()));
+    }
+    let mut add_list = |elements: &Value, row: fn(&Value) -> (String, String)| {
+        rows.extend(
+            list(elements)
+                .iter()
+                .map(|element| match cut_items(element) {
+                    Some(more) => ("and".to_owned(), more),
+                    None => row(element),
+                }),
+        );
+    };
+    add_list(&receipt["contact_totals"], |total| {
+        ("connected".to_owned(), of_total(total))
+    });
+    add_list(&came["events"], |event| {
+        (text(&event["event"]), text(&event["detail"]))
+    });
+    add_list(&came["artifacts"], |artifact| {
+        (text(&artifact["effect"]), of_artifact(artifact))
+    });
+    rows
+}
+
+/// Returns the text of the element that ends a list which was cut.
+fn cut_items(element: &Value) -> Option<String> {
+    let count = element["cut_items"].as_u64()?;
+    Some(format!("{count} more, which the line does not hold"))
+}
+
+fn of_total(total: &Value) -> String {
+    let count = |field: &str| total[field].as_u64().unwrap_or_default();
+    let rule = match total["kind"].as_str() {
+        Some("inbound") => format!("clients with port {}", text(&total["rule"])),
+        _ => text(&total["rule"]),
+    };
+    let connections = run_view::count(count("connections"), "connection");
+    let (sent, received) = (byte_count(count("sent")), byte_count(count("received")));
+    format!("{rule} ({connections}, sent {sent}, received {received})")
 }
 
 fn of_artifact(artifact: &Value) -> String {

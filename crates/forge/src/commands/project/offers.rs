@@ -14,7 +14,7 @@ use sandbox_network::HostPattern;
 use crate::commands::exec::denials::with_program;
 use crate::commands::exec::hints::{OwnPatterns, key_hint};
 use crate::commands::exec::proposals::{NoGrant, RuleOffers};
-use crate::commands::log::refused::RefusedAttempts;
+use crate::commands::log::refused::{CUT_RECORD, RefusedAttempts};
 use crate::commands::prelude::*;
 
 /// Bound on the refusals without an offer that are printed; the JSON has all.
@@ -28,6 +28,7 @@ pub(super) struct Offers {
     addresses: BTreeSet<(HostPattern, String)>,
     more: bool,
     lacks_reads: bool,
+    is_cut: bool,
 }
 
 impl Offers {
@@ -43,6 +44,7 @@ impl Offers {
             addresses: refused.addresses.clone(),
             more: refused.more,
             lacks_reads: refused.lacks_reads,
+            is_cut: refused.is_cut,
         }
     }
 
@@ -57,7 +59,8 @@ impl Offers {
         let RuleOffers { offered, without } = &self.offers;
         let is_known = |(_, why): &(Denial, NoGrant)| *why != NoGrant::UnknownName;
         let lacks_offers = offered.is_empty() && self.addresses.is_empty();
-        if lacks_offers && !only_without && without.iter().all(is_known) {
+        let is_whole = !self.is_cut && !self.more;
+        if is_whole && lacks_offers && !only_without && without.iter().all(is_known) {
             print_line("the last run of this project was refused nothing that a rule could allow")?;
         }
         let numbered = offered.iter().enumerate().filter(|_| !only_without);
@@ -96,6 +99,9 @@ impl Offers {
             let count = without.len() - MAX_ROWS;
             stderr::print(format!("not offered: {count} more (--json lists them)"));
         }
+        if self.is_cut {
+            stderr::print(format_args!("note: {CUT_RECORD}"));
+        }
         if self.more {
             stderr::print("note: more was refused than a run records");
         }
@@ -118,6 +124,7 @@ impl Offers {
             "refused": self.rules(),
             "denials": offered.chain(without).collect::<Vec<_>>(),
             "more_denials": self.more,
+            "cut": self.is_cut,
             "without_reads": self.lacks_reads,
         })
     }

@@ -26,6 +26,7 @@ mod keys;
 mod limits;
 mod logins;
 mod mcp;
+mod noise;
 mod outside_keys;
 mod own_path;
 mod parts;

@@ -6,12 +6,13 @@ mod explanation;
 mod target;
 mod text;
 
+use forge_tools::describe_refused_hosts;
 use sandbox_config::{GrantChain, PresetRights, Project, WithoutDirectories, Worker};
 
 use crate::cli::ExplainArgs;
 use crate::commands::exec::denials::describe_grants;
 use crate::commands::exec::proposals::RuleOffers;
-use crate::commands::log::refused::RefusedAttempts;
+use crate::commands::log::refused::{CUT_RECORD, RefusedAttempts};
 use crate::commands::prelude::*;
 use crate::commands::project::allow::exec_project;
 use crate::commands::project::explain::explanation::Explanation;
@@ -79,28 +80,42 @@ fn explain_run(run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = exec_project(ambient)?;
     let home = ambient.home.as_deref();
     let offers = RuleOffers::new(denials, &refused.of_workers, &project, home);
-    let text = if ambient.global.json {
-        let (grants, without) = (offers.commands(&project), offers.without.len());
-        json!({ "denials": denials, "grants": grants, "without_grant": without }).to_string()
-    } else if denials.is_empty() {
-        match refused.denied_calls {
-            0 => "refused: nothing is recorded".to_owned(),
-            calls => format!(
-                "no command was refused by the sandbox; {} stopped by rules: forge log show {} --denied",
-                if calls == 1 {
-                    "1 call was".to_owned()
-                } else {
-                    format!("{calls} calls were")
-                },
-                shell_word(run)
-            ),
-        }
-    } else {
-        let lines = denials.iter().map(|denial| format!("refused: {denial}"));
-        let lines = lines.chain(describe_grants(&offers, &project));
-        let lines = lines.map(|line| escape(&line));
-        lines.collect::<Vec<_>>().join("\n")
-    };
+    if ambient.global.json {
+        let hosts: Vec<String> = refused.hosts.iter().map(ToString::to_string).collect();
+        let object = json!({
+            "denials": denials,
+            "hosts": hosts,
+            "grants": offers.commands(&project),
+            "without_grant": offers.without.len(),
+            "cut": refused.is_cut,
+        });
+        print_line(object)?;
+        return Ok(ExitKind::Done);
+    }
+    let lines = denials.iter().map(|denial| format!("refused: {denial}"));
+    let lines = lines.chain(describe_refused_hosts(&refused.contacts));
+    let lines = lines.chain(refused.is_cut.then(|| CUT_RECORD.to_owned()));
+    let mut lines: Vec<String> = lines.map(|line| escape(&line)).collect();
+    match (lines.is_empty(), refused.denied_calls) {
+        (true, 0) => lines.push("refused: nothing is recorded".to_owned()),
+        (true, calls) => lines.push(format!(
+            "no command was refused by the sandbox; {} stopped by rules: forge log show {} --denied",
+            match calls {
+                1 => "1 call was".to_owned(),
+                _ => format!("{calls} calls were"),
+            },
+            shell_word(run)
+        )),
+        (false, _) => {}
+    }
+    if !denials.is_empty() {
+        lines.extend(
+            describe_grants(&offers, &project)
+                .iter()
+                .map(|line| escape(line)),
+        );
+    }
+    let text = lines.join("\n");
     print_line(text)?;
     Ok(ExitKind::Done)
 }
