@@ -69,7 +69,8 @@ pub(crate) struct ExecArgs {
 /// Rights of a typed command beside those of the project: for `forge exec` and `forge explain`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CommandRights {
-    /// Nothing may be written.
+    /// Nothing of the project may be written. The home directory that is kept for a preset stays
+    /// writable.
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Give the command the needs of this program: hosts, programs, a home directory that is kept for the project,

@@ -37,7 +37,7 @@ pub(crate) enum PresetAction {
         /// The name of yours.
         new: String,
     },
-    /// The home directories that forge keeps for commands with presets, one for each project.
+    /// The home directories that forge keeps for commands with presets.
     Home(PresetHomeArgs),
 }
 

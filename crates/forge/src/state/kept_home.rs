@@ -1,17 +1,21 @@
 //! The home directory that is kept for the commands of one project. Commands write in it, so every
 //! path in it is resolved below the open directory: a link that a command left leads nowhere else.
 
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use file_sandbox::cap_std::ambient_authority;
-use file_sandbox::cap_std::fs::Dir;
+use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
+use crate::bounded::read_bytes;
 use crate::state::remove_contents::{RemovalReport, remove_contents};
 
 /// Suffix of a command's own entry while the person's is in its place.
 const ASIDE: &str = ".of-sandbox";
+
+/// Bound on the size of a file that is copied, in bytes.
+const MAX_COPY: u64 = 16 << 20;
 
 /// An open home directory.
 #[derive(Debug)]
@@ -34,7 +38,6 @@ impl KeptHome {
     }
 
     sandbox_names::getters! {
-        pub(crate) directory: &Dir = &directory;
         pub(crate) path: &Path = &path;
     }
 
@@ -78,6 +81,29 @@ impl KeptHome {
         self.directory.symlink_contents(own, place)
     }
 
+    /// `true` if a file is at `place`: the copy of an earlier command, or one of the commands.
+    pub(crate) fn has(&self, place: &Path) -> bool {
+        self.directory.symlink_metadata(place).is_ok()
+    }
+
+    /// Copies a file of the person to `place`, as a whole: beside it, and renamed.
+    pub(crate) fn copy(&self, place: &Path, own: &Path) -> Result<()> {
+        if self.has(place) {
+            return Ok(());
+        }
+        let content = read_bytes(own, MAX_COPY)?;
+        make_parents(&self.directory, place)?;
+        let new = with_suffix(place, ".new");
+        // Of a forge that was killed, or of a command.
+        let _ = self.directory.remove_file(&new);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = self.directory.open_with(&new, &options)?;
+        file.write_all(&content)?;
+        file.sync_all()?;
+        self.directory.rename(&new, &self.directory, place)
+    }
+
     fn set_aside(&self, place: &Path) -> Result<()> {
         let aside = with_suffix(place, ASIDE);
         if self.directory.symlink_metadata(&aside).is_ok() {
@@ -108,7 +134,7 @@ impl KeptHome {
 }
 
 /// Makes the directories above a place.
-pub(crate) fn make_parents(directory: &Dir, place: &Path) -> Result<()> {
+fn make_parents(directory: &Dir, place: &Path) -> Result<()> {
     match place.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => directory.create_dir_all(parent),
         Some(_) | None => Ok(()),

@@ -15,7 +15,6 @@ use rustix::io::Errno;
 use sandbox_config::PersonalRules;
 use serde::{Deserialize, Serialize};
 
-use crate::state::home_copies::HomeCopies;
 use crate::state::kept_home::KeptHome;
 use crate::state::private_dirs::{is_private, lock, make_private};
 use crate::state::remove_contents::{RemovalReport, remove_contents};
@@ -33,8 +32,6 @@ const MAX_RECORD_BYTES: u64 = 64 * 1024;
 const HOMES: &str = "homes";
 /// Directory of their records.
 const RECORDS: &str = "home-records";
-/// Directory of copies that are not shared at the moment.
-const COPIES: &str = "home-copies";
 /// The lock of all of them.
 const LOCK: &str = "homes.lock";
 /// Beginning of the names of home directories that are being removed.
@@ -44,6 +41,39 @@ const REMOVING: &str = ".removing-";
 #[derive(Debug)]
 pub(crate) struct KeptHomes {
     state: PathBuf,
+}
+
+/// The commands that have one home directory. Those with a login or keys of the person's do not
+/// share it with others, which could leave programs and settings there that run with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HomeOwner<'a> {
+    pub(crate) project: &'a Path,
+    /// The presets with state or keys of the person's.
+    pub(crate) presets: Vec<&'a str>,
+    /// `true` if the person shares them.
+    pub(crate) shares: bool,
+}
+
+/// Between the name of a project's home directory and its presets. No preset's name has it.
+const OF_PRESET: char = '+';
+/// The end of the name if the person shares state or keys.
+const SHARED: &str = "=shared";
+
+impl HomeOwner<'_> {
+    fn name(&self) -> String {
+        let mut name = home_name(self.project);
+        let mut presets = self.presets.clone();
+        presets.sort_unstable();
+        presets.dedup();
+        for preset in &presets {
+            name.push(OF_PRESET);
+            name.push_str(preset);
+        }
+        if self.shares && !presets.is_empty() {
+            name.push_str(SHARED);
+        }
+        name
+    }
 }
 
 /// The facts about a home directory, as its record has them.
@@ -70,6 +100,20 @@ pub(crate) struct HomeListing {
 }
 
 impl HomeListing {
+    /// Returns the presets that it is for, and whether the person shares state with them.
+    pub(crate) fn owners(&self) -> (Vec<&str>, bool) {
+        let (name, shares) = match self.name.strip_suffix(SHARED) {
+            Some(name) => (name, true),
+            None => (self.name.as_str(), false),
+        };
+        let base = self.project.as_deref().map(home_name);
+        let presets = base
+            .and_then(|base| name.strip_prefix(&base))
+            .unwrap_or_default();
+        let presets = presets.split(OF_PRESET).filter(|name| !name.is_empty());
+        (presets.collect(), shares)
+    }
+
     /// Returns the files in it, with their total size. It reads the whole directory.
     pub(crate) fn measure(&self) -> Result<RemovalReport> {
         match KeptHome::open(self.path.clone()) {
@@ -105,17 +149,15 @@ impl KeptHomes {
         lock(&self.state, &self.state.join(LOCK))
     }
 
-    /// Creates the home directory of a project if it is absent, and leases it. `has_changes` looks
-    /// whether its links must change, and `change` changes them: only while no other command uses it.
-    /// `copies` are places with the files of the person that are copied to them.
+    /// Creates the home directory if it is absent, and leases it. `has_changes` looks whether its
+    /// links must change, and `change` changes them: only while no other command uses it.
     pub(crate) fn lease(
         &self,
-        project: &Path,
-        copies: &[(&Path, PathBuf)],
+        owner: &HomeOwner<'_>,
         has_changes: impl FnOnce(&KeptHome) -> Result<bool>,
         change: impl FnOnce(&KeptHome) -> Result<()>,
     ) -> Result<(PathBuf, HomeLease)> {
-        let name = home_name(project);
+        let name = owner.name();
         let all = self.lock()?;
         let path = make_private(&self.state, Path::new(HOMES))?.join(&name);
         if path.symlink_metadata().is_err() && self.names()?.len() >= MAX_HOMES {
@@ -128,9 +170,7 @@ impl KeptHomes {
         let path = make_private(&self.state, &Path::new(HOMES).join(&name))?.canonicalize()?;
         let home = KeptHome::open(path)?;
         let mut record = self.record(&name)?;
-        let outside = make_private(&self.state, &Path::new(COPIES).join(&name))?;
-        let mut outside = HomeCopies::open(&outside)?;
-        if has_changes(&home)? || outside.has_changes(copies) {
+        if has_changes(&home)? {
             match record.file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use_otherwise()),
@@ -138,10 +178,9 @@ impl KeptHomes {
             }
         }
         change(&home)?;
-        outside.change(home.directory(), copies)?;
         // The lock of all keeps others from this lock between the two calls.
         record.file.lock_shared()?;
-        record.content.project = Some(project.to_owned());
+        record.content.project = Some(owner.project.to_owned());
         record.write()?;
         drop(all);
         self.check_size(&mut record, &home)?;
@@ -216,7 +255,6 @@ impl KeptHomes {
         std::fs::rename(homes.join(name), &aside)?;
         std::fs::remove_file(self.record_path(name))?;
         drop(all);
-        remove_directory(&self.state.join(COPIES).join(name))?;
         remove_directory(&aside).map(Some)
     }
 
@@ -290,8 +328,8 @@ impl OpenRecord {
     }
 }
 
-/// Returns the name of a project's home directory.
-pub(crate) fn home_name(project: &Path) -> String {
+/// Returns the name of a project's home directory, without presets.
+fn home_name(project: &Path) -> String {
     let name = PersonalRules::file_name(project);
     name.strip_suffix(".rules").unwrap_or(&name).to_owned()
 }

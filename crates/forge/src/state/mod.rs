@@ -1,7 +1,6 @@
 //! forge's own files in the user's state directory: runs, staged commits, trusted projects.
 
 pub(crate) mod act_log;
-pub(crate) mod home_copies;
 pub(crate) mod kept_home;
 pub(crate) mod kept_homes;
 pub(crate) mod private_dirs;

@@ -125,6 +125,24 @@ impl PresetSet {
         self.presets.iter().flat_map(|preset| &preset.state)
     }
 
+    /// Returns the names of the presets with state or keys that commands get only after a yes.
+    ///
+    /// ```
+    /// let library = sandbox_config::PresetLibrary::built_in();
+    /// let set = library.compose(&["node".into(), "claude".into()]).unwrap();
+    /// assert!(set.personal().eq(["claude"]));
+    /// ```
+    pub fn personal(&self) -> impl Iterator<Item = &str> {
+        let is_personal = |preset: &&Preset| {
+            let mut state = preset.state.iter();
+            state.any(PresetState::needs_yes)
+                || !preset.keys.is_empty()
+                || !preset.credentials.is_empty()
+        };
+        let personal = self.presets.iter().filter(is_personal);
+        personal.map(|preset| preset.name.as_str())
+    }
+
     /// Returns the files and directories in this state, and in directories of these names in a
     /// project, that settings in it name: programs that the agents outside start.
     ///

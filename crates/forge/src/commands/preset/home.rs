@@ -9,7 +9,7 @@ use crate::cli::{Global, PresetHomeAction, PresetHomeArgs};
 use crate::commands::prelude::*;
 use crate::output::byte_count::byte_count;
 use crate::output::describe::table;
-use crate::state::kept_homes::{HomeListing, KeptHomes, home_name};
+use crate::state::kept_homes::{HomeListing, KeptHomes};
 
 pub(super) fn run(args: &PresetHomeArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let state = ambient.state.as_deref();
@@ -19,15 +19,15 @@ pub(super) fn run(args: &PresetHomeArgs, ambient: &Ambient) -> Result<ExitKind, 
     match args.action.as_ref().unwrap_or(&PresetHomeAction::List) {
         PresetHomeAction::List => list(&found, ambient),
         PresetHomeAction::Remove { projects, all } => {
-            let chosen = match all {
-                true => found.iter().collect(),
+            let mut chosen: Vec<&HomeListing> = Vec::new();
+            match all {
+                true => chosen.extend(&found),
                 false => {
-                    let chosen = projects
-                        .iter()
-                        .map(|named| find(&ambient.global, &found, named));
-                    chosen.collect::<Result<Vec<_>, _>>()?
+                    for named in projects {
+                        chosen.extend(find(&ambient.global, &found, named)?);
+                    }
                 }
-            };
+            }
             remove(&ambient.global, &homes, &chosen)
         }
     }
@@ -41,6 +41,8 @@ fn list(found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> 
         json!({
             "name": home.name,
             "project": home.project.as_ref().map(|project| project.to_string_lossy()),
+            "presets": home.owners().0,
+            "shared": home.owners().1,
             "path": home.path.to_string_lossy(),
             "bytes": size.bytes,
             "files": size.files,
@@ -52,7 +54,7 @@ fn list(found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> 
     if found.is_empty() {
         return print_result(&ambient.global, &object, "No home directory is kept.");
     }
-    let head = ["project", "size", "last used", "directory"];
+    let head = ["project", "for", "size", "last used", "directory"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(found.iter().zip(&sizes).map(|(home, size)| {
         let used = match home.in_use {
@@ -61,6 +63,7 @@ fn list(found: &[HomeListing], ambient: &Ambient) -> Result<ExitKind, CliError> 
         };
         vec![
             shown(home),
+            owners(home),
             byte_count(size.bytes),
             used,
             escape_path(&home.path),
@@ -95,23 +98,36 @@ fn age(since: SystemTime) -> String {
     format!("{number} {unit}{plural} ago")
 }
 
-/// Returns the home directory of a project, whether or not the project still exists.
+/// Returns the presets that a home directory is for: `claude, shared`.
+fn owners(home: &HomeListing) -> String {
+    let (mut words, shares) = home.owners();
+    if words.is_empty() {
+        words.push("others");
+    }
+    words.extend(shares.then_some("shared"));
+    escape(&words.join(", "))
+}
+
+/// Returns the home directories of a project, whether or not the project still exists.
 fn find<'a>(
     global: &Global,
     found: &'a [HomeListing],
     named: &Path,
-) -> Result<&'a HomeListing, CliError> {
+) -> Result<Vec<&'a HomeListing>, CliError> {
     let base = global.directory.as_deref().unwrap_or(Path::new("."));
     let typed = std::path::absolute(base.join(named))
         .map_err(|error| CliError::usage(format!("{}: {error}", escape_path(named))))?;
     let project = typed.canonicalize().unwrap_or(typed);
-    let of_project = home_name(&project);
-    let is_it = |home: &&HomeListing| home.name == of_project || Path::new(&home.name) == named;
-    found.iter().find(is_it).ok_or_else(|| {
+    let is_one = |home: &&HomeListing| {
+        home.project.as_ref() == Some(&project) || Path::new(&home.name) == named
+    };
+    let homes: Vec<&HomeListing> = found.iter().filter(is_one).collect();
+    if homes.is_empty() {
         let text = format!("no home directory is kept for {}", escape_path(named));
-        CliError::negative("preset.home_unknown", text)
-            .hint("see which are kept: forge preset home list")
-    })
+        return Err(CliError::negative("preset.home_unknown", text)
+            .hint("see which are kept: forge preset home list"));
+    }
+    Ok(homes)
 }
 
 fn remove(
@@ -130,8 +146,9 @@ fn remove(
             }
             Some(report) => {
                 lines.push(format!(
-                    "removed the home directory of {} ({})",
+                    "removed the home directory of {}, {} ({})",
                     shown(home),
+                    owners(home),
                     byte_count(report.bytes)
                 ));
                 removed.push(json!({ "name": home.name, "bytes": report.bytes }));

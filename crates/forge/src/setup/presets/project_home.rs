@@ -10,7 +10,7 @@ use super::refused;
 use crate::ambient::Ambient;
 use crate::exit::CliError;
 use crate::state::kept_home::KeptHome;
-use crate::state::kept_homes::{HomeLease, KeptHomes};
+use crate::state::kept_homes::{HomeLease, HomeOwner, KeptHomes};
 
 /// The contents that a home directory needs.
 pub(super) struct HomePlan<'a> {
@@ -18,6 +18,8 @@ pub(super) struct HomePlan<'a> {
     links: Vec<(&'a Path, Option<PathBuf>)>,
     copies: Vec<(&'a Path, PathBuf)>,
     state: Vec<SharedState>,
+    presets: Vec<&'a str>,
+    shares: bool,
 }
 
 /// A home directory that stays as it is until the command has ended.
@@ -41,6 +43,8 @@ impl<'a> HomePlan<'a> {
             links: Vec::new(),
             copies: Vec::new(),
             state: Vec::new(),
+            presets: set.personal().collect(),
+            shares,
         };
         for one in set.state() {
             let is_given = shares || !one.needs_yes();
@@ -79,7 +83,7 @@ impl<'a> HomePlan<'a> {
                 return Ok(true);
             }
         }
-        Ok(false)
+        Ok(self.copies.iter().any(|(place, _)| !kept.has(place)))
     }
 
     fn apply(&self, kept: &KeptHome) -> std::io::Result<()> {
@@ -89,6 +93,9 @@ impl<'a> HomePlan<'a> {
                 None => kept.detach(place)?,
             }
         }
+        for (place, own) in &self.copies {
+            kept.copy(place, own)?;
+        }
         Ok(())
     }
 
@@ -96,9 +103,13 @@ impl<'a> HomePlan<'a> {
     pub(super) fn lease(self, project: &Path, ambient: &Ambient) -> Result<LeasedHome, CliError> {
         let state = ambient.state.as_deref();
         let state = state.ok_or_else(|| refused("missing state directory".to_owned()))?;
-        let leased = KeptHomes::in_state(state).lease(
+        let owner = HomeOwner {
             project,
-            &self.copies,
+            presets: self.presets.clone(),
+            shares: self.shares,
+        };
+        let leased = KeptHomes::in_state(state).lease(
+            &owner,
             |kept| self.has_changes(kept),
             |kept| self.apply(kept),
         );
