@@ -26,6 +26,7 @@ use sandbox_names::original_name;
 
 use crate::cli::{Global, QuarantineAction, QuarantineArgs};
 use crate::commands::prelude::*;
+use crate::output::escape::shell_word;
 use crate::output::local_time::{local_time, recorded_time};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::setup;
@@ -400,7 +401,17 @@ fn restore(
     check(&chosen)?;
     let mut restored = Vec::new();
     for entry in chosen {
-        move_back(entry).map_err(|error| failed(&entry.quarantined(), error))?;
+        move_back(entry).map_err(|error| {
+            let path = entry.quarantined();
+            let failure = failed(&path, error);
+            match entry.is_dir && error == Errno::ACCESS {
+                true => failure.hint(format!(
+                    "open the directory first: chmod -R u+rwx {}",
+                    shell_word(&path.to_string_lossy())
+                )),
+                false => failure,
+            }
+        })?;
         if !global.json {
             print_line(format_args!("restored {}", escape_path(&entry.origin())))?;
         }

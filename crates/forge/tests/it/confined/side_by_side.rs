@@ -220,6 +220,42 @@ fn directories_that_were_closed_are_looked_into() {
     }
 }
 
+/// A protected directory that is closed stops no later command: neither one of the person's, nor one
+/// that a command made, which is in the quarantine.
+#[test]
+fn closed_directories_stop_no_later_command() {
+    for mechanism in mechanisms(&project()) {
+        for closed in [
+            "mkdir -p sub/.vscode/a; chmod 0 sub/.vscode",
+            "mkdir -p .vscode/a/b; chmod 0 .vscode/a",
+            "mkdir -p .git/hooks/sub; chmod 0 .git/hooks/sub",
+            "mkdir -p x/.vscode/b; chmod 0 x/.vscode/b x/.vscode",
+        ] {
+            for by_command in [false, true] {
+                let user = UserWorld::ordinary(|world| {
+                    world.write(".vscode/mine", "");
+                    world.write(".git/hooks/mine", "");
+                });
+                let exec = |script: &str| {
+                    user.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script])
+                };
+                match by_command {
+                    true => drop(exec(closed)),
+                    false => {
+                        let sh = std::path::Path::new("/bin/sh");
+                        let made = user.program(sh, &["-c", closed]).status().unwrap();
+                        assert!(made.success(), "{closed}");
+                    }
+                }
+                for _ in 0..2 {
+                    let ran = exec("echo ran");
+                    assert_eq!(ran.code, 0, "{mechanism} {closed}: {}", ran.stderr);
+                }
+            }
+        }
+    }
+}
+
 /// More names than one walk takes.
 #[test]
 fn names_beyond_the_bound_of_a_walk_are_moved_too() {

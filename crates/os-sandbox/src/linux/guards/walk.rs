@@ -455,7 +455,10 @@ impl MountWalk<'_> {
         let (rules, below) = (self.rules, &*dir.below);
         let whole = dir.is_whole() || dir.sealed && rules.held == Held::ByNothing;
         match self.lister.list(below, whole) {
-            Err(Errno::EACCES | Errno::EPERM) if !rules.is_known(below, false) => {
+            // Without mounts the walk before the command opened it too.
+            Err(Errno::EACCES | Errno::EPERM)
+                if rules.held == Held::ByNothing || !rules.is_known(below, false) =>
+            {
                 let opened = self.opened.as_mut().ok_or(Errno::EACCES)?;
                 opened.open(rules.mount, below)?;
                 self.lister.list(below, whole)
