@@ -13,6 +13,7 @@ use forge_tools::audit::{
 use forge_tools::escape_controls;
 use rustix::fs::OFlags;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::bounded::read_text;
 use crate::exit::CliError;
@@ -44,6 +45,15 @@ pub(crate) enum StoredTranscript {
     Damaged(String),
     /// Nothing: no model was asked, or nothing was to be kept.
     Nothing,
+}
+
+/// The end of a sealed log.
+#[derive(Debug)]
+pub(crate) struct LogEnd {
+    /// The line before the seal, with the result of the run.
+    pub(crate) line: Value,
+    /// The hash of the seal, which `run.json` notes.
+    pub(crate) head: String,
 }
 
 /// All of them, the newest first.
@@ -265,8 +275,8 @@ impl StoredRun {
         })
     }
 
-    /// Returns the line before the seal, with the result of the run, if the log is sealed.
-    pub(crate) fn end(&self) -> Option<Value> {
+    /// Returns the end of the log, if it is sealed.
+    pub(crate) fn end(&self) -> Option<LogEnd> {
         let mut last = self.segment(0).ok()??;
         let mut segment = 1;
         while let Ok(Some(later)) = self.segment(segment) {
@@ -279,14 +289,19 @@ impl StoredRun {
         let mut tail = Vec::new();
         last.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
         let mut lines = tail.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
-        let seal: Value = serde_json::from_slice(lines.next()?).ok()?;
+        let sealed = lines.next()?;
+        let seal: Value = serde_json::from_slice(sealed).ok()?;
         if seal["kind"] != "seal" {
             return None;
         }
-        let end = lines
+        let line = lines
             .next()
             .and_then(|end| serde_json::from_slice(end).ok());
-        Some(end.unwrap_or(Value::Null))
+        let hashed = Sha256::new().chain_update(sealed).chain_update(b"\n");
+        Some(LogEnd {
+            line: line.unwrap_or(Value::Null),
+            head: sandbox_names::hex(hashed.finalize()),
+        })
     }
 
     /// Reads the transcript.

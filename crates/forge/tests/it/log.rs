@@ -6,20 +6,35 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::protocol::Protocol;
 use crate::support::{PROJECT, World, forge_program, ran};
 
 const RUN: &str = "main_1795286405-00000000000000aa";
 
+/// Returns the text of a log with these lines, numbered and chained as forge writes them.
+fn chained(lines: &[Value]) -> String {
+    let mut prev = "0".repeat(64);
+    let mut text = String::new();
+    for (seq, line) in lines.iter().enumerate() {
+        let mut line = line.clone();
+        line["seq"] = seq.into();
+        line["prev"] = prev.into();
+        let line = format!("{line}\n");
+        prev = sandbox_names::hex(Sha256::digest(&line));
+        text += &line;
+    }
+    text
+}
+
 /// A world with one run, of which these are the lines.
 fn kept(lines: &[Value]) -> (World, PathBuf) {
     let world = World::new(&[]);
     let dir = world.outside().join("state/runs").join(RUN);
     std::fs::create_dir_all(&dir).unwrap();
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let file = dir.join("audit.jsonl");
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, chained(lines)).unwrap();
     (world, file)
 }
 
@@ -96,6 +111,7 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
         denied    A person denied this call of shell.
     2026-11-21 18:40:05 +00:00  main > reader  hash_file {"path":"/b"}  no result
         allow     reading goes ahead
+    not finished: forge was killed, or the end was removed (unchanged: 6 lines)
     requested hash_file 1, read_file 1, shell 1
     ran       local 1, no result 1, none 1
     decided   allow 2, ask 1
@@ -113,6 +129,7 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
         answer    denied: a person\r\nroot
         runner    os: confined
         denied    A person denied this call of shell.
+    not finished: forge was killed, or the end was removed (unchanged: 6 lines)
     "#);
     for (flags, calls) in [
         (vec!["--tool", "read_file"], 1),
@@ -735,4 +752,78 @@ fn a_command_that_failed_is_counted_as_failed() {
         .stdout
         .clone();
     assert!(listed.contains("2 calls, 1 failed"), "{listed}");
+}
+
+/// Returns the text without these of its lines.
+fn without(text: &str, is_lost: impl Fn(usize) -> bool) -> String {
+    let lines = text.lines().enumerate();
+    let rest = lines.filter(|(at, _)| !is_lost(*at));
+    rest.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+/// Each command that prints the calls of a log says that lines are missing, with the words of `forge
+/// log verify`; the list, which does not read whole logs, says so of the end.
+#[test]
+fn a_log_that_lost_lines_is_not_printed_as_whole() {
+    let world = with_model();
+    world.forge(&["run", "main", "do it"]).code(5);
+    let file = dir_of_last(&world).join("audit.jsonl");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let end = whole.lines().count() - 1;
+    let other = {
+        let run = dir_of_last(&world);
+        world.forge(&["run", "main", "do it"]).code(5);
+        let other = std::fs::read_to_string(dir_of_last(&world).join("audit.jsonl")).unwrap();
+        std::fs::remove_dir_all(dir_of_last(&world)).unwrap();
+        assert_eq!(dir_of_last(&world), run);
+        other
+    };
+    for (damage, text, listed) in [
+        ("the seal", Some(without(&whole, |at| at == end)), "cut off"),
+        ("the end", Some(without(&whole, |at| at > 2)), "cut off"),
+        ("all lines", Some(String::new()), "cut off"),
+        ("the file", None, "cut off"),
+        ("another log", Some(other), "rewritten"),
+        ("a call", Some(without(&whole, |at| at == 1 || at == 2)), ""),
+        ("the begin", Some(without(&whole, |at| at == 0)), ""),
+        (
+            "a word",
+            Some(whole.replacen("append_file", "read_file", 1)),
+            "",
+        ),
+    ] {
+        match &text {
+            Some(text) => std::fs::write(&file, text).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        let verified = world
+            .forge(&["log", "verify", "last"])
+            .code(1)
+            .stdout
+            .clone();
+        let verdict = verified.split_once(": ").unwrap().1.trim();
+        let broken = format!("broken: {verdict}\n");
+        let shown = world.forge(&["log", "show", "last"]);
+        assert!(shown.stdout.contains(&broken), "{damage}: {}", shown.stdout);
+        shown.code(1);
+        for args in [
+            &["--json", "log", "show", "last"][..],
+            &["log", "export", "last"],
+        ] {
+            world.forge(args).code(1).says(&[&broken]);
+        }
+        let listed = match listed {
+            "" => "turn_limit: ".to_owned(),
+            outcome => format!("  {outcome}: "),
+        };
+        let list = world.forge(&["log", "list"]).code(0).stdout.clone();
+        assert!(list.contains(&listed), "{damage}: {list}");
+    }
+    std::fs::write(&file, whole).unwrap();
+    let shown = world.forge(&["--json", "log", "show", "last"]);
+    let shown: Value = serde_json::from_str(&shown.code(0).stdout).unwrap();
+    assert_eq!(
+        (&shown["broken"], &shown["integrity"]),
+        (&false.into(), &"whole".into())
+    );
 }

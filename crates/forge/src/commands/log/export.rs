@@ -6,7 +6,7 @@
 use forge_tools::escape_controls;
 
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, text};
-use super::unreadable;
+use super::{unreadable, verify};
 use crate::cli::{LogFormat, Selection};
 use crate::commands::prelude::*;
 use crate::state::stored_runs::StoredRun;
@@ -42,7 +42,13 @@ pub(super) fn export(
     for call in calls.rest().filter(|call| wanted.has(call)) {
         write(&call)?;
     }
-    Ok(if broken {
+    // Lines that are missing leave no trace among those that are there.
+    let (verdict, _) = verify::judge(run);
+    let is_damaged = !matches!(verdict.exit, ExitKind::Done | ExitKind::Unsealed);
+    if is_damaged && !broken {
+        stderr::print(format_args!("broken: {}", verdict.text));
+    }
+    Ok(if broken || is_damaged {
         ExitKind::Negative
     } else {
         ExitKind::Done

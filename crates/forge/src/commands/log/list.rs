@@ -330,7 +330,13 @@ impl RunEnding {
 /// From the end of its log; of one that has no end, or that several programs wrote, by counting.
 fn read_ending(run: &StoredRun) -> Result<RunEnding, CliError> {
     let end = run.end();
-    if let Some(end) = &end {
+    let damage = match (&end, run.noted_head()) {
+        (None, Some(_)) => Some("cut off"),
+        (Some(end), Some(noted)) if end.head != noted => Some("rewritten"),
+        (None | Some(_), _) => None,
+    };
+    let end = end.map(|end| end.line);
+    if let (Some(end), None) = (&end, damage) {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();
         // The counts are those of the last program. It was the only one if the log has exactly the
         // first line and two for each call before it.
@@ -345,10 +351,11 @@ fn read_ending(run: &StoredRun) -> Result<RunEnding, CliError> {
             });
         }
     }
-    let outcome = match &end {
-        Some(end) => text(&end["outcome"]),
-        None if run.is_locked() => "running".to_owned(),
-        None => "not finished".to_owned(),
+    let outcome = match (damage, &end) {
+        (Some(damage), _) => damage.to_owned(),
+        (None, Some(end)) => text(&end["outcome"]),
+        (None, None) if run.is_locked() => "running".to_owned(),
+        (None, None) => "not finished".to_owned(),
     };
     let mut came = RunEnding {
         outcome,

@@ -9,7 +9,7 @@ use forge_tools::escape_controls;
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, list, text};
 use super::run_usage::{self, RunUsage};
 use super::summary::CallSummary;
-use super::unreadable;
+use super::{unreadable, verify};
 use crate::cli::{Global, Selection};
 use crate::commands::prelude::*;
 use crate::output::byte_count::byte_count;
@@ -70,7 +70,25 @@ pub(super) fn show(
             printer.call(&call)?;
         }
     }
-    print_totals(run, selection, &wanted, &summary, &mut printer)?;
+    // Lines that are missing leave no trace among those that are there.
+    let (verdict, _) = verify::judge(run);
+    match verdict.exit {
+        ExitKind::Done => {}
+        ExitKind::Unsealed => printer.text(&verdict.text)?,
+        _ if printer.broken => {}
+        _ => {
+            printer.broken = true;
+            printer.line(&format!("broken: {}", verdict.text))?;
+        }
+    }
+    print_totals(
+        run,
+        selection,
+        &wanted,
+        &summary,
+        verdict.word,
+        &mut printer,
+    )?;
     Ok(if printer.broken {
         ExitKind::Negative
     } else {
@@ -84,6 +102,7 @@ fn print_totals(
     selection: &Selection,
     wanted: &CallFilter<'_>,
     summary: &CallSummary,
+    integrity: &str,
     printer: &mut CallPrinter,
 ) -> Result<(), CliError> {
     // Asked first: a run that ends meanwhile is not taken for one that was stopped.
@@ -97,6 +116,7 @@ fn print_totals(
         let mut more = left.fields();
         more.push(("workers", workers.collect()));
         more.push(("summary", summary.to_json()));
+        more.push(("integrity", integrity.into()));
         printer.end(more)?;
     } else {
         for (number, run) in run_usage::workers(&told, worker) {

@@ -6,11 +6,12 @@ use crate::commands::prelude::*;
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
 
-/// One log and the verdict about it.
-struct LogVerdict {
-    word: &'static str,
-    text: String,
-    exit: ExitKind,
+/// The verdict about one log.
+pub(super) struct LogVerdict {
+    /// One word for programs.
+    pub(super) word: &'static str,
+    pub(super) text: String,
+    pub(super) exit: ExitKind,
 }
 
 /// Verifies the logs of runs. All those of `whose` are counted, and whole ones are not printed.
@@ -22,22 +23,10 @@ pub(super) fn verify(
     let mut rows: Vec<Value> = Vec::new();
     let (mut whole, mut unsealed) = (0, 0);
     for run in runs {
-        // Asked first: a run that ends meanwhile is sealed when it is read.
-        let locked = run.is_locked();
-        // An unreadable log does not hide the others.
-        let verified = run.verified();
-        let finding = match &verified {
-            Ok(verified) => finding(run, locked, verified),
-            Err(error) => LogVerdict {
-                word: "unreadable",
-                text: format!("cannot be read: {error}"),
-                exit: ExitKind::Negative,
-            },
-        };
+        let (finding, verified) = judge(run);
         whole += usize::from(finding.exit == ExitKind::Done);
         unsealed += usize::from(finding.exit == ExitKind::Unsealed);
         if global.json {
-            let verified = verified.ok();
             rows.push(json!({
                 "run": run.name,
                 "integrity": finding.word,
@@ -64,6 +53,23 @@ pub(super) fn verify(
         rest if rest == unsealed => ExitKind::Unsealed,
         _ => ExitKind::Negative,
     })
+}
+
+/// Verifies one log. An unreadable one has a verdict as well, so that it does not hide others.
+pub(super) fn judge(run: &StoredRun) -> (LogVerdict, Option<VerificationReport>) {
+    // Asked first: a run that ends meanwhile is sealed when it is read.
+    let locked = run.is_locked();
+    match run.verified() {
+        Ok(verified) => (finding(run, locked, &verified), Some(verified)),
+        Err(error) => {
+            let verdict = LogVerdict {
+                word: "unreadable",
+                text: format!("cannot be read: {error}"),
+                exit: ExitKind::Negative,
+            };
+            (verdict, None)
+        }
+    }
 }
 
 fn finding(run: &StoredRun, locked: bool, verified: &VerificationReport) -> LogVerdict {
