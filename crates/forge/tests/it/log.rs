@@ -827,3 +827,49 @@ fn a_log_that_lost_lines_is_not_printed_as_whole() {
         (&false.into(), &"whole".into())
     );
 }
+
+/// No process can answer a call of an earlier one.
+#[test]
+fn an_interrupted_call_is_before_what_came_after_it() {
+    let allow = json!({ "verdict": "allow", "reasons": [] });
+    let note = |kind: &str| json!({ "kind": kind, "at_ms": 0, "outcome": "answered" });
+    let mut begin = note("begin");
+    begin["format"] = 1.into();
+    begin["segment"] = 0.into();
+    let call = |seq, tool| decision(seq, tool, json!({}), allow.clone());
+    for (after, expected) in [
+        (
+            "resumed",
+            ["first", "the log goes on", "second", "ended: answered"],
+        ),
+        (
+            "end",
+            ["first", "ended: answered", "second", "ended: answered"],
+        ),
+    ] {
+        let (world, _) = kept(&[
+            begin.clone(),
+            call(1, "first"),
+            note(after),
+            call(3, "second"),
+            execution(3, json!({})),
+            note("end"),
+        ]);
+        let shown = world.forge(&["log", "show", RUN]).code(0).stdout.clone();
+        let lines = shown
+            .lines()
+            .filter(|line| line.starts_with("2026") || line.starts_with("1970"));
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines.len(), expected.len(), "{shown}");
+        for (line, expected) in lines.iter().zip(expected) {
+            assert!(line.contains(expected), "{expected}: {shown}");
+        }
+        let csv = world.forge(&["log", "export", RUN]).code(0).stdout.clone();
+        let tools: Vec<_> = csv
+            .lines()
+            .skip(1)
+            .filter_map(|row| row.split(',').nth(3))
+            .collect();
+        assert_eq!(tools, ["first", "second"], "{csv}");
+    }
+}

@@ -1,7 +1,7 @@
 //! The calls of a log, one after another: joins the line of the decision and that of the result. In
 //! bounded memory, however long the log is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::BufReader;
 
@@ -45,6 +45,8 @@ pub(super) struct CallReader<'a> {
     /// There is a next file, and this one is read to its end for the last time.
     last_look: bool,
     waiting: BTreeMap<u64, Value>,
+    /// Read, and not returned yet.
+    ready: VecDeque<LogItem>,
 }
 
 /// The result of reading one line.
@@ -66,6 +68,7 @@ impl<'a> CallReader<'a> {
             torn: false,
             last_look: false,
             waiting: BTreeMap::new(),
+            ready: VecDeque::new(),
         })
     }
 
@@ -73,13 +76,13 @@ impl<'a> CallReader<'a> {
     /// incomplete line is not broken yet.
     pub(super) fn next(&mut self, follow: bool) -> std::io::Result<Option<LogItem>> {
         loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
             if self.waiting.len() > MAX_WAITING
                 && let Some((_, decision)) = self.waiting.pop_first()
             {
-                return Ok(Some(LogItem::Call(LoggedCall {
-                    decision: Some(decision),
-                    execution: None,
-                })));
+                return Ok(Some(LogItem::Call(LoggedCall::unanswered(decision))));
             }
             let Some(lines) = &mut self.lines else {
                 return Ok(None);
@@ -127,10 +130,7 @@ impl<'a> CallReader<'a> {
 
     /// Returns the decisions without a result.
     pub(super) fn rest(self) -> impl Iterator<Item = LoggedCall> {
-        self.waiting.into_values().map(|decision| LoggedCall {
-            decision: Some(decision),
-            execution: None,
-        })
+        self.waiting.into_values().map(LoggedCall::unanswered)
     }
 
     fn item(&mut self, value: Value, at: LogPosition) -> Option<LogItem> {
@@ -140,12 +140,7 @@ impl<'a> CallReader<'a> {
                     return Some(LogItem::Broken(at, "a decision without a number"));
                 };
                 let before = self.waiting.insert(seq, value);
-                before.map(|decision| {
-                    LogItem::Call(LoggedCall {
-                        decision: Some(decision),
-                        execution: None,
-                    })
-                })
+                before.map(|decision| LogItem::Call(LoggedCall::unanswered(decision)))
             }
             Some("execution") => {
                 let decision = value["call"]
@@ -156,7 +151,15 @@ impl<'a> CallReader<'a> {
                     execution: Some(value),
                 }))
             }
-            Some("begin" | "resumed" | "end" | "seal") => Some(LogItem::Note(value)),
+            Some("resumed" | "end") => {
+                // The program that made these calls is gone: none of them gets a result any more.
+                let open = std::mem::take(&mut self.waiting).into_values();
+                let open = open.map(|decision| LogItem::Call(LoggedCall::unanswered(decision)));
+                self.ready.extend(open);
+                self.ready.push_back(LogItem::Note(value));
+                None
+            }
+            Some("begin" | "seal") => Some(LogItem::Note(value)),
             Some(_) | None => Some(LogItem::Broken(at, "no line of an audit log")),
         }
     }
@@ -183,6 +186,14 @@ impl<'a> CallReader<'a> {
 }
 
 impl LoggedCall {
+    /// A call of which no result is recorded.
+    fn unanswered(decision: Value) -> Self {
+        LoggedCall {
+            decision: Some(decision),
+            execution: None,
+        }
+    }
+
     fn asked(&self) -> &Value {
         self.decision.as_ref().unwrap_or(&Value::Null)
     }
