@@ -12,7 +12,7 @@ pub(crate) struct RunArgs {
     /// A worker's name, a worker file, or a project's directory.
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Option<String>,
-    /// What the worker is to do.
+    /// What the worker is to do. Standard input, if it is a pipe or a file, is added to it.
     #[arg(value_name = "INPUT", conflicts_with = "file")]
     pub(crate) input: Vec<String>,
     /// Take what the worker is to do from this file; `-` is standard input.

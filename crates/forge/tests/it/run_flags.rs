@@ -67,6 +67,19 @@ fn run(world: &World, args: &[&str]) -> (i32, Option<String>, Ran) {
     (ran.code, error, ran)
 }
 
+/// Runs with this standard input.
+fn with_stdin(world: &World, args: &[&str], stdin: impl Into<Stdio>) -> Ran {
+    let mut command = world.command(forge_program(), &[&["--trust", "run"], args].concat());
+    ran(command.stdin(stdin).output().unwrap())
+}
+
+/// A pipe that holds this, and whose other end is closed.
+fn piped(text: &str) -> std::io::PipeReader {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(text.as_bytes()).unwrap();
+    reader
+}
+
 #[test]
 fn input_is_words_a_file_or_standard_input() {
     let world = world(ECHO);
@@ -83,16 +96,7 @@ fn input_is_words_a_file_or_standard_input() {
     assert_eq!(said(&["-f", "ask.txt"]), "got from a file\n");
     assert_eq!(said(&["main", "--file", "ask.txt"]), "got from a file\n");
 
-    let mut command = world.command(forge_program(), &["--trust", "run", "-f", "-"]);
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"\n  piped\nmore")
-        .unwrap();
-    let ran = ran(child.wait_with_output().unwrap());
+    let ran = with_stdin(&world, &["-f", "-"], piped("\n  piped\nmore"));
     assert!(ran.code(0).stdout.contains("piped\nmore"), "{}", ran.stdout);
     let listed = world.forge(&["log", "list", "--limit", "1"]);
     assert!(
@@ -582,4 +586,67 @@ fn a_missing_model_names_some_to_try() {
     let ran = world.forge(&["--trust", "run", "none.worker"]);
     ran.code(2)
         .says(&["cannot find the worker file `none.worker`"]);
+}
+
+/// What is piped into a run reaches the model, whatever else is on the command line; a stream that
+/// is not for it stays unread.
+#[test]
+fn standard_input_is_the_input_or_follows_it() {
+    let world = world(ECHO);
+    world.write("ask.txt", "from a file");
+    world.write("log.txt", "of a log\n");
+    let file = || std::fs::File::open(world.project().join("log.txt")).unwrap();
+    let socket = || {
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.write_all(b"of a socket").unwrap();
+        std::os::fd::OwnedFd::from(theirs)
+    };
+    let added = "look\n\n<stdin>\nof a log\n</stdin>\n";
+    for (args, stdin, input) in [
+        (&[][..], Stdio::from(piped("of a log\n")), "of a log\n"),
+        (&[], Stdio::from(file()), "of a log\n"),
+        (&[], Stdio::from(socket()), "of a socket\n"),
+        (&["main"], Stdio::from(piped("of a log")), "of a log\n"),
+        (&["main", "-"], Stdio::from(piped("of a log")), "of a log\n"),
+        (&["main", "look"], Stdio::from(piped("of a log\n")), added),
+        (&["main", "look"], Stdio::from(file()), added),
+        (
+            &["look at it"],
+            Stdio::from(piped("x")),
+            "look at it\n\n<stdin>\nx\n</stdin>\n",
+        ),
+        (&["main", "look"], Stdio::from(piped(" \n")), "look\n"),
+        (&["main", "look"], Stdio::null(), "look\n"),
+        (&[], Stdio::null(), "\n"),
+        (
+            &["-f", "ask.txt"],
+            Stdio::from(piped("of a log")),
+            "from a file\n",
+        ),
+    ] {
+        let ran = with_stdin(&world, args, stdin);
+        assert_eq!(ran.code(0).stdout, format!("got {input}"), "{args:?}");
+    }
+    // Another program may never write to the pipe, and never close it.
+    let (reader, held) = std::io::pipe().unwrap();
+    let ran = with_stdin(&world, &["main", "look"], reader);
+    assert_eq!(ran.code(0).stdout, "got look\n");
+    ran.says(&["nothing came from standard input in 3 s", "< /dev/null"]);
+    drop(held);
+    // A reader of lines keeps them.
+    let (mut rest, reader) = (String::new(), file());
+    let copy = reader.try_clone().unwrap();
+    with_stdin(&world, &["-f", "ask.txt"], reader).code(0);
+    std::io::Read::read_to_string(&mut { copy }, &mut rest).unwrap();
+    assert_eq!(rest, "of a log\n");
+    for (args, text) in [
+        (&[][..], &[0xff, b'x'][..]),
+        (&["main", "look"], &[0xff, b'x']),
+    ] {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(text).unwrap();
+        drop(writer);
+        let ran = with_stdin(&world, args, reader);
+        ran.code(2).says(&["standard input is not UTF-8"]);
+    }
 }

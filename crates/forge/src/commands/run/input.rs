@@ -1,21 +1,89 @@
 //! The input of a worker: words, a file, or standard input, read with the rights of the caller.
 
 use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::attach::NamedFiles;
-use crate::cli::RunArgs;
-use crate::exit::CliError;
+use crate::cli::{Global, RunArgs};
+use crate::commands::prelude::*;
 
 /// More than any model reads.
 const MAX_INPUT_BYTES: u64 = 4 * 1024 * 1024;
 
+/// How long the first byte of a pipe may take.
+///
+/// Why: programs start forge with a pipe that they never write to, and never close.
+const FIRST_BYTE_TIMEOUT_S: i64 = 3;
+
 /// The input of the entry worker.
-pub(super) fn input(args: &RunArgs, files: &mut NamedFiles<'_>) -> Result<String, CliError> {
+pub(super) fn input(
+    args: &RunArgs,
+    global: &Global,
+    files: &mut NamedFiles<'_>,
+) -> Result<String, CliError> {
+    let words = args.input.join(" ");
     match args.file.as_deref() {
-        None => Ok(args.input.join(" ")),
         Some(file) if file == Path::new("-") => standard_input(),
         Some(file) => files.read_text(file, MAX_INPUT_BYTES, UNREADABLE),
+        // A run that is resumed has its input.
+        None if args.resume.is_some() || !is_redirected() => Ok(words),
+        None => {
+            let is_ready = has_first_byte()?;
+            if !is_ready && !global.quiet {
+                stderr::print(match words.is_empty() {
+                    true => "note: reading the input from standard input, up to its end".to_owned(),
+                    false => format!(
+                        "warning: nothing came from standard input in {FIRST_BYTE_TIMEOUT_S} s, and it is \
+                         not read\n  hint: `< /dev/null` does not wait; without INPUT forge waits for its end"
+                    ),
+                });
+            }
+            match (words.is_empty(), is_ready) {
+                (true, _) => standard_input(),
+                (false, true) => Ok(with_standard_input(words, &standard_input()?)),
+                (false, false) => Ok(words),
+            }
+        }
+    }
+}
+
+/// Adds the text of standard input to the words, so that a model can tell them apart.
+fn with_standard_input(words: String, text: &str) -> String {
+    match text.trim() {
+        "" => words,
+        _ => format!("{words}\n\n<stdin>\n{}\n</stdin>", text.trim_end()),
+    }
+}
+
+/// Returns `true` if standard input is a pipe, a socket or a file: not a terminal, and not
+/// `/dev/null`.
+fn is_redirected() -> bool {
+    let copy = std::io::stdin().as_fd().try_clone_to_owned();
+    let facts = copy.and_then(|copy| std::fs::File::from(copy).metadata());
+    facts.is_ok_and(|facts| {
+        let kind = facts.file_type();
+        kind.is_file() || kind.is_fifo() || kind.is_socket()
+    })
+}
+
+/// Waits for the first byte, or the end, of standard input.
+fn has_first_byte() -> Result<bool, CliError> {
+    let timeout = Timespec {
+        tv_sec: FIRST_BYTE_TIMEOUT_S,
+        tv_nsec: 0,
+    };
+    let stdin = rustix::stdio::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(unreadable(format!("cannot read standard input: {error}"))),
+        }
     }
 }
 

@@ -181,7 +181,7 @@ impl StartedRun {
         mut target: RunTarget,
         earlier: Option<PreviousRun>,
     ) -> Result<Self, CliError> {
-        let asked = run_input(args, &target, earlier.as_ref())?;
+        let asked = run_input(args, &ambient.global, &target, earlier.as_ref())?;
         if let Some(file) = &args.answer.output_file {
             answer_file::check(file)?;
         }
@@ -308,6 +308,7 @@ fn store_result(
 
 fn run_input(
     args: &RunArgs,
+    global: &Global,
     target: &RunTarget,
     earlier: Option<&PreviousRun>,
 ) -> Result<RunInput, CliError> {
@@ -316,7 +317,7 @@ fn run_input(
     let mut files = NamedFiles::of(&target.grant);
     let answer_schema = flags::answer_schema(&target.worker, flag, kept_schema, &mut files)?;
     Ok(RunInput {
-        input: input::input(args, &mut files)?,
+        input: input::input(args, global, &mut files)?,
         attached: attach::read(&args.attach, target, &mut files)?,
         answer_schema,
     })

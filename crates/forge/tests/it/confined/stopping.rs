@@ -104,7 +104,8 @@ fn nothing_that_stops_forge_stops_the_sweep() {
     let cases: [(&[&str], &[Stop]); 4] = [
         (&["exec", "--", "sh", "a.sh"], &[("-TERM", 143)]),
         (&call, &[("-INT", 130), ("-TERM", 143)]),
-        (&["--trust", "run"], &[("-INT", 130)]),
+        // Its standard input is not for the worker.
+        (&["--trust", "run", "-f", "a.sh"], &[("-INT", 130)]),
         (
             &["--trust", "mcp"],
             &[("-TERM", 143), ("cancel", 0), ("hang up", 0)],
