@@ -219,6 +219,17 @@ impl CliError {
         CliError::negative("state", message)
     }
 
+    /// A file of forge's own that cannot be read or written, and the variable that names another
+    /// directory for it.
+    pub(crate) fn own_file(
+        what: impl std::fmt::Display,
+        error: &dyn std::fmt::Display,
+        moved_by: &str,
+    ) -> Self {
+        CliError::state(format!("cannot use {what}: {error}"))
+            .hint(format!("set {moved_by} to a directory that you can write to"))
+    }
+
     /// The failure of a user without a home directory.
     pub(crate) fn no_home() -> Self {
         CliError::state("missing home directory")

@@ -57,7 +57,7 @@ impl RulesFile {
 
     pub(crate) fn lock(&self) -> Result<std::fs::File, CliError> {
         crate::state::private_dirs::lock(&self.dir, &self.dir.join(".lock"))
-            .map_err(|error| self.failed(&error))
+            .map_err(|error| self.unusable(&error))
     }
 
     pub(crate) fn write(&self, text: &str) -> Result<(), CliError> {
@@ -73,8 +73,12 @@ impl RulesFile {
         written.map_err(|error| match error {
             SettingsFileError::Link { .. } => self.failed(&"it is a link"),
             SettingsFileError::Changed => self.failed(&"it changed meanwhile"),
-            SettingsFileError::Io(error) => self.failed(&error),
+            SettingsFileError::Io(error) => self.unusable(&error),
         })
+    }
+
+    fn unusable(&self, error: &std::io::Error) -> CliError {
+        CliError::own_file(self.shown(), error, "XDG_CONFIG_HOME")
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> CliError {

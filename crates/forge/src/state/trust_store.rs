@@ -149,6 +149,6 @@ impl TrustStore {
     }
 
     fn failed(&self, error: &std::io::Error) -> CliError {
-        CliError::state(format!("cannot use {}: {error}", self.file.display()))
+        CliError::own_file(self.file.display(), error, "FORGE_STATE_DIR")
     }
 }

@@ -421,3 +421,57 @@ fn a_place_of_credentials_is_no_project() {
         }
     }
 }
+
+/// What was written is said, and each command that keeps something for a person names the variable
+/// that gives it another directory.
+#[test]
+fn a_state_directory_that_cannot_be_written_is_told_with_its_variable() {
+    let nowhere = |world: &World, args: &[&str]| {
+        let mut command = world.command(crate::support::forge_program(), args);
+        for name in ["FORGE_STATE_DIR", "XDG_CONFIG_HOME"] {
+            command.env(name, "/proc/nowhere");
+        }
+        crate::support::ran(command.output().unwrap())
+    };
+    for args in [
+        &["init", "--yes"][..],
+        &["init", "--minimal"],
+        &["init", "--yes", "."],
+    ] {
+        let world = World::new(&[("f", "x\n")]);
+        std::fs::remove_dir(world.outside().join(".git")).unwrap();
+        let ran = nowhere(&world, args);
+        assert!(
+            ran.stdout
+                .contains("written: forge.yaml\nwritten: workers/main.worker\nnext:\n")
+        );
+        let hint = "set FORGE_STATE_DIR to a directory that you can write to, and run `forge";
+        ran.code(0)
+            .says(&["warning: the files are written, but your consent", hint]);
+        world.forge(&["trust", "--yes"]).code(0);
+        world.forge(&["check"]).code(0);
+    }
+    let untrusted = "sandbox: { root: . }\n";
+    for (args, variable) in [
+        (&["trust", "--yes"][..], "FORGE_STATE_DIR"),
+        (&["allow", "--yes", "npm test"], "XDG_CONFIG_HOME"),
+        (
+            &["run", "--trust", "-m", "scripted:play.yaml"],
+            "FORGE_STATE_DIR",
+        ),
+    ] {
+        let world = World::new(&[
+            (FILE, untrusted),
+            ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+            (
+                "play.yaml",
+                "version: 1\nworkers: { main: [{ say: over }] }\n",
+            ),
+        ]);
+        std::fs::remove_dir(world.outside().join(".git")).unwrap();
+        let hint = format!("hint: set {variable}");
+        nowhere(&world, args)
+            .code(1)
+            .says(&["cannot ", "/proc/nowhere", &hint]);
+    }
+}

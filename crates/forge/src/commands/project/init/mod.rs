@@ -7,7 +7,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Mode, PresetRights, TrustedSettings, WithoutDirectories, find_project_file};
+use sandbox_config::{Mode, Project, TrustedSettings, WithoutDirectories, find_project_file};
 
 use crate::cli::InitArgs;
 use crate::commands::prelude::*;
@@ -50,8 +50,18 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
         return Ok(ExitKind::Negative);
     };
     let written = write::all(&dir, &plan, ambient)?;
-    trust(ambient, &shown)?;
-    report(ambient, &shown, &written)?;
+    let project = written_project(ambient, &shown)?;
+    let stored = trust(ambient, &project);
+    report(ambient, &shown, &written, &project)?;
+    if let Err(failure) = stored {
+        let hint = failure.hint_text().unwrap_or("set FORGE_STATE_DIR to a directory of yours");
+        stderr::print_diagnostic(&format!(
+            "warning: the files are written, but your consent to them cannot be stored: {}\n  hint: \
+             {hint}, and run `{} trust`",
+            failure.message(),
+            forge_there(&shown),
+        ));
+    }
     Ok(ExitKind::Done)
 }
 
@@ -124,18 +134,15 @@ fn tell_of_repository_outside(dir: &Path, ambient: &Ambient) {
     ));
 }
 
-/// Trusts the project: agreement to a shown file is agreement to its content.
-fn trust(ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
-    let Some(state) = &ambient.state else {
-        return Ok(());
-    };
+/// Loads the project as if it were trusted.
+fn written_project(ambient: &Ambient, shown: &Path) -> Result<Project, CliError> {
     let start = Some(shown.to_path_buf());
-    let project = setup::project_trusting(
-        ambient,
-        start,
-        WithoutDirectories::DefaultZones,
-        TrustedSettings::Given,
-    )?;
+    let trust = TrustedSettings::Given;
+    setup::project_trusting(ambient, start, WithoutDirectories::DefaultZones, trust)
+}
+
+/// Trusts the project: agreement to a shown file is agreement to its content.
+fn trust(ambient: &Ambient, project: &Project) -> Result<(), CliError> {
     let keys = project
         .privileged_settings()
         .iter()
@@ -143,7 +150,7 @@ fn trust(ambient: &Ambient, shown: &Path) -> Result<(), CliError> {
     let hashes: Vec<String> = keys.map(|key| key.hash().to_owned()).collect();
     match hashes.is_empty() {
         true => Ok(()),
-        false => TrustStore::in_state(state).change(|known| known.extend(hashes)),
+        false => TrustStore::in_state(ambient.state_dir()?).change(|known| known.extend(hashes)),
     }
 }
 
@@ -191,11 +198,21 @@ fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, C
     })
 }
 
-fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), CliError> {
-    let forge = match shown.as_os_str().is_empty() {
+/// Returns the command of forge for the project.
+fn forge_there(shown: &Path) -> String {
+    match shown.as_os_str().is_empty() {
         true => "forge".to_owned(),
         false => format!("forge -C {}", shown.display()),
-    };
+    }
+}
+
+fn report(
+    ambient: &Ambient,
+    shown: &Path,
+    written: &[PathBuf],
+    project: &Project,
+) -> Result<(), CliError> {
+    let forge = forge_there(shown);
     let text = if ambient.global.json {
         let files: Vec<String> = written
             .iter()
@@ -203,13 +220,6 @@ fn report(ambient: &Ambient, shown: &Path, written: &[PathBuf]) -> Result<(), Cl
             .collect();
         json!({ "written": files, "next": format!("{forge} check") }).to_string()
     } else {
-        let start = Some(shown.to_path_buf());
-        let project = setup::silently(
-            ambient,
-            start,
-            WithoutDirectories::DefaultZones,
-            &PresetRights::default(),
-        )?;
         let mut text: String = written
             .iter()
             .map(|file| format!("written: {}\n", file.display()))
