@@ -521,8 +521,19 @@ pub(crate) fn require_person(ambient: &Ambient, subject: &str, hint: &str) -> Re
 /// Longer than any name, number or list of numbers.
 const MAX_ANSWER_BYTES: u64 = 1_024;
 
-/// Asks a person, and reads a line from standard input; empty at its end.
-pub(crate) fn ask_line(question: &str) -> Result<String, CliError> {
+/// Asks a person, and reads a line from standard input; empty at its end. `?` prints the explanation
+/// of the answers, and the question again.
+pub(crate) fn ask_line(question: &str, explanation: &str) -> Result<String, CliError> {
+    loop {
+        let answer = read_answer(question)?;
+        if answer != "?" {
+            return Ok(answer);
+        }
+        stderr::print(explanation);
+    }
+}
+
+fn read_answer(question: &str) -> Result<String, CliError> {
     let failed = |error: std::io::Error| CliError::negative("terminal", error.to_string());
     let mut screen = std::io::stderr().lock();
     let written = write!(screen, "{question}").and_then(|()| screen.flush());

@@ -316,6 +316,9 @@ fn on_a_terminal_it_shows_the_proposal_and_takes_only_a_clear_yes() {
         ("", false),
         ("n", false),
         ("ja", false),
+        // Asks again.
+        ("?\ny", true),
+        ("?\n?\nn", false),
     ] {
         let world = World::new(&[("Cargo.toml", ""), (".git/HEAD", "")]);
         let command = format!("{} init", crate::support::forge_program().display());
@@ -473,5 +476,29 @@ fn a_state_directory_that_cannot_be_written_is_told_with_its_variable() {
         nowhere(&world, args)
             .code(1)
             .says(&["cannot ", "/proc/nowhere", &hint]);
+    }
+}
+
+#[test]
+fn what_is_in_the_way_is_said_with_what_to_do() {
+    let world = World::new(&[
+        ("f", "x\n"),
+        ("a/forge.yaml", ""),
+        ("b/forge.yaml", ""),
+        ("b/workers/main.worker", ""),
+    ]);
+    for (dir, code, says) in [
+        (
+            "f",
+            2,
+            &["f is not a directory", "name a directory: forge init DIR"][..],
+        ),
+        ("a", 1, &["is there already", "`forge worker new main`"]),
+        ("b", 1, &["is there already", "start in another directory"]),
+    ] {
+        let ran = world.forge(&["init", "--yes", dir]);
+        ran.code(code).says(says);
+        assert_eq!(ran.stdout, "");
+        assert!(!ran.stderr.contains("Found:"), "{}", ran.stderr);
     }
 }

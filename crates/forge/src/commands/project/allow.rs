@@ -73,7 +73,7 @@ pub(crate) fn run(args: &AllowArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
 }
 
 impl RulesFile {
-    fn of_project(ambient: &Ambient) -> Result<Self, CliError> {
+    pub(crate) fn of_project(ambient: &Ambient) -> Result<Self, CliError> {
         let project = setup::project_dir(ambient)?;
         let dir = ambient.personal_rules().ok_or_else(CliError::no_home)?;
         Ok(RulesFile::new(project, dir))
@@ -128,7 +128,10 @@ impl RulesFile {
             stderr::print("hint: allow one of them: forge allow RULE");
             return Ok(Vec::new());
         }
-        let line = setup::ask_line("Allow which? [numbers, or all; enter for none] ")?;
+        let explanation = "The numbers of rules above, with spaces or commas between them; all: every \
+                           one of them; Enter: nothing is allowed.";
+        let question = "Allow which? [numbers, or all; enter for none] ";
+        let line = setup::ask_line(question, explanation)?;
         picked(&rules, &line)
     }
 
@@ -145,7 +148,10 @@ impl RulesFile {
         }
         let hint = "pass --yes to write exactly this";
         setup::require_person(ambient, " whether to write this", hint).map_err(Err)?;
-        match setup::ask_line("Write this? [y/N] ").map_err(Err)?.as_str() {
+        let explanation = "y: the change above is written, and holds for you in this project; any other \
+                           answer: nothing is written. `forge allow --remove RULE` takes a rule back.";
+        let answer = setup::ask_line("Write this? [y/N] ", explanation);
+        match answer.map_err(Err)?.as_str() {
             "y" | "Y" | "yes" => Ok(()),
             _ => Err(self.done(&ambient.global, "refused", None, &[])),
         }

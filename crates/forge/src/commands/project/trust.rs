@@ -200,7 +200,9 @@ fn show(
 fn agreed(ambient: &Ambient) -> Result<bool, CliError> {
     let hint = "pass --yes to agree to exactly the keys shown";
     setup::require_person(ambient, "", hint)?;
-    let answer = setup::ask_line("Agree to these keys, as they are now? [y/N] ")?;
+    let explanation = "y: the settings above take effect, until one of them changes; any other answer: \
+                       nothing changes. `forge trust --revoke` takes a yes back.";
+    let answer = setup::ask_line("Agree to these keys, as they are now? [y/N] ", explanation)?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 

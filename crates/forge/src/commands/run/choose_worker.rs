@@ -28,7 +28,8 @@ pub(crate) fn entry(project: &Project, ambient: &Ambient) -> Result<Worker, CliE
         let (name, about) = (escape(worker.name()), escape(about));
         stderr::print(format_args!("{:>4}  {name}  {about}", index + 1));
     }
-    let line = setup::ask_line("Which one? Its number or name; Enter: none\n").ok();
+    let explanation = "A number or a name of the list above; Enter: nothing runs.";
+    let line = setup::ask_line("Which one? Its number or name; Enter: none\n", explanation).ok();
     let chosen = line.and_then(|line| pick(&others, &line));
     chosen.ok_or_else(|| missing.into())
 }

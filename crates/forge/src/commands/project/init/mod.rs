@@ -54,7 +54,9 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
     let stored = trust(ambient, &project);
     report(ambient, &shown, &written, &project)?;
     if let Err(failure) = stored {
-        let hint = failure.hint_text().unwrap_or("set FORGE_STATE_DIR to a directory of yours");
+        let hint = failure
+            .hint_text()
+            .unwrap_or("set FORGE_STATE_DIR to a directory of yours");
         stderr::print_diagnostic(&format!(
             "warning: the files are written, but your consent to them cannot be stored: {}\n  hint: \
              {hint}, and run `{} trust`",
@@ -190,7 +192,9 @@ fn ask(ambient: &Ambient, found: &DetectedProject) -> Result<Option<InitPlan>, C
         );
     }
     stderr::print("[y] write it  [m] write the smallest one instead  [n, Enter] write nothing");
-    let answer = setup::ask_line("> ")?;
+    let explanation = "y: the file above and a first worker are written, and you agree to what they \
+                       allow; m: the same with the smallest file; any other answer: nothing is written.";
+    let answer = setup::ask_line("> ", explanation)?;
     Ok(match answer.as_str() {
         "y" | "Y" | "yes" => Some(proposed),
         "m" | "M" => Some(InitPlan::minimal(found)),

@@ -17,12 +17,22 @@ const WORKER: &str = "workers/main.worker";
 /// Fails if anything is there that would be overwritten, or that a second project file would
 /// contradict.
 pub(super) fn nothing_there(dir: &Path) -> Result<(), CliError> {
+    if dir.exists() && !dir.is_dir() {
+        let message = format!("{} is not a directory", dir.display());
+        return Err(CliError::misuse("init", message).hint("name a directory: forge init DIR"));
+    }
     for name in PROJECT_FILES.into_iter().chain([WORKER]) {
         let path = dir.join(name);
         if std::fs::symlink_metadata(&path).is_ok() {
             let message = format!("{} is there already", path.display());
-            return Err(CliError::negative("init.exists", message)
-                .hint("nothing was written; remove it or start in another directory"));
+            let hint = match name == WORKER || dir.join(WORKER).exists() {
+                true => "nothing was written; remove it or start in another directory",
+                false => {
+                    "nothing was written; `forge worker new main` writes a first worker for the \
+                     project that is there"
+                }
+            };
+            return Err(CliError::negative("init.exists", message).hint(hint));
         }
     }
     Ok(())
