@@ -13,17 +13,21 @@ use std::process::ExitCode;
 
 use clap::{Command, FromArgMatches as _};
 use clap_complete::engine::{
-    self, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+    self, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
 };
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Shells, Zsh};
 use sandbox_config::{Project, WithoutDirectories, schema};
 
 use crate::ambient::Ambient;
 use crate::cli::{Cli, Global};
+use crate::commands::run::model::FIRST_MODELS;
 use crate::output::describe;
 use crate::output::escape::{escape, shortened};
 use crate::setup;
+use crate::setup::presets;
+use crate::state::rules_file::RulesFile;
 use crate::state::stored_runs::{StoredRun, StoredRuns};
+use crate::topics::TOPICS;
 
 const NAME: &str = "forge";
 
@@ -44,7 +48,11 @@ const SHELLS: Shells<'static> = Shells(&[&BashWords, &Fish, &AutoloadedZsh]);
 pub(crate) fn answer_shell() -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let directory = std::env::current_dir().ok();
-    let answered = CompleteEnv::with_factory(|| with_completers(Cli::whole_command()))
+    let factory = || match is_behind_program() {
+        true => command_words(),
+        false => with_completers(Cli::whole_command(), ""),
+    };
+    let answered = CompleteEnv::with_factory(factory)
         .var(VARIABLE)
         .shells(SHELLS)
         .try_complete(std::env::args_os(), directory.as_deref());
@@ -69,12 +77,44 @@ pub(crate) fn write_script(
     script.write_all(&text)
 }
 
-/// Adds the completers to the arguments of a command and of its subcommands.
-fn with_completers(command: Command) -> Command {
-    let name = command.get_name().to_owned();
+/// Returns `true` if the line goes on behind the program of `forge exec`: the words there are not
+/// forge's, and options of forge are not taken there.
+///
+/// Why: clap gives index 0 to the first and to the second value of an argument, and offers the
+/// options of the command behind them.
+fn is_behind_program() -> bool {
+    let mut words = typed_words();
+    words.pop();
+    let matches = Cli::whole_command()
+        .ignore_errors(true)
+        .try_get_matches_from(words);
+    let is_given = |exec: &clap::ArgMatches| {
+        exec.try_get_raw("command")
+            .is_ok_and(|values| values.is_some())
+    };
+    matches.is_ok_and(|matches| matches.subcommand_matches("exec").is_some_and(is_given))
+}
+
+/// Returns a command of which each word is a path, or anything.
+fn command_words() -> Command {
+    let words = clap::Arg::new("words")
+        .num_args(0..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true)
+        .add(ArgValueCompleter::new(PathCompleter::any()));
+    Command::new(NAME)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .arg(words)
+}
+
+/// Adds the completers to the arguments of a command and of its subcommands. `path` has the names of
+/// the commands above it.
+fn with_completers(command: Command, path: &str) -> Command {
     let with_own = command.mut_args(|argument| {
         let value = argument.get_value_names().and_then(|names| names.first());
-        match value.and_then(|value| completer(&name, value)) {
+        let id = argument.get_id().as_str();
+        match value.and_then(|value| completer(path, id, value)) {
             Some(completer) => argument.add(completer),
             None => argument,
         }
@@ -84,21 +124,28 @@ fn with_completers(command: Command) -> Command {
         .map(|one| one.get_name().to_owned())
         .collect();
     below.iter().fold(with_own, |command, name| {
-        command.mut_subcommand(name, with_completers)
+        let path = format!("{path} {name}");
+        command.mut_subcommand(name, |below| with_completers(below, path.trim_start()))
     })
 }
 
-/// Returns the completer of a value, by the name that help has for it.
-fn completer(command: &str, value: &str) -> Option<ArgValueCompleter> {
+/// Returns the completer of a value, by its command, its argument and the name that help has for it.
+fn completer(command: &str, argument: &str, value: &str) -> Option<ArgValueCompleter> {
     Some(match (command, value) {
+        _ if argument == "presets" => ArgValueCompleter::new(preset),
+        ("preset show" | "preset copy", "NAME") => ArgValueCompleter::new(preset),
+        ("preset check", "FILE|NAME") => ArgValueCompleter::new(preset_or_path),
+        ("allow", _) if argument == "remove" => ArgValueCompleter::new(own_rule),
         ("run", "WORKER") => ArgValueCompleter::new(worker_or_path),
-        (_, "WORKER") | ("show", "NAME") => ArgValueCompleter::new(worker),
-        (_, "TOOL") | ("call", "NAME") => ArgValueCompleter::new(tool),
+        (_, "WORKER") | ("worker show", "NAME") => ArgValueCompleter::new(worker),
+        (_, "TOOL") | ("tools call", "NAME") => ArgValueCompleter::new(tool),
         (_, "RUN") => ArgValueCompleter::new(run),
         (_, "KEY=VALUE") => ArgValueCompleter::new(setting),
-        ("get", "KEY") => ArgValueCompleter::new(key),
+        (_, "MODEL" | "PROVIDER:MODEL") => ArgValueCompleter::new(model),
+        ("config get", "KEY") => ArgValueCompleter::new(key),
         ("explain", "SUBJECT") => ArgValueCompleter::new(subject),
-        ("exec", "COMMAND") => ArgValueCompleter::new(CommandWords),
+        ("exec", "COMMAND") => ArgValueCompleter::new(program),
+        ("help", "TOPIC") => ArgValueCompleter::new(topic),
         _ => return None,
     })
 }
@@ -238,31 +285,94 @@ fn worker_or_path(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates
 }
 
-/// Completes a command: its program, then paths.
-struct CommandWords;
-
-impl ValueCompleter for CommandWords {
-    fn complete(&self, typed: &OsStr) -> Vec<CompletionCandidate> {
-        PathCompleter::any().complete(typed)
+/// Completes the program of a command, by its name or its path.
+fn program(typed: &OsStr) -> Vec<CompletionCandidate> {
+    if typed.is_empty() || typed.as_bytes().contains(&b'/') {
+        return PathCompleter::any().complete(typed);
     }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let entries = std::env::split_paths(&path)
+        .filter_map(|directory| std::fs::read_dir(directory).ok())
+        .flatten()
+        .flatten();
+    let names: BTreeSet<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&*typed.to_string_lossy()))
+        .collect();
+    let programs = names.into_iter().map(CompletionCandidate::new);
+    starting_with(typed, programs.take(MAX_PROGRAMS))
+}
 
-    fn complete_at(&self, index: usize, typed: &OsStr) -> Vec<CompletionCandidate> {
-        let is_program = index == 0 && !typed.is_empty() && !typed.as_bytes().contains(&b'/');
-        if !is_program {
-            return self.complete(typed);
+/// Completes the name of a preset.
+fn preset(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(ambient) = typed_ambient() else {
+        return Vec::new();
+    };
+    let library = presets::library(&ambient);
+    let candidates = library.names().into_iter().map(|name| {
+        let preset = library.read(&name);
+        candidate(&name, preset.as_ref().map_or("", |preset| preset.about()))
+    });
+    starting_with(typed, candidates)
+}
+
+/// Completes what `forge preset check` takes.
+fn preset_or_path(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut candidates = preset(typed);
+    candidates.extend(PathCompleter::file().complete(typed));
+    candidates
+}
+
+/// Completes a model: that of the project, its providers, and those that a person may try first.
+fn model(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut names: BTreeSet<String> = FIRST_MODELS
+        .iter()
+        .map(|first| first.name.to_owned())
+        .collect();
+    names.insert("scripted:".to_owned());
+    if let Some(project) = project() {
+        names.extend(project.model().map(ToString::to_string));
+        names.extend(project.providers().map(|one| format!("{}:", one.name())));
+    }
+    starting_with(typed, names.iter().map(|name| candidate(name, "")))
+}
+
+/// Completes a rule of the person's own for this project.
+fn own_rule(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let rules = typed_ambient()
+        .and_then(|ambient| RulesFile::of_project(&ambient).ok())
+        .and_then(|file| file.read().ok());
+    let rules = rules.iter().flat_map(|rules| rules.iter());
+    starting_with(
+        typed,
+        rules.map(|(rule, _)| candidate(&rule, "a rule of yours")),
+    )
+}
+
+/// Completes what `forge help` takes: a topic, a command, or a subcommand of the one before.
+fn topic(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut words = typed_words();
+    words.pop();
+    let mut command = Cli::whole_command();
+    let above = words.iter().skip_while(|word| *word != "help").skip(1);
+    let above: Vec<_> = above.collect();
+    for word in &above {
+        let below = word.to_str().and_then(|word| command.find_subcommand(word));
+        match below.cloned() {
+            Some(below) => command = below,
+            None => return Vec::new(),
         }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let entries = std::env::split_paths(&path)
-            .filter_map(|directory| std::fs::read_dir(directory).ok())
-            .flatten()
-            .flatten();
-        let names: BTreeSet<String> = entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.starts_with(&*typed.to_string_lossy()))
-            .collect();
-        let programs = names.into_iter().map(CompletionCandidate::new);
-        starting_with(typed, programs.take(MAX_PROGRAMS))
     }
+    let topics = TOPICS.iter().filter(|_| above.is_empty());
+    let topics = topics.map(|(name, about)| candidate(name, about));
+    let below: Vec<_> = command
+        .get_subcommands()
+        .map(|one| {
+            let about = one.get_about().map(ToString::to_string);
+            candidate(one.get_name(), &about.unwrap_or_default())
+        })
+        .collect();
+    starting_with(typed, below.into_iter().chain(topics))
 }
 
 /// Completes the name of a run of this project, the newest first.
@@ -361,6 +471,16 @@ fn runs(ambient: &Ambient, typed: &OsStr) -> Option<Vec<CompletionCandidate>> {
 fn project() -> Option<Project> {
     let ambient = typed_ambient()?;
     setup::project_silently(&ambient, WithoutDirectories::DefaultZones).ok()
+}
+
+/// Returns the words of the typed line, up to the one that is completed.
+fn typed_words() -> Vec<OsString> {
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    let words: Vec<OsString> = words.collect();
+    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
+    let index = index.and_then(|index| index.parse().ok());
+    let index = index.unwrap_or_else(|| words.len().saturating_sub(1));
+    join_words(words, index).0
 }
 
 /// Returns the options of the typed line that say where the project is.

@@ -119,6 +119,98 @@ fn names_of_a_project_complete_in_bash() {
     assert_eq!(elsewhere, [""; 0]);
 }
 
+/// Words behind the program of `forge exec` are the program's: files are offered, and neither
+/// programs nor options of forge, whatever stands before.
+#[test]
+fn words_behind_a_program_are_not_completed_as_those_of_forge() {
+    let world = world();
+    for name in ["sorted.txt", "--world.txt", "A=b.txt"] {
+        world.write(name, "");
+    }
+    for (before, typed, expected) in [
+        (&["exec", "cat"][..], "sor", &["sorted.txt"][..]),
+        (&["exec", "cat", "x"], "sor", &["sorted.txt"]),
+        (&["exec", "--", "cat"], "sor", &["sorted.txt"]),
+        (&["exec", "--", "cat", "x"], "sor", &["sorted.txt"]),
+        (&["exec", "--env", "A=b", "cat"], "sor", &["sorted.txt"]),
+        (
+            &["-C", ".", "exec", "--read-only", "cat"],
+            "sor",
+            &["sorted.txt"],
+        ),
+        (&["exec", "cat", "--"], "sor", &["sorted.txt"]),
+        (&["exec", "cat"], "data/", &["data/a.md"]),
+        // Programs of the PATH of the test begin so.
+        (&["exec", "cat"], "sha", &[]),
+        (&["exec", "git"], "--wor", &["--world.txt"]),
+        (&["exec", "git"], "--work", &[]),
+        (&["exec", "ls"], "-q", &[]),
+        (&["exec", "--", "ls"], "--js", &[]),
+        // Before it, they are forge's.
+        (&["exec"], "--js", &["--json"]),
+        (&["exec", "--env", "A"], "--js", &["--json"]),
+        (&["exec"], "sha256su", &["sha256sum"]),
+        (&["exec", "--"], "sha256su", &["sha256sum"]),
+        (&["exec", "--env", "exec"], "sha256su", &["sha256sum"]),
+    ] {
+        let words = [&["forge"], before, &[typed]].concat();
+        let (code, stdout) = zsh(&world, &words);
+        let candidates: Vec<_> = stdout
+            .lines()
+            .map(|line| line.split(':').next().unwrap())
+            .collect();
+        assert_eq!((code, &*candidates), (0, expected), "{words:?}");
+        assert_eq!(bash(&world, &words), expected, "{words:?}");
+    }
+}
+
+/// Every value with a list of names in forge offers them, and not those of another command.
+#[test]
+fn presets_models_topics_and_rules_are_offered() {
+    let world = world();
+    world.forge(&["allow", "--yes", "npm-x"]).code(0);
+    for (words, expected) in [
+        (&["exec", "--preset", "rus"][..], &["rust"][..]),
+        (&["explain", "--preset", "rus"], &["rust"]),
+        (&["preset", "show", "rus"], &["rust"]),
+        (&["preset", "show", "mai"], &[]),
+        (&["preset", "copy", "rus"], &["rust"]),
+        (&["preset", "check", "rus"], &["rust"]),
+        (&["preset", "check", "forge.y"], &["forge.yaml"]),
+        (&["worker", "show", "mai"], &["main"]),
+        (
+            &["run", "--model", "openai", ":", "gp"],
+            &["openai:gpt-5-mini"],
+        ),
+        (&["run", "-m", "scr"], &["scripted:"]),
+        (
+            &["tools", "call", "--model", "anthropic", ":"],
+            &["anthropic:claude-haiku-4-5"],
+        ),
+        (
+            &["doctor", "--model", "ollama", ":"],
+            &["ollama:", "ollama:qwen3"],
+        ),
+        (&["allow", "--remove", "npm"], &["npm-x"]),
+        (&["help", "exit"], &["exit-codes"]),
+        (&["help", "ru"], &["run"]),
+        (&["help", "log", "sh"], &["show"]),
+        (&["help", "log", "exit"], &[]),
+    ] {
+        let words = [&["forge"], words].concat();
+        let whole: Vec<_> = bash(&world, &words);
+        // bash has the part up to a colon already.
+        let shown: Vec<_> = expected
+            .iter()
+            .map(|name| match words.contains(&":") {
+                true => name.split_once(':').unwrap().1,
+                false => name,
+            })
+            .collect();
+        assert_eq!(whole, shown, "{words:?}");
+    }
+}
+
 #[test]
 fn a_name_that_a_shell_would_execute_is_not_inserted() {
     let world = world();

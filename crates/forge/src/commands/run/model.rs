@@ -21,34 +21,43 @@ use crate::setup::provider_client;
 /// A playbook above this is refused when it is parsed; no need to read more.
 const MAX_PLAYBOOK_BYTES: u64 = 5 * 1024 * 1024;
 
-/// Models that a person may try first: the flag, the variable with the key, and the preparation.
-const FIRST_MODELS: [(&str, Option<&str>, &str); 3] = [
-    (
-        "--model anthropic:claude-haiku-4-5",
-        Some("ANTHROPIC_API_KEY"),
-        "export ANTHROPIC_API_KEY=…",
-    ),
-    (
-        "--model openai:gpt-5-mini",
-        Some("OPENAI_API_KEY"),
-        "export OPENAI_API_KEY=…",
-    ),
-    (
-        "--model ollama:qwen3",
-        None,
-        "ollama serve; ollama pull qwen3",
-    ),
+/// A model that a person may try first.
+pub(crate) struct FirstModel {
+    pub(crate) name: &'static str,
+    /// The variable with the key.
+    key: Option<&'static str>,
+    preparation: &'static str,
+}
+
+/// Models that a person may try first.
+pub(crate) const FIRST_MODELS: [FirstModel; 3] = [
+    FirstModel {
+        name: "anthropic:claude-haiku-4-5",
+        key: Some("ANTHROPIC_API_KEY"),
+        preparation: "export ANTHROPIC_API_KEY=…",
+    },
+    FirstModel {
+        name: "openai:gpt-5-mini",
+        key: Some("OPENAI_API_KEY"),
+        preparation: "export OPENAI_API_KEY=…",
+    },
+    FirstModel {
+        name: "ollama:qwen3",
+        key: None,
+        preparation: "ollama serve; ollama pull qwen3",
+    },
 ];
 
 /// Lists models to try, those with a known key first.
 pub(crate) fn suggest_models(ambient: &Ambient) -> String {
     let mut rows: Vec<(bool, String)> = FIRST_MODELS
         .iter()
-        .map(|(flag, key, before)| {
-            let has_key = key.is_some_and(|name| ambient.var(name).is_some());
+        .map(|model| {
+            let has_key = model.key.is_some_and(|name| ambient.var(name).is_some());
+            let flag = format!("--model {}", model.name);
             let row = match has_key {
                 true => format!("  {flag}"),
-                false => format!("  {flag:<36} before that: {before}"),
+                false => format!("  {flag:<36} before that: {}", model.preparation),
             };
             (!has_key, row)
         })
