@@ -8,6 +8,7 @@
 //! Every read and line has a bound here ([`MAX_LINE_BYTES`], [`MAX_VALUES`]), and unanswered
 //! requests one in `in_flight`.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,41 +115,37 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> StdioTranspor
         let line = json_line::line(message);
         let writer = Arc::clone(&self.writer);
         let breakage = Arc::clone(&self.breakage);
-        Box::pin(async move {
-            let line = line?;
-            let mut writer = writer.lock().await;
-            let Some(open) = writer.as_mut() else {
-                return Err(io::ErrorKind::NotConnected.into());
-            };
-            let mut written = open.write_all(&line).await;
-            if written.is_ok() {
-                written = open.flush().await;
-            }
-            if let Err(error) = &written {
-                // Half a line may be out: nothing may follow it.
-                *writer = None;
-                if error.kind() != io::ErrorKind::BrokenPipe {
-                    breakage.note(McpError::Write(io::Error::new(
-                        error.kind(),
-                        error.to_string(),
-                    )));
-                }
-                breakage.hung_up.notify_one();
-            }
-            written
-        })
+        Box::pin(async move { write_line(line?, &writer, &breakage).await })
     }
 
     fn refuse(&mut self, refusal: ErrorReply) {
         if refusal.id.is_none() && self.errors_have_ids {
             return;
         }
-        let error = ErrorData::new(refusal.code, refusal.text, None);
-        let mut message = ServerJsonRpcMessage::error(error, refusal.id);
-        let write = self.write(&mut message);
+        self.refuse_all(refusal.code, refusal.text, vec![refusal.id]);
+    }
+
+    /// Writes the same error for each of these requests, one after another: a batch may have many.
+    fn refuse_all(
+        &mut self,
+        code: ErrorCode,
+        text: Cow<'static, str>,
+        ids: Vec<Option<RequestId>>,
+    ) {
+        let error = ErrorData::new(code, text, None);
+        let writer = Arc::clone(&self.writer);
+        let breakage = Arc::clone(&self.breakage);
         self.reply = Some(Box::pin(async move {
-            // A failure is noted where it happens and ends the next `receive`.
-            let _ = write.await;
+            for id in ids {
+                let mut message = ServerJsonRpcMessage::error(error.clone(), id);
+                let Ok(line) = json_line::line(&mut message) else {
+                    continue;
+                };
+                // A failure is noted where it happens and ends the next `receive`.
+                if write_line(line, &writer, &breakage).await.is_err() {
+                    return;
+                }
+            }
         }));
     }
 
@@ -268,6 +265,10 @@ where
             match self.sort(&line) {
                 LineAction::Deliver(message) => return Some(*message),
                 LineAction::Refuse(refusal) => self.refuse(refusal),
+                LineAction::RefuseBatch(ids) => {
+                    let ids = ids.into_iter().map(Some).collect();
+                    self.refuse_all(ErrorCode::INVALID_REQUEST, NO_BATCHES.into(), ids);
+                }
                 LineAction::Ignore => {}
             }
         }
@@ -290,7 +291,43 @@ where
 enum LineAction {
     Deliver(Box<ClientJsonRpcMessage>),
     Refuse(ErrorReply),
+    /// The requests of an array.
+    RefuseBatch(Vec<RequestId>),
     Ignore,
+}
+
+/// The answer to each request of an array.
+///
+/// Why: the revisions 2024-11-05 and 2025-03-26 have batches and the later ones do not. No known
+/// client sends one, and a refusal of those revisions would cut off clients that speak nothing else.
+const NO_BATCHES: &str = "Send one message a line; there are no batches.";
+
+/// Writes one line. After a failure nothing is written any more.
+async fn write_line<W: AsyncWrite + Unpin>(
+    line: Vec<u8>,
+    writer: &tokio::sync::Mutex<Option<W>>,
+    breakage: &TransportErrors,
+) -> io::Result<()> {
+    let mut writer = writer.lock().await;
+    let Some(open) = writer.as_mut() else {
+        return Err(io::ErrorKind::NotConnected.into());
+    };
+    let mut written = open.write_all(&line).await;
+    if written.is_ok() {
+        written = open.flush().await;
+    }
+    if let Err(error) = &written {
+        // Half a line may be out: nothing may follow it.
+        *writer = None;
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            breakage.note(McpError::Write(io::Error::new(
+                error.kind(),
+                error.to_string(),
+            )));
+        }
+        breakage.hung_up.notify_one();
+    }
+    written
 }
 
 /// Returns `true` if rmcp leaves its opening phase with this request: a handshake, or the first
@@ -331,14 +368,23 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> LineAction {
                 text: format!("The message cannot be read: {}.", reason(error)).into(),
                 id: Some(id),
             }),
-            Err(_) => LineAction::Ignore,
+            Err(_) => match serde_json::from_slice::<Vec<RequestOutline>>(line) {
+                Ok(batch) => LineAction::RefuseBatch(batch.into_iter().map(|one| one.id).collect()),
+                Err(_) => LineAction::Ignore,
+            },
         };
     }
     let refuse = |text: &'static str, id| LineAction::Refuse(ErrorReply::invalid_request(text, id));
     let object = match serde_json::from_slice(line) {
         Ok(Value::Object(object)) => object,
-        Ok(Value::Array(_)) => {
-            return refuse("Send one message a line; there are no batches.", None);
+        Ok(Value::Array(batch)) => {
+            let requests = batch.into_iter();
+            let ids = requests.filter_map(|one| serde_json::from_value::<RequestOutline>(one).ok());
+            let ids: Vec<RequestId> = ids.map(|one| one.id).collect();
+            return match ids.is_empty() {
+                true => refuse(NO_BATCHES, None),
+                false => LineAction::RefuseBatch(ids),
+            };
         }
         Ok(_) | Err(_) => return refuse("A message is a JSON object.", None),
     };

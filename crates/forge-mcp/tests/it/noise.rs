@@ -21,7 +21,7 @@ fn noise_harms_nobody() {
         (deep.as_bytes(), None),
         (b"[]", Some(-32600)),
         (
-            br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+            br#"[{"jsonrpc":"2.0","method":"notifications/roots/list_changed"},7,[],{"id":1,"result":{}}]"#,
             Some(-32600),
         ),
         (b"7", Some(-32600)),
@@ -196,4 +196,66 @@ proptest! {
             assert!(answers.iter().any(|answer| answer["id"] == 77), "{answers:?}");
         });
     }
+}
+
+/// No client waits for ever for a request that it sent in an array, whatever else is in it and
+/// whatever revision it speaks.
+#[test]
+fn each_request_of_a_batch_is_answered() {
+    let ping = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let noted = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    let many: Vec<Value> = (100..1100).map(|id| ping(id.into())).collect();
+    let half = r#"[{"jsonrpc":"2.0","id":2,"method":"ping","params":{"a":"\ud83d"}}]"#;
+    let batches = [
+        (json!([ping(2.into())]).to_string(), json!([2])),
+        (
+            json!([ping(2.into()), ping("a".into())]).to_string(),
+            json!([2, "a"]),
+        ),
+        (
+            json!([noted, ping(2.into()), 7, [ping(3.into())]]).to_string(),
+            json!([2]),
+        ),
+        (
+            json!([{"jsonrpc": "2.0", "id": 1, "result": {}}, ping(2.into())]).to_string(),
+            json!([2]),
+        ),
+        (
+            json!([{"id": 2, "method": "nosuch"}]).to_string(),
+            json!([2]),
+        ),
+        (json!([initialize("2025-03-26")]).to_string(), json!([0])),
+        (
+            json!(many).to_string(),
+            json!((100..1100).collect::<Vec<_>>()),
+        ),
+        (half.to_owned(), json!([2])),
+    ];
+    run(async {
+        for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+            let (_world, toolbox) = files();
+            let mut client = Client::of(toolbox);
+            client.ask(&initialize(revision)).await;
+            for (batch, ids) in &batches {
+                let requests =
+                    serde_json::from_str(batch).unwrap_or_else(|_| json!([ping(2.into())]));
+                for request in requests.as_array().unwrap() {
+                    if request.get("method").is_some() {
+                        client.protocol.sent(request);
+                    }
+                }
+                client.send(batch).await;
+                for id in ids.as_array().unwrap() {
+                    let answer = client.receive().await;
+                    assert_eq!(
+                        (&answer["id"], &answer["error"]["code"]),
+                        (id, &json!(-32600)),
+                        "{batch}"
+                    );
+                }
+                let answer = client.ask(&request(5, "ping", json!({}))).await;
+                assert_eq!(answer["id"], 5, "{revision} {batch}");
+            }
+        }
+    });
 }
