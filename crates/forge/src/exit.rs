@@ -226,8 +226,9 @@ impl CliError {
         error: &dyn std::fmt::Display,
         moved_by: &str,
     ) -> Self {
-        CliError::state(format!("cannot use {what}: {error}"))
-            .hint(format!("set {moved_by} to a directory that you can write to"))
+        CliError::state(format!("cannot use {what}: {error}")).hint(format!(
+            "set {moved_by} to a directory that you can write to"
+        ))
     }
 
     /// The failure of a user without a home directory.

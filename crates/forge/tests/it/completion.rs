@@ -188,8 +188,8 @@ fn presets_models_topics_and_rules_are_offered() {
             &["anthropic:claude-haiku-4-5"],
         ),
         (
-            &["doctor", "--model", "ollama", ":"],
-            &["ollama:", "ollama:qwen3"],
+            &["doctor", "--model", "ollama", ":", "q"],
+            &["ollama:qwen3"],
         ),
         (&["allow", "--remove", "npm"], &["npm-x"]),
         (&["help", "exit"], &["exit-codes"]),
