@@ -873,3 +873,26 @@ fn an_interrupted_call_is_before_what_came_after_it() {
         assert_eq!(tools, ["first", "second"], "{csv}");
     }
 }
+
+/// What the error of a run refers to is there, whether or not a transcript is kept.
+#[test]
+fn an_answer_that_does_not_fit_is_shown() {
+    let world = World::new(&[
+        ("golem-forge.config.yaml", WITH_MODEL),
+        (
+            "playbook.yaml",
+            "version: 1\nworkers: { main: [{ say: \"a\\e[2Jb\\nc\" }, { say: \"a\\e[2Jb\\nc\" }] }\n",
+        ),
+        ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+        ("number.json", r#"{ "type": "number" }"#),
+    ]);
+    for flags in [&[][..], &["--ephemeral"]] {
+        let run = ["run", "main", "do it", "--json-schema", "number.json"];
+        let ran = world.forge(&[&run, flags].concat());
+        ran.code(1)
+            .says(&["does not fit", "`forge log show last` prints the answer"]);
+        let shown = world.forge(&["log", "show", "last"]);
+        let answer = "the answer that does not fit:\na\\x1b[2Jb\nc\n";
+        assert!(shown.code(0).stdout.ends_with(answer), "{}", shown.stdout);
+    }
+}

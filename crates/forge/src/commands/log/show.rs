@@ -13,6 +13,7 @@ use super::{unreadable, verify};
 use crate::cli::{Global, Selection};
 use crate::commands::prelude::*;
 use crate::output::byte_count::byte_count;
+use crate::output::escape::escape_lines;
 use crate::output::local_time::local_time;
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
@@ -128,8 +129,20 @@ fn print_totals(
         if let Some(left) = left.shown() {
             printer.text(&format!("in all: {left}"))?;
         }
+        if let Some(answer) = unfit_answer(run).filter(|_| !wanted.only_some()) {
+            printer.text("the answer that does not fit:")?;
+            printer.text(escape_lines(&answer).trim_end())?;
+        }
     }
     Ok(())
+}
+
+/// Returns the answer of a run that ended because it does not fit its schema.
+fn unfit_answer(run: &StoredRun) -> Option<String> {
+    let report = run
+        .report()
+        .filter(|report| report["end"] == "unfit_answer")?;
+    Some(text(&report["answer"]))
 }
 
 /// To standard output: text, one object, or, for a log that is followed, one object a call.

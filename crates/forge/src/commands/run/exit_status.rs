@@ -140,7 +140,7 @@ pub(crate) fn exit(
             .hint("`providers.NAME.max_tokens` says how long one answer may be"),
         RunOutcome::Refused { .. } => failed(ExitKind::Negative, "model.refused"),
         RunOutcome::SchemaMismatch { .. } => failed(ExitKind::Negative, "answer.unfit")
-            .hint("the answer itself is in the report: --json, or `forge log show`"),
+            .hint("`forge log show last` prints the answer; --json has it in the report"),
         RunOutcome::Cancelled => failed(ExitKind::Interrupted, "interrupted"),
         RunOutcome::NoPrices { .. } => failed(ExitKind::Usage, "model.no_prices").hint(
             "name them in your own file, `providers.NAME.prices`, or drop the limit on money",
