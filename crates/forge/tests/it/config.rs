@@ -378,3 +378,49 @@ fn trust_is_typed_as_it_is_printed() {
         ran.stdout
     );
 }
+
+/// One question for all that the project asks for: a person who answers it is not warned of the rest
+/// by each later command.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_question_about_consent_has_all_settings() {
+    use crate::terminal::pty::{Terminal, USUAL};
+
+    let needed = "sandbox: { root: . }\n";
+    let both = "sandbox: { root: . }\nnetwork: true\n";
+    let of_worker = "---\nname: main\nnetwork: true\n---\nGo.\n";
+    let plain = "---\nname: main\n---\nGo.\n";
+    for (config, worker, typed, agreed) in [
+        (needed, plain, "y", Some(("not agreed", 0))),
+        (needed, plain, "a", None),
+        (both, plain, "y", Some(("not agreed", 1))),
+        (both, plain, "a", Some(("not agreed", 0))),
+        (both, plain, "?\ra", Some(("not agreed", 0))),
+        (both, plain, "n", None),
+        (both, plain, "", None),
+        (both, of_worker, "a", Some(("not agreed", 0))),
+    ] {
+        let world = World::new(&[(FILE, config), ("workers/main.worker", worker)]);
+        std::fs::remove_dir(world.outside().join(".git")).unwrap();
+        let terminal = Terminal::start(&world, USUAL, &["tools", "list"]);
+        terminal.until(match config == both {
+            true => "Agree? [y] to the first  [a] to all  [n, Enter] to nothing:",
+            false => "Agree to these keys, as they are now? [y/N]",
+        });
+        terminal.type_text(&format!("{typed}\r"));
+        let ended = terminal.end();
+        let case = format!("{config}{worker}{typed}: {}", ended.screen);
+        assert_eq!(
+            ended.code,
+            Some(if agreed.is_some() { 0 } else { 2 }),
+            "{case}"
+        );
+        let shown = world.forge(&["trust", "--show"]).stdout.clone();
+        match agreed {
+            Some((word, times)) => {
+                assert_eq!(shown.matches(word).count(), times, "{case}\n{shown}")
+            }
+            None => assert!(!shown.contains(", agreed)"), "{case}\n{shown}"),
+        }
+    }
+}

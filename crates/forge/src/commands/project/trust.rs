@@ -93,8 +93,8 @@ fn told(global: &Global, done: &str, count: usize, undo: &str) -> Result<(), Cli
     print_line(format_args!("{done} {count}; {undo}."))
 }
 
-/// Asks about the settings without which the project is unusable, and stores a yes. `true` if there
-/// was one.
+/// Asks about the settings without which the project is unusable, and about those that it works
+/// without, and stores a yes. `true` if there was one.
 pub(crate) fn ask_now(
     ambient: &Ambient,
     start: Option<PathBuf>,
@@ -107,25 +107,44 @@ pub(crate) fn ask_now(
     };
     let store = TrustStore::in_state(state);
     let known = store.read()?;
-    let keys: Vec<PrivilegedSetting> = project
-        .privileged_settings()
-        .iter()
-        .filter(|key| *key.rule().untrusted() == Untrusted::Refused)
+    let is_needed = |key: &PrivilegedSetting| *key.rule().untrusted() == Untrusted::Refused;
+    let (mut keys, others): (Vec<_>, Vec<_>) = widening(&project)?
+        .into_iter()
         .filter(|key| !known.contains(key.hash()))
-        .cloned()
-        .collect();
-    show(
-        &mut std::io::stderr().lock(),
-        &keys,
-        project.presets(),
-        |_| false,
-    )
-    .map_err(terminal)?;
-    let yes = !keys.is_empty() && agreed(ambient)?;
+        .partition(is_needed);
+    if keys.is_empty() {
+        return Ok(false);
+    }
+    let print = |keys: &[PrivilegedSetting]| {
+        let mut screen = std::io::stderr().lock();
+        show(&mut screen, keys, project.presets(), |_| false).map_err(terminal)
+    };
+    print(&keys)?;
+    let yes = if others.is_empty() {
+        agreed(ambient)?
+    } else {
+        stderr::print("\nThe project asks for more, and works without it:");
+        print(&others)?;
+        let explanation = "y: the first settings take effect, until one of them changes; a: all of \
+                           them do; any other answer: nothing changes, and nothing runs. \
+                           `forge trust --revoke` takes a yes back.";
+        let question = "Agree? [y] to the first  [a] to all  [n, Enter] to nothing: ";
+        let answer = setup::ask_line(question, explanation)?;
+        keys.extend(others.into_iter().filter(|_| is_all(&answer)));
+        is_yes(&answer) || is_all(&answer)
+    };
     if yes {
         store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
     }
     Ok(yes)
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer, "y" | "Y" | "yes")
+}
+
+fn is_all(answer: &str) -> bool {
+    matches!(answer, "a" | "A" | "all")
 }
 
 /// With `--json`, the keys as they stand at the end.
@@ -203,7 +222,7 @@ fn agreed(ambient: &Ambient) -> Result<bool, CliError> {
     let explanation = "y: the settings above take effect, until one of them changes; any other answer: \
                        nothing changes. `forge trust --revoke` takes a yes back.";
     let answer = setup::ask_line("Agree to these keys, as they are now? [y/N] ", explanation)?;
-    Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
+    Ok(is_yes(&answer))
 }
 
 fn terminal(error: std::io::Error) -> CliError {
