@@ -77,8 +77,8 @@ pub(crate) fn write_script(
     script.write_all(&text)
 }
 
-/// Returns `true` if the line goes on behind the program of `forge exec`: the words there are not
-/// forge's, and options of forge are not taken there.
+/// Returns `true` if the line goes on behind the program of `forge exec`, where words are not forge's
+/// and options of forge are not taken.
 ///
 /// Why: clap gives index 0 to the first and to the second value of an argument, and offers the
 /// options of the command behind them.

@@ -255,7 +255,7 @@ impl CliError {
         self
     }
 
-    /// Adds a hint, if there is one.
+    /// Adds a hint, if any.
     pub(crate) fn maybe_hint(mut self, hint: Option<impl Into<String>>) -> Self {
         self.hint = hint.map(Into::into).or(self.hint);
         self

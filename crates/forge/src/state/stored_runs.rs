@@ -192,7 +192,7 @@ impl StoredRun {
         self.name.get(self.worker.len() + 1..).unwrap_or_default()
     }
 
-    /// One file of its audit log, if there is that many.
+    /// Returns a file of the audit log; `None` behind the last one.
     pub(crate) fn segment(&self, segment: u32) -> std::io::Result<Option<File>> {
         self.file(&segment_name(segment))
     }
@@ -250,7 +250,7 @@ impl StoredRun {
         Ok(count)
     }
 
-    /// Returns the first file of the log after a gap, if there are `segments` before it.
+    /// Returns the first file of the log after a gap behind the first `segments`.
     pub(crate) fn stray_segment(&self, segments: u32) -> std::io::Result<Option<u32>> {
         let mut stray = None;
         for entry in std::fs::read_dir(&self.path)? {

@@ -42,7 +42,7 @@ pub(super) struct CallReader<'a> {
     line: u64,
     /// The last line is incomplete.
     torn: bool,
-    /// There is a next file, and this one is read to its end for the last time.
+    /// `true` if a next file exists, and this one is read to its end for the last time.
     last_look: bool,
     waiting: BTreeMap<u64, Value>,
     /// Read, and not returned yet.
@@ -165,7 +165,7 @@ impl<'a> CallReader<'a> {
     }
 
     /// Turns to the next file, once this one is read. It may have grown since its end was seen,
-    /// but does not any more once there is a next one.
+    /// but not any more once a next one exists.
     fn next_segment(&mut self) -> std::io::Result<bool> {
         if self.torn {
             return Ok(false);

@@ -42,7 +42,7 @@ pub(super) fn export(
     for call in calls.rest().filter(|call| wanted.has(call)) {
         write(&call)?;
     }
-    // Lines that are missing leave no trace among those that are there.
+    // Lines that are missing leave no trace among the others.
     let (verdict, _) = verify::judge(run);
     let is_damaged = !matches!(verdict.exit, ExitKind::Done | ExitKind::Unsealed);
     if is_damaged && !broken {

@@ -9,6 +9,7 @@ use forge_tools::escape_controls;
 use super::calls::{CallFilter, CallReader, LogItem, LoggedCall, list, text};
 use super::run_usage::{self, RunUsage};
 use super::summary::CallSummary;
+use super::verify::LogVerdict;
 use super::{unreadable, verify};
 use crate::cli::{Global, Selection};
 use crate::commands::prelude::*;
@@ -71,17 +72,9 @@ pub(super) fn show(
             printer.call(&call)?;
         }
     }
-    // Lines that are missing leave no trace among those that are there.
+    // Lines that are missing leave no trace among the others.
     let (verdict, _) = verify::judge(run);
-    match verdict.exit {
-        ExitKind::Done => {}
-        ExitKind::Unsealed => printer.text(&verdict.text)?,
-        _ if printer.broken => {}
-        _ => {
-            printer.broken = true;
-            printer.line(&format!("broken: {}", verdict.text))?;
-        }
-    }
+    printer.verdict(&verdict)?;
     print_totals(
         run,
         selection,
@@ -192,6 +185,19 @@ impl CallPrinter {
                 escape_controls(&text(&note["outcome"]))
             )),
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Prints the verdict about a log that is not whole, unless a broken line was printed.
+    fn verdict(&mut self, verdict: &LogVerdict) -> Result<(), CliError> {
+        match verdict.exit {
+            ExitKind::Done => Ok(()),
+            ExitKind::Unsealed => self.text(&verdict.text),
+            _ if self.broken => Ok(()),
+            _ => {
+                self.broken = true;
+                self.line(&format!("broken: {}", verdict.text))
+            }
         }
     }
 
