@@ -72,17 +72,7 @@ pub(super) fn show(
             printer.call(&call)?;
         }
     }
-    // Lines that are missing leave no trace among the others.
-    let (verdict, _) = verify::judge(run);
-    printer.verdict(&verdict)?;
-    print_totals(
-        run,
-        selection,
-        &wanted,
-        &summary,
-        verdict.word,
-        &mut printer,
-    )?;
+    print_end(run, selection, &wanted, &summary, &mut printer)?;
     Ok(if printer.broken {
         ExitKind::Negative
     } else {
@@ -90,15 +80,17 @@ pub(super) fn show(
     })
 }
 
-/// Prints the usage of the workers and of the whole run.
-fn print_totals(
+/// Prints the verdict about the log, and the usage of the workers and of the whole run.
+fn print_end(
     run: &StoredRun,
     selection: &Selection,
     wanted: &CallFilter<'_>,
     summary: &CallSummary,
-    integrity: &str,
     printer: &mut CallPrinter,
 ) -> Result<(), CliError> {
+    // Lines that are missing leave no trace among the others.
+    let (verdict, _) = verify::judge(run);
+    printer.verdict(&verdict)?;
     // Asked first: a run that ends meanwhile is not taken for one that was stopped.
     let at_work = run.is_locked();
     let told = run.read_transcript();
@@ -110,7 +102,7 @@ fn print_totals(
         let mut more = left.fields();
         more.push(("workers", workers.collect()));
         more.push(("summary", summary.to_json()));
-        more.push(("integrity", integrity.into()));
+        more.push(("integrity", verdict.word.into()));
         printer.end(more)?;
     } else {
         for (number, run) in run_usage::workers(&told, worker) {
