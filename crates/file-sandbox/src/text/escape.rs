@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 
+use sandbox_names::invisible::is_invisible;
+
 /// The spelling of a name from disk.
 pub(crate) fn escape_name(name: &OsStr) -> Cow<'_, str> {
     if let Some(text) = name.to_str()
@@ -92,11 +94,10 @@ fn is_escaped(c: char) -> bool {
     c == '\\' || is_dangerous(c)
 }
 
-/// Controls (C0, DEL, C1), line and paragraph separators, and bidirectional controls
-/// (UAX #9, CVE-2021-42574).
+/// Controls, and what a reader does not see: bidirectional controls (UAX #9, CVE-2021-42574), joiners,
+/// tags.
 fn is_dangerous(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || is_invisible(c)
 }
 
 #[cfg(test)]
@@ -111,6 +112,7 @@ mod tests {
             ("a\nb", "a\\u{a}b"),
             ("a\\b", "a\\u{5c}b"),
             ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
+            ("a\u{200b}\u{ad}\u{e0041}b", "a\\u{200b}\\u{ad}\\u{e0041}b"),
         ];
         for (name, spelled) in rows {
             assert_eq!(escape_name(OsStr::new(name)), spelled);

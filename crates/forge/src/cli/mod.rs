@@ -72,35 +72,37 @@ impl Cli {
     }
 
     fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
-            // Why: building the help of every command takes time, so only `--help` does it.
-            ErrorKind::DisplayHelp => with_readable_help(
-                Cli::whole_command(),
-                arguments.iter().any(|word| word == "--help"),
-            )
-            .try_get_matches_from(&arguments)
-            .err()
-            .unwrap_or(error),
-            ErrorKind::InvalidSubcommand => with_similar_command(error),
-            // It would show the arguments that exclude each other.
-            ErrorKind::ArgumentConflict => {
-                let mut error = error;
-                error.remove(ContextKind::Usage);
-                error
-            }
-            // Behind `--` it would be a program.
-            ErrorKind::UnknownArgument => {
-                let mut error = error;
-                error.remove(ContextKind::Suggested);
-                if crate::foreign_flags::foreign_flag(&error).is_some() {
-                    error.remove(ContextKind::SuggestedArg);
-                    // It names the flag that was taken for a similar one.
+        Cli::try_parse_from(&arguments)
+            .map_err(|error| match error.kind() {
+                // Why: building the help of every command takes time, so only `--help` does it.
+                ErrorKind::DisplayHelp => with_readable_help(
+                    Cli::whole_command(),
+                    arguments.iter().any(|word| word == "--help"),
+                )
+                .try_get_matches_from(&arguments)
+                .err()
+                .unwrap_or(error),
+                ErrorKind::InvalidSubcommand => with_similar_command(error),
+                // It would show the arguments that exclude each other.
+                ErrorKind::ArgumentConflict => {
+                    let mut error = error;
                     error.remove(ContextKind::Usage);
+                    error
                 }
-                error
-            }
-            _ => error,
-        })
+                // Behind `--` it would be a program.
+                ErrorKind::UnknownArgument => {
+                    let mut error = error;
+                    error.remove(ContextKind::Suggested);
+                    if crate::foreign_flags::foreign_flag(&error).is_some() {
+                        error.remove(ContextKind::SuggestedArg);
+                        // It names the flag that was taken for a similar one.
+                        error.remove(ContextKind::Usage);
+                    }
+                    error
+                }
+                _ => error,
+            })
+            .map_err(with_visible_words)
     }
 
     /// Returns the command line with the arguments of every command. Parsing sets up those of one.
@@ -220,6 +222,21 @@ fn with_readable_help(command: clap::Command, is_long: bool) -> clap::Command {
             below.override_help(help)
         })
     })
+}
+
+/// Writes out what a terminal would obey or hide in the words of the command line.
+fn with_visible_words(mut error: clap::Error) -> clap::Error {
+    for kind in [
+        ContextKind::InvalidArg,
+        ContextKind::InvalidSubcommand,
+        ContextKind::InvalidValue,
+    ] {
+        if let Some(ContextValue::String(word)) = error.get(kind) {
+            let word = ContextValue::String(escape(word));
+            error.insert(kind, word);
+        }
+    }
+    error
 }
 
 /// Adds the nearest command to an error about an unknown one. Why: the parser's own measure finds no

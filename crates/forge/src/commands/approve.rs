@@ -77,7 +77,7 @@ impl ApprovalClient<'_> {
                     pending.push(object(each, &text));
                 }
             }
-            print_line(json!({ "pending": pending }).to_string())?;
+            print_json(&json!({ "pending": pending }))?;
             return Ok(ExitKind::Done);
         }
         if found.is_empty() {
@@ -107,7 +107,7 @@ impl ApprovalClient<'_> {
                 return Ok(ExitKind::Negative);
             }
         } else if self.global.json {
-            print_line(object(&found, &text).to_string())?;
+            print_json(&object(&found, &text))?;
         } else {
             print_line(whole(&found, &text))?;
         }
@@ -136,7 +136,7 @@ impl ApprovalClient<'_> {
         }
         self.answer(&found, said, reason).await?;
         if self.global.json {
-            print_line(json!({ "id": found.request.id, "answer": said.as_str() }).to_string())?;
+            print_json(&json!({ "id": found.request.id, "answer": said.as_str() }))?;
         }
         Ok(ExitKind::Done)
     }
@@ -164,7 +164,7 @@ impl ApprovalClient<'_> {
                         Err(failure) => drop(failure.report(false)),
                     },
                     Ok(Some(text)) if self.global.json => {
-                        print_line(object(&each, &text).to_string())?;
+                        print_json(&object(&each, &text))?;
                     }
                     Ok(Some(text)) => print_line(whole(&each, &text))?,
                     Ok(None) => {}

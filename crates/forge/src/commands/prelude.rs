@@ -7,4 +7,4 @@ pub(super) use crate::cli::Global;
 pub(super) use crate::exit::{CliError, ExitKind};
 pub(super) use crate::output::escape::{escape, escape_path};
 pub(super) use crate::output::stderr;
-pub(super) use crate::output::stdout::{print_line, print_result, print_text};
+pub(super) use crate::output::stdout::{print_json, print_line, print_result, print_text};

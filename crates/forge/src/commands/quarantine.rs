@@ -275,7 +275,7 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
     if global.json {
         let entries = listing.entries.iter();
         let entries: Vec<Value> = entries.map(QuarantinedItem::to_json).collect();
-        print_line(json!({ "entries": entries }))?;
+        print_json(&json!({ "entries": entries }))?;
         return Ok(ExitKind::Done);
     }
     if listing.entries.is_empty() {
@@ -354,7 +354,7 @@ fn discard(
         discarded.push(entry.origin().to_string_lossy().into_owned());
     }
     match (ambient.global.json, discarded.is_empty()) {
-        (true, _) => print_line(json!({ "discarded": discarded }).to_string())?,
+        (true, _) => print_json(&json!({ "discarded": discarded }))?,
         (false, true) => print_line("The quarantine is empty.")?,
         (false, false) => {}
     }
@@ -418,7 +418,7 @@ fn restore(
         restored.push(entry.origin().to_string_lossy().into_owned());
     }
     match (global.json, restored.is_empty()) {
-        (true, _) => print_line(json!({ "restored": restored }))?,
+        (true, _) => print_json(&json!({ "restored": restored }))?,
         (false, true) if !listing.entries.is_empty() => print_line("Nothing was restored.")?,
         (false, true) => print_line("The quarantine is empty.")?,
         (false, false) => {}

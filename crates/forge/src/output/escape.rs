@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use sandbox_names::invisible::is_invisible;
+
 /// One line, in which everything is seen.
 pub(crate) fn escape(text: &str) -> String {
     // The older form of workflow commands counts anywhere in a line.
@@ -47,9 +49,7 @@ pub(crate) fn escape_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         // Control characters below these are written out by JSON, or stand between its parts.
-        let mut bytes = [0; 4];
-        let text: &str = c.encode_utf8(&mut bytes);
-        let hidden = c > '~' && forge_tools::escape_controls(text) != text;
+        let hidden = c > '~' && (c.is_control() || is_invisible(c));
         match hidden {
             false => shown.push(c),
             true => {

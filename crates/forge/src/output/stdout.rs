@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::cli::Global;
 use crate::exit::{CliError, ExitKind};
+use crate::output::escape::escape_json;
 
 /// Prints a result: the object with `--json`, the text otherwise.
 pub(crate) fn print_result(
@@ -15,10 +16,15 @@ pub(crate) fn print_result(
     text: &str,
 ) -> Result<ExitKind, CliError> {
     match global.json {
-        true => print_line(object)?,
+        true => print_json(object)?,
         false => print_line(text)?,
     }
     Ok(ExitKind::Done)
+}
+
+/// Prints an object on a line. What a terminal would obey or hide is written out by JSON.
+pub(crate) fn print_json(object: &Value) -> Result<(), CliError> {
+    print_line(escape_json(&object.to_string()))
 }
 
 /// Prints a text as it is.

@@ -41,6 +41,46 @@ fn world() -> (World, std::path::PathBuf) {
     (world, project)
 }
 
+/// JSON means the same with and without these written out, and a terminal obeys them.
+#[test]
+fn no_json_has_what_a_terminal_obeys() {
+    const NAME: &str = "a\u{9b}2J\u{202e}b\u{200b}";
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    let touch = format!("mkdir -p '{NAME}/.vscode'; echo '{NAME}'");
+    let exec = ["--json", "exec", "--", "sh", "-c", &touch];
+    let path = format!("/{NAME}");
+    for (args, is_shown) in [
+        (&exec[..], true),
+        (&["--json", "log", "list"], true),
+        (&["--json", "log", "show", "last"], true),
+        (&["log", "export", "last", "--format", "otel"], true),
+        (&["--json", "log", "verify", "last"], false),
+        (&["--json", "quarantine", "list"], true),
+        (&["--json", "explain", &path], true),
+        (&["--json", "explain", "--", "echo", NAME], true),
+        (&["--json", "tools", "call", "list_files", "{}"], true),
+        (&["--json", "explain", "--from-run", "last"], false),
+        (&["--json", "allow", "--last"], false),
+        (&["--json", "preset", "home"], false),
+        (&["--timeout", NAME, "check"], false),
+        (&[NAME], false),
+        (&["log", NAME], false),
+    ] {
+        let ran = world.forge(args);
+        for text in [&ran.stdout, &ran.stderr] {
+            let is_raw = |c: char| c.is_control() && c != '\n' || NAME.contains(c) && !c.is_ascii();
+            assert!(!text.contains(is_raw), "{args:?}: {text:?}");
+        }
+        assert_eq!(
+            ran.stdout.contains("202e"),
+            is_shown,
+            "{args:?}: {}{}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}
+
 #[test]
 fn no_text_of_a_project_repaints_or_commands() {
     let (world, project) = world();

@@ -75,7 +75,7 @@ pub(super) fn print(
             match before - denials.len() {
                 0 => {}
                 count => stderr::print(format!(
-                    "refused: {count} change{} of protected names in {}, listed by: forge explain --from-run last",
+                    "refused: {count} change{} in {}, listed by: forge explain --from-run last",
                     if count == 1 { "" } else { "s" },
                     escape_path(&state.host)
                 )),

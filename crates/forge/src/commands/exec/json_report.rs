@@ -87,5 +87,5 @@ pub(super) fn report(
     if let Some(review) = review {
         object["review"] = review;
     }
-    print_line(object)
+    print_json(&object)
 }

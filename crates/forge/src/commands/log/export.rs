@@ -22,7 +22,7 @@ pub(super) fn export(
     let wanted = CallFilter::new(selection)?;
     let write = |call: &LoggedCall| match format {
         LogFormat::Csv => print_line(row(call)),
-        LogFormat::Otel => print_line(span(run, call)),
+        LogFormat::Otel => print_json(&span(run, call)),
     };
     if format == LogFormat::Csv {
         print_line(COLUMNS)?;

@@ -108,7 +108,7 @@ pub(super) fn list(
         }
     }
     if global.json {
-        print_line(json!({ "runs": objects, "left_out": left_out }))?;
+        print_json(&json!({ "runs": objects, "left_out": left_out }))?;
     } else if !rows.is_empty() {
         let columns = ListColumns::of(layout);
         rows.insert(0, (Tone::Plain, columns.heading(wanted)));

@@ -14,7 +14,7 @@ use super::{unreadable, verify};
 use crate::cli::{Global, Selection};
 use crate::commands::prelude::*;
 use crate::output::byte_count::byte_count;
-use crate::output::escape::escape_lines;
+use crate::output::escape::{escape_json, escape_lines};
 use crate::output::local_time::local_time;
 use crate::run_view;
 use crate::state::stored_runs::StoredRun;
@@ -151,10 +151,13 @@ impl CallPrinter {
         if self.one_object {
             let comma = if self.first { "" } else { "," };
             self.first = false;
-            return print_text(format_args!("{comma}{}", call.to_json()));
+            return print_text(format_args!(
+                "{comma}{}",
+                escape_json(&call.to_json().to_string())
+            ));
         }
         if self.json {
-            return print_line(call.to_json());
+            return print_json(&call.to_json());
         }
         print_line(rendered(call).trim_end())
     }
@@ -212,7 +215,10 @@ impl CallPrinter {
             .into_iter()
             .map(|(name, value)| format!(",\"{name}\":{value}"))
             .collect();
-        print_line(format_args!("],\"broken\":{}{more}}}", self.broken))
+        print_line(escape_json(&format!(
+            "],\"broken\":{}{more}}}",
+            self.broken
+        )))
     }
 }
 

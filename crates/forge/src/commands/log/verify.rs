@@ -39,7 +39,7 @@ pub(super) fn verify(
         }
     }
     if global.json {
-        print_line(json!({ "runs": rows }))?;
+        print_json(&json!({ "runs": rows }))?;
     } else if !whose.is_empty() {
         let logs = run_view::count(runs.len() as u64, "log");
         let unfinished = match unsealed {

@@ -115,7 +115,7 @@ impl RulesFile {
         let offers = Offers::new(&refused, &exec_project(ambient)?, ambient);
         let rules = offers.rules();
         if ambient.global.json && !all {
-            print_line(offers.to_json(&self.project).to_string())?;
+            print_json(&offers.to_json(&self.project))?;
             return Ok(Vec::new());
         }
         if !ambient.global.json {

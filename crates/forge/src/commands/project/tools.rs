@@ -56,7 +56,7 @@ fn list(worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let toolbox = toolbox?;
     if ambient.global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
-        print_line(json!({ "tools": specs }))?;
+        print_json(&json!({ "tools": specs }))?;
     } else {
         for spec in toolbox.specs() {
             let (name, risk) = (&spec.name, spec.risk);
@@ -171,7 +171,7 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
 
 fn tell(global: &Global, result: &CallResult) -> Result<ExitKind, CliError> {
     if global.json {
-        print_line(result.to_json())?;
+        print_json(&result.to_json())?;
     } else if result.ok {
         print_line(&result.content)?;
     }

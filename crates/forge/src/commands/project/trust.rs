@@ -171,7 +171,7 @@ fn done(
                 object
             })
             .collect();
-        print_line(json!({ "widening": keys }))?;
+        print_json(&json!({ "widening": keys }))?;
     }
     Ok(ExitKind::Done)
 }

@@ -18,7 +18,7 @@ use os_sandbox::mechanism::Pattern;
 
 use crate::cli::{ReviewAction, ReviewArgs};
 use crate::commands::prelude::*;
-use crate::output::escape::{escape, escape_json, shell_word};
+use crate::output::escape::{escape, shell_word};
 use crate::setup;
 use crate::state::private_dirs::make_private;
 
@@ -243,11 +243,6 @@ fn failed(error: &ReviewError) -> CliError {
         }
         _ => CliError::negative("review", text),
     }
-}
-
-/// Prints one object, escaped for a terminal without a change of its meaning.
-fn print_json(object: &Value) -> Result<(), CliError> {
-    print_line(escape_json(&object.to_string()))
 }
 
 /// Returns the command line of a run for a list.

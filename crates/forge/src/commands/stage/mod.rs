@@ -18,7 +18,7 @@ use sandbox_names::hex;
 
 use crate::cli::{StageAction, StageArgs};
 use crate::commands::prelude::*;
-use crate::output::escape::{escape, escape_json};
+use crate::output::escape::escape;
 use crate::setup;
 use crate::state::act_log::{ActLog, PersonAct};
 use crate::state::staging::Staging;
@@ -168,9 +168,4 @@ fn failed(error: &GitError) -> CliError {
     };
     let failure = CliError::new(exit, code, error.message());
     failure.maybe_hint(error.advice())
-}
-
-/// Prints one object, escaped for a terminal without a change of its meaning.
-fn print_json(object: &Value) -> Result<(), CliError> {
-    print_line(escape_json(&object.to_string()))
 }

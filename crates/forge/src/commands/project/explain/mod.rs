@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ExplainArgs, ambient: &Ambient) -> Result<ExitKind, Cli
         if let Some(typed) = &typed {
             object["exec"] = typed.as_json();
         }
-        print_line(object)?;
+        print_json(&object)?;
     } else {
         let as_text = |one: &Explanation| one.as_text(ambient.global.verbose > 0, ambient.layout());
         let text = match &typed {
@@ -89,7 +89,7 @@ fn explain_run(run: &str, ambient: &Ambient) -> Result<ExitKind, CliError> {
             "without_grant": offers.without.len(),
             "cut": refused.is_cut,
         });
-        print_line(object)?;
+        print_json(&object)?;
         return Ok(ExitKind::Done);
     }
     let lines = denials.iter().map(|denial| format!("refused: {denial}"));
