@@ -644,6 +644,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
     run echo x for main > less: block
       less: `echo`: it is not among the programs that may run here  (workers/less.worker:3:10)
       Allowed programs: ls
+      this is about calls of workers; a command that you type after `forge exec` needs no rule
 
     from the project down
       the project  ask    default: ask                                            golem-forge.config.yaml:1:1
