@@ -67,7 +67,7 @@ impl FileSandbox {
         }
         let around = placed.directories().await;
         let found = match &around {
-            // It was moved away with its directory: what is around it now is unknown.
+            // It was moved away with its directory: the names around it now are unknown.
             None => asked.next(),
             Some(around) => {
                 let mut found = None;

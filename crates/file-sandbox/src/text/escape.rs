@@ -94,8 +94,7 @@ fn is_escaped(c: char) -> bool {
     c == '\\' || is_dangerous(c)
 }
 
-/// Controls, and what a reader does not see: bidirectional controls (UAX #9, CVE-2021-42574), joiners,
-/// tags.
+/// Controls and invisible characters: bidirectional controls (UAX #9, CVE-2021-42574), joiners, tags.
 fn is_dangerous(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }

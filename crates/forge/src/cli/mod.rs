@@ -224,7 +224,7 @@ fn with_readable_help(command: clap::Command, is_long: bool) -> clap::Command {
     })
 }
 
-/// Writes out what a terminal would obey or hide in the words of the command line.
+/// Escapes the words of the command line for a terminal.
 fn with_visible_words(mut error: clap::Error) -> clap::Error {
     for kind in [
         ContextKind::InvalidArg,

@@ -22,7 +22,7 @@ pub(crate) fn print_result(
     Ok(ExitKind::Done)
 }
 
-/// Prints an object on a line. What a terminal would obey or hide is written out by JSON.
+/// Prints an object on a line, escaped for a terminal without a change of its meaning.
 pub(crate) fn print_json(object: &Value) -> Result<(), CliError> {
     print_line(escape_json(&object.to_string()))
 }

@@ -326,8 +326,8 @@ impl FileSandbox {
         self.check_changed((path, &location), parent, verb, 0).await
     }
 
-    /// Checks a file that was changed in place by where it is now. If git obeys it there, what is
-    /// after `bytes` is taken out.
+    /// Checks a file that was changed in place by where it is now. If git obeys it there, it is
+    /// cut to `bytes`.
     pub(crate) async fn check_changed(
         &self,
         (path, location): (&SandboxPath, &MountLocation<'_>),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Reports changed names. The scan can neither attribute the change to the command nor revert it.
 pub(super) fn changed(
     mount: &HostMount,
-    loose: &HashMap<PathBuf, Fingerprint>,
+    loose: &HashMap<PathBuf, NameFingerprint>,
     findings: &mut Findings,
 ) {
     for (below, was) in loose {
@@ -33,14 +33,14 @@ pub(super) fn changed(
     }
 }
 
-/// Fingerprint of a name: a hash of times, sizes and modes, contents of small files, and the
+/// NameFingerprint of a name: a hash of times, sizes and modes, contents of small files, and the
 /// fingerprints of everything below it. `None` if it cannot be read, or exceeds the limits.
-pub(super) type Fingerprint = Option<[u8; 32]>;
+pub(super) type NameFingerprint = Option<[u8; 32]>;
 
 /// Bound on the files of one name.
 const MAX_HASHED: usize = 10_000;
 
-pub(super) fn fingerprint(mount: &HostMount, below: &Path) -> Fingerprint {
+pub(super) fn fingerprint(mount: &HostMount, below: &Path) -> NameFingerprint {
     let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
     let mut hash = Sha256::new();
     let mut room = MAX_HASHED;

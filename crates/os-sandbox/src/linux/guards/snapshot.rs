@@ -1,4 +1,4 @@
-//! The state of a mount before the command: what its names, links and pointers were.
+//! The state of a mount before the command: its names, links and pointers.
 
 use super::super::below;
 use super::super::git_audit::pointer::Pointer;
@@ -150,7 +150,7 @@ impl MountSnapshot {
         }
     }
 
-    /// Adds what happened to a file that is moved away.
+    /// Adds the history of a file that is moved away.
     pub(super) fn explain(&self, below: &Path, why: String) -> String {
         match self.replaced.contains(below) {
             true => format!("{why}, after another program replaced it"),

@@ -10,7 +10,7 @@ use super::super::git_audit::fresh;
 use super::super::git_audit::pointer::{Pointer, resolved};
 use super::super::git_audit::repository::{self, GitDirLocation};
 use super::super::host_mount::{HostMount, ObeyedPath};
-use super::fingerprint::{Fingerprint, changed, fingerprint};
+use super::fingerprint::{NameFingerprint, changed, fingerprint};
 use super::hold::writable;
 use super::listings::ListingCache;
 use super::names::{Held, ScanResult};
@@ -63,7 +63,7 @@ pub(crate) struct PostRunScan {
     /// How the command finds the names.
     pub(super) held: Held,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
-    loose: Vec<HashMap<PathBuf, Fingerprint>>,
+    loose: Vec<HashMap<PathBuf, NameFingerprint>>,
     /// Removed after a whole scan. The error says why there is none.
     record: Result<Option<CommandRecord>, String>,
     /// The state directory; `None` without one.

@@ -1,4 +1,4 @@
-//! What is answered about a target, judged by the code of the real decision.
+//! The answer about a target, judged by the code of the real decision.
 
 use std::path::Path;
 
@@ -118,16 +118,7 @@ impl Explanation {
                 explained.path(project, lineage, &path, operation)?;
                 explained.note = note.or(explained.note);
             }
-            ExplainTarget::Host { name, port, note } => {
-                explained.shown = format!("connect to {name}:{port}");
-                explained.kind = "host";
-                let of_host = setup::host_note(grant, &name, port);
-                let question = AccessQuery::Host { name, port };
-                explained.ask(lineage, &question);
-                let notes = [note, of_host, explained.project_note()];
-                let notes: Vec<String> = notes.into_iter().flatten().collect();
-                explained.note = (!notes.is_empty()).then(|| notes.join("; "));
-            }
+            ExplainTarget::Host { name, port, note } => explained.host(lineage, (name, port), note),
             ExplainTarget::Repository { name, staging } => {
                 explained.repository(project, lineage, &name, staging)?;
             }
@@ -190,6 +181,16 @@ impl Explanation {
                 describe::word(project.verdict)
             )
         })
+    }
+
+    fn host(&mut self, lineage: &GrantChain, (name, port): (String, u16), note: Option<String>) {
+        self.shown = format!("connect to {name}:{port}");
+        self.kind = "host";
+        let of_host = setup::host_note(lineage.grant(), &name, port);
+        self.ask(lineage, &AccessQuery::Host { name, port });
+        let notes = [note, of_host, self.project_note()];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        self.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
 
     fn path(

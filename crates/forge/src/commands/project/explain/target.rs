@@ -44,7 +44,7 @@ pub(super) enum ExplainTarget {
 }
 
 impl ExplainTarget {
-    /// Reads what is asked about from the arguments.
+    /// Reads the target from the arguments.
     pub(super) fn of(
         global: &Global,
         project: &Project,
@@ -54,11 +54,7 @@ impl ExplainTarget {
         let Some(word) = args.subject.as_deref() else {
             return command(&args.command).map(ExplainTarget::Command);
         };
-        let operation = match (args.write, args.delete) {
-            (true, _) => Operation::Write,
-            (false, true) => Operation::Delete,
-            (false, false) => Operation::Read,
-        };
+        let operation = operation(args);
         if let Some(host) = word.strip_prefix("host:") {
             return host_of(host).ok_or_else(|| CliError::usage(reason_against_host(host)));
         }
@@ -108,6 +104,14 @@ impl ExplainTarget {
             "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
             names.join(", ")
         )))
+    }
+}
+
+fn operation(args: &ExplainArgs) -> Operation {
+    match (args.write, args.delete) {
+        (true, _) => Operation::Write,
+        (false, true) => Operation::Delete,
+        (false, false) => Operation::Read,
     }
 }
 
