@@ -148,7 +148,7 @@ fn program(ambient: &Ambient) -> Result<PathBuf, CliError> {
             "client.file",
             format!("a client cannot start {}: it {why}", escape_path(&program)),
         )
-        .hint("install forge outside of the project")),
+        .hint("install forge outside of the project, where only you or root can change it")),
     }
 }
 

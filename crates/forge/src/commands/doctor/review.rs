@@ -44,7 +44,8 @@ fn run_in_overlay(support: &Support, ambient: &Ambient) -> Result<(), String> {
     }
     let state = ambient.state.as_deref().ok_or("missing home directory")?;
     let state = std::path::absolute(state).map_err(text)?;
-    let scratch = make_private(&state, Path::new(PROBE)).map_err(text)?;
+    let unwritable = |error| format!("cannot use {}: {error}", state.join(PROBE).display());
+    let scratch = make_private(&state, Path::new(PROBE)).map_err(unwritable)?;
     let scratch = tempfile::tempdir_in(scratch).map_err(text)?;
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| scratch.path().join(name));
     for dir in [&lower, &upper, &work] {

@@ -62,6 +62,12 @@ fn list(worker: Option<&str>, ambient: &Ambient) -> Result<ExitKind, CliError> {
             let (name, risk) = (&spec.name, spec.risk);
             print_line(format_args!("{name}  ({risk})\n    {}", spec.description))?;
         }
+        if toolbox.specs().next().is_none() && !ambient.global.quiet {
+            stderr::print(
+                "note: this worker has no tools: `sandbox: inherit` in its file gives it the \
+                 project's directories, `shell: {}` its commands, `workers:` other workers",
+            );
+        }
     }
     Ok(ExitKind::Done)
 }
