@@ -615,3 +615,144 @@ fn a_model_that_cannot_be_used_is_a_mistake() {
         assert!(ran.stdout.starts_with("1 error\n"), "{}", ran.stdout);
     }
 }
+
+/// A word, a form or an encoding that people bring from elsewhere is answered with ours.
+#[test]
+fn everyday_words_and_forms_are_answered_with_ours() {
+    let rule = |word: &str| {
+        format!(
+            "shell: {{ rules: [{{ pattern: a, approval: ask }}, {{ pattern: b, approval: {word} }}] }}\n"
+        )
+    };
+    let zone = |what: &str| format!("sandbox: {{ zones: {{ a: {{ path: ./a, {what} }} }} }}\n");
+    let mut cases: Vec<(String, Vec<&str>)> = vec![
+        (rule("7"), vec!["`shell.rules[1].approval`"]),
+        (
+            "shell: { rules: [a, { pattern: b }] }\n".to_owned(),
+            vec!["`shell.rules[0]`", "missing `shell.rules[1].approval`"],
+        ),
+        (
+            "shell: { default: deny }\n".to_owned(),
+            vec!["did you mean `blocked`?"],
+        ),
+        (
+            "sandbox:\n  \troot: .\n  \tmode: direct\n".to_owned(),
+            vec!["the indentation of this line has a tab"],
+        ),
+        (zone("mode: read-only"), vec!["did you mean `ro`?"]),
+        (zone("mode: readwrite"), vec!["did you mean `rw`?"]),
+        (
+            zone("approval: { write: always }"),
+            vec!["did you mean `preApproved`?"],
+        ),
+    ];
+    for (words, ours) in [
+        (
+            &["allow", "allowed", "auto", "approve", "yes"][..],
+            "did you mean `preApproved`?",
+        ),
+        (
+            &["deny", "denied", "never", "block", "forbid", "reject"],
+            "did you mean `blocked`?",
+        ),
+        (&["prompt", "confirm"], "did you mean `ask`?"),
+    ] {
+        cases.extend(words.iter().map(|word| (rule(word), vec![ours])));
+    }
+    for (config, says) in cases {
+        let world = World::new(&[("forge.yaml", &config)]);
+        world.forge(&["check"]).code(2).says(&says);
+    }
+    let world = World::new(&[]);
+    for mark in [[0xff, 0xfe], [0xfe, 0xff]] {
+        std::fs::write(
+            world.project().join("forge.yaml"),
+            [&mark[..], b"n\0a\0"].concat(),
+        )
+        .unwrap();
+        world
+            .forge(&["check"])
+            .code(2)
+            .says(&["it is UTF-16: save it as UTF-8"]);
+    }
+}
+
+#[test]
+fn a_pattern_for_a_whole_top_level_domain_is_doubted() {
+    for (pattern, is_doubted) in [
+        ("*.com", true),
+        ("*.io:443", true),
+        ("*.example.com", false),
+        ("com", false),
+        ("*.local", false),
+        ("*.internal", false),
+    ] {
+        let config = format!("sandbox: {{ root: . }}\nnetwork: {{ allow: [\"{pattern}\"] }}\n");
+        let world = World::new(&[("forge.yaml", &config)]);
+        for args in [&["--trust", "check"][..], &["--trust", "tools", "list"]] {
+            let ran = world.forge(args);
+            let told = ran
+                .stderr
+                .contains("allows every host of a top-level domain");
+            assert_eq!(told, is_doubted, "{pattern} {args:?}: {}", ran.stderr);
+        }
+    }
+}
+
+/// Mistakes of one file are not divided by those of another, and `-q` prints no warnings.
+#[test]
+fn mistakes_are_by_file_and_quiet_has_no_warnings() {
+    let world = World::new(&[
+        (
+            "forge.yaml",
+            "sandbox: { root: . }\nnetwork: { allow: [\"*.com\"] }\n",
+        ),
+        (
+            "workers/main.worker",
+            "---\nname: main\na: 1\nb: 2\nc: 3\n---\nGo.\n",
+        ),
+        ("workers/other.worker", "---\nname: other\nd: 4\n---\nGo.\n"),
+    ]);
+    let ran = world.forge(&["--trust", "check"]);
+    let places = ran
+        .code(2)
+        .stderr
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("--> "));
+    let files: Vec<&str> = places
+        .map(|place| place.split(':').next().unwrap())
+        .collect();
+    let mut by_file = files.clone();
+    by_file.dedup();
+    assert_eq!(by_file.len(), 3, "{files:?}");
+    assert_eq!(files.len(), 5, "{files:?}");
+    let quiet = world.forge(&["--trust", "check", "-q"]);
+    assert!(
+        !quiet.code(2).stderr.contains("warning"),
+        "{}",
+        quiet.stderr
+    );
+    assert_eq!(
+        quiet.stderr.matches("error[").count(),
+        4,
+        "{}",
+        quiet.stderr
+    );
+}
+
+#[test]
+fn a_worker_without_tools_is_told_of() {
+    let world = World::new(&[
+        ("forge.yaml", "sandbox: { root: . }\n"),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox: none\n---\nGo.\n",
+        ),
+    ]);
+    let list = ["--trust", "tools", "list", "--worker", "main"];
+    let ran = world.forge(&list);
+    ran.code(0)
+        .says(&["note: this worker has no tools", "`sandbox: inherit`"]);
+    assert_eq!(ran.stdout, "");
+    assert_eq!(world.forge(&[&["-q"], &list[..]].concat()).stderr, "");
+}

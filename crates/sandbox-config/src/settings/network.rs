@@ -110,6 +110,7 @@ fn hosts(reports: &mut Reports, entry: &YamlEntry) -> Option<NetworkSetting> {
         note_no_hosts(reports, &lines, &entry.node);
     }
     note_lost_ports(reports, &lines);
+    note_top_level_domains(reports, &lines);
     Some(NetworkSetting {
         access,
         published_ports: PublishedPorts::Only(ports.into_iter().map(|(port, _)| port).collect()),
@@ -312,6 +313,39 @@ fn note_lost_ports(reports: &mut Reports, lines: &[HostLine]) {
         let warning = DiagnosticCode::NoEffect.warning(message).at_origin(origin);
         reports.add(warning.help(format!(
             "name each port of it instead: `{over}:443`, `{over}:{port}`"
+        )));
+    }
+}
+
+/// Top-level domains of networks that are not the internet (RFC 2606, RFC 6761, RFC 6762, RFC 8375).
+const LOCAL_DOMAINS: [&str; 8] = [
+    "corp",
+    "home",
+    "internal",
+    "intranet",
+    "lan",
+    "local",
+    "localhost",
+    "test",
+];
+
+/// Warns about patterns that name every host of a top-level domain.
+fn note_top_level_domains(reports: &mut Reports, lines: &[HostLine]) {
+    for HostLine {
+        pattern, origin, ..
+    } in allowed_lines(lines)
+    {
+        let text = pattern.to_string();
+        let host = text.split(':').next().unwrap_or_default();
+        let below = host.strip_prefix("*.").unwrap_or_default();
+        if below.is_empty() || below.contains('.') || LOCAL_DOMAINS.contains(&below) {
+            continue;
+        }
+        let message =
+            format!("`{pattern}` allows every host of a top-level domain, whoever owns it");
+        let warning = DiagnosticCode::WideHosts.warning(message).at_origin(origin);
+        reports.add(warning.help(format!(
+            "name the hosts, or one domain: `*.example.{below}`"
         )));
     }
 }

@@ -464,15 +464,20 @@ fn rules<'n>(
             MAX_RULES,
         ))
     });
-    let items = items.unwrap_or_default().iter();
-    let rules = items.filter_map(|item| rule(reports, item)).collect();
+    let items = items.unwrap_or_default().iter().enumerate();
+    let rules = items.filter_map(|(index, item)| rule(reports, item, index));
+    let rules = rules.collect();
     let words = [("blocked", Verdict::Block), ("ask", Verdict::Ask)];
     (rules, section.word(reports, "default", &words))
 }
 
-fn rule<'n>(reports: &mut Reports, node: &'n YamlNode) -> Option<(CommandRule, &'n YamlNode)> {
-    let path = "shell.rules[]";
-    let fields = MappingFields::open(reports, node, path, &keys::RULE)?;
+fn rule<'n>(
+    reports: &mut Reports,
+    node: &'n YamlNode,
+    index: usize,
+) -> Option<(CommandRule, &'n YamlNode)> {
+    let path = format!("shell.rules[{index}]");
+    let fields = MappingFields::open(reports, node, &path, &keys::RULE)?;
     let why = fields.string(reports, "why").map(str::to_owned);
     let verdict = fields.word(reports, "approval", Verdict::WORDS);
     let text = fields.string(reports, "pattern")?;

@@ -94,6 +94,7 @@ codes! {
     ContainerNetwork = "docker.network", "one key gives containers the network, and another takes it";
     Shadowed = "rule.shadowed", "a rule that never decides, because others always do";
     RunsAnything = "rule.runs_anything", "a pre-approved rule whose program runs any other";
+    WideHosts = "network.wide", "a pattern that names every host of a top-level domain";
 }
 
 impl DiagnosticCode {
@@ -421,6 +422,8 @@ impl Diagnostics {
         let first_error = findings.iter().position(Diagnostic::is_error)?;
         hide_their_lines(&mut findings);
         let first = findings.remove(first_error);
+        // What else is wrong in a file follows its first mistake.
+        findings.sort_by_key(|one| one.file() != first.file());
         Some(Diagnostics {
             first: Box::new(first),
             rest: findings,

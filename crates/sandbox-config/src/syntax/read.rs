@@ -56,7 +56,13 @@ pub(crate) fn read(
         let text = SourceText::file(shown.to_owned(), path, layer, readable);
         let at = text.place_of(offset);
         let message = format!("cannot read {shown}: it is not UTF-8 (byte offset {offset})");
-        Box::new(DiagnosticCode::NotUtf8.at(&at, message))
+        let diagnostic = DiagnosticCode::NotUtf8.at(&at, message);
+        // The marks with which UTF-16 begins, of either order.
+        let is_utf16 = matches!(error.as_bytes(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+        Box::new(match is_utf16 {
+            true => diagnostic.help("it is UTF-16: save it as UTF-8"),
+            false => diagnostic,
+        })
     })?;
     Ok(SourceText::file(shown.to_owned(), path, layer, text))
 }

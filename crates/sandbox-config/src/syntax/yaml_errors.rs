@@ -104,7 +104,7 @@ fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
     let line = span.text.line(span.line);
     let mut indentation = line.chars().take_while(|c| c.is_whitespace());
     if indentation.any(|c| c == '\t') {
-        diagnostic.help("YAML indents with spaces; this line starts with a tab")
+        diagnostic.help("YAML indents with spaces; the indentation of this line has a tab")
     } else if span.column > MAX_KEY && message.starts_with("mapping values") {
         diagnostic.help(format!("a key has at most {MAX_KEY} characters"))
     } else if message.starts_with("mapping values") {

@@ -83,6 +83,7 @@ pub(crate) fn seen(mistake: &Diagnostic) -> SchemaVisibility {
         | DiagnosticCode::ContainerNetwork
         | DiagnosticCode::Shadowed
         | DiagnosticCode::RunsAnything
+        | DiagnosticCode::WideHosts
         | DiagnosticCode::AboveUserFile => SchemaVisibility::Never,
     }
 }

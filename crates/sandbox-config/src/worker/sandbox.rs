@@ -260,8 +260,9 @@ fn named(
     let items =
         fields::list(&mut context.reports, &zones.node, "sandbox.zones").unwrap_or_default();
     let mut wishes: Vec<ZoneDeclaration> = Vec::new();
-    for item in items {
-        let Some(wish) = zone(context, item, ceiling, worker) else {
+    for (index, item) in items.iter().enumerate() {
+        let path = format!("sandbox.zones[{index}]");
+        let Some(wish) = zone(context, item, &path, ceiling, worker) else {
             continue;
         };
         let twin = wishes.iter().find(|earlier| earlier.name == wish.name);
@@ -287,16 +288,17 @@ fn named(
 fn zone(
     context: &mut LoadContext<'_>,
     node: &YamlNode,
+    path: &str,
     ceiling: &Grant,
     worker: &str,
 ) -> Option<ZoneDeclaration> {
     if let YamlValue::Str(name) = &node.value {
         return context.refuse(
-            fields::wrong_type(node, "sandbox.zones[]", "a mapping")
+            fields::wrong_type(node, path, "a mapping")
                 .help(format!("write `{{ name: {name}, mode: ro }}`")),
         );
     }
-    let zone = context.open(node, "sandbox.zones[]", &keys::WORKER_ZONE)?;
+    let zone = context.open(node, path, &keys::WORKER_ZONE)?;
     let mode = zone.word(&mut context.reports, "mode", Mode::WORDS);
     let usable = zone.boolean(&mut context.reports, "use").unwrap_or(true);
     let max_file_bytes = zone.count(&mut context.reports, "max_file_bytes");
@@ -304,7 +306,7 @@ fn zone(
         let list = suffixes(
             &mut context.reports,
             &entry.node,
-            "sandbox.zones[].suffixes",
+            &format!("{path}.suffixes"),
         )?;
         Some((list, Some(entry.node.span.clone())))
     });

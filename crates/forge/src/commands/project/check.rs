@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         Err(failure) => {
             let failure = match failure.is_untrusted() {
                 true => with_findings(args, format, failure, ambient)?,
-                false => failure,
+                false => without_warnings(failure, format, ambient),
             };
             if let (Some(diagnostics), true) = (failure.diagnostics(), for_programs(format)) {
                 let list: Vec<Diagnostic> = diagnostics.iter().cloned().collect();
@@ -48,10 +48,10 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
     };
     if !review.is_readable() && !for_programs(format) {
         // As for an unreadable project file: the result is missing.
-        if let Some(diagnostics) = Diagnostics::of(shown) {
-            return Err(diagnostics.into());
-        }
-        return Ok(ExitKind::Usage);
+        return match Diagnostics::of(shown) {
+            Some(diagnostics) => Err(without_warnings(diagnostics.into(), format, ambient)),
+            None => Ok(ExitKind::Usage),
+        };
     }
     print(&text)?;
     if matches!(format, CheckFormat::Text) && !ambient.global.quiet {
@@ -66,6 +66,16 @@ pub(crate) fn run(args: &CheckArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         (true, true) => ExitKind::Negative,
         (_, false) => ExitKind::Done,
     })
+}
+
+/// Returns the failure as `--quiet` prints it: with its errors only. Programs get all findings.
+fn without_warnings(failure: CliError, format: CheckFormat, ambient: &Ambient) -> CliError {
+    let is_quiet = ambient.global.quiet && format == CheckFormat::Text;
+    let errors = failure.diagnostics().filter(|_| is_quiet).and_then(|all| {
+        let errors = all.iter().filter(|one| one.is_error());
+        Diagnostics::of(errors.cloned().collect())
+    });
+    errors.map_or(failure, CliError::from)
 }
 
 /// Returns the failure of an untrusted project with the findings of the project as it would be
