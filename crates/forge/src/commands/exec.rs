@@ -36,7 +36,7 @@ use crate::commands::reviewed;
 use crate::exit::{CliError, ExitKind};
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::{
-    self,
+    self, authorities,
     presets::{self, ActivePresets},
 };
 use crate::terminal::HeldStops;
@@ -82,6 +82,12 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let (project, presets) =
         presets::load_project(&ambient.global, args, ambient).map_err(refused)?;
     let programs = || host_programs(&project, presets.as_ref(), ambient);
+    if presets
+        .as_ref()
+        .is_some_and(ActivePresets::has_keys_outside)
+    {
+        authorities::check(ambient, &programs()).map_err(refused)?;
+    }
     let committer = caller_directory(&ambient.global)
         .map(|here| CommitterQuestion::ask(here, programs, ambient));
     ask_hosts::check(args, ambient)?;

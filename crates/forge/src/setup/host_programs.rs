@@ -186,14 +186,19 @@ impl HostPrograms {
 
     /// Returns the reason for which a program or directory is left out.
     pub(crate) fn problem(&self, path: &Path) -> Option<String> {
-        if let Some(place) = self.place_on_the_way_to(path) {
-            return Some(format!(
-                "lies in or leads through {}, which commands of forge can change",
-                escape_path(place)
-            ));
+        if let Some(place) = self.place_of_commands(path) {
+            return Some(place);
         }
         let real = path.canonicalize().ok()?;
         [path, &real].into_iter().find_map(others_write)
+    }
+
+    /// Returns the fault of a path that a command can change, or whose end it can change.
+    pub(crate) fn place_of_commands(&self, path: &Path) -> Option<String> {
+        let place = escape_path(self.place_on_the_way_to(path)?);
+        Some(format!(
+            "lies in or leads through {place}, which commands of forge can change"
+        ))
     }
 
     /// Returns `true` if a command can change where a path ends.

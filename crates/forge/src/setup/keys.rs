@@ -18,7 +18,7 @@ use sandbox_config::{ApiKey, Project, ProviderSettings};
 use crate::ambient::Ambient;
 use crate::exit::{CliError, ExitKind};
 use crate::setup::host_programs::HostPrograms;
-use crate::setup::repositories;
+use crate::setup::{authorities, repositories};
 
 /// Time limit for a program to print a key; a person may have to unlock a store.
 const HELPER_PATIENCE: Duration = Duration::from_secs(60);
@@ -56,6 +56,9 @@ impl<'a> ApiKeys<'a> {
     ) -> Result<Option<ProviderKey>, CliError> {
         if let Some(key) = self.found.get(provider.name()) {
             return Ok(key.clone());
+        }
+        if !matches!(provider.key(), ApiKey::None) {
+            authorities::check(self.ambient, &self.programs)?;
         }
         let key = match provider.key() {
             ApiKey::None => None,

@@ -1,6 +1,7 @@
 //! The common setup of several commands: the sources of the configuration, the project, a worker
 //! and its grant, the approver.
 
+pub(crate) mod authorities;
 pub(crate) mod command_dir;
 pub(crate) mod contact_patterns;
 pub(crate) mod engine;

@@ -221,6 +221,13 @@ fn activate(
     })
 }
 
+impl ActivePresets {
+    /// `true` if forge sends keys to servers for the command.
+    pub(crate) fn has_keys_outside(&self) -> bool {
+        !self.outside.is_empty()
+    }
+}
+
 /// Returns the authority of the command. `None` if TLS ends at forge for no key.
 fn run_authority(
     outside: &OutsideKeys,

@@ -16,6 +16,7 @@ use sandbox_config::{CredentialSource, GitCredential, Project};
 
 use crate::ambient::Ambient;
 use crate::exit::CliError;
+use crate::setup::authorities::{self, AUTHORITY_FILE};
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::keys::shield;
 use crate::state::staging::Staging;
@@ -57,7 +58,7 @@ impl ProjectGit {
             trailer: settings.trailer().map(str::to_owned),
             executable_config: project.ceiling().allows_executable_config(),
             credentials: credentials(project, ambient)?,
-            certificates: certificates(ambient),
+            certificates: certificates(project, ambient)?,
             redactor: ambient.redactor(&secrets_of(project, ambient)),
         })
     }
@@ -191,9 +192,12 @@ fn credential(
 
 /// Returns the certificate authorities of other programs, which a company may set. A missing file
 /// is reported when a server is verified.
-fn certificates(ambient: &Ambient) -> Option<PathBuf> {
-    let file = ambient.var("SSL_CERT_FILE")?;
-    std::path::absolute(file).ok()
+fn certificates(project: &Project, ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
+    let Some(file) = ambient.var(AUTHORITY_FILE) else {
+        return Ok(None);
+    };
+    authorities::check(ambient, &HostPrograms::of_project(ambient, project))?;
+    Ok(std::path::absolute(file).ok())
 }
 
 fn unfit(error: &GitError) -> CliError {

@@ -227,7 +227,8 @@ pub struct CredentialServer {
 }
 
 impl CredentialServer {
-    /// Returns a server that is reached by HTTPS. Its certificate is checked as the system does.
+    /// Returns a server that is reached by HTTPS. Its certificate is checked by the authorities that the
+    /// system has now.
     #[must_use]
     pub fn https(host: Host, port: u16) -> CredentialServer {
         CredentialServer {

@@ -3,6 +3,7 @@
 
 mod absent;
 mod allowed_paths;
+mod authorities;
 mod calls;
 mod crash;
 mod denials;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::support::{Ran, World, forge_program, ran};
+use crate::support::{Ran, World, eventually, forge_program, ran};
 use crate::terminal::pty::{Setup, Terminal, USUAL};
 
 const KEY: &str = "sk-real-0123456789-of-the-person";
@@ -831,6 +831,37 @@ fn a_key_leaves_the_host_by_tls_to_a_server_that_is_trusted() {
         assert_eq!(seen(), format!("localhost:{} {KEY}\n", server.port));
         fs::remove_file(files.path().join("seen")).unwrap();
     }
+}
+
+/// The authorities are those from before the command, whoever writes their file meanwhile.
+#[test]
+fn authorities_are_read_before_the_command_starts() {
+    let files = tempfile::tempdir().unwrap();
+    let server = TlsServer::start(files.path());
+    let world = world(&format!("https://localhost:{}", server.port));
+    let late = files.path().join("late.crt");
+    let (started, go) = (world.project().join("started"), world.project().join("go"));
+    let script = format!(
+        "touch started; until [ -e go ]; do sleep 0.01; done; python3 client.py '{REQUEST}'"
+    );
+    let mut forge = world.with_key(&["--share"], &["sh", "-c", &script]);
+    let forge = forge.env("SSL_CERT_FILE", &late);
+    let forge = forge
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the command starts", || started.exists());
+    fs::copy(files.path().join("ca.crt"), &late).unwrap();
+    fs::write(&go, "").unwrap();
+    let ran = ran(forge.wait_with_output().unwrap());
+    assert!(
+        ran.stdout.starts_with("HTTP/1.1 502"),
+        "{} {}",
+        ran.stdout,
+        ran.stderr
+    );
+    assert!(!files.path().join("seen").exists());
 }
 
 /// `forge preset show` lists the keys that stay outside, with their servers.

@@ -63,7 +63,10 @@ impl Bench {
         let home = servers.world.outside().join("home/.config/forge/presets");
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("mine.yaml"), PRESET).unwrap();
-        let ca = servers.world.project().join("ca.crt").display().to_string();
+        // Commands write in the project.
+        let ca = servers.world.outside().join("own-ca.crt");
+        fs::copy(servers.world.project().join("ca.crt"), &ca).unwrap();
+        let ca = ca.display().to_string();
         Some(Bench { servers, ca })
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -20,21 +20,21 @@ use crate::host::Host;
 #[derive(Clone)]
 pub(in super::super) struct UpstreamTls {
     host: String,
-    /// Reading the roots of the system takes milliseconds, so the first connection does it.
-    config: Arc<OnceLock<Result<Arc<ClientConfig>, rustls::Error>>>,
+    /// Why: made before the command starts, which could change the files of the roots.
+    config: Result<Arc<ClientConfig>, rustls::Error>,
 }
 
 impl UpstreamTls {
     pub(super) fn new(host: &Host) -> UpstreamTls {
         UpstreamTls {
             host: host.to_string(),
-            config: Arc::default(),
+            config: client_config(),
         }
     }
 
     pub(super) fn trusting_for_tests(self, config: Arc<ClientConfig>) -> UpstreamTls {
         UpstreamTls {
-            config: Arc::new(OnceLock::from(Ok(config))),
+            config: Ok(config),
             ..self
         }
     }
@@ -49,7 +49,7 @@ impl UpstreamTls {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
-        let config = self.config.get_or_init(client_config).clone();
+        let config = self.config.clone();
         let connector = TlsConnector::from(config.map_err(io::Error::other)?);
         let late = || io::Error::new(io::ErrorKind::TimedOut, "the server does not answer");
         let connected = timeout(limit, connector.connect(name, stream)).await;
