@@ -17,6 +17,10 @@ const ALTERNATE: [u32; 3] = [47, 1047, 1049];
 const MARGINS: [u32; 2] = [6, 69];
 /// System commands that change colours: the palette, text, background, cursor, selection.
 const COLOURS: [u32; 10] = [4, 5, 10, 11, 12, 13, 14, 17, 18, 19];
+/// The system command of links.
+const LINK: u32 = 8;
+/// The number of xterm's coding of keys among those that a command sets (`CSI > 4 ; n m`).
+const OTHER_KEYS: u32 = 4;
 /// Bound on the private modes that are kept. Terminals have fewer.
 const MAX_MODES: usize = 256;
 
@@ -29,8 +33,14 @@ pub(crate) struct ScreenState {
     modes: BTreeMap<u32, bool>,
     has_margins: bool,
     has_colours: bool,
-    /// Another coding of keys.
+    /// Another coding of keys, by the protocol of kitty or by xterm's.
     has_keys: bool,
+    /// The value of xterm's coding (`modifyOtherKeys`).
+    other_keys: Option<u32>,
+    /// The number pad sends sequences.
+    has_keypad: bool,
+    /// Text may be part of a link.
+    has_link: bool,
 }
 
 impl ScreenState {
@@ -61,7 +71,10 @@ impl ScreenState {
             b']' => {
                 let number = numbers(body).next();
                 self.has_colours |= number.is_some_and(|number| COLOURS.contains(&number));
+                self.has_link |= number == Some(LINK);
             }
+            b'=' => self.has_keypad = true,
+            b'>' => self.has_keypad = false,
             // Everything is as at the start.
             b'c' => {
                 *self = ScreenState {
@@ -88,7 +101,14 @@ impl ScreenState {
             }
             // Saved private modes come back.
             (Some(b'?'), b'r') => self.has_margins = true,
-            (Some(b'>' | b'='), b'u' | b'm') => self.has_keys = true,
+            (Some(b'>' | b'='), b'u') => self.has_keys = true,
+            (Some(b'>'), b'm') => {
+                self.has_keys = true;
+                let mut values = numbers(&rest[1..]);
+                if values.next() == Some(OTHER_KEYS) {
+                    self.other_keys = values.next();
+                }
+            }
             (Some(b'0'..=b'9' | b';' | b'r'), b'r') => self.has_margins = true,
             _ => {}
         }
@@ -129,6 +149,12 @@ impl ScreenState {
         if self.has_margins {
             text += "\x1b[?6l\x1b[?69l\x1b[r\x1b[999;1H";
         }
+        if self.has_link {
+            text += "\x1b]8;;\x1b\\";
+        }
+        if self.has_keypad {
+            text += "\x1b>";
+        }
         text
     }
 
@@ -159,7 +185,12 @@ impl ScreenState {
         if !self.is_changed {
             return String::new();
         }
-        let text = self.plain();
+        let mut text = self.plain();
+        if self.has_keys {
+            // Pushed, so that the command's coding comes back: without it, letters, Enter and Ctrl-C
+            // are what forge reads.
+            text += "\x1b[>0u\x1b[>4m";
+        }
         match self.is_alternate() {
             true => text + "\x1b[2J\x1b[H",
             // What was there can be scrolled back to.
@@ -167,12 +198,22 @@ impl ScreenState {
         }
     }
 
-    /// Returns the sequences after the answer: the command's modes.
+    /// Returns the sequences after the answer: the command's modes and its coding of keys.
     pub(super) fn after_a_question(&self) -> String {
         let modes = self.changed_modes();
-        modes
+        let mut text: String = modes
             .map(|(mode, is_set)| private_mode(mode, is_set))
-            .collect()
+            .collect();
+        if self.has_keys {
+            text += "\x1b[<u";
+        }
+        if let Some(value) = self.other_keys {
+            text += &format!("\x1b[>{OTHER_KEYS};{value}m");
+        }
+        if self.has_keypad {
+            text += "\x1b=";
+        }
+        text
     }
 }
 
@@ -305,6 +346,53 @@ mod tests {
             let mut filter = OutputFilter::default();
             filter.push(output.as_bytes(), &mut Vec::new());
             assert_eq!(filter.screen().at_the_end(), end, "{output:?}");
+        }
+    }
+
+    /// What a terminal sends for `n`, Enter and Ctrl-C depends on these, and a question reads letters.
+    #[test]
+    fn a_question_reads_plain_keys_and_the_command_gets_its_own_back() {
+        const KITTY: (&str, &str) = ("\x1b[>0u\x1b[>4m", "\x1b[<u");
+        for (output, before, after) in [
+            ("\x1b[=15;1u", KITTY.0, KITTY.1.to_owned()),
+            ("\x1b[>1u", KITTY.0, KITTY.1.to_owned()),
+            ("\x1b[>4;2m", KITTY.0, KITTY.1.to_owned() + "\x1b[>4;2m"),
+            ("\x1b[>4;2m\x1b[>4m", KITTY.0, KITTY.1.to_owned()),
+            (
+                "\x1b[>4;1m\x1b[>7u",
+                KITTY.0,
+                KITTY.1.to_owned() + "\x1b[>4;1m",
+            ),
+            ("\x1b=", "\x1b>", "\x1b=".to_owned()),
+            ("\x1b[?66h", "\x1b[?66l", "\x1b[?66h".to_owned()),
+            ("\x1b[?1h", "\x1b[?1l", "\x1b[?1h".to_owned()),
+            (
+                "\x1b]8;;https://evil.example/\x1b\\x",
+                "\x1b]8;;\x1b\\",
+                String::new(),
+            ),
+            (
+                "\x1b]8;;https://evil.example/ open",
+                "\x1b]8;;\x1b\\",
+                String::new(),
+            ),
+            (
+                "\x1b]8;id=a;https://evil.example/\x07x",
+                "\x1b]8;;\x1b\\",
+                String::new(),
+            ),
+        ] {
+            let mut filter = OutputFilter::default();
+            let mut out = Vec::new();
+            filter.push(output.as_bytes(), &mut out);
+            filter.interrupt_string(&mut out);
+            if out.is_empty() {
+                continue;
+            }
+            let question = filter.screen().before_a_question(24);
+            assert!(question.contains(before), "{output:?}: {question:?}");
+            let back = filter.screen().after_a_question();
+            assert_eq!(back, after, "{output:?}");
         }
     }
 
