@@ -75,7 +75,8 @@ impl HostHeaderCheck<'_> {
 
     fn check_first_line(&self) -> Result<HostHeaderState, HostHeaderError> {
         // Servers skip empty lines, and some skip spaces too.
-        let line = self.line.trim_ascii_start();
+        let spaces = self.line.iter().take_while(|byte| is_space(**byte));
+        let line = &self.line[spaces.count()..];
         let Some(first) = line.first() else {
             return Ok(match self.line.len() > MAX_LINE {
                 true => HostHeaderState::Done,
@@ -94,10 +95,7 @@ impl HostHeaderCheck<'_> {
         if !line.ends_with(b"\n") {
             return Ok(HostHeaderState::RequestLine);
         }
-        let last = line.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next();
-        let has_version = last
-            .and_then(|word| word.get(..5))
-            .is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/"));
+        let has_version = has_version(line);
         if !has_version && names_a_url(line) {
             return Err(invalid("it is HTTP/0.9"));
         }
@@ -189,11 +187,37 @@ fn line_content(line: &[u8]) -> Result<&[u8], HostHeaderError> {
     }
 }
 
+/// White space at which some server splits: that of Latin-1.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | 0x1c..=b' ' | 0x85 | 0xa0)
+}
+
+/// Returns the words of a line, split at all that some server could take for white space.
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = line.split(|byte| !byte.is_ascii_graphic());
+    words.filter(|word| !word.is_empty())
+}
+
+/// Returns `true` if some server reads a line as a request of HTTP/1: its last word is a version, or
+/// any word behind that of a method. Some servers read nothing behind the version.
+fn has_version(line: &[u8]) -> bool {
+    let is_version = |word: &[u8]| {
+        let start = word.get(..5);
+        start.is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/"))
+    };
+    let is_method = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_');
+    let method = words(line).next().unwrap_or_default();
+    match method.iter().all(is_method) {
+        true => words(line).skip(1).any(is_version),
+        false => words(line).last().is_some_and(is_version),
+    }
+}
+
 /// Returns `true` for a request without a version (HTTP/0.9) that names a host.
 fn names_a_url(line: &[u8]) -> bool {
-    let mut words = line.split(u8::is_ascii_whitespace);
+    let mut words = words(line);
     let method = words.next().unwrap_or_default();
-    let target = words.find(|word| !word.is_empty()).unwrap_or_default();
+    let target = words.next().unwrap_or_default();
     method.eq_ignore_ascii_case(b"GET") && target.windows(3).any(|three| three == b"://")
 }
 
@@ -201,7 +225,8 @@ fn names_a_url(line: &[u8]) -> bool {
 fn is_like_a_request(line: &[u8]) -> bool {
     let method = line.iter().take_while(|byte| is_token_byte(**byte)).count();
     let rest = &line[method..];
-    let target = rest.trim_ascii_start();
+    let spaces = rest.iter().take_while(|byte| is_space(**byte));
+    let target = &rest[spaces.count()..];
     let is_target = target
         .first()
         .is_some_and(|byte| *byte == b'/' || byte.is_ascii_alphabetic());
@@ -331,6 +356,38 @@ mod tests {
             for size in [1, 2, 7, head.len()] {
                 assert_eq!(check(head.as_bytes(), size), checked, "{head:?} by {size}");
             }
+        }
+    }
+
+    /// Each server splits the first line at its own white space: Python's at that of Latin-1, some at
+    /// any control character, and some read nothing behind the version.
+    #[test]
+    fn no_spelling_of_the_first_line_passes_another_host() {
+        type LineWith = fn(&[u8]) -> Vec<u8>;
+        let spaces = (1..=b' ').chain(0x7f..=0xff);
+        let forms: [LineWith; 7] = [
+            |space| [b"GET", space, b"/ HTTP/1.1"].concat(),
+            |space| [b"GET / ", space, b"HTTP/1.1"].concat(),
+            |space| [b"GET /", space, b"HTTP/1.1"].concat(),
+            |space| [b"GET / HTTP/1.1", space].concat(),
+            |space| [b"GET / HTTP/1.1 ", space, b"x"].concat(),
+            |space| [b"GET", space, b"http://b.example/"].concat(),
+            |space| [b"M-SEARCH /", space, b"http/1.0", space, b"x y"].concat(),
+        ];
+        let check_line = |line: &[u8]| {
+            let head = [line, b"\r\nHost: b.example\r\n"].concat();
+            let checked = check(&head, head.len());
+            assert!(checked.is_err(), "{}: {checked:?}", line.escape_ascii());
+            assert_eq!(check(&head, 1), checked, "{}", line.escape_ascii());
+        };
+        for space in spaces.filter(|byte| *byte != b'\n') {
+            forms.iter().for_each(|line| check_line(&line(&[space])));
+        }
+        for space in [
+            b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e", b"\x1f", b"\x85", b"\xa0",
+        ] {
+            check_line(&[space, &b"GET / HTTP/1.1"[..]].concat());
+            check_line(&[b" ", space, &b"\r\n"[..], space, b"GET / HTTP/1.1"].concat());
         }
     }
 
