@@ -140,10 +140,10 @@ impl Host {
     pub fn parse(text: &str) -> Result<Host, HostError> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').unwrap_or("");
-            return parse_ipv6(inner).map(|address| Host::Address(address.into()));
+            return parse_ipv6(inner).map(|address| Host::from(IpAddr::from(address)));
         }
         if text.contains(':') {
-            return parse_ipv6(text).map(|address| Host::Address(address.into()));
+            return parse_ipv6(text).map(|address| Host::from(IpAddr::from(address)));
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Host::Address(address.into()));
@@ -205,8 +205,9 @@ impl From<HostName> for Host {
 }
 
 impl From<IpAddr> for Host {
+    /// An IPv4 address inside an IPv6 address is the IPv4 address, as rules spell it.
     fn from(address: IpAddr) -> Host {
-        Host::Address(address)
+        Host::Address(address.to_canonical())
     }
 }
 

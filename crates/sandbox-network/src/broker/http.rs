@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::context::ServiceContext;
 use super::proxy::MAX_HEAD;
-use super::record::Refusal;
+use super::record::{Protocol, Refusal};
 use crate::host::Host;
 use client_heads::ClientHeads;
 
@@ -77,8 +77,7 @@ pub(super) async fn serve_client<S, F>(
             })
         }
     });
-    // An error ends this client's connection; hyper has answered bytes that it could not read.
-    let _ = http1::Builder::new()
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(state.shared.options.limits.handshake_timeout)
         .max_buf_size(MAX_HEAD)
@@ -87,6 +86,13 @@ pub(super) async fn serve_client<S, F>(
         .serve_connection(stream, service)
         .with_upgrades()
         .await;
+    // An error ends this client's connection; hyper has answered bytes that it could not read.
+    if let Err(error) = served
+        && error.is_parse()
+    {
+        let reason = Refusal::Malformed(error.to_string());
+        state.refuse(String::new(), 0, Protocol::Http, reason);
+    }
 }
 
 /// Returns `true` if a request changes to WebSocket.

@@ -72,6 +72,9 @@ fn smuggled_requests_are_refused_before_anything_is_resolved() {
     let world = World::new(&["*.test"], &[]);
     let target = "CONNECT server.test:443 HTTP/1.1\r\n";
     let hosted = format!("{target}Host: server.test:443\r\n");
+    let post = |header: &str| {
+        format!("POST http://server.test/ HTTP/1.1\r\nHost: server.test\r\n{header}\r\n\r\n")
+    };
     let requests = [
         format!("{hosted}\r\nGET / HTTP/1.1\r\n\r\n"),
         format!("{hosted}Content-Length: 5\r\n\r\nhello"),
@@ -93,6 +96,11 @@ fn smuggled_requests_are_refused_before_anything_is_resolved() {
             "GET http://server.test/{} HTTP/1.1\r\n\r\n",
             "a".repeat(40_000)
         ),
+        post("Transfer-Encoding: xchunked"),
+        post("Content-Length: 3\r\nContent-Length: 4"),
+        post("Content-Length: +3"),
+        "GET http://server.test\\@other.test/ HTTP/1.1\r\nHost: server.test\r\n\r\n".to_owned(),
+        "GET http://server%2etest/ HTTP/1.1\r\nHost: server%2etest\r\n\r\n".to_owned(),
     ];
     for request in &requests {
         let answer = world.exchange(request);
@@ -105,6 +113,20 @@ fn smuggled_requests_are_refused_before_anything_is_resolved() {
         matches!(record.reason, Some(Refusal::Malformed(_)))
     };
     assert!(report.connections.iter().all(malformed), "{report:#?}");
+}
+
+/// Advice that would be refused is none: an IPv4 address has one spelling in rules.
+#[test]
+fn an_address_inside_another_is_advised_about_as_itself() {
+    let world = World::with(&[], &[], |options| {
+        options.advice =
+            std::sync::Arc::new(|host, port| format!("allow {}", host.with_port(port)));
+    });
+    let authority = "[::ffff:127.0.0.1]:80";
+    let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let answer = world.exchange(&request);
+    assert!(answer.ends_with("allow 127.0.0.1:80\n"), "{answer}");
+    assert_eq!(world.finish().connections[0].host, "127.0.0.1");
 }
 
 #[test]
