@@ -374,7 +374,7 @@ fn confirm_discard(chosen: &[&QuarantinedItem], ambient: &Ambient) -> Result<(),
     };
     let ask = || {
         let mut terminal = PromptTerminal::Standard;
-        terminal.discard_input();
+        terminal.await_pause(None, None)?;
         terminal.write(&format!("Remove {what} for good? [y/N] "))?;
         let line = terminal.read_line(None, None)?;
         Ok(matches!(line, InputLine::Text(line) if matches!(line.trim(), "y" | "Y" | "yes")))

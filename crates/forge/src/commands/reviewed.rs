@@ -642,7 +642,9 @@ fn ask(
     let withdrawal = signals.map(CommandSignals::question).transpose();
     let withdrawal = withdrawal.map_err(failed)?;
     loop {
-        terminal.discard_input();
+        terminal
+            .await_pause(None, withdrawal.as_ref())
+            .map_err(failed)?;
         terminal.write(QUESTION).map_err(failed)?;
         let answer = match terminal
             .read_line(None, withdrawal.as_ref())

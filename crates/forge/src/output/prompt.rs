@@ -379,8 +379,7 @@ impl Prompt<'_> {
         }
         terminal.write(&lines(left))?;
         loop {
-            // An answer typed before the text was shown is discarded.
-            terminal.discard_input();
+            terminal.await_pause(self.until, self.withdrawal)?;
             terminal.write(self.kind.keys())?;
             let line = match self.typed(terminal)? {
                 Ok(line) => line,
@@ -400,7 +399,7 @@ impl Prompt<'_> {
         terminal: &mut PromptTerminal,
     ) -> std::io::Result<bool> {
         terminal.write(&format!("{}\n", text.trim_end()))?;
-        terminal.discard_input();
+        terminal.await_pause(self.until, self.withdrawal)?;
         terminal.write("Write this? [y/N] ")?;
         let typed = self.typed(terminal)?;
         Ok(matches!(

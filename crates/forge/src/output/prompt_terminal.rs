@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal as ProcessSignal, getpgrp, kill_process_group};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, tcflush,
+    InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, Termios, isatty, tcflush,
     tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr, tcsetpgrp,
 };
 
@@ -24,6 +25,14 @@ const TTY: &str = "/dev/tty";
 
 /// Bound on a line from the controlling terminal. The kernel keeps no longer one (termios(3)).
 const MAX_LINE_BYTES: usize = 4096;
+
+/// The time without a key after which an answer counts. At an ordinary pace less than half of it is
+/// between two keys of a word.
+const PAUSE: Duration = Duration::from_millis(700);
+/// The time between two looks for keys.
+const PAUSE_STEP: Duration = Duration::from_millis(50);
+/// Shown behind keys that were typed in the wrong moment, which the terminal has echoed.
+const TYPED_BEFORE: &str = "\r\n(keys that were typed before do not count)\r\n";
 
 /// The number of questions that have the controlling terminal.
 static CONTROLLING: AtomicUsize = AtomicUsize::new(0);
@@ -106,12 +115,40 @@ impl PromptTerminal {
         }
     }
 
-    /// Discards the lines that were typed before the question.
-    pub(crate) fn discard_input(&self) {
-        let _not_a_terminal = match self {
-            PromptTerminal::Standard => tcflush(std::io::stdin(), QueueSelector::IFlush),
-            PromptTerminal::Controlling(terminal) => tcflush(&terminal.file, QueueSelector::IFlush),
+    /// Waits until the person types nothing for [`PAUSE`], and discards all that was typed until then:
+    /// keys for a command, which decides when the question appears, do not answer it. Call it between
+    /// the text of the question and the keys that answer it.
+    pub(crate) fn await_pause(
+        &mut self,
+        until: Option<Instant>,
+        withdrawal: Option<&Withdrawal>,
+    ) -> std::io::Result<()> {
+        let stdin = std::io::stdin();
+        let input = match self {
+            PromptTerminal::Standard => stdin.as_fd(),
+            PromptTerminal::Controlling(terminal) => terminal.file.as_fd(),
         };
+        // Answers in a file or pipe are no keys.
+        if !isatty(input) {
+            return Ok(());
+        }
+        let mut last_key = Instant::now();
+        let mut was_typed = false;
+        while last_key.elapsed() < PAUSE {
+            let step = Instant::now().checked_add(PAUSE_STEP);
+            let is_over = until.is_some_and(|until| until <= Instant::now());
+            if is_over || is_withdrawn(withdrawal, step)? {
+                break;
+            }
+            if discard_keys(input)? {
+                last_key = Instant::now();
+                was_typed = true;
+            }
+        }
+        if was_typed {
+            self.write(TYPED_BEFORE)?;
+        }
+        Ok(())
     }
 
     /// Reads one line, in time.
@@ -127,7 +164,7 @@ impl PromptTerminal {
         };
         // A terminal is ready when a line is complete; an earlier read would consume the next answer
         // too.
-        match ready(input, until, withdrawal)? {
+        match ready(Some(input), until, withdrawal)? {
             InputReadiness::Input => {}
             InputReadiness::Late => return Ok(InputLine::Silence),
             InputReadiness::Withdrawn => return Ok(InputLine::Withdrawn),
@@ -151,6 +188,31 @@ impl PromptTerminal {
     }
 }
 
+/// Discards the keys that were typed. Returns `true` if there were some, a line without its end too.
+fn discard_keys(input: BorrowedFd<'_>) -> std::io::Result<bool> {
+    let modes = tcgetattr(input)?;
+    let mut keys = modes.clone();
+    keys.local_modes -= LocalModes::ICANON;
+    // Why: a terminal tells of a line that is not complete only while it passes on single keys. It
+    // does for this moment alone, so that a killed forge leaves it as it was.
+    tcsetattr(input, OptionalActions::Now, &keys)?;
+    let typed = ioctl_fionread(input);
+    let discarded = tcflush(input, QueueSelector::IFlush);
+    tcsetattr(input, OptionalActions::Now, &modes)?;
+    discarded?;
+    // Why: keys from between both calls would count as a line.
+    tcflush(input, QueueSelector::IFlush)?;
+    Ok(typed? > 0)
+}
+
+/// Waits until a moment. Returns `true` at once if the question is withdrawn.
+fn is_withdrawn(withdrawal: Option<&Withdrawal>, until: Option<Instant>) -> std::io::Result<bool> {
+    Ok(matches!(
+        ready(None, until, withdrawal)?,
+        InputReadiness::Withdrawn
+    ))
+}
+
 enum InputReadiness {
     Input,
     Late,
@@ -159,7 +221,7 @@ enum InputReadiness {
 
 /// Waits for input. Signals do not prolong the wait.
 fn ready(
-    input: BorrowedFd<'_>,
+    input: Option<BorrowedFd<'_>>,
     until: Option<Instant>,
     withdrawal: Option<&Withdrawal>,
 ) -> std::io::Result<InputReadiness> {
@@ -173,13 +235,14 @@ fn ready(
             tv_sec: i64::try_from(step.as_secs()).unwrap_or(0),
             tv_nsec: i64::from(step.subsec_nanos()),
         };
-        let mut fds = vec![PollFd::from_borrowed_fd(input, PollFlags::IN)];
-        fds.extend(withdrawal.map(|end| PollFd::new(&end.0, PollFlags::IN)));
+        let withdrawn = withdrawal.map(|end| PollFd::new(&end.0, PollFlags::IN));
+        let input = input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = withdrawn.into_iter().chain(input).collect();
         match poll(&mut fds, Some(&timeout)) {
             Ok(0) if left <= step => return Ok(InputReadiness::Late),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             // An answer to a question that is withdrawn is none.
-            Ok(_) if fds.get(1).is_some_and(|end| !end.revents().is_empty()) => {
+            Ok(_) if withdrawal.is_some() && !fds[0].revents().is_empty() => {
                 return Ok(InputReadiness::Withdrawn);
             }
             Ok(_) => return Ok(InputReadiness::Input),

@@ -734,15 +734,16 @@ impl<'a> ShareRequest<'a> {
         };
         let question = format!(
             "{subject}\n{}\n\
-             Without it, the command starts with a home directory of its own for this project.\n\
-             [y] share, from now on  [n] do not share, from now on  [o] share once: ",
+             Without it, the command starts with a home directory of its own for this project.\n",
             lines.join("\n")
         );
+        let keys = "[y] share, from now on  [n] do not share, from now on  [o] share once: ";
         let failed = |error: std::io::Error| refused(error.to_string());
         let mut terminal = PromptTerminal::Standard;
         loop {
-            terminal.discard_input();
             terminal.write(&question).map_err(failed)?;
+            terminal.await_pause(None, None).map_err(failed)?;
+            terminal.write(keys).map_err(failed)?;
             let answer = match terminal.read_line(None, None).map_err(failed)? {
                 InputLine::Text(line) => line,
                 InputLine::Silence | InputLine::End | InputLine::Withdrawn => return Ok(false),

@@ -578,7 +578,8 @@ workers:
         let exists = |name: &str| world.project().join(name).exists();
         assert!(exists("out/b.md") && exists("out/c.md") && exists("out/a.md"));
         terminal.until("this run  shell with exactly");
-        terminal.until("everything that asks  [n] no  [?] > ");
+        let awaits_answer = || terminal.screen().trim_end().ends_with("[?] >");
+        crate::support::eventually("the question can be answered", awaits_answer);
         terminal.type_text("n\r");
         terminal.end();
         let log = world.forge(&["log", "show", "last"]);

@@ -9,6 +9,7 @@ mod crash;
 mod denials;
 mod doctor_mcp;
 mod durable;
+mod early_keys;
 mod everyday;
 mod example;
 mod exec;

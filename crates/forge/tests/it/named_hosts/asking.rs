@@ -435,6 +435,38 @@ fn an_interrupt_at_a_question_ends_the_command() {
     }
 }
 
+/// The command reads the person's keys one by one, and connects in the middle of a word that ends in `y`.
+#[test]
+fn keys_for_the_command_answer_no_question() {
+    let Some(servers) = servers() else { return };
+    let script = "echo ready; stty -icanon </dev/tty; read -r -n4 keys </dev/tty; \
+                  curl -sS http://two.example/; exit 7";
+    let args = ["exec", "--ask-hosts", "--", "bash", "-c", script];
+    for piped in [true, false] {
+        let terminal = servers.terminal_with(WITH_TERMINAL, &args, piped);
+        if !piped {
+            terminal.until("ready");
+        }
+        let type_slowly = |word: &str| {
+            for key in word.chars() {
+                terminal.type_text(&key.to_string());
+                std::thread::sleep(std::time::Duration::from_millis(120));
+            }
+        };
+        type_slowly("happ");
+        terminal.until(QUESTION);
+        type_slowly("y\r");
+        terminal.until(KEYS);
+        terminal.type_text("n\r");
+        let refused = "two.example:80 is refused: access was declined";
+        check(
+            &terminal.end_with_command(),
+            7,
+            &[refused, "typed before do not count"],
+        );
+    }
+}
+
 #[test]
 fn exec_needs_a_terminal_to_ask() {
     let Some(servers) = servers() else { return };
