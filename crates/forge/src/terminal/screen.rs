@@ -71,7 +71,12 @@ impl ScreenState {
             b']' => {
                 let number = numbers(body).next();
                 self.has_colours |= number.is_some_and(|number| COLOURS.contains(&number));
-                self.has_link |= number == Some(LINK);
+                if number == Some(LINK) {
+                    // Without an address the link ends.
+                    let address = body.splitn(3, |byte| *byte == b';').nth(2);
+                    let address = address.into_iter().flatten();
+                    self.has_link = address.copied().any(|byte| byte.is_ascii_alphanumeric());
+                }
             }
             b'=' => self.has_keypad = true,
             b'>' => self.has_keypad = false,
@@ -341,6 +346,14 @@ mod tests {
                 "\x0f\x1b(B\x1b[0m\x1b[4l",
             ),
             ("\x1b[?2004h", "\x0f\x1b(B\x1b[0m\x1b[4l\x1b[?2004l"),
+            (
+                "\x1b]8;;https://example.com\x1b\\link\x1b]8;;\x1b\\",
+                "\x0f\x1b(B\x1b[0m\x1b[4l",
+            ),
+            (
+                "\x1b]8;id=a;https://example.com\x07link\x1b]8;;\x07\x1b=\x1b>",
+                "\x0f\x1b(B\x1b[0m\x1b[4l",
+            ),
             ("\x1b[?1049h\x1b[?1h\x1bc", "\x0f\x1b(B\x1b[0m\x1b[4l"),
         ] {
             let mut filter = OutputFilter::default();
