@@ -152,7 +152,7 @@ fn nothing_becomes_a_repository_by_another_name() {
     }
 }
 
-/// Who adds the other half while the tool works.
+/// The other half, which comes while the tool works.
 enum Other {
     /// A command, once it sees the temporary file of the tool. What is whole at its end is taken away
     /// again, as by the scan after a command.

@@ -81,11 +81,9 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let refused = |failure: CliError| failure.exits(ExitKind::ExecRefused);
     let (project, presets) =
         presets::load_project(&ambient.global, args, ambient).map_err(refused)?;
-    let programs = || host_programs(&project, presets.as_ref(), ambient);
-    if presets
-        .as_ref()
-        .is_some_and(ActivePresets::has_keys_outside)
-    {
+    let active = presets.as_ref();
+    let programs = || host_programs(&project, active, ambient);
+    if active.is_some_and(ActivePresets::has_keys_outside) {
         authorities::check(ambient, &programs()).map_err(refused)?;
     }
     let committer = caller_directory(&ambient.global)
@@ -100,7 +98,7 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
         let request = SiteRequest {
             args,
             project: &project,
-            presets: presets.as_ref(),
+            presets: active,
             git: git.as_ref(),
             log: &kept,
             ambient,
@@ -112,14 +110,12 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
         Ok(chosen) => chosen,
         Err(failure) => return Err(kept.refused(failure)),
     };
-    let grounds = grounds(&site, presets.as_ref());
-    kept.allowed(runner, args.no_os_sandbox, grounds)
-        .map_err(refused)?;
+    let grounds = grounds(&site, active);
+    let allowed = kept.allowed(runner, args.no_os_sandbox, grounds);
+    allowed.map_err(refused)?;
     match site {
         ExecSite::Here(plan, mut of) => {
-            if args.ask_hosts {
-                ask_hosts::warn_of_a_shared_terminal(&plan, &ambient.global);
-            }
+            ask_hosts::warn_of_a_shared_terminal(args, &plan, &ambient.global);
             let review = of.review.take();
             let start = PlannedStart {
                 plan,
@@ -128,14 +124,14 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
                 committer: committer?,
                 git: git.as_ref(),
                 review,
-                presets: presets.as_ref(),
+                presets: active,
                 stops,
             };
             let asking = || CommandHostQuestions::new(args, &project, &of.grant, ambient, &kept);
             let questions = args.ask_hosts.then(asking).transpose()?;
             execution::execute(args, start, ambient, kept, questions)
         }
-        ExecSite::Container(context) => match not_in_container(args, presets.as_ref()) {
+        ExecSite::Container(context) => match not_in_container(args, active) {
             None => container::execute(&ambient.global, args, &context, kept),
             Some(failure) => Err(kept.refused(failure)),
         },

@@ -1,5 +1,5 @@
-//! Certificate authorities that the person's variables name: whoever writes these files decides which
-//! servers get the person's keys.
+//! Certificate authorities that the person's variables name: these files decide which servers
+//! get the person's keys.
 //!
 //! Entry point: [`check`].
 

@@ -30,8 +30,8 @@ pub trait AskHost: fmt::Debug + Send + Sync {
     /// Returns the hosts about which it asks. Others are refused at once.
     fn askable(&self) -> &AskableHosts;
 
-    /// Asks. The future is dropped, and the question withdrawn, when the service ends. A question whose
-    /// clients have gone stays: it could otherwise be exchanged while a person answers it, and the
+    /// Asks. The future is dropped, and the question withdrawn, when the service ends. A question
+    /// without clients stays: it could otherwise be exchanged while a person answers it, and the
     /// answer counts for the next connection.
     fn ask(&self, host: &Host, port: u16) -> Pin<Box<dyn Future<Output = HostAnswer> + Send + '_>>;
 }

@@ -43,8 +43,12 @@ pub(super) fn check(args: &ExecArgs, ambient: &Ambient) -> Result<(), CliError> 
 }
 
 /// Warns that a command without a terminal of its own can write over a question.
-pub(super) fn warn_of_a_shared_terminal(plan: &Plan, global: &Global) {
-    if terminal::session(plan) == Session::Inherit && !global.quiet && !global.json {
+pub(super) fn warn_of_a_shared_terminal(args: &ExecArgs, plan: &Plan, global: &Global) {
+    if args.ask_hosts
+        && terminal::session(plan) == Session::Inherit
+        && !global.quiet
+        && !global.json
+    {
         stderr::print(
             "warning: the command shares your terminal and can write over a question: look at the \
              host in `forge log show last`",

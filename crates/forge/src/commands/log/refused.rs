@@ -42,7 +42,7 @@ pub(crate) struct RefusedAttempts {
     pub(crate) is_cut: bool,
 }
 
-/// The sentence about a run whose record has only parts of what was refused.
+/// The sentence about a run with an incomplete record of its refusals.
 pub(crate) const CUT_RECORD: &str =
     "the record of this run was cut: more was refused than a line of the log holds";
 
