@@ -110,8 +110,7 @@ fn confine(args: &ExecArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
         Ok(chosen) => chosen,
         Err(failure) => return Err(kept.refused(failure)),
     };
-    let grounds = grounds(&site, active);
-    let allowed = kept.allowed(runner, args.no_os_sandbox, grounds);
+    let allowed = kept.allowed(runner, args.no_os_sandbox, grounds(&site, active));
     allowed.map_err(refused)?;
     match site {
         ExecSite::Here(plan, mut of) => {
