@@ -156,6 +156,16 @@ impl BackendDir for AnyDir {
         }
     }
 
+    async fn exchange(&self, from: &OsStr, to: &Self, name: &OsStr) -> Result<(), BackendError> {
+        match (self, to) {
+            (Self::Host(dir), Self::Host(to)) => dir.exchange(from, to, name).await,
+            (Self::Memory(dir), Self::Memory(to)) => dir.exchange(from, to, name).await,
+            (Self::Host(_), Self::Memory(_)) | (Self::Memory(_), Self::Host(_)) => {
+                Err(BackendError::OtherVolume)
+            }
+        }
+    }
+
     async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
         each!(self, AnyDir, dir => dir.remove_file(name).await)
     }

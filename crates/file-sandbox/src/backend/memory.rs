@@ -304,6 +304,20 @@ impl BackendDir for MemoryDir {
         Ok(())
     }
 
+    async fn exchange(&self, from: &OsStr, to: &Self, name: &OsStr) -> Result<(), BackendError> {
+        if !Arc::ptr_eq(&self.tree, &to.tree) {
+            return Err(BackendError::OtherVolume);
+        }
+        let mut all = self.tree.lock();
+        let (one, other) = (self.child(&all, from)?, to.child(&all, name)?);
+        if all.holds(one, to.inode) || all.holds(other, self.inode) {
+            return Err(BackendError::Invalid);
+        }
+        all.dir_mut(self.inode)?.insert(from.to_owned(), other);
+        all.dir_mut(to.inode)?.insert(name.to_owned(), one);
+        Ok(())
+    }
+
     async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
         let mut all = self.tree.lock();
         let inode = self.child(&all, name)?;

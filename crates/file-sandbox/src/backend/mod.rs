@@ -70,6 +70,8 @@ pub(crate) trait BackendDir: Sized {
         name: &OsStr,
         replace: bool,
     ) -> Result<(), BackendError>;
+    /// Exchanges two objects in one step, as far as the backend can.
+    async fn exchange(&self, from: &OsStr, to: &Self, name: &OsStr) -> Result<(), BackendError>;
     async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError>;
     /// Of an empty one.
     async fn remove_dir(&self, name: &OsStr) -> Result<(), BackendError>;

@@ -158,6 +158,10 @@ impl BackendDir for HostDir {
         }?)
     }
 
+    async fn exchange(&self, from: &OsStr, to: &Self, name: &OsStr) -> Result<(), BackendError> {
+        Ok(sys::exchange(self, plain(from)?, to, plain(name)?)?)
+    }
+
     async fn remove_file(&self, name: &OsStr) -> Result<(), BackendError> {
         Ok(fs::unlinkat(self, plain(name)?, AtFlags::empty())?)
     }

@@ -117,6 +117,16 @@ pub(crate) fn rename_new(
     }
 }
 
+/// Exchanges two objects (`RENAME_EXCHANGE`).
+pub(crate) fn exchange(
+    at: impl AsFd,
+    from: &OsStr,
+    to: impl AsFd,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    os::exchange(at, from, to, name)
+}
+
 /// The last line of defence: only one plain name reaches the system.
 pub(super) fn plain(name: &OsStr) -> Result<&OsStr, Errno> {
     let bytes = name.as_bytes();

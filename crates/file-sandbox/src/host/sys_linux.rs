@@ -66,3 +66,12 @@ pub(super) fn rename_new(
 ) -> Result<(), Errno> {
     fs::renameat_with(at, from, to, name, RenameFlags::NOREPLACE)
 }
+
+pub(super) fn exchange(
+    at: impl AsFd,
+    from: &OsStr,
+    to: impl AsFd,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    fs::renameat_with(at, from, to, name, RenameFlags::EXCHANGE)
+}

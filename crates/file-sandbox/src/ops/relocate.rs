@@ -2,7 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::backend::{AnyDir, BackendDir as _, BackendError, FileKind, FileMeta, block_on_ready};
+use crate::backend::{
+    AnyDir, BackendDir as _, BackendError, FileId, FileKind, FileMeta, block_on_ready,
+};
 use crate::error::{CurrentContent, Error, ErrorReason, Verb};
 use crate::hash::ContentHash;
 use crate::mount::Mount;
@@ -13,7 +15,6 @@ use crate::ops::write::atomic_write::{AtomicWriteError, NewParentDirs, WriteMode
 use crate::ops::write::file_lock::{FileLock, check_unchanged};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
-use crate::resolve::bare_repository::PlacedName;
 use crate::resolve::content_rules::is_key_at;
 use crate::resolve::location::MountLocation;
 use crate::resolve::path_walk::{FinalLink, Lookup};
@@ -277,35 +278,54 @@ impl FileSandbox {
         let new_name = last_name(to, target)?;
         let moved = self.move_within(source, (target, &new_name), options).await;
         match moved {
-            Ok(dirs) => {
-                let placed = PlacedName {
-                    mount: target.mount,
-                    real: &target.real,
-                    new: target.new_names(),
-                    parent: dirs.innermost(),
-                };
-                if let Err(refusal) = self.check_placed(to, &placed, Verb::Write).await {
-                    let (at, name) = (source.parent, &source.name);
-                    let _ = dirs.innermost().rename(&new_name, at, name, false).await;
-                    dirs.undo().await;
-                    return Err(refusal);
-                }
-                if target.is_durable(options.durable) {
-                    let synced = async {
-                        dirs.sync().await?;
-                        source.parent.sync().await
-                    };
-                    let synced = synced.await;
-                    synced.map_err(|fault| self.backend_error(from, Verb::Move, fault))?;
-                }
-                Ok(true)
-            }
+            Ok(moved) => self.settle(moved, source, (to, target), options).await,
             Err(BackendError::OtherVolume) if source.meta.kind == FileKind::File => Ok(false),
             Err(BackendError::OtherVolume) => Err(from.error(ErrorReason::OtherVolume)),
             Err(BackendError::Invalid) => Err(from.error(ErrorReason::IntoItself)),
             Err(fault @ BackendError::Exists) => Err(self.backend_error(to, Verb::Write, fault)),
             Err(fault) => Err(self.backend_error(from, Verb::Move, fault)),
         }
+    }
+
+    /// Looks at a moved object once it is in place, and takes it back if git would obey it.
+    async fn settle(
+        &self,
+        moved: MovedObject<'_>,
+        source: &MoveSource<'_>,
+        (to, target): (&SandboxPath, &MountLocation<'_>),
+        options: &MoveOptions,
+    ) -> Result<bool, Error> {
+        let MovedObject { dirs, old } = moved;
+        let (parent, name, new_name) = (source.parent, &source.name, last_name(to, target)?);
+        let at = dirs.innermost();
+        let has = async |dir: &AnyDir, name: &OsStr, id: FileId| {
+            dir.meta(name).await.is_ok_and(|meta| meta.id == id)
+        };
+        let placed = target.placed(Some(source.meta.id));
+        if let Err(refusal) = self.check_placed(to, &placed, Verb::Write).await {
+            if has(at, &new_name, source.meta.id).await {
+                let _ = match old {
+                    Some(_) => at.exchange(&new_name, parent, name).await,
+                    None => at.rename(&new_name, parent, name, false).await,
+                };
+            }
+            dirs.undo().await;
+            return Err(refusal);
+        }
+        let done = async {
+            if let Some(old) = old
+                && has(parent, name, old).await
+            {
+                parent.remove_file(name).await?;
+            }
+            if target.is_durable(options.durable) {
+                dirs.sync().await?;
+                parent.sync().await?;
+            }
+            Ok(true)
+        };
+        let done = done.await;
+        done.map_err(|fault| self.backend_error(source.path, Verb::Move, fault))
     }
 
     /// Copies a file to another mount, and deletes the original.
@@ -434,7 +454,7 @@ impl FileSandbox {
         source: &MoveSource<'_>,
         (target, new_name): (&'t MountLocation<'_>, &OsStr),
         options: &MoveOptions,
-    ) -> Result<NewParentDirs<'t>, BackendError> {
+    ) -> Result<MovedObject<'t>, BackendError> {
         let parent = source.parent;
         let (dir, rest) = match &target.found {
             Lookup::Entry { parent, .. } => (parent, &[][..]),
@@ -446,15 +466,25 @@ impl FileSandbox {
             AtomicWriteError::System(fault) => fault,
             AtomicWriteError::Ownership => BackendError::Invalid,
         })?;
+        let at = dirs.innermost();
+        // The old object stays until the new one has been looked at.
+        let old = match &target.found {
+            Lookup::Entry { meta, .. } if meta.id != source.meta.id => Some(meta.id),
+            Lookup::Root | Lookup::Missing { .. } | Lookup::Entry { .. } => None,
+        };
+        let is_guarded = target.placed(None).is_guarded();
+        // A file system without `RENAME_EXCHANGE` replaces.
+        if old.is_some() && is_guarded && parent.exchange(&source.name, at, new_name).await.is_ok()
+        {
+            return Ok(MovedObject { dirs, old });
+        }
         let replace = options.overwrite || matches!(target.found, Lookup::Entry { .. });
-        let done = parent
-            .rename(&source.name, dirs.innermost(), new_name, replace)
-            .await;
+        let done = parent.rename(&source.name, at, new_name, replace).await;
         if let Err(fault) = done {
             dirs.undo().await;
             return Err(fault);
         }
-        Ok(dirs)
+        Ok(MovedObject { dirs, old: None })
     }
 
     /// Checks the content of a directory before it moves: no entry may be a root, protected or
@@ -493,6 +523,13 @@ fn check_copyable(from: &SandboxPath, kind: FileKind) -> Result<(), Error> {
         FileKind::Directory => Err(from.error(ErrorReason::OtherVolume)),
         other => Err(wrong_type(from, Verb::Move, other)),
     }
+}
+
+/// An object at its new place.
+struct MovedObject<'t> {
+    dirs: NewParentDirs<'t>,
+    /// The object that was there, which has the name of the source now.
+    old: Option<FileId>,
 }
 
 /// The object of a move.

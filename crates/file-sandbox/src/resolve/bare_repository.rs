@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 
 use sandbox_names::git::{GitPathClass, classify};
 
-use crate::backend::{AnyDir, BackendDir as _, BackendError};
+use crate::backend::{AnyDir, BackendDir as _, BackendError, FileId};
 use crate::error::{Error, ErrorReason, Verb};
 use crate::mount::Mount;
 use crate::mount::name_rules::fold;
@@ -39,10 +39,11 @@ impl FileSandbox {
         }
         if let Lookup::Missing { parent, rest } = &location.found
             && let Some(new) = one_of(&LAYOUT, &rest[0])
-            && !is_whole(parent, None).await
-            && is_whole(parent, Some(new)).await
         {
-            return Err(protected(path, verb, new));
+            let parts = LayoutParts::of(parent).await;
+            if !parts.are_whole() && parts.with(&rest[0]).are_whole() {
+                return Err(protected(path, verb, new));
+            }
         }
         for (index, name) in obeyed_names(&location.real, location.real.len()) {
             if lies_in_one(&location.mount.dir, &location.real[..index]).await {
@@ -52,7 +53,7 @@ impl FileSandbox {
         Ok(())
     }
 
-    /// Refuses a name that is in place by now, if git obeys it there. The caller takes it out again.
+    /// Refuses a name that is in place by now, if git obeys it there. The caller takes it back.
     pub(crate) async fn check_placed(
         &self,
         path: &SandboxPath,
@@ -60,45 +61,48 @@ impl FileSandbox {
         verb: Verb,
     ) -> Result<(), Error> {
         let PlacedName { mount, real, .. } = *placed;
-        let old = real.len().saturating_sub(placed.new);
-        let mut asked = obeyed_names(real, old).peekable();
-        if !mount.protects_repositories() || asked.peek().is_none() {
+        if !placed.is_guarded() {
             return Ok(());
         }
-        let around = placed.directories().await;
-        let found = match &around {
-            // It was moved away with its directory: the names around it now are unknown.
-            None => asked.next(),
-            Some(around) => {
-                let mut found = None;
-                for (index, name) in asked {
-                    let dir = index.checked_sub(1).and_then(|at| around.get(at));
-                    if is_whole(dir.unwrap_or(&mount.dir), None).await {
-                        found = Some((index, name));
-                        break;
-                    }
-                }
-                found
-            }
+        let Some(around) = placed.directories().await else {
+            // It was moved away with its directory, or replaced: the names around it are unknown.
+            return Err(path.error(ErrorReason::Changed { verb }));
         };
-        found.map_or(Ok(()), |(_, name)| {
-            Err(protected(path, verb, &name.to_string_lossy()))
-        })
+        for (index, name) in obeyed_names(real, placed.old_names()) {
+            let dir = index.checked_sub(1).and_then(|at| around.get(at));
+            let parts = LayoutParts::of(dir.unwrap_or(&mount.dir)).await;
+            // A part that the table permits must not be the last one.
+            let is_last = !parts.without(name).are_whole();
+            if parts.are_whole() && (is_last || is_kept(&real[index..])) {
+                return Err(protected(path, verb, &name.to_string_lossy()));
+            }
+        }
+        Ok(())
     }
 }
 
-/// A name that an operation has put in place.
+/// A name that an operation puts in place.
 pub(crate) struct PlacedName<'a> {
     pub(crate) mount: &'a Mount,
     /// The names below the mount.
     pub(crate) real: &'a [OsString],
     /// The number of names at the end that are new.
     pub(crate) new: usize,
-    /// The directory that has it.
-    pub(crate) parent: &'a AnyDir,
+    /// The object that has it. `None` if it is gone already.
+    pub(crate) id: Option<FileId>,
 }
 
 impl PlacedName<'_> {
+    fn old_names(&self) -> usize {
+        self.real.len().saturating_sub(self.new)
+    }
+
+    /// `true` if git could obey the name, depending on the directories around it.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.mount.protects_repositories()
+            && obeyed_names(self.real, self.old_names()).next().is_some()
+    }
+
     /// Opens the directories on the way to it. `None` if it is no longer there.
     async fn directories(&self) -> Option<Vec<AnyDir>> {
         let (name, way) = self.real.split_last()?;
@@ -108,8 +112,7 @@ impl PlacedName<'_> {
             opened.push(next.await.ok()?);
         }
         let there = opened.last().unwrap_or(&self.mount.dir).meta(name).await;
-        let put = self.parent.meta(name).await.ok()?;
-        (there.ok()?.id == put.id).then_some(opened)
+        (Some(there.ok()?.id) == self.id).then_some(opened)
     }
 }
 
@@ -117,16 +120,21 @@ impl PlacedName<'_> {
 /// `new` on also those that complete one.
 fn obeyed_names(real: &[OsString], new: usize) -> impl Iterator<Item = (usize, &OsString)> {
     let is_obeyed = move |(index, name): &(usize, &OsString)| {
-        let names: Vec<String> = real[*index..]
-            .iter()
-            .map(|name| fold(&name.to_string_lossy()))
-            .collect();
-        matches!(
-            classify(&names),
-            GitPathClass::Obeyed | GitPathClass::State | GitPathClass::GitOnly
-        ) || *index >= new && one_of(&LAYOUT, name).is_some()
+        is_kept(&real[*index..]) || *index >= new && one_of(&LAYOUT, name).is_some()
     };
     real.iter().enumerate().filter(is_obeyed)
+}
+
+/// `true` if commands and tools do not change a path below a git directory.
+fn is_kept(names: &[OsString]) -> bool {
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| fold(&name.to_string_lossy()))
+        .collect();
+    matches!(
+        classify(&names),
+        GitPathClass::Obeyed | GitPathClass::State | GitPathClass::GitOnly
+    )
 }
 
 fn protected(path: &SandboxPath, verb: Verb, name: &str) -> Error {
@@ -140,16 +148,43 @@ fn one_of(names: &[&'static str], name: &OsStr) -> Option<&'static str> {
     names.iter().copied().find(|known| fold(known) == name)
 }
 
-/// `true` if a directory has the names of a repository, together with `new`.
-async fn is_whole(dir: &AnyDir, new: Option<&str>) -> bool {
-    let mut has = [false; LAYOUT.len()];
-    for (has, name) in has.iter_mut().zip(LAYOUT) {
-        // A name that cannot be inspected counts as present.
-        *has = new == Some(name)
-            || !matches!(dir.meta(OsStr::new(name)).await, Err(BackendError::Missing));
+/// The names of [`LAYOUT`] that a directory has.
+#[derive(Clone, Copy)]
+struct LayoutParts([bool; LAYOUT.len()]);
+
+impl LayoutParts {
+    async fn of(dir: &AnyDir) -> LayoutParts {
+        let mut has = [false; LAYOUT.len()];
+        for (has, name) in has.iter_mut().zip(LAYOUT) {
+            // A name that cannot be inspected counts as present.
+            *has = !matches!(dir.meta(OsStr::new(name)).await, Err(BackendError::Missing));
+        }
+        LayoutParts(has)
     }
-    let [head, objects, refs, elsewhere] = has;
-    head && (objects && refs || elsewhere)
+
+    fn set(mut self, name: &OsStr, is_there: bool) -> LayoutParts {
+        let name = one_of(&LAYOUT, name);
+        for (has, known) in self.0.iter_mut().zip(LAYOUT) {
+            if Some(known) == name {
+                *has = is_there;
+            }
+        }
+        self
+    }
+
+    fn with(self, name: &OsStr) -> LayoutParts {
+        self.set(name, true)
+    }
+
+    fn without(self, name: &OsStr) -> LayoutParts {
+        self.set(name, false)
+    }
+
+    /// `true` if git takes the directory for a repository.
+    fn are_whole(self) -> bool {
+        let [head, objects, refs, elsewhere] = self.0;
+        head && (objects && refs || elsewhere)
+    }
 }
 
 /// `true` if the directory at `names`, which contain no symlink, is a repository.
@@ -164,5 +199,6 @@ async fn lies_in_one(top: &AnyDir, names: &[OsString]) -> bool {
             Err(_) => return true,
         }
     }
-    is_whole(own.as_ref().unwrap_or(top), None).await
+    let parts = LayoutParts::of(own.as_ref().unwrap_or(top)).await;
+    parts.are_whole()
 }

@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 
+use crate::backend::FileId;
 use crate::mount::name_rules::NameRuleMatch;
 use crate::mount::{Mount, path_in};
 use crate::path::SandboxPath;
+use crate::resolve::bare_repository::PlacedName;
 use crate::resolve::path_walk::Lookup;
 
 /// A place in a mount: the mount's index, and the names below it.
@@ -34,11 +36,17 @@ impl MountLocation<'_> {
         path_in(self.mount, &self.real)
     }
 
-    /// The number of names at the end that are not there.
-    pub(crate) fn new_names(&self) -> usize {
-        match &self.found {
+    /// Returns its name, with the object that has it by now.
+    pub(crate) fn placed(&self, id: Option<FileId>) -> PlacedName<'_> {
+        let new = match &self.found {
             Lookup::Missing { rest, .. } => rest.len(),
             Lookup::Root | Lookup::Entry { .. } => 0,
+        };
+        PlacedName {
+            mount: self.mount,
+            real: &self.real,
+            new,
+            id,
         }
     }
 

@@ -258,6 +258,51 @@ fn two_halves_at_once_make_no_repository() {
     }
 }
 
+/// A person moves the directory while the tool works: their file has the old content or the new one.
+#[test]
+fn a_directory_that_moves_away_loses_nothing() {
+    let large = "x".repeat(8 << 20);
+    let from_other: fn(&FileSandbox, &str) -> Result<(), file_sandbox::Error> = |files, _| {
+        let over = MoveOptions::new().overwrite(true);
+        files
+            .copy(&path("/data/other"), &path("/data/r/index.ts"), over)
+            .map(drop)
+    };
+    let write: fn(&FileSandbox, &str) -> Result<(), file_sandbox::Error> = |files, text| {
+        files
+            .write(&path("/data/r/index.ts"), text, Default::default())
+            .map(drop)
+    };
+    for work in [write, from_other] {
+        for _ in 0..8 {
+            let dir = tempfile::tempdir().unwrap();
+            let at = |name: &str| dir.path().join(name);
+            std::fs::create_dir(at("r")).unwrap();
+            std::fs::write(at("r/index.ts"), "old").unwrap();
+            std::fs::write(at("other"), &large).unwrap();
+            let mount = crate::scene::mount("/data", dir.path(), Mode::ReadWrite);
+            let files = FileSandbox::new(vec![mount.protect(DEFAULT_PROTECTED).unwrap()]).unwrap();
+            let is_done = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !has_temporary(&at("r")) {
+                        if is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                            break;
+                        }
+                        std::hint::spin_loop();
+                    }
+                    std::fs::rename(at("r"), at("s")).unwrap();
+                });
+                let _ = work(&files, &large);
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            let left = std::fs::read_to_string(at("s/index.ts")).unwrap();
+            assert!(left == "old" || left == large, "{} bytes", left.len());
+            assert!(!has_temporary(&at("s")));
+        }
+    }
+}
+
 /// The name in `r` that an attempt adds or changes.
 fn changed(attempt: &Attempt) -> &'static str {
     match attempt {

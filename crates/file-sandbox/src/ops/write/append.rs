@@ -194,8 +194,7 @@ impl FileSandbox {
                 let (at, bytes) = ((&**parent, &*name), &*fitted.bytes);
                 let done = extend(at, bytes, &old, how, &self.cancel).await;
                 done.map_err(|fault| self.backend_error(path, verb, fault))?;
-                self.check_changed((path, &location), parent, verb, old.size)
-                    .await?;
+                self.check_appended((path, &location), at, &old).await?;
             }
             (Lookup::Root | Lookup::Missing { .. }, None) => {
                 let source = WriteSource::Bytes(&fitted.bytes);
@@ -206,6 +205,25 @@ impl FileSandbox {
             }
         }
         Ok(appended)
+    }
+
+    /// Checks the name of a file once bytes were added, and takes them out if git would obey it.
+    async fn check_appended(
+        &self,
+        (path, location): (&SandboxPath, &MountLocation<'_>),
+        (parent, name): (&AnyDir, &OsStr),
+        old: &FileMeta,
+    ) -> Result<(), Error> {
+        let placed = location.placed(Some(old.id));
+        let checked = self.check_placed(path, &placed, Verb::Append).await;
+        // Another program's file stays as it is.
+        if checked.is_err()
+            && let Ok(file) = parent.open_to_write(name).await
+            && file.meta().await.is_ok_and(|meta| meta.id == old.id)
+        {
+            let _ = file.set_size(old.size).await;
+        }
+        checked
     }
 
     /// Encodes the addition for the file at `location`.

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
 
 use crate::backend::{
-    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileMeta, Handle,
+    AnyDir, AnyFile, BackendDir as _, BackendError, BackendFile as _, FileId, FileMeta, Handle,
 };
 use crate::cancellation::CancellationToken;
 use crate::hash::ContentHash;
@@ -48,6 +48,42 @@ pub(crate) struct WriteMode {
     pub(crate) old: Option<FileMeta>,
     /// The content that the replaced file must have until then.
     pub(crate) content: Option<ContentHash>,
+    /// The caller looks at the file once it is in place, and keeps it or takes it back.
+    pub(crate) is_on_trial: bool,
+}
+
+/// A file that is in place.
+#[derive(Debug)]
+pub(crate) struct PlacedFile {
+    /// `None` if it is not on trial.
+    pub(crate) id: Option<FileId>,
+    /// The name of the file that it has replaced, as long as it is on trial.
+    old: Option<OsString>,
+}
+
+impl PlacedFile {
+    /// Removes the file that it has replaced.
+    pub(crate) async fn keep(self, at: &AnyDir) {
+        if let Some(old) = self.old {
+            let _ = at.remove_file(&old).await;
+        }
+    }
+
+    /// Puts the file that it has replaced back, or removes it. An object that another program has put
+    /// in its place stays.
+    pub(crate) async fn take_back(self, at: &AnyDir, name: &OsStr) {
+        let is_there = at.meta(name).await.ok().map(|meta| meta.id) == self.id;
+        match self.old {
+            Some(old) => {
+                if is_there {
+                    let _ = at.exchange(&old, at, name).await;
+                }
+                let _ = at.remove_file(&old).await;
+            }
+            None if is_there => drop(at.remove_file(name).await),
+            None => {}
+        }
+    }
 }
 
 /// Writes a whole file at `name`. A failure leaves the old file unchanged and no temporary file.
@@ -57,7 +93,7 @@ pub(crate) async fn atomic_write(
     source: WriteSource<'_>,
     how: WriteMode,
     cancel: &CancellationToken,
-) -> Result<(), AtomicWriteError> {
+) -> Result<PlacedFile, AtomicWriteError> {
     if how.old.is_some()
         && let Some(fault) = at.refuses_write(name).await
     {
@@ -69,26 +105,33 @@ pub(crate) async fn atomic_write(
         (None, WriteSource::Bytes(_)) => 0o666,
     };
     let (file, temp) = create_temp(at, mode).await?;
-    let mut placed = fill(&file, source, how, cancel).await;
-    if placed.is_ok() {
-        let moved = place(at, &temp, name, how, cancel).await;
-        placed = moved.map_err(AtomicWriteError::from);
-    }
-    if placed.is_err() {
+    let written = async {
+        fill(&file, source, how, cancel).await?;
+        let id = match how.is_on_trial {
+            true => Some(file.meta().await?.id),
+            false => None,
+        };
+        let is_exchanged = place(at, &temp, name, how, cancel).await?;
+        let old = is_exchanged.then(|| temp.clone());
+        Ok(PlacedFile { id, old })
+    };
+    let written = written.await;
+    if written.is_err() {
         // The first failure is reported.
         let _ = at.remove_file(&temp).await;
     }
-    placed
+    written
 }
 
-/// Renames the temporary file to its name, if the name still refers to the old file.
+/// Renames the temporary file to its name, if the name still refers to the old file. `true` if the old
+/// file has the temporary name then.
 async fn place(
     at: &AnyDir,
     temp: &OsStr,
     name: &OsStr,
     how: WriteMode,
     cancel: &CancellationToken,
-) -> Result<(), BackendError> {
+) -> Result<bool, BackendError> {
     let replaces = match &how.old {
         Some(old) if !how.create_new => {
             check_unchanged(at, name, old, how.content, cancel).await?;
@@ -96,7 +139,11 @@ async fn place(
         }
         Some(_) | None => false,
     };
-    match at.rename(temp, at, name, replaces).await {
+    // A file system without `RENAME_EXCHANGE` replaces.
+    if replaces && how.is_on_trial && at.exchange(temp, at, name).await.is_ok() {
+        return Ok(true);
+    }
+    let moved = match at.rename(temp, at, name, replaces).await {
         // Another process has created it: the caller retries with the present file.
         Err(BackendError::Exists) if how.old.is_none() && !how.create_new => {
             Err(BackendError::Link)
@@ -108,7 +155,8 @@ async fn place(
             at.rename(temp, at, name, true).await
         }
         moved => moved,
-    }
+    };
+    moved.map(|()| false)
 }
 
 async fn is_missing(at: &AnyDir, name: &OsStr) -> bool {

@@ -58,14 +58,16 @@ impl FileSandbox {
                 return Err(self.backend_error(path, verb, fault));
             }
         }
+        let at = dirs.innermost();
         let placed = PlacedName {
             mount: location.mount,
             real: &location.real,
             new: rest.len(),
-            parent: dirs.innermost(),
+            id: at.meta(&name).await.ok().map(|meta| meta.id),
         };
         if let Err(refusal) = self.check_placed(path, &placed, verb).await {
-            let _ = dirs.innermost().remove_dir(&name).await;
+            // It stays if somebody has put something into it: a command that still runs.
+            let _ = at.remove_dir(&name).await;
             dirs.undo().await;
             return Err(refusal);
         }

@@ -60,7 +60,8 @@ impl WriteOptions {
         /// Waits until the file and its name are on the disk.
         durable(yes: bool) = yes;
         /// Writes into the existing file instead of replacing it: owner, attributes and other names are
-        /// unchanged, but concurrent readers, and readers after a crash, may see a partial file.
+        /// unchanged, but concurrent readers, and readers after a crash, may see a partial file. A file
+        /// with a name that git obeys in a repository is replaced.
         in_place(yes: bool) = yes;
         /// Writes only if the file has this content.
         if_match(hash: ContentHash) = Some(hash);
@@ -179,6 +180,7 @@ impl FileSandbox {
             in_place: options.in_place,
             old,
             content: options.if_match,
+            is_on_trial: false,
         };
         self.put_bytes((path, location), verb, bytes, how).await?;
         Ok(written)
@@ -302,8 +304,9 @@ impl FileSandbox {
         bytes: &[u8],
         how: WriteMode,
     ) -> Result<(), Error> {
-        let (Lookup::Entry { parent, .. }, Some(old), true) =
-            (&location.found, &how.old, how.in_place)
+        // A file that git could obey can be taken back only if the old one is still there.
+        let in_place = how.in_place && !location.placed(how.old.map(|old| old.id)).is_guarded();
+        let (Lookup::Entry { parent, .. }, Some(old), true) = (&location.found, &how.old, in_place)
         else {
             let source = WriteSource::Bytes(bytes);
             return self.put_at((path, location), verb, source, how).await;
@@ -322,33 +325,7 @@ impl FileSandbox {
             }
         };
         let overwritten = overwritten.await;
-        overwritten.map_err(|fault| self.backend_error(path, verb, fault))?;
-        self.check_changed((path, &location), parent, verb, 0).await
-    }
-
-    /// Checks a file that was changed in place by where it is now. If git obeys it there, it is
-    /// cut to `bytes`.
-    pub(crate) async fn check_changed(
-        &self,
-        (path, location): (&SandboxPath, &MountLocation<'_>),
-        parent: &AnyDir,
-        verb: Verb,
-        bytes: u64,
-    ) -> Result<(), Error> {
-        let placed = PlacedName {
-            mount: location.mount,
-            real: &location.real,
-            new: 0,
-            parent,
-        };
-        let checked = self.check_placed(path, &placed, verb).await;
-        if checked.is_err()
-            && let Some(name) = location.real.last()
-            && let Ok(file) = parent.open_to_write(name).await
-        {
-            let _ = file.set_size(bytes).await;
-        }
-        checked
+        overwritten.map_err(|fault| self.backend_error(path, verb, fault))
     }
 
     /// Writes a whole file at a checked path, and creates missing parent directories.
@@ -357,7 +334,7 @@ impl FileSandbox {
         (path, location): (&SandboxPath, MountLocation<'_>),
         verb: Verb,
         source: WriteSource<'_>,
-        how: WriteMode,
+        mut how: WriteMode,
     ) -> Result<(), Error> {
         let name = last_name(path, &location)?;
         let failed = |failure| match failure {
@@ -370,22 +347,28 @@ impl FileSandbox {
             Lookup::Root => return Err(wrong_type(path, verb, FileKind::Directory)),
         };
         let dirs = NewParentDirs::make(parent, &rest).await.map_err(failed)?;
-        if let Err(failure) = atomic_write(dirs.innermost(), &name, source, how, &self.cancel).await
-        {
-            dirs.undo().await;
-            return Err(failed(failure));
-        }
-        let placed = PlacedName {
+        let mut placed = PlacedName {
             mount: location.mount,
             real: &location.real,
             new: rest.len(),
-            parent: dirs.innermost(),
+            id: None,
         };
+        how.is_on_trial = placed.is_guarded();
+        let at = dirs.innermost();
+        let written = match atomic_write(at, &name, source, how, &self.cancel).await {
+            Ok(written) => written,
+            Err(failure) => {
+                dirs.undo().await;
+                return Err(failed(failure));
+            }
+        };
+        placed.id = written.id;
         if let Err(refusal) = self.check_placed(path, &placed, verb).await {
-            let _ = dirs.innermost().remove_file(&name).await;
+            written.take_back(at, &name).await;
             dirs.undo().await;
             return Err(refusal);
         }
+        written.keep(at).await;
         match how.durable {
             true => dirs.sync().await.map_err(|fault| failed(fault.into())),
             false => Ok(()),
