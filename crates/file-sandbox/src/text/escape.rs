@@ -55,11 +55,11 @@ pub(crate) fn unescape_name(spelled: &str) -> Option<Cow<'_, OsStr>> {
 
 /// A text for a message: control characters escaped, everything else as it is.
 pub(crate) fn for_display(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_dangerous) {
+    if !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);
     }
     let mut out = String::new();
-    push_chars(&mut out, text, is_dangerous);
+    push_chars(&mut out, text, is_unseen);
     Cow::Owned(out)
 }
 
@@ -94,9 +94,17 @@ fn is_escaped(c: char) -> bool {
     c == '\\' || is_dangerous(c)
 }
 
-/// Controls and invisible characters: bidirectional controls (UAX #9, CVE-2021-42574), joiners, tags.
+/// Controls (C0, DEL, C1), line and paragraph separators, and bidirectional controls
+/// (UAX #9, CVE-2021-42574).
 fn is_dangerous(c: char) -> bool {
-    c.is_control() || is_invisible(c)
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// In a message also invisible characters: joiners, soft hyphens, tags. In a name they stay, as
+/// part of emoji and of other scripts.
+fn is_unseen(c: char) -> bool {
+    is_dangerous(c) || is_invisible(c)
 }
 
 #[cfg(test)]
@@ -111,13 +119,14 @@ mod tests {
             ("a\nb", "a\\u{a}b"),
             ("a\\b", "a\\u{5c}b"),
             ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
-            ("a\u{200b}\u{ad}\u{e0041}b", "a\\u{200b}\\u{ad}\\u{e0041}b"),
+            ("\u{2764}\u{fe0f}\u{3000}b", "\u{2764}\u{fe0f}\u{3000}b"),
         ];
         for (name, spelled) in rows {
             assert_eq!(escape_name(OsStr::new(name)), spelled);
             assert_eq!(unescape_name(spelled).unwrap(), OsStr::new(name));
         }
         assert_eq!(for_display("a\\b\u{7}"), "a\\b\\u{7}");
+        assert_eq!(for_display("a\u{200b}\u{e0041}b"), "a\\u{200b}\\u{e0041}b");
     }
 
     #[cfg(unix)]
