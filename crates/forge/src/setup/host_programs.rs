@@ -26,6 +26,8 @@ use crate::setup::{self, presets};
 pub(crate) struct HostPrograms {
     path: String,
     writable: WritablePlaces,
+    /// An active virtual environment, which commands of another project may have written.
+    environment: WritablePlaces,
     of_presets: PresetPlaces,
 }
 
@@ -77,24 +79,28 @@ impl HostPrograms {
         let mut programs = HostPrograms {
             path: ambient.var("PATH").unwrap_or_default().to_owned(),
             writable: WritablePlaces::default(),
+            environment: WritablePlaces::default(),
             of_presets: PresetPlaces::default(),
         };
         let of_project = start
             .iter()
             .flat_map(|start| project_tops(start).chain([start.as_path()]));
-        let own = ambient.state.iter().cloned().chain(environment);
         let home = ambient
             .home
             .as_ref()
             .and_then(|home| home.canonicalize().ok());
-        for directory in of_project.map(Path::to_owned).chain(own) {
-            // No command has the home directory: forge's own are in it.
-            if home
-                .as_ref()
-                .is_none_or(|home| !home.starts_with(&directory))
-            {
+        // No command has the home directory: forge's own are in it.
+        let is_around_home = |directory: &Path| {
+            let home = home.as_ref();
+            home.is_some_and(|home| home.starts_with(directory))
+        };
+        for directory in of_project.map(Path::to_owned).chain(ambient.state.clone()) {
+            if !is_around_home(&directory) {
                 programs.writable.add(&directory);
             }
+        }
+        if let Some(environment) = environment.filter(|place| !is_around_home(place)) {
+            programs.environment.add(&environment);
         }
         programs
     }
@@ -104,6 +110,7 @@ impl HostPrograms {
         HostPrograms {
             path: path.to_owned(),
             writable,
+            environment: WritablePlaces::default(),
             of_presets: PresetPlaces::default(),
         }
     }
@@ -161,7 +168,12 @@ impl HostPrograms {
     /// Returns the path of a program that is only located, not started. Directories that presets let
     /// commands write are not left out: to read all presets takes longer than a small command.
     pub(crate) fn locate(&self, name: &str) -> Option<PathBuf> {
-        let is_left_out = |path: &Path| self.writable.on_the_way_to(path).is_some();
+        let is_left_out = |path: &Path| {
+            let places = [&self.writable, &self.environment];
+            places
+                .iter()
+                .any(|places| places.on_the_way_to(path).is_some())
+        };
         self.candidates(name)
             .find(|path| is_program(path) && !is_left_out(path))
     }
@@ -186,7 +198,7 @@ impl HostPrograms {
 
     /// Returns the reason for which a program or directory is left out.
     pub(crate) fn problem(&self, path: &Path) -> Option<String> {
-        if let Some(place) = self.place_of_commands(path) {
+        if let Some(place) = self.place_on_the_way_to(path).map(changed_by_commands) {
             return Some(place);
         }
         let real = path.canonicalize().ok()?;
@@ -195,10 +207,8 @@ impl HostPrograms {
 
     /// Returns the fault of a path that a command can change, or whose end it can change.
     pub(crate) fn place_of_commands(&self, path: &Path) -> Option<String> {
-        let place = escape_path(self.place_on_the_way_to(path)?);
-        Some(format!(
-            "lies in or leads through {place}, which commands of forge can change"
-        ))
+        self.written_place_on_the_way_to(path)
+            .map(changed_by_commands)
     }
 
     /// Returns `true` if a command can change where a path ends.
@@ -207,6 +217,12 @@ impl HostPrograms {
     }
 
     fn place_on_the_way_to(&self, path: &Path) -> Option<&Path> {
+        let of_environment = || self.environment.on_the_way_to(path);
+        self.written_place_on_the_way_to(path)
+            .or_else(of_environment)
+    }
+
+    fn written_place_on_the_way_to(&self, path: &Path) -> Option<&Path> {
         let of_presets = || self.of_presets.find().on_the_way_to(path);
         self.writable.on_the_way_to(path).or_else(of_presets)
     }
@@ -263,6 +279,11 @@ pub(crate) fn project_tops(start: &Path) -> impl Iterator<Item = &Path> {
                 .iter()
                 .any(|name| directory.join(name).is_file())
     })
+}
+
+fn changed_by_commands(place: &Path) -> String {
+    let place = escape_path(place);
+    format!("lies in or leads through {place}, which commands of forge can change")
 }
 
 fn is_program(path: &Path) -> bool {

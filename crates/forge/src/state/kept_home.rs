@@ -4,6 +4,7 @@
 use std::io::{Error, ErrorKind, Result, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::cap_std::ambient_authority;
 use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
@@ -81,27 +82,35 @@ impl KeptHome {
         self.directory.symlink_contents(own, place)
     }
 
-    /// `true` if a file is at `place`: the copy of an earlier command, or one of the commands.
-    pub(crate) fn has(&self, place: &Path) -> bool {
-        self.directory.symlink_metadata(place).is_ok()
-    }
-
-    /// Copies a file of the person to `place`, as a whole: beside it, and renamed.
+    /// Copies a file of the person to `place`, as a whole, unless a file is there: the copy of an
+    /// earlier command, or one of the commands.
     pub(crate) fn copy(&self, place: &Path, own: &Path) -> Result<()> {
-        if self.has(place) {
+        if self.directory.symlink_metadata(place).is_ok() {
             return Ok(());
         }
-        let content = read_bytes(own, MAX_COPY)?;
+        let copied = self.write_new(place, &read_bytes(own, MAX_COPY)?);
+        copied.map_err(|error| {
+            let text = format!("{} in {}: {error}", place.display(), self.path.display());
+            Error::new(error.kind(), text)
+        })
+    }
+
+    fn write_new(&self, place: &Path, content: &[u8]) -> Result<()> {
         make_parents(&self.directory, place)?;
-        let new = with_suffix(place, ".new");
-        // Of a forge that was killed, or of a command.
-        let _ = self.directory.remove_file(&new);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default().as_nanos();
+        let new = with_suffix(place, &format!(".{}-{since}.new", std::process::id()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let mut file = self.directory.open_with(&new, &options)?;
-        file.write_all(&content)?;
-        file.sync_all()?;
-        self.directory.rename(&new, &self.directory, place)
+        let written = file.write_all(content).and_then(|()| file.sync_all());
+        // A link replaces nothing that a running command has written there.
+        let written = written.and_then(|()| self.directory.hard_link(&new, &self.directory, place));
+        self.directory.remove_file(&new)?;
+        match written {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            written => written,
+        }
     }
 
     fn set_aside(&self, place: &Path) -> Result<()> {

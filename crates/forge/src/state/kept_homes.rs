@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sandbox_config::PersonalRules;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::state::kept_home::KeptHome;
 use crate::state::private_dirs::{is_private, lock, make_private};
@@ -54,25 +55,31 @@ pub(crate) struct HomeOwner<'a> {
     pub(crate) shares: bool,
 }
 
-/// Between the name of a project's home directory and its presets. No preset's name has it.
-const OF_PRESET: char = '+';
+/// Before each preset in the name of a home directory. No preset's name has it.
+const OF_PRESET: &str = "+";
+/// Longest names of presets in the name of a home directory, in bytes. Of more it has the hash: a name
+/// of the file system has at most 255.
+const MAX_PRESET_NAMES: usize = 120;
 /// The end of the name if the person shares state or keys.
 const SHARED: &str = "=shared";
 
 impl HomeOwner<'_> {
     fn name(&self) -> String {
-        let mut name = home_name(self.project);
         let mut presets = self.presets.clone();
         presets.sort_unstable();
         presets.dedup();
-        for preset in &presets {
-            name.push(OF_PRESET);
-            name.push_str(preset);
+        let mut names: String = presets
+            .iter()
+            .flat_map(|preset| [OF_PRESET, preset])
+            .collect();
+        if names.len() > MAX_PRESET_NAMES {
+            names = format!("{OF_PRESET}{}", sandbox_names::hex(Sha256::digest(&names)));
         }
-        if self.shares && !presets.is_empty() {
-            name.push_str(SHARED);
-        }
-        name
+        let shared = match self.shares && !presets.is_empty() {
+            true => SHARED,
+            false => "",
+        };
+        format!("{}{names}{shared}", home_name(self.project))
     }
 }
 

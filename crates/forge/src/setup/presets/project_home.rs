@@ -83,7 +83,7 @@ impl<'a> HomePlan<'a> {
                 return Ok(true);
             }
         }
-        Ok(self.copies.iter().any(|(place, _)| !kept.has(place)))
+        Ok(false)
     }
 
     fn apply(&self, kept: &KeptHome) -> std::io::Result<()> {
