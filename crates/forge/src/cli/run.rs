@@ -13,9 +13,9 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Option<String>,
     /// What the worker is to do. Standard input, if it is a pipe or a file, is added to it.
-    #[arg(value_name = "INPUT", conflicts_with = "file")]
+    #[arg(value_name = "INPUT")]
     pub(crate) input: Vec<String>,
-    /// Take what the worker is to do from this file; `-` is standard input.
+    /// Take what the worker is to do from this file; `-` is standard input, also beside INPUT.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Hand the worker this file of text as well, within its `attachment_policy`.

@@ -611,6 +611,11 @@ fn standard_input_is_the_input_or_follows_it() {
         (&["main", "look"], Stdio::from(piped("of a log\n")), added),
         (&["main", "look"], Stdio::from(file()), added),
         (
+            &["main", "look", "-f", "-"],
+            Stdio::from(piped("of a log\n")),
+            added,
+        ),
+        (
             &["look at it"],
             Stdio::from(piped("x")),
             "look at it\n\n<stdin>\nx\n</stdin>\n",
@@ -632,7 +637,11 @@ fn standard_input_is_the_input_or_follows_it() {
     let (reader, held) = std::io::pipe().unwrap();
     let ran = with_stdin(&world, &["main", "look"], reader);
     assert_eq!(ran.code(0).stdout, "got look\n");
-    ran.says(&["nothing came from standard input in 3 s", "< /dev/null"]);
+    ran.says(&[
+        "nothing came from standard input in 3 s",
+        "`-f -` waits",
+        "< /dev/null",
+    ]);
     drop(held);
     // A reader of lines keeps them.
     let (mut rest, reader) = (String::new(), file());

@@ -27,35 +27,41 @@ pub(super) fn input(
 ) -> Result<String, CliError> {
     let words = args.input.join(" ");
     match args.file.as_deref() {
-        Some(file) if file == Path::new("-") => standard_input(),
+        // Whoever names it waits for its end.
+        Some(file) if file == Path::new("-") => Ok(with_standard_input(words, standard_input()?)),
+        Some(_) if !words.is_empty() => Err(CliError::usage(
+            "INPUT and --file exclude each other, but for `-f -`, which adds standard input",
+        )),
         Some(file) => files.read_text(file, MAX_INPUT_BYTES, UNREADABLE),
         // A run that is resumed has its input.
         None if args.resume.is_some() || !is_redirected() => Ok(words),
         None => {
             let is_ready = has_first_byte()?;
-            if !is_ready && !global.quiet {
-                stderr::print(match words.is_empty() {
-                    true => "note: reading the input from standard input, up to its end".to_owned(),
-                    false => format!(
-                        "warning: nothing came from standard input in {FIRST_BYTE_TIMEOUT_S} s, and it is \
-                         not read\n  hint: `< /dev/null` does not wait; without INPUT forge waits for its end"
-                    ),
-                });
-            }
             match (words.is_empty(), is_ready) {
-                (true, _) => standard_input(),
-                (false, true) => Ok(with_standard_input(words, &standard_input()?)),
-                (false, false) => Ok(words),
+                (true, false) if !global.quiet => {
+                    stderr::print("note: reading the input from standard input, up to its end");
+                }
+                // The model misses something that a person may have meant for it.
+                (false, false) => stderr::print(format!(
+                    "warning: nothing came from standard input in {FIRST_BYTE_TIMEOUT_S} s, and it is \
+                     not read\n  hint: `-f -` waits for its end, `< /dev/null` does not wait"
+                )),
+                _ => {}
+            }
+            match words.is_empty() || is_ready {
+                true => Ok(with_standard_input(words, standard_input()?)),
+                false => Ok(words),
             }
         }
     }
 }
 
 /// Adds the text of standard input to the words, so that a model can tell them apart.
-fn with_standard_input(words: String, text: &str) -> String {
-    match text.trim() {
-        "" => words,
-        _ => format!("{words}\n\n<stdin>\n{}\n</stdin>", text.trim_end()),
+fn with_standard_input(words: String, text: String) -> String {
+    match (words.is_empty(), text.trim()) {
+        (true, _) => text,
+        (false, "") => words,
+        (false, _) => format!("{words}\n\n<stdin>\n{}\n</stdin>", text.trim_end()),
     }
 }
 
