@@ -134,15 +134,19 @@ impl PromptTerminal {
         }
         let mut last_key = Instant::now();
         let mut was_typed = false;
-        while last_key.elapsed() < PAUSE {
+        loop {
             let step = Instant::now().checked_add(PAUSE_STEP);
             let is_over = until.is_some_and(|until| until <= Instant::now());
             if is_over || is_withdrawn(withdrawal, step)? {
                 break;
             }
+            // The time before the look: a process that was stopped looks once more.
+            let now = Instant::now();
             if discard_keys(input)? {
                 last_key = Instant::now();
                 was_typed = true;
+            } else if now.duration_since(last_key) >= PAUSE {
+                break;
             }
         }
         if was_typed {

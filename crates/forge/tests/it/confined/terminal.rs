@@ -416,7 +416,8 @@ fn ctrl_c_ends_the_script_around_forge() {
             let line = line.replace('F', &exec.join(" "));
             let mut args = vec!["--ctty", "--wait"];
             args.extend(user.iter().map(String::as_str));
-            args.extend(["sh", "-c", &line]);
+            // dash loses a signal that comes while it begins to wait.
+            args.extend(["bash", "-c", &line]);
             let terminal =
                 Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
             interrupt(&terminal);
