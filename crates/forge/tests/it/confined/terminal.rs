@@ -389,6 +389,9 @@ fn on_a_shell(case: &Case, line: &str, script: &str) -> Terminal {
     Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args)
 }
 
+/// Tests that are a job in the background have SIGINT ignored, and a shell keeps it so.
+const DEFAULT_INTERRUPT: [&str; 2] = ["env", "--default-signal=INT"];
+
 /// Ctrl-C ends the shell around forge, as it does without forge: a script, a loop of an interactive
 /// shell, a pipeline. A command that handles it and ends by itself does not.
 #[test]
@@ -416,7 +419,7 @@ fn ctrl_c_ends_the_script_around_forge() {
             let line = line.replace('F', &exec.join(" "));
             let mut args = vec!["--ctty", "--wait"];
             args.extend(user.iter().map(String::as_str));
-            // dash loses a signal that comes while it begins to wait.
+            args.extend(DEFAULT_INTERRUPT);
             args.extend(["bash", "-c", &line]);
             let terminal =
                 Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
@@ -428,7 +431,9 @@ fn ctrl_c_ends_the_script_around_forge() {
         }
         let words: Vec<String> = case.words(WAITS).iter().map(|word| quoted(word)).collect();
         let shell = "set -m; PS1='$ '; export PS1; exec bash --norc --noediting -i";
-        let args = ["--ctty", "--wait", "sh", "-c", shell];
+        let mut args = vec!["--ctty", "--wait"];
+        args.extend(DEFAULT_INTERRUPT);
+        args.extend(["sh", "-c", shell]);
         let terminal =
             Terminal::start_program(&case.world, INTERACTIVE, Path::new("setsid"), &args);
         let job = case.world.outside().join("job");
