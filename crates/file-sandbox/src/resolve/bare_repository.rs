@@ -103,7 +103,7 @@ impl PlacedName<'_> {
             && obeyed_names(self.real, self.old_names()).next().is_some()
     }
 
-    /// Opens the directories on the way to it. `None` if it is no longer there.
+    /// Opens the directories on the way to it. `None` if it was moved away or replaced.
     async fn directories(&self) -> Option<Vec<AnyDir>> {
         let (name, way) = self.real.split_last()?;
         let mut opened: Vec<AnyDir> = Vec::new();

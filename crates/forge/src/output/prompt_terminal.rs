@@ -128,7 +128,7 @@ impl PromptTerminal {
             PromptTerminal::Standard => stdin.as_fd(),
             PromptTerminal::Controlling(terminal) => terminal.file.as_fd(),
         };
-        // Answers in a file or pipe are no keys.
+        // An answer from a file or pipe needs no pause.
         if !isatty(input) {
             return Ok(());
         }

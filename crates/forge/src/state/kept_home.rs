@@ -105,11 +105,24 @@ impl KeptHome {
         let mut file = self.directory.open_with(&new, &options)?;
         let written = file.write_all(content).and_then(|()| file.sync_all());
         // A link replaces nothing that a running command has written there.
-        let written = written.and_then(|()| self.directory.hard_link(&new, &self.directory, place));
-        self.directory.remove_file(&new)?;
-        match written {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            written => written,
+        let linked = written.and_then(|()| self.directory.hard_link(&new, &self.directory, place));
+        match linked {
+            // A file system without hard links.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Unsupported | ErrorKind::PermissionDenied
+                ) =>
+            {
+                self.directory.rename(&new, &self.directory, place)
+            }
+            linked => {
+                self.directory.remove_file(&new)?;
+                linked.or_else(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => Ok(()),
+                    _ => Err(error),
+                })
+            }
         }
     }
 

@@ -362,7 +362,8 @@ mod tests {
         }
     }
 
-    /// What a terminal sends for `n`, Enter and Ctrl-C depends on these, and a question reads letters.
+    /// These modes change the bytes that a terminal sends for `n`, Enter and Ctrl-C; a question needs the
+    /// plain ones.
     #[test]
     fn a_question_reads_plain_keys_and_the_command_gets_its_own_back() {
         const KITTY: (&str, &str) = ("\x1b[>0u\x1b[>4m", "\x1b[<u");

@@ -425,8 +425,8 @@ fn a_place_of_credentials_is_no_project() {
     }
 }
 
-/// What was written is said, and each command that keeps something for a person names the variable
-/// that gives it another directory.
+/// `init` lists the files that it has written, and each command that keeps something for a person names
+/// the variable for another directory.
 #[test]
 fn a_state_directory_that_cannot_be_written_is_told_with_its_variable() {
     let nowhere = |world: &World, args: &[&str]| {

@@ -874,7 +874,7 @@ fn an_interrupted_call_is_before_what_came_after_it() {
     }
 }
 
-/// What the error of a run refers to is there, whether or not a transcript is kept.
+/// `log show` has the answer that the error of a run refers to, with and without a transcript.
 #[test]
 fn an_answer_that_does_not_fit_is_shown() {
     let world = World::new(&[

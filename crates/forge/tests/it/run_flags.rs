@@ -588,8 +588,8 @@ fn a_missing_model_names_some_to_try() {
         .says(&["cannot find the worker file `none.worker`"]);
 }
 
-/// What is piped into a run reaches the model, whatever else is on the command line; a stream that
-/// is not for it stays unread.
+/// The text of a pipe reaches the model, with and without words on the command line. With `-f FILE` it
+/// stays unread.
 #[test]
 fn standard_input_is_the_input_or_follows_it() {
     let world = world(ECHO);
