@@ -9,8 +9,14 @@ use std::collections::BTreeMap;
 use super::filter::{C1_LEAD, ESC, body, is_control};
 
 const SHIFT_OUT: u8 = 0x0e;
-/// Private modes that a terminal starts with: wrapping lines, and a visible cursor.
-const ON_AT_START: [u32; 2] = [7, 25];
+/// Modes that a terminal starts with: keys are not printed a second time; lines wrap, a key that is held
+/// repeats, the cursor is visible.
+const ON_AT_START: [Mode; 4] = [
+    Mode::of_ecma(12),
+    Mode::private(7),
+    Mode::private(8),
+    Mode::private(25),
+];
 /// Private modes of the alternate screen.
 const ALTERNATE: [u32; 3] = [47, 1047, 1049];
 /// Private modes that move where rows and columns are counted from: origin, and margins left and right.
@@ -21,7 +27,7 @@ const COLOURS: [u32; 10] = [4, 5, 10, 11, 12, 13, 14, 17, 18, 19];
 const LINK: u32 = 8;
 /// The number of xterm's coding of keys among those that a command sets (`CSI > 4 ; n m`).
 const OTHER_KEYS: u32 = 4;
-/// Bound on the private modes that are kept. Terminals have fewer.
+/// Bound on the modes that are kept. Terminals have fewer.
 const MAX_MODES: usize = 256;
 
 /// The state that a command's output has left.
@@ -29,8 +35,8 @@ const MAX_MODES: usize = 256;
 pub(crate) struct ScreenState {
     /// `true` after any sequence, or other letters.
     is_changed: bool,
-    /// Private modes and their last setting.
-    modes: BTreeMap<u32, bool>,
+    /// Modes and their last setting.
+    modes: BTreeMap<Mode, bool>,
     has_margins: bool,
     has_colours: bool,
     /// Another coding of keys, by the protocol of kitty or by xterm's.
@@ -41,6 +47,42 @@ pub(crate) struct ScreenState {
     has_keypad: bool,
     /// Text may be part of a link.
     has_link: bool,
+    /// The pointer of the mouse is hidden in another way.
+    has_pointer: bool,
+}
+
+/// A switch of the terminal (`CSI n h`, `CSI n l`; with `?` a private one).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mode {
+    is_private: bool,
+    number: u32,
+}
+
+impl Mode {
+    /// One of ECMA-48: keys are dead (2), text is inserted (4), keys are printed by the program alone (12),
+    /// a new line starts at the left (20).
+    const fn of_ecma(number: u32) -> Self {
+        Mode {
+            is_private: false,
+            number,
+        }
+    }
+
+    const fn private(number: u32) -> Self {
+        Mode {
+            is_private: true,
+            number,
+        }
+    }
+
+    fn sequence(self, is_set: bool) -> String {
+        let marker = if self.is_private { "?" } else { "" };
+        format!(
+            "\x1b[{marker}{}{}",
+            self.number,
+            if is_set { 'h' } else { 'l' }
+        )
+    }
 }
 
 impl ScreenState {
@@ -96,9 +138,11 @@ impl ScreenState {
             return;
         };
         match (marker, last) {
-            (Some(b'?'), b'h' | b'l') => {
-                for mode in numbers(&rest[1..]) {
-                    self.has_margins |= MARGINS.contains(&mode);
+            (Some(b'?' | b'0'..=b'9' | b';'), b'h' | b'l') => {
+                let is_private = body.starts_with(b"?");
+                for number in numbers(&rest[usize::from(is_private)..]) {
+                    let mode = Mode { is_private, number };
+                    self.has_margins |= is_private && MARGINS.contains(&number);
                     if self.modes.len() < MAX_MODES || self.modes.contains_key(&mode) {
                         self.modes.insert(mode, *last == b'h');
                     }
@@ -107,6 +151,7 @@ impl ScreenState {
             // Saved private modes come back.
             (Some(b'?'), b'r') => self.has_margins = true,
             (Some(b'>' | b'='), b'u') => self.has_keys = true,
+            (Some(b'>'), b'p') => self.has_pointer = true,
             (Some(b'>'), b'm') => {
                 self.has_keys = true;
                 let mut values = numbers(&rest[1..]);
@@ -125,25 +170,29 @@ impl ScreenState {
     }
 
     fn is_alternate(&self) -> bool {
-        ALTERNATE
-            .iter()
-            .any(|mode| self.modes.get(mode) == Some(&true))
+        self.alternates().next().is_some()
     }
 
-    /// The private modes that are not as at the start, but for the alternate screen.
-    fn changed_modes(&self) -> impl Iterator<Item = (u32, bool)> {
+    /// The modes of the alternate screen that are on.
+    fn alternates(&self) -> impl Iterator<Item = Mode> {
+        let modes = ALTERNATE.map(Mode::private).into_iter();
+        modes.filter(|mode| self.modes.get(mode) == Some(&true))
+    }
+
+    /// The modes that are not as at the start, but for the alternate screen.
+    fn changed_modes(&self) -> impl Iterator<Item = (Mode, bool)> {
         let modes = self.modes.iter().map(|(mode, is_set)| (*mode, *is_set));
         modes.filter(|(mode, is_set)| {
-            !ALTERNATE.contains(mode) && *is_set != ON_AT_START.contains(mode)
+            !ALTERNATE.map(Mode::private).contains(mode) && *is_set != ON_AT_START.contains(mode)
         })
     }
 
     /// Returns the sequences after which text is seen as it is.
     fn plain(&self) -> String {
-        // Letters, attributes, and replacing instead of inserting.
-        let mut text = "\x0f\x1b(B\x1b[0m\x1b[4l".to_owned();
+        // Letters and attributes.
+        let mut text = "\x0f\x1b(B\x1b[0m".to_owned();
         for (mode, is_set) in self.changed_modes() {
-            text += &private_mode(mode, !is_set);
+            text += &mode.sequence(!is_set);
         }
         if self.has_colours {
             text += "\x1b]104\x1b\\\x1b]105\x1b\\";
@@ -160,6 +209,9 @@ impl ScreenState {
         if self.has_keypad {
             text += "\x1b>";
         }
+        if self.has_pointer {
+            text += "\x1b[>1p";
+        }
         text
     }
 
@@ -169,10 +221,8 @@ impl ScreenState {
             return String::new();
         }
         let mut text = self.plain();
-        for mode in ALTERNATE {
-            if self.modes.get(&mode) == Some(&true) {
-                text += &private_mode(mode, false);
-            }
+        for mode in self.alternates() {
+            text += &mode.sequence(false);
         }
         if self.has_keys {
             text += "\x1b[=0;1u\x1b[>4m";
@@ -206,9 +256,7 @@ impl ScreenState {
     /// Returns the sequences after the answer: the command's modes and its coding of keys.
     pub(super) fn after_a_question(&self) -> String {
         let modes = self.changed_modes();
-        let mut text: String = modes
-            .map(|(mode, is_set)| private_mode(mode, is_set))
-            .collect();
+        let mut text: String = modes.map(|(mode, is_set)| mode.sequence(is_set)).collect();
         if self.has_keys {
             text += "\x1b[<u";
         }
@@ -220,10 +268,6 @@ impl ScreenState {
         }
         text
     }
-}
-
-fn private_mode(mode: u32, is_set: bool) -> String {
-    format!("\x1b[?{mode}{}", if is_set { 'h' } else { 'l' })
 }
 
 /// Returns the numbers between the semicolons of a sequence.
@@ -340,21 +384,21 @@ mod tests {
         for (output, end) in [
             ("plain\r\n", ""),
             ("\x07tab\tx", ""),
-            ("\x1b[1;32mok\x1b[0m\r\n", "\x0f\x1b(B\x1b[0m\x1b[4l"),
+            ("\x1b[1;32mok\x1b[0m\r\n", "\x0f\x1b(B\x1b[0m"),
             (
                 "\x1b[?1049h\x1b[?25l\x1b[s\x1b[uvim\x1b[?25h\x1b[?1049l",
-                "\x0f\x1b(B\x1b[0m\x1b[4l",
+                "\x0f\x1b(B\x1b[0m",
             ),
-            ("\x1b[?2004h", "\x0f\x1b(B\x1b[0m\x1b[4l\x1b[?2004l"),
+            ("\x1b[?2004h", "\x0f\x1b(B\x1b[0m\x1b[?2004l"),
             (
                 "\x1b]8;;https://example.com\x1b\\link\x1b]8;;\x1b\\",
-                "\x0f\x1b(B\x1b[0m\x1b[4l",
+                "\x0f\x1b(B\x1b[0m",
             ),
             (
                 "\x1b]8;id=a;https://example.com\x07link\x1b]8;;\x07\x1b=\x1b>",
-                "\x0f\x1b(B\x1b[0m\x1b[4l",
+                "\x0f\x1b(B\x1b[0m",
             ),
-            ("\x1b[?1049h\x1b[?1h\x1bc", "\x0f\x1b(B\x1b[0m\x1b[4l"),
+            ("\x1b[?1049h\x1b[?1h\x1bc", "\x0f\x1b(B\x1b[0m"),
         ] {
             let mut filter = OutputFilter::default();
             filter.push(output.as_bytes(), &mut Vec::new());
@@ -380,6 +424,15 @@ mod tests {
             ("\x1b=", "\x1b>", "\x1b=".to_owned()),
             ("\x1b[?66h", "\x1b[?66l", "\x1b[?66h".to_owned()),
             ("\x1b[?1h", "\x1b[?1l", "\x1b[?1h".to_owned()),
+            ("\x1b[2h", "\x1b[2l", "\x1b[2h".to_owned()),
+            (
+                "\x1b[4;20h",
+                "\x1b[4l\x1b[20l",
+                "\x1b[4h\x1b[20h".to_owned(),
+            ),
+            ("\x1b[12l", "\x1b[12h", "\x1b[12l".to_owned()),
+            ("\x1b[?8l", "\x1b[?8h", "\x1b[?8l".to_owned()),
+            ("\x1b[>3p", "\x1b[>1p", String::new()),
             (
                 "\x1b]8;;https://evil.example/\x1b\\x",
                 "\x1b]8;;\x1b\\",

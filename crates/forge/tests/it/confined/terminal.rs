@@ -247,7 +247,7 @@ fn output_is_complete_and_unchanged() {
                           \x1b]8;;https://example.com\x1b\\link\x1b]8;;\x1b\\日本語 \x1bPq#0~~\x1b\\\
                           \x1b_Ga=q;AAAA\x1b\\\x1b[?2026l\x1b[<u\x1b[?2004l\x1b[?1049l";
     // After any sequence: letters, attributes, inserting, and the coding of keys.
-    const PLAIN_AGAIN: &str = "\x0f\x1b(B\x1b[0m\x1b[4l\x1b[=0;1u\x1b[>4m";
+    const PLAIN_AGAIN: &str = "\x0f\x1b(B\x1b[0m\x1b[=0;1u\x1b[>4m";
     each(|case| {
         case.world.write("passes", PASSES);
         let ended = case
