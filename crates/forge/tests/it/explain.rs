@@ -505,6 +505,10 @@ fn a_url_is_about_its_host() {
         let ran = world.forge(&["explain", no_host]);
         ran.code(2).says(&["is not a URL of a host"]);
     }
+    for one_slash in ["htps:/x", "https:/example.com/x"] {
+        let ran = world.forge(&["explain", one_slash]);
+        ran.code(2).says(&["a URL has two slashes", "./"]);
+    }
 }
 
 /// Workers can hold less than the project, which alone holds what a person types.
