@@ -136,15 +136,18 @@ fn remove(
     chosen: &[&HomeListing],
 ) -> Result<ExitKind, CliError> {
     let (mut removed, mut in_use, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    // The other homes are removed nevertheless.
+    let mut failures = Vec::new();
     for home in chosen {
-        let report = homes.remove(&home.name).map_err(|error| failed(&error))?;
-        match report {
-            None => in_use.push(shown(home)),
-            Some(report) if report.left_count > 0 => {
-                let text = format!("{} entries could not be removed", report.left_count);
-                return Err(failed(&std::io::Error::other(text)));
-            }
-            Some(report) => {
+        match homes.remove(&home.name) {
+            Err(error) => failures.push(format!("{}: {error}", shown(home))),
+            Ok(None) => in_use.push(shown(home)),
+            Ok(Some(report)) if report.left_count > 0 => failures.push(format!(
+                "{}: {} entries could not be removed",
+                shown(home),
+                report.left_count
+            )),
+            Ok(Some(report)) => {
                 lines.push(format!(
                     "removed the home directory of {}, {} ({})",
                     shown(home),
@@ -163,6 +166,9 @@ fn remove(
     if !lines.is_empty() || global.json {
         print_result(global, &object, &lines.join("\n"))?;
     }
+    if !failures.is_empty() {
+        return Err(failed(&failures.join("; ")));
+    }
     match in_use.as_slice() {
         [] => Ok(ExitKind::Done),
         names => {
@@ -173,7 +179,7 @@ fn remove(
     }
 }
 
-fn failed(error: &std::io::Error) -> CliError {
+fn failed(error: &dyn std::fmt::Display) -> CliError {
     let text = format!("the kept home directories: {error}");
     CliError::negative("preset.home", text)
 }
