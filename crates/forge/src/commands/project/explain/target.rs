@@ -93,9 +93,8 @@ impl ExplainTarget {
         let scheme = word.split_once(":/").map_or("", |(scheme, _)| scheme);
         if !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphabetic()) {
             let text = format!("`{word}` is neither a file nor a URL: a URL has two slashes");
-            return Err(CliError::usage(text).hint(format!(
-                "for a file of this name: forge explain ./{word}"
-            )));
+            return Err(CliError::usage(text)
+                .hint(format!("for a file of this name: forge explain ./{word}")));
         }
         if word.contains('/') {
             return typed_path(project, word, operation);
