@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -55,8 +55,11 @@ pub(crate) fn shown(command: &mut Command) -> Result<(), Failure> {
     judge(command, status)
 }
 
-/// As [`captured`], and shows what it writes meanwhile.
-pub(crate) fn followed(command: &mut Command) -> Result<(ExitStatus, String), Failure> {
+/// As [`captured`], and shows what it writes meanwhile. `seen` gets each new part.
+pub(crate) fn followed(
+    command: &mut Command,
+    mut seen: impl FnMut(&str),
+) -> Result<(ExitStatus, String), Failure> {
     let scratch = Scratch::new()?;
     let log = Log::create(&scratch)?;
     let (out, err) = log.handles()?;
@@ -68,7 +71,11 @@ pub(crate) fn followed(command: &mut Command) -> Result<(ExitStatus, String), Fa
     let mut written = File::open(&log.path).context("a file for a program's output")?;
     loop {
         let ended = child.try_wait().context(describe(command))?;
-        io::copy(&mut written, &mut io::stdout()).context("a program's output")?;
+        let mut fresh = Vec::new();
+        let read = written.read_to_end(&mut fresh);
+        read.and_then(|_| io::stdout().write_all(&fresh))
+            .context("a program's output")?;
+        seen(&String::from_utf8_lossy(&fresh));
         if let Some(status) = ended {
             return Ok((status, log.text()?));
         }

@@ -51,30 +51,44 @@ impl Steps {
         self.ended(name, outcome, start.elapsed());
     }
 
-    /// Does each of `works` as [`Steps::run`] does, one after the other, while `beside` runs further
-    /// steps. What they print is shown afterwards, so that the output of two steps is not mixed.
-    pub(crate) fn run_beside(&mut self, works: Vec<Beside<'_>>, beside: impl FnOnce(&mut Steps)) {
-        let names: Vec<&str> = works.iter().map(|(name, _)| *name).collect();
+    /// Does the works of each of `lanes` as [`Steps::run`] does, one after the other, while `beside` and
+    /// the other lanes run. What they print is shown afterwards, so that the output of two steps is not
+    /// mixed.
+    pub(crate) fn run_beside(
+        &mut self,
+        lanes: Vec<Vec<Beside<'_>>>,
+        beside: impl FnOnce(&mut Steps),
+    ) {
+        let names = |lane: &[Beside<'_>]| {
+            let names: Vec<&str> = lane.iter().map(|(name, _)| *name).collect();
+            names.join(", ")
+        };
+        let names: Vec<String> = lanes.iter().map(|lane| names(lane)).collect();
         println!("== {}: beside the next steps", names.join(", "));
         let done = thread::scope(|scope| {
-            let working = scope.spawn(|| {
-                let timed = |(name, work): Beside<'_>| {
-                    let start = Instant::now();
-                    let (outcome, shown) = work();
-                    (name.to_owned(), outcome, shown, start.elapsed())
-                };
-                works.into_iter().map(timed).collect::<Vec<_>>()
-            });
+            let timed = |(name, work): Beside<'_>| {
+                let start = Instant::now();
+                let (outcome, shown) = work();
+                (name.to_owned(), outcome, shown, start.elapsed())
+            };
+            let working = lanes
+                .into_iter()
+                .map(|lane| scope.spawn(move || lane.into_iter().map(timed).collect::<Vec<_>>()));
+            let working: Vec<_> = working.collect();
             beside(self);
-            working.join()
+            let ended = working.into_iter().map(|lane| lane.join());
+            ended.collect::<Vec<_>>()
         });
-        let Ok(done) = done else {
-            let outcome = Outcome::Failed("its thread panicked".into());
-            return self.ended(&names.join(", "), outcome, Duration::ZERO);
-        };
-        for (name, outcome, shown, time) in done {
-            print!("== {name}\n{shown}");
-            self.ended(&name, outcome, time);
+        for (lane, names) in done.into_iter().zip(names) {
+            let Ok(lane) = lane else {
+                let outcome = Outcome::Failed("its thread panicked".into());
+                self.ended(&names, outcome, Duration::ZERO);
+                continue;
+            };
+            for (name, outcome, shown, time) in lane {
+                print!("== {name}\n{shown}");
+                self.ended(&name, outcome, time);
+            }
         }
     }
 
@@ -195,11 +209,14 @@ deny     skipped      1.2 s  no cargo-deny
         let failed = || (Outcome::Failed("no".into()), String::new());
         let passed = || (Outcome::Passed, String::new());
         steps.run_beside(
-            vec![("slow", Box::new(failed)), ("next", Box::new(passed))],
+            vec![
+                vec![("slow", Box::new(failed)), ("next", Box::new(passed))],
+                vec![("other", Box::new(passed))],
+            ],
             |steps| steps.run("quick", || Outcome::Passed),
         );
         let told: Vec<_> = steps.done.iter().map(|(name, ..)| name.as_str()).collect();
-        assert_eq!(told, ["quick", "slow", "next"]);
+        assert_eq!(told, ["quick", "slow", "next", "other"]);
         let failure = steps.close().expect_err("the slow one failed");
         assert_eq!(failure.to_string(), "failed: slow");
     }

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::num::NonZero;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use crate::conformance;
@@ -54,7 +55,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let in_memory = memory::enter(extent);
     steps.run("temporary files in memory", || in_memory);
     steps.run("format", format);
-    steps.run("clippy", clippy);
     steps.run("deny", deny);
     steps.run("structure", || structure::run(&[]));
     // From here on somebody needs it.
@@ -66,15 +66,30 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     });
     steps.run("cargo doc", cargo_doc);
     steps.run("build of the tests", || test_os::built().map(drop));
-    // Side by side: they mostly wait for processes.
-    let beside: Vec<Beside<'_>> = vec![
+    // Side by side: tests mostly wait for processes, and the compiler takes what they leave.
+    let sandbox: Vec<Beside<'_>> = vec![
         ("test-os", Box::new(move || test_os::outcome(extent))),
         // In an engine of its own: some tests count the containers of the shared one.
         ("conformance", Box::new(conformance::in_own_engine)),
     ];
-    steps.run_beside(beside, |steps| {
-        steps.run("tests", || tests(extent));
-        steps.run("each crate alone", || each_alone(extent));
+    let (running, run) = mpsc::channel();
+    let compiler: Vec<Beside<'_>> = vec![
+        (
+            "clippy",
+            Box::new(move || {
+                // Cargo locks the target directory while it builds, and the tests would wait. Nobody
+                // sends if they could not start.
+                let _ = run.recv();
+                (clippy().into(), String::new())
+            }),
+        ),
+        (
+            "each crate alone",
+            Box::new(move || (each_alone(extent), String::new())),
+        ),
+    ];
+    steps.run_beside(vec![sandbox, compiler], |steps| {
+        steps.run("tests", || tests(extent, running));
         steps.run("docs --check", || docs::run(&["--check".to_owned()]));
         steps.run(MCP, mcp::outcome);
         steps.run(MCP_CLIENTS, mcp::settings_outcome);
@@ -127,8 +142,8 @@ fn deny() -> Outcome {
 }
 
 /// Unit, integration and documentation tests. Their output is shown: its summary lines are
-/// what a reader of the log looks for.
-fn tests(extent: Extent) -> Outcome {
+/// what a reader of the log looks for. Tells `running` when cargo has started the first program.
+fn tests(extent: Extent, running: Sender<()>) -> Outcome {
     let notes = match Notes::new() {
         Ok(notes) => notes,
         Err(failure) => return Outcome::Failed(failure.to_string()),
@@ -149,7 +164,15 @@ fn tests(extent: Extent) -> Outcome {
     }
     extent.tell(&mut cargo);
     notes.tell(&mut cargo);
-    let ended = process::followed(&mut cargo).and_then(|(status, output)| {
+    let mut running = Some(running);
+    let started = |output: &str| {
+        if output.contains("Running ")
+            && let Some(running) = running.take()
+        {
+            let _ = running.send(());
+        }
+    };
+    let ended = process::followed(&mut cargo, started).and_then(|(status, output)| {
         process::judge(&cargo, status)
             .map_err(|failure| Failure::new(format!("{failure}\n{}", failures(&output))))
     });
