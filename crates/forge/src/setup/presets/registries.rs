@@ -39,9 +39,11 @@ pub(super) fn find(
             (!found.is_empty()).then_some(found)
         });
         let mut own = in_variable.unwrap_or_else(|| in_files(true).collect());
-        // One address fits the variable.
-        if let [one] = own.as_mut_slice() {
-            one.env.clone_from(&setting.env);
+        // One address fits the variable. The first file counts.
+        if let Some((first, rest)) = own.split_first_mut()
+            && rest.iter().all(|one| one.place != first.place)
+        {
+            first.env.clone_from(&setting.env);
         }
         add(&mut search.own, own);
         add(&mut search.of_project, in_files(false));

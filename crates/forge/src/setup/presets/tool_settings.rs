@@ -67,28 +67,40 @@ impl ToolSettings {
     }
 }
 
-/// Returns the settings that commands get of the first of the person's files that is there.
+/// Returns the settings that commands get of the person's files. `None` if none is in the home directory:
+/// commands see the files of the system.
+///
+/// The copy takes the place of a file of the system (npm), so it has the settings of that too, where the
+/// later one of two lines counts. In files with sections the same section twice is an error (pip), and
+/// the tool reads the file of the system beside the copy.
 fn copy(setting: &RegistrySetting, home: &Path) -> Option<String> {
-    let mut files = setting
-        .files
-        .iter()
-        .filter(|file| file.starts_with(['~', '/']));
-    let text = files.find_map(|file| {
-        let path = path_of(file, home, home);
-        read_text(&path, MAX_BYTES).ok()
-    })?;
+    let read = |file: &String| read_text(&path_of(file, home, home), MAX_BYTES).ok();
+    let files = |start| {
+        setting
+            .files
+            .iter()
+            .filter(move |file| file.starts_with(start))
+    };
+    let own = files('~').find_map(read)?;
+    let has_sections = own.lines().any(|line| line.trim_start().starts_with('['));
+    let of_system: Vec<String> = match has_sections {
+        true => Vec::new(),
+        false => files('/').filter_map(read).collect(),
+    };
     let wanted = [&*setting.keys, &*setting.keep].concat();
     let home = format!("{}/", home.display());
     let mut copy = String::new();
     let mut has_one = false;
-    for SettingLine { line, is_wanted } in settings(&text, &wanted) {
-        // A variable is not there, and may hold a key.
-        let is_kept = is_wanted && !line.contains("${");
-        has_one |= is_kept;
-        if is_kept || line.trim_start().starts_with('[') {
-            // Commands have another home directory.
-            copy += &without_user(line).replace(&home, "~/");
-            copy.push('\n');
+    for text in of_system.iter().chain([&own]) {
+        for SettingLine { line, is_wanted } in settings(text, &wanted) {
+            // A variable is not there, and may hold a key.
+            let is_kept = is_wanted && !line.contains("${");
+            has_one |= is_kept;
+            if is_kept || line.trim_start().starts_with('[') {
+                // Commands have another home directory.
+                copy += &without_user(line).replace(&home, "~/");
+                copy.push('\n');
+            }
         }
     }
     has_one.then_some(copy)
@@ -141,5 +153,38 @@ mod tests {
         assert_eq!(copy(&setting, home.path()).as_deref(), Some(expected));
         std::fs::write(home.path().join("rc"), "[global]\nemail=me\n").unwrap();
         assert_eq!(copy(&setting, home.path()), None);
+    }
+
+    #[test]
+    fn a_copy_in_the_place_of_a_file_of_the_system_has_its_settings() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, system) = (dir.path().join("home"), dir.path().join("npmrc"));
+        std::fs::create_dir(&home).unwrap();
+        let setting = RegistrySetting {
+            env: None,
+            files: vec!["~/rc".to_owned(), system.to_string_lossy().into_owned()],
+            keys: vec!["registry".to_owned()],
+            copy: Some("X".to_owned()),
+            keep: vec!["cafile".to_owned(), "index".to_owned()],
+        };
+        let both = "registry=https://a.example/\ncafile=/etc/ca.pem\n";
+        std::fs::write(&system, format!("{both}email=me\n")).unwrap();
+        // The tool reads it itself.
+        assert_eq!(copy(&setting, &home), None);
+        for (own, expected) in [
+            ("email=me\n", Some(both.to_owned())),
+            (
+                "registry=https://b.example/\n",
+                Some(format!("{both}registry=https://b.example/\n")),
+            ),
+            ("[global]\nemail=me\n", None),
+            (
+                "[global]\nindex=https://b.example/\n",
+                Some("[global]\nindex=https://b.example/\n".to_owned()),
+            ),
+        ] {
+            std::fs::write(home.join("rc"), own).unwrap();
+            assert_eq!(copy(&setting, &home), expected, "{own}");
+        }
     }
 }
