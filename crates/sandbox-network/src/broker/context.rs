@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::ask::Questions;
 use super::credential::{TerminatedServer, TlsTermination};
 use super::names::SyntheticNames;
+use super::proxy::AnswerBudget;
 use super::proxy_token::ProxyToken;
 use super::record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, Counters, Protocol, Records, Refusal,
@@ -39,6 +40,7 @@ pub(super) struct ServiceContext {
     pub(super) names: Mutex<SyntheticNames>,
     handle: Handle,
     records: Mutex<Records>,
+    answer_budget: Mutex<AnswerBudget>,
     tasks: Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
     /// Bytes from all clients.
@@ -78,6 +80,7 @@ impl ServiceContext {
             resolutions: Resolutions::default(),
             handle,
             records: Mutex::default(),
+            answer_budget: Mutex::default(),
             tasks: Mutex::default(),
             stopping: watch::Sender::new(false),
             sent: Arc::default(),
@@ -190,6 +193,12 @@ impl ServiceContext {
         if lock(&self.records).is_first_refusal(name, limit) {
             self.refuse(name.to_owned(), 0, Protocol::Dns, reason);
         }
+    }
+
+    /// `true` if a client that cannot reach this host is told why, and `false` if clients ask for it again
+    /// and again: then the proxy hangs up.
+    pub(super) fn may_answer(&self, host: &Host, port: u16) -> bool {
+        lock(&self.answer_budget).take(host, port, Instant::now())
     }
 
     /// Returns the lines that a refused client shows: the reason and the advice.

@@ -1,6 +1,7 @@
 //! The proxy: HTTP with CONNECT, HTTP for `http:` URLs, and SOCKS 5 at one address. The first byte
 //! tells them apart, because no method of HTTP begins with a version number of SOCKS.
 
+mod answer_budget;
 mod head;
 mod http;
 mod socks;
@@ -18,6 +19,7 @@ use super::http::{status_line, status_of};
 use super::record::{Protocol, Refusal, escape, shown};
 use super::{credential, tunnel};
 use crate::host::Host;
+pub(super) use answer_budget::AnswerBudget;
 use head::ProxyRequest;
 pub(super) use head::{MAX_HEAD, MAX_HEADERS};
 
@@ -125,6 +127,7 @@ async fn tunnel_to(
                 tunnel::run(state, &client, &mut upstream, host).await;
             }
         }
+        Err(_) if !state.may_answer(host, port) => {}
         Err(reason) => {
             let status = status_of(&reason);
             let text = state.refusal_text(host, port, &reason);

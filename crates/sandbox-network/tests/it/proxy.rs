@@ -44,6 +44,21 @@ fn a_refused_tunnel_says_why_and_what_to_do() {
     );
 }
 
+/// An agent of npm goes on for ever while it gets answers. Each attempt is counted.
+#[test]
+fn a_client_that_asks_again_and_again_is_hung_up_on() {
+    let world = World::new(&["closed.test:1"], &[]);
+    for (host, port, status) in [("a.test", 80, "403"), ("closed.test", 1, "502")] {
+        let answers = std::iter::from_fn(|| world.tunnel(host, port).err());
+        let told = answers.take(10_000).take_while(|answer| !answer.is_empty());
+        let told = told.inspect(|answer| assert!(answer.contains(status), "{answer}"));
+        assert!((64..10_000).contains(&told.count()), "{host}");
+        assert!(!world.tunnel("other.test", 80).unwrap_err().is_empty());
+    }
+    let report = world.finish();
+    assert!(report.connections.len() > 128, "{}", report.omitted);
+}
+
 #[test]
 fn an_unreachable_host_is_a_bad_gateway() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
