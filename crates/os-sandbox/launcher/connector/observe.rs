@@ -795,9 +795,9 @@ fn path_use(request: &Request, call: ObservedCall, index: usize) -> Option<PathU
             PathUse {
                 // Without an access mode it only creates.
                 is_new: is_new || reads,
-                // A file without a name is made in the directory.
+                // A file without a name changes the directory that the path names.
                 operation: match flags & sys::O_TMPFILE == sys::O_TMPFILE {
-                    true => wire::CALL_CREATE,
+                    true => wire::CALL_WRITE,
                     false => wire::CALL_OPEN,
                 },
                 nofollow,

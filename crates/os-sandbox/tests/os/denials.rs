@@ -22,7 +22,7 @@ enum Under {
 }
 
 /// Name, shell line, and reports; `{rw}` and `{ro}` are paths as the command has them.
-const LINES: [(&str, &str, &[&str], Under); 25] = [
+const LINES: [(&str, &str, &[&str], Under); 27] = [
     (
         "outside",
         "echo x > /etc/hosts",
@@ -150,6 +150,18 @@ const LINES: [(&str, &str, &[&str], Under); 25] = [
         "what works",
         "cd {rw} && touch a && mv a b && chmod 600 b && rm b && mkdir -p c/d",
         &[],
+        Under::All,
+    ),
+    (
+        "files without a name",
+        "for d in {rw} \"$TMPDIR\"; do python3 -c 'import os, sys; os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR)' \"$d\" || mkdir /usr/new; done",
+        &[],
+        Under::All,
+    ),
+    (
+        "a file without a name, read-only",
+        "python3 -c 'import os, sys; os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR)' {ro}",
+        &["write /ro (/ro is read-only)"],
         Under::All,
     ),
     (
