@@ -523,7 +523,8 @@ const PORTS_NOT_PUBLISHED: &str = "let commands run on this host with namespaces
     `-c network.loopback_in=[]`";
 
 /// Returns the remediation for a plan with a list of hosts or published ports that failed because a
-/// boundary is open, that of the network or another one; `None` of other plans.
+/// boundary is open, that of the network or another one; `None` of other plans, and if only an overlay
+/// is missing.
 ///
 /// ```
 /// use os_sandbox::{HostSpec, NamedHosts, Network, Plan, Policy, Requirement, Support};
@@ -544,11 +545,11 @@ pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<
         return Some(PORTS_NOT_PUBLISHED);
     }
     let listed = matches!(policy.network(), Network::Hosts(_));
-    let gap = error
-        .gaps()
-        .iter()
-        .any(|gap| gap.promise.rank() == Rank::Boundary);
-    if !listed || !gap {
+    // Without the list, changes would not be kept apart either.
+    let of_list = |gap: &os_sandbox::Entry| {
+        gap.promise.rank() == Rank::Boundary && gap.promise != os_sandbox::Promise::OverlayWrites
+    };
+    if !listed || !error.gaps().iter().any(of_list) {
         return None;
     }
     Some(match error.backend() {

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::{Denial, DenialReason, DeniedOperation};
-use sandbox_config::{Project, UNPROTECTABLE};
+use sandbox_config::{NetworkAccess, Project, UNPROTECTABLE};
 use sandbox_names::{HIDDEN, PROTECTED, fold, git, pattern};
 use serde_json::json;
 
@@ -35,6 +35,8 @@ pub(crate) struct OwnPatterns {
     file: Option<PathBuf>,
     /// The directories that rules of the person show.
     shown: Vec<PathBuf>,
+    /// Commands reach some hosts and no others.
+    has_host_list: bool,
 }
 
 impl OwnPatterns {
@@ -53,6 +55,7 @@ impl OwnPatterns {
                 .iter()
                 .map(|dir| dir.host.clone())
                 .collect(),
+            has_host_list: matches!(ceiling.network(), NetworkAccess::Hosts(_)),
         }
     }
 
@@ -316,6 +319,12 @@ pub(crate) fn key_hint(denial: &Denial, own: &OwnPatterns) -> Option<String> {
         }
         DenialReason::GitConfig(_) => {
             "to change git's configuration in that way: run that git command without forge"
+                .to_owned()
+        }
+        // Only a network namespace keeps a list of hosts beside open sockets, and there they are not closed.
+        DenialReason::LocalSocketsClosed if own.has_host_list => {
+            "no setting opens local sockets beside a list of hosts under Landlock alone; namespaces and \
+             bubblewrap give a command its own: forge doctor"
                 .to_owned()
         }
         DenialReason::LocalSocketsClosed => {

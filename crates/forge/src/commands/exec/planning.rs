@@ -52,7 +52,11 @@ pub(super) fn plan(
     let plan = plan.map_err(|error| match hosts_not_kept(policy, &error) {
         Some(hint) => isolation(&error, hint.to_owned()),
         None if grant.confinement().requires_guards() => hinted(&error, &[GAPS_REFUSE]),
-        None if layer.is_some() => hinted(&error, &[IN_A_COPY, CHANGES_AT_ONCE]),
+        // A copy needs a mechanism that shows it at the path of the project.
+        None if layer.is_some() && error.backend().has_own_root() => {
+            hinted(&error, &[IN_A_COPY, CHANGES_AT_ONCE])
+        }
+        None if layer.is_some() => hinted(&error, &[CHANGES_AT_ONCE]),
         None => refused(&error, !grant.require_os_sandbox()),
     })?;
     match layer {
@@ -75,7 +79,9 @@ fn hinted(error: &PlanError, more: &[&str]) -> CliError {
         .into_iter()
         .chain(more.iter().copied())
         .collect();
-    isolation(error, hints.join("\n").trim_start().to_owned())
+    let text = hints.join("\n");
+    let text = text.trim_start();
+    isolation(error, text.strip_prefix("or ").unwrap_or(text).to_owned())
 }
 
 fn warn_unconfined() {

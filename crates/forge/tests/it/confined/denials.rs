@@ -372,6 +372,22 @@ fn a_refused_socket_is_named_with_its_key() {
         "hint: to let it use local sockets: for once, -c sandbox.unix_sockets=open",
     ];
     assert_eq!(told(&ran.stderr), wanted, "{}", ran.stderr);
+    // The setting would be refused beside a list of hosts.
+    let listed = ["-c", "network.allow=[example.com]", "--"];
+    let arguments = [&["exec", "--mechanism", "landlock"][..], &listed, &command].concat();
+    let ran = world.forge(&arguments);
+    let hints = told(&ran.stderr);
+    assert!(
+        hints
+            .iter()
+            .any(|line| line.contains("beside a list of hosts")),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        hints.iter().all(|line| !line.contains("unix_sockets=open")),
+        "{hints:?}"
+    );
 }
 
 /// A full trace lists what was touched and what was refused, reads too, and proposes the directory

@@ -10,6 +10,7 @@ use os_sandbox::Support;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::exec::mechanisms;
 use crate::support::World;
 use crate::terminal::pty::{Setup, Terminal, USUAL};
 
@@ -640,9 +641,26 @@ fn a_command_works_in_a_copy() {
     ];
     let told = "cannot show a copy at the path of the project";
     world.forge(&args).code(125).says(&[told]);
-    // The refusal of an overlay names it.
-    let args = ["exec", "--review", "--mechanism", "landlock", "--", "true"];
-    world.forge(&args).code(125).says(&["--review=copy"]);
+    // The refusal of an overlay names it where it works, whatever hosts are listed.
+    let args = ["exec", "--review", "--mechanism"];
+    for hosts in [&[][..], &["-c", "network.allow=[example.com]"]] {
+        for (mechanism, is_named) in [("bubblewrap", true), ("landlock", false)] {
+            if !mechanisms(&world).contains(&mechanism) {
+                eprintln!("skipped: this host has no {mechanism}");
+                continue;
+            }
+            let args = [&args[..], &[mechanism], hosts, &["--", "true"]].concat();
+            let ran = world.forge(&args);
+            ran.code(125)
+                .says(&["hint: ", "changes the project at once"]);
+            let hints = ran.stderr.split_once("hint: ").unwrap().1;
+            assert_eq!(hints.contains("--review=copy"), is_named, "{hints}");
+            assert!(
+                !hints.starts_with("or ") && !hints.contains("network"),
+                "{hints}"
+            );
+        }
+    }
 }
 
 /// A command under review, and the limit that it meets.
