@@ -212,19 +212,24 @@ generated directories:
 /// A new directory is part of what is in it, wherever changes are counted.
 #[test]
 fn a_list_and_an_apply_count_alike() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new(&[("package.json", "{}\n"), (".gitignore", "/node_modules\n")]);
     scene.writes(&[("n/o/f", "1"), ("n/g", "1"), ("z", "1")]);
+    scene.writes(&[("node_modules/m/a", "1"), ("node_modules/m/b", "1")]);
     let forge = |args: &[&str]| scene.world.forge(&[&["review"], args].concat());
     for args in [&["list"][..], &["show"]] {
         let ran = forge(args);
-        assert!(ran.code(0).stdout.contains("3 added\n"), "{}", ran.stdout);
+        assert!(ran.code(0).stdout.contains("5 added\n"), "{}", ran.stdout);
     }
     let ran = forge(&["apply", "last", "n/g"]);
     assert_eq!(ran.stdout, "  added     n/g\napplied 1 change\n");
-    ran.code(0).says(&["left: 2 added\n"]);
+    ran.code(0).says(&["left: 4 added\n"]);
     let ran = forge(&["apply"]);
-    let text = "  added     n/o/f\n  added     z\napplied 2 changes\n";
+    let text = "  added     n/o/f\n  added     z\n  generated node_modules/  2 changes\napplied 4 changes\n";
     assert_eq!(ran.code(0).stdout, text);
+    let acts = scene.world.forge(&["log", "list"]).stdout;
+    for intent in ["apply 1 change of", "apply 4 changes of"] {
+        assert!(acts.contains(intent), "{acts}");
+    }
 }
 
 #[test]

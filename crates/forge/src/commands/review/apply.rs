@@ -1,6 +1,6 @@
 //! `forge review apply` and `discard`: recorded before they are done, with their result after.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 
@@ -28,7 +28,7 @@ pub(super) fn apply(
     let mut review = reviews.open(found)?;
     let selection = selection(&ambient.global, review.review(), words, args)?;
     let listed = listed(review.review());
-    let mut log = apply_log(ambient, &review, &selection)?;
+    let mut log = apply_log(ambient, &review, &selection, &listed)?;
     log.typed()?;
     let at_ms = forge_tools::now_ms();
     let by = format!("uid {}", rustix::process::getuid().as_raw());
@@ -45,8 +45,11 @@ pub(super) fn apply(
         log.changed(artifact(review.review(), change));
     }
     let applied = report.record.changes.iter();
-    let applied = applied.filter(|one| listed.contains(&(one.mount.clone(), one.path.clone())));
-    let applied: Vec<&AppliedChange> = applied.collect();
+    let applied = applied.filter_map(|one| {
+        let below = listed.get(&(one.mount.clone(), one.path.clone()))?;
+        Some((one, below.as_ref()))
+    });
+    let applied: Vec<_> = applied.collect();
     let outcome = format!("applied {}", changes_count(applied.len()));
     // An error of the log does not undo the apply.
     let logged = log.end(&outcome, None, json!({ "applied": report.record }));
@@ -58,11 +61,17 @@ pub(super) fn apply(
     }
 }
 
-/// Returns the changes that the list shows: new directories are part of what is in them.
-fn listed(list: &RunReview) -> BTreeSet<(String, TreePath)> {
+/// The changes that the list shows, and the generated directory that one is counted in. New directories
+/// are part of what is in them.
+type Listed = BTreeMap<(String, TreePath), Option<TreePath>>;
+
+fn listed(list: &RunReview) -> Listed {
     let rows = rows(list).into_iter();
-    rows.map(|row| (list.mounts[row.mount].name.clone(), row.change.path.clone()))
-        .collect()
+    rows.map(|row| {
+        let place = (list.mounts[row.mount].name.clone(), row.change.path.clone());
+        (place, row.counted_in().cloned())
+    })
+    .collect()
 }
 
 /// Opens the log with the chosen paths and the hashes that the list has of them.
@@ -70,6 +79,7 @@ fn apply_log(
     ambient: &Ambient,
     review: &OpenReview,
     selection: &ChangeSelection,
+    listed: &Listed,
 ) -> Result<ActLog, CliError> {
     let list = review.review();
     let chosen = review.choose(selection).map_err(|error| failed(&error))?;
@@ -94,15 +104,15 @@ fn apply_log(
             })
         })
         .collect();
+    let is_listed = |(mount, path): &&MountedPath| {
+        listed.contains_key(&(list.mounts[*mount].name.clone(), path.clone()))
+    };
+    let count = changes_count(chosen.iter().filter(is_listed).count());
     let act = PersonAct {
         project: &list.project,
         run: "review",
         name: "review_apply",
-        intents: vec![format!(
-            "apply {} of {}",
-            changes_count(facts.len()),
-            list.run
-        )],
+        intents: vec![format!("apply {count} of {}", list.run)],
         arguments: json!({ "run": list.run, "changes": facts }),
     };
     ActLog::open(act, ambient, &[])
@@ -135,7 +145,7 @@ fn print_report(
     global: &Global,
     list: &RunReview,
     report: &ApplyReport,
-    changes: &[&AppliedChange],
+    changes: &[(&AppliedChange, Option<&TreePath>)],
 ) -> Result<(), CliError> {
     let ApplyRecord { notes, .. } = &report.record;
     let shown = |(mount, path): &MountedPath| shown_path(list, *mount, path);
@@ -149,13 +159,27 @@ fn print_report(
         }));
     }
     let mut text = String::new();
-    for change in changes {
-        let mount = list
-            .mounts
-            .iter()
-            .position(|mount| mount.name == change.mount);
-        let path = shown_path(list, mount.unwrap_or_default(), &change.path);
-        text.push_str(&format!("  {:<9} {}\n", verb(change.kind), escape(&path)));
+    // As in the list, a generated directory is one line.
+    let mut generated: BTreeMap<String, usize> = BTreeMap::new();
+    for (change, below) in changes {
+        let mut mounts = list.mounts.iter();
+        let mount = mounts.position(|mount| mount.name == change.mount);
+        let shown = |path| escape(&shown_path(list, mount.unwrap_or_default(), path));
+        match below {
+            Some(below) => *generated.entry(shown(below)).or_default() += 1,
+            None => text.push_str(&format!(
+                "  {:<9} {}\n",
+                verb(change.kind),
+                shown(&change.path)
+            )),
+        }
+    }
+    for (path, count) in generated {
+        text.push_str(&format!(
+            "  {:<9} {path}/  {}\n",
+            "generated",
+            changes_count(count)
+        ));
     }
     text.push_str(&format!("applied {}\n", changes_count(changes.len())));
     print_text(&text)?;

@@ -164,6 +164,16 @@ pub(super) fn rows(list: &RunReview) -> Vec<Row<'_>> {
 }
 
 impl Row<'_> {
+    /// Returns the generated directory that the list counts the change in.
+    pub(super) fn counted_in(&self) -> Option<&TreePath> {
+        match &self.change.class {
+            ChangeClass::Generated { below } if self.section() == ListSection::Generated => {
+                Some(below)
+            }
+            _ => None,
+        }
+    }
+
     fn section(&self) -> ListSection {
         let change = self.change;
         // A deletion inside a generated directory is counted there.
@@ -364,15 +374,10 @@ fn index_entries(state: &ObjectState) -> Option<&str> {
 
 fn generated(list: &RunReview, rows: &[Row<'_>]) -> String {
     let mut roots: BTreeMap<(usize, &TreePath), Vec<&ReviewedChange>> = BTreeMap::new();
-    let counted = rows
-        .iter()
-        .filter(|row| row.section() == ListSection::Generated);
-    for row in counted {
-        if let ChangeClass::Generated { below } = &row.change.class {
-            roots
-                .entry((row.mount, below))
-                .or_default()
-                .push(row.change);
+    for row in rows {
+        if let Some(below) = row.counted_in() {
+            let root = roots.entry((row.mount, below)).or_default();
+            root.push(row.change);
         }
     }
     if roots.is_empty() {
