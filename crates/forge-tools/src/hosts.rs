@@ -500,6 +500,17 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
         .filter(|(one, _)| one.kind == ContactKind::Connection)
         .map(|(one, _)| one.host.as_str())
         .collect();
+    let reached: BTreeSet<(&str, u16)> = contacts
+        .iter()
+        .filter(|one| one.kind == ContactKind::Connection)
+        .map(|one| (one.host.as_str(), one.port))
+        .collect();
+    // Some clients send their password only after they are asked for it, to a proxy with a token.
+    let without_password = Refusal::Unauthenticated.to_string();
+    let is_asked = |one: &Contact| {
+        one.reason.as_ref() == Some(&without_password)
+            && reached.contains(&(one.host.as_str(), one.port))
+    };
     let mut lines: Vec<String> = Vec::new();
     for (one, verb) in unconnected() {
         let (host, port) = (&one.host, one.port);
@@ -511,6 +522,7 @@ pub fn describe_refused_hosts(contacts: &[Contact]) -> Vec<String> {
             ContactKind::Inbound => continue,
             ContactKind::Connection if host.contains(':') => format!("connect [{host}]:{port}"),
             ContactKind::Connection => format!("connect {host}:{port}"),
+            ContactKind::Request if is_asked(one) => continue,
             ContactKind::Request => format!("request {host}"),
         };
         let reason = one.reason.as_deref().map(|reason| format!(" ({reason})"));
@@ -608,6 +620,37 @@ mod tests {
             let refused = line(protocol, host, port, reason);
             assert_eq!(refused, format!("refused: {shown}"));
         }
+    }
+
+    #[test]
+    fn a_client_that_is_asked_for_its_password_is_no_refusal() {
+        let contact = |host: &str, reason: Option<Refusal>| Contact {
+            kind: kind(Protocol::Connect, host, reason.as_ref()),
+            host: host.to_owned(),
+            port: 443,
+            address: None,
+            sent: 0,
+            received: 0,
+            rule: None,
+            outcome: match &reason {
+                Some(_) => ContactOutcome::Refused,
+                None => ContactOutcome::Connected,
+            },
+            reason: reason.map(|reason| reason.to_string()),
+        };
+        let asked = Some(Refusal::Unauthenticated);
+        let told = |hosts: [(&str, Option<Refusal>); 2]| {
+            describe_refused_hosts(&hosts.map(|(host, reason)| contact(host, reason)))
+        };
+        assert!(told([("a.org", asked.clone()), ("a.org", None)]).is_empty());
+        assert_eq!(
+            told([("a.org", asked.clone()), ("a.org", Some(Refusal::Unlisted))]),
+            ["refused: connect a.org:443 (no rule names it)"]
+        );
+        assert_eq!(
+            told([("a.org", asked), ("b.org", None)]),
+            ["refused: request a.org (the client did not authenticate)"]
+        );
     }
 
     #[test]
