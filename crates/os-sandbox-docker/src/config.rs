@@ -219,7 +219,7 @@ fn mounts(wanted: &ContainerSpec<'_>) -> Result<Vec<Mount>, Error> {
     for (file, inside) in &wanted.private.names {
         mounts.push(bind(host, file, (*inside).to_owned(), false)?);
     }
-    for own in &wanted.settings.mounts {
+    for own in &wanted.private.own {
         mounts.push(bind(host, &own.host, own.inside.clone(), false)?);
     }
     Ok(mounts)

@@ -73,7 +73,7 @@ pub(super) fn prepare(
     let Some(host) = body.host_config.as_mut() else {
         return Ok(None);
     };
-    let own = settings.mounts.iter().map(|own| own.host.as_path());
+    let own = private.own.iter().map(|own| own.host.as_path());
     let hosts = policy.mounts().iter().map(os_sandbox::Mount::host);
     let hosts: Vec<&Path> = hosts.chain(private.work.as_deref()).chain(own).collect();
     // The other mounts cover names inside these: hidden names are not copied, and changes of

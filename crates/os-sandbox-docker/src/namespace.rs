@@ -13,17 +13,18 @@ use super::engine::{ANSWER_WITHIN, Engine};
 use super::inside::{no_health_check, separate_host_config};
 use super::labels::labels;
 use super::made::{ContainerHandle, ContainerStatus, status};
+use super::place::scratch;
 use bollard::models::{
     ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum,
     MountType,
 };
 use nix::poll::{PollFd, PollFlags, poll};
-use os_sandbox::mechanism::{Scratch, serve_own_namespace, static_program};
+use os_sandbox::mechanism::{MountSources, serve_own_namespace, static_program};
 use os_sandbox::{Command, Error, ErrorKind, ProxySession};
 use std::collections::HashMap;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -68,12 +69,17 @@ impl NamespaceContainer {
         if !containers.shares_files(command.state_dir())? {
             return Err(unreachable("it does not share the files of this host"));
         }
-        let scratch = Scratch::create()?;
-        let listener = prepare(&scratch.tmp())
+        let scratch = scratch(plan.policy(), command.state_dir())?;
+        let directory = scratch.tmp();
+        let listener = prepare(&directory)
             .map_err(|error| Error::io("could not prepare a container's network", error))?;
-        let body = request(containers, &scratch.tmp(), command.state_dir())?;
+        let mut sources = MountSources::default();
+        sources.add(&directory)?;
+        sources.add(&directory.join(LAUNCHER))?;
+        let body = request(containers, &directory, command.state_dir())?;
         let made = begin(engine, body)?;
         let control = accept(engine, &made, &listener)?;
+        sources.unchanged()?;
         let session = serve_own_namespace(command, &control)?;
         Ok(Some(NamespaceContainer {
             made,
@@ -130,7 +136,10 @@ fn prepare(directory: &Path) -> io::Result<UnixListener> {
     let (launcher, socket) = (directory.join(LAUNCHER), directory.join(SOCKET));
     fs::write(&launcher, static_program().unwrap_or_default())?;
     set(&launcher, 0o755)?;
-    let listener = UnixListener::bind(&socket)?;
+    // Why by the descriptor: the address of a socket has 108 bytes, and a path may be longer.
+    let opened = File::open(directory)?;
+    let address = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+    let listener = UnixListener::bind(address)?;
     set(&socket, 0o666)?;
     set(directory, 0o755)?;
     listener.set_nonblocking(true)?;
@@ -194,8 +203,8 @@ fn begin(engine: &Engine, body: ContainerCreateBody) -> Result<ContainerHandle, 
         let error = engine.failed("start the network of named hosts", &error);
         match error.to_string().contains("permission denied") {
             true => error.with_hint(
-                "a program in the temporary directory must be executable: set TMPDIR to one on a \
-                 file system that is not mounted noexec",
+                "the network's program is in the state directory: choose one on a file system that \
+                 is not mounted noexec",
             ),
             false => error,
         }

@@ -3,10 +3,11 @@
 //! also makes an empty file and directory that cover hidden paths, and the files about names of hosts.
 
 use super::inside::{WORK, text};
+use super::settings::{OwnMount, Settings};
 use os_sandbox::mechanism::{
     Layout, LayoutContent, LayoutEntry, MountPlacement, NAME_FILES, Scratch,
 };
-use os_sandbox::{Command, Error, Mount, Plan, Policy};
+use os_sandbox::{Access, Command, Error, Mount, Plan, Policy};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -26,6 +27,8 @@ pub(super) struct Private {
     /// Files about names of hosts, with their paths inside. Empty if the command reaches no named
     /// hosts.
     pub(super) names: Vec<(PathBuf, &'static str)>,
+    /// The caller's own mounts, with the host's paths without links.
+    pub(super) own: Vec<OwnMount>,
 }
 
 /// A file and a directory without permissions, which no process inside can open. (A directory in
@@ -58,12 +61,25 @@ impl Closed {
 }
 
 impl Private {
-    pub(super) fn new(plan: &Plan, layout: &Layout) -> Result<Private, Error> {
+    /// Makes the files for a command, and adds them to the sources that are checked after the start.
+    pub(super) fn new(
+        plan: &Plan,
+        layout: &mut Layout,
+        settings: &Settings,
+        state_dir: Option<&Path>,
+    ) -> Result<Private, Error> {
         let policy = plan.policy();
-        let mut made = Private::default();
+        let mut made = Private {
+            own: settings
+                .mounts
+                .iter()
+                .map(OwnMount::resolved)
+                .collect::<Result<_, _>>()?,
+            ..Private::default()
+        };
         let root = |mount: &Mount| mount.place() == MountPlacement::Root;
         if !policy.mounts().iter().any(root) {
-            let scratch = work(policy, &layout.directories)?;
+            let scratch = work(policy, &layout.directories, state_dir)?;
             made.work = Some(scratch.work());
             made.scratch = Some(scratch);
         }
@@ -72,10 +88,10 @@ impl Private {
             layout.placed.iter().any(closed)
         };
         if wanted(true) || wanted(false) {
-            made.closed = Some(Closed::new(&made.directory()?)?);
+            made.closed = Some(Closed::new(&made.directory(policy, state_dir)?)?);
         }
         if plan.proxied_hosts().is_some() {
-            let directory = made.directory()?;
+            let directory = made.directory(policy, state_dir)?;
             let name = |(index, (inside, text)): (usize, (&'static str, &str))| {
                 let file = directory.join(format!("names-{index}"));
                 fs::write(&file, text)?;
@@ -87,22 +103,54 @@ impl Private {
                 .collect::<io::Result<_>>()
                 .map_err(|error| Error::io("could not make a container's own files", error))?;
         }
+        for path in made.sources() {
+            layout.sources.add(path)?;
+        }
         Ok(made)
     }
 
+    /// Returns the files that the engine opens by path.
+    fn sources(&self) -> impl Iterator<Item = &Path> {
+        let closed = self.closed.iter();
+        let closed = closed.flat_map(|closed| [&closed.file, &closed.directory]);
+        let names = self.names.iter().map(|(file, _)| file);
+        let own = self.own.iter().map(|own| &own.host);
+        let all = self.work.iter().chain(closed).chain(names).chain(own);
+        all.map(PathBuf::as_path)
+    }
+
     /// Returns a directory for files, which is made at the first call.
-    fn directory(&mut self) -> Result<PathBuf, Error> {
+    fn directory(&mut self, policy: &Policy, state_dir: Option<&Path>) -> Result<PathBuf, Error> {
         let scratch = match self.scratch.take() {
             Some(scratch) => scratch,
-            None => Scratch::create()?,
+            None => scratch(policy, state_dir)?,
         };
         Ok(self.scratch.insert(scratch).home())
     }
 }
 
+/// Creates a private directory in the state directory, which no command may have in a mount: the
+/// engine opens paths in it as root, and a command that replaces one chooses what the engine opens.
+pub(super) fn scratch(policy: &Policy, state_dir: Option<&Path>) -> Result<Scratch, Error> {
+    let made = Scratch::in_state(state_dir)?;
+    let home = made.home();
+    let holds = |mount: &&Mount| {
+        let host = mount.host().canonicalize();
+        mount.access().contains(Access::WRITE) && host.is_ok_and(|host| home.starts_with(host))
+    };
+    match policy.mounts().iter().find(holds) {
+        None => Ok(made),
+        Some(mount) => Err(Error::invalid(format!(
+            "the mount {} holds the state directory, with files that a container mounts",
+            mount.inside()
+        ))
+        .with_hint("choose a state directory outside the mounts (`Directories::with_state`)")),
+    }
+}
+
 /// Makes a link for each named mount, and mount points for the mounts below `/work`. The command
 /// may read this directory.
-fn work(policy: &Policy, directories: &[bool]) -> Result<Scratch, Error> {
+fn work(policy: &Policy, directories: &[bool], state_dir: Option<&Path>) -> Result<Scratch, Error> {
     let mounts = policy.mounts();
     // A deeper name gets a link for its first directory, which the names below it share.
     let named = mounts
@@ -114,7 +162,7 @@ fn work(policy: &Policy, directories: &[bool]) -> Result<Scratch, Error> {
         .into_iter()
         .map(|name| (name.to_owned(), Path::new("/").join(name)))
         .collect();
-    let made = Scratch::with(&links)?;
+    let made = scratch(policy, state_dir)?.with(&links)?;
     let failed = |error| Error::io("could not make the working directory", error);
     open(&made.work()).map_err(failed)?;
     for (mount, is_dir) in mounts.iter().zip(directories) {
@@ -227,7 +275,6 @@ fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use os_sandbox::Access;
 
     impl Private {
         /// Returns the paths as if they had been made at `path`.
@@ -240,6 +287,7 @@ mod tests {
                     directory: Path::new(path).join("directory"),
                 }),
                 names: Vec::new(),
+                own: Vec::new(),
             }
         }
     }
@@ -290,7 +338,9 @@ mod tests {
             .mount(host("file"), "/work/src/file", Access::READ)
             .build()
             .unwrap();
-        let made = work(&policy, &[true, true, true, false]).unwrap();
+        let state = host("state");
+        let made = work(&policy, &[true, true, true, false], Some(&state)).unwrap();
+        assert!(made.work().starts_with(state.canonicalize().unwrap()));
         let at = |name: &str| made.work().join(name);
         assert_eq!(fs::read_link(at("a")).unwrap(), Path::new("/a"));
         assert_eq!(fs::read_link(at("deep")).unwrap(), Path::new("/deep"));

@@ -74,7 +74,7 @@ impl Containers {
                 ran: false,
             });
         };
-        let scratch = Scratch::create()?;
+        let scratch = Scratch::in_state(state_dir)?;
         let path = scratch.tmp().join("program");
         fs::write(&path, program)
             .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
@@ -160,7 +160,7 @@ impl Engine {
     /// does not make a container of this image, [`ErrorKind::Io`] if a private directory cannot be
     /// made.
     pub fn shares_files(&self, image: &str, state_dir: Option<&Path>) -> Result<bool, Error> {
-        let scratch = Scratch::create()?;
+        let scratch = Scratch::in_state(state_dir)?;
         let token = format!("{:016x}{:016x}", random(), random());
         let path = scratch.tmp().join("token");
         fs::write(&path, &token)

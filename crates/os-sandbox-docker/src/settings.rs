@@ -45,6 +45,18 @@ pub(super) struct OwnMount {
     pub(super) inside: String,
 }
 
+impl OwnMount {
+    /// Returns the mount with the host's path without links, so that a link that is replaced
+    /// meanwhile does not lead the engine elsewhere.
+    pub(super) fn resolved(&self) -> Result<OwnMount, Error> {
+        let failed = |error| Error::io(format!("could not open {}", self.host.display()), error);
+        Ok(OwnMount {
+            host: self.host.canonicalize().map_err(failed)?,
+            inside: self.inside.clone(),
+        })
+    }
+}
+
 impl Settings {
     /// Creates settings for containers of this image, with no limits besides the policy's.
     #[must_use]

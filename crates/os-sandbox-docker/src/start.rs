@@ -37,11 +37,12 @@ impl Mechanism for Containers {
 
 fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Error> {
     let engine = containers.engine().ok_or_else(gone)?.clone();
-    let layout = Layout::new(command.plan().policy(), command.state_dir())?;
+    let mut layout = Layout::new(command.plan().policy(), command.state_dir())?;
     if let Some(refused) = command.plan().insists(&layout.notes.degraded, false) {
         return Err(refused);
     }
-    let private = Private::new(command.plan(), &layout)?;
+    let settings = containers.settings();
+    let private = Private::new(command.plan(), &mut layout, settings, command.state_dir())?;
     let user = User::of(&layout.owners, caller(), containers.host().rootless)?;
     engine.reap_once(command.state_dir());
     let network = NamespaceContainer::start(containers, &engine, &command)?;

@@ -106,6 +106,7 @@ mod scratch;
 mod seatbelt;
 mod seccomp;
 mod single_name;
+mod state_dir;
 mod streams;
 mod support;
 mod survey;

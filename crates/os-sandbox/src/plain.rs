@@ -299,9 +299,18 @@ mod elsewhere {
     }
 
     /// Sources that are not checked again.
+    #[derive(Default)]
     pub struct MountSources;
 
     impl MountSources {
+        /// Does nothing.
+        ///
+        /// # Errors
+        /// None.
+        pub fn add(&mut self, _: &Path) -> Result<(), Error> {
+            Ok(())
+        }
+
         /// Returns `Ok`.
         ///
         /// # Errors

@@ -30,7 +30,8 @@ pub struct Directories {
 
 impl Directories {
     /// Returns the user's own directories: state in `os-sandbox` in `$XDG_STATE_HOME` or
-    /// `~/.local/state`, else in one for the user in the temporary directory; passed probes in
+    /// `~/.local/state`, else, except for containers, in one for the user in the temporary directory;
+    /// passed probes in
     /// `os-sandbox` in `$XDG_CACHE_HOME` or `~/.cache`.
     #[must_use]
     pub fn user() -> Directories {
@@ -44,7 +45,9 @@ impl Directories {
     /// missing, for the caller alone. Passed probes are not cached.
     ///
     /// The state lists the placeholders in mounts while commands run, so that a later start can
-    /// clean up after a caller that was killed. All callers that share a mount should share it.
+    /// clean up after a caller that was killed. All callers that share a mount should share it. It
+    /// also has the files that a container engine mounts beside the policy's mounts, which an engine
+    /// opens by path: no command of any caller may have it in a mount that it can write.
     pub fn new(state: impl Into<PathBuf>) -> Directories {
         Directories {
             state: Some(state.into()),

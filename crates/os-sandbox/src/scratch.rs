@@ -4,17 +4,19 @@
 
 use crate::error::Error;
 use crate::platform::remove;
+use crate::state_dir::open_state_dir;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstatat, mkdirat};
 use nix::unistd::symlinkat;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
@@ -39,10 +41,32 @@ impl Scratch {
     /// # Errors
     /// If the directory cannot be created.
     pub fn create() -> Result<Scratch, Error> {
-        let base = std::env::temp_dir();
-        static SWEEP: Once = Once::new();
-        SWEEP.call_once(|| sweep(&base));
-        Scratch::create_in(&base)
+        Scratch::create_swept(&std::env::temp_dir())
+    }
+
+    /// Creates a directory in the state directory `named`, by default the user's own.
+    ///
+    /// Files that a more privileged program opens by path, such as the sources of a container's
+    /// mounts, belong here. Another command can have the temporary directory as a mount, and could
+    /// replace them there; no command has the state directory in a mount.
+    ///
+    /// # Errors
+    /// If the directory cannot be created, or the state directory is not the caller's alone.
+    pub fn in_state(named: Option<&Path>) -> Result<Scratch, Error> {
+        Scratch::create_swept(&open_state_dir(named)?)
+    }
+
+    /// Creates a directory in `base`, once this process has removed those of killed brokers there.
+    fn create_swept(base: &Path) -> Result<Scratch, Error> {
+        static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+        let first = {
+            let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            swept.insert(base.to_owned())
+        };
+        if first {
+            sweep(base);
+        }
+        Scratch::create_in(base)
     }
 
     /// Creates a directory in `base`.
@@ -75,16 +99,15 @@ impl Scratch {
         Err(failed(last))
     }
 
-    /// Creates a directory with these links in its `work`.
+    /// Creates links in its `work`, by name and target.
     ///
     /// # Errors
-    /// If the directory cannot be created.
-    pub fn with(links: &[(String, PathBuf)]) -> Result<Scratch, Error> {
-        let mut made = Scratch::create()?;
+    /// If a link cannot be created.
+    pub fn with(mut self, links: &[(String, PathBuf)]) -> Result<Scratch, Error> {
         for (name, to) in links {
-            made.link(name, to)?;
+            self.link(name, to)?;
         }
-        Ok(made)
+        Ok(self)
     }
 
     /// Returns `true` if the directory was created with exactly these links.

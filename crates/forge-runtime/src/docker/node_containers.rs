@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use file_sandbox::{FileSandbox, SandboxPath};
 use forge_node::{CallCompletion, NodeClient, NodeConnectOptions, PathMapping, Setup};
+use os_sandbox::mechanism::Scratch;
 use os_sandbox::{
     Access, AsyncChild, Backend, Command, Directories, HostProxy, HostSpec, Plan, Policy,
     Requirement, Sandbox, Stdio, Support,
@@ -60,9 +61,9 @@ impl NodeContainers {
         let failed = |error: &dyn fmt::Display| {
             ContainersUnavailable::new(format!("cannot prepare a file for a container: {error}"))
         };
-        let dir = tempfile::tempdir().map_err(|error| failed(&error))?;
-        let dir_path = dir.path().canonicalize().map_err(|error| failed(&error))?;
-        let token = dir.path().to_string_lossy().into_owned();
+        let dir = Scratch::in_state(self.0.state_dir.as_deref()).map_err(|error| failed(&error))?;
+        let dir_path = dir.tmp();
+        let token = dir_path.to_string_lossy().into_owned();
         std::fs::write(dir_path.join("token"), &token).map_err(|error| failed(&error))?;
         let policy = Policy::builder()
             .mount(&dir_path, "/probe", Access::READ | Access::EXECUTE)

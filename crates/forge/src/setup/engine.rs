@@ -64,10 +64,15 @@ pub(crate) fn docker(ambient: &Ambient, programs: &HostPrograms) -> ContainerSou
     if let Some(place) = certificates(ambient) {
         docker = docker.certificates(place);
     }
-    match &ambient.state {
-        Some(state) => docker.state_dir(state.join("containers")),
+    match state_dir(ambient) {
+        Some(state) => docker.state_dir(state),
         None => docker,
     }
+}
+
+/// Returns the state directory of containers: no mount may hold it, and engines mount files in it.
+pub(crate) fn state_dir(ambient: &Ambient) -> Option<PathBuf> {
+    Some(ambient.state.as_ref()?.join("containers"))
 }
 
 /// Converts an error of the engine.

@@ -21,8 +21,6 @@ struct Engine<'a> {
 impl Engine<'_> {
     fn forge(&self, args: &[&str]) -> Ran {
         let mut command = self.world.command(forge_program(), args);
-        // An engine elsewhere does not see this directory.
-        command.env("TMPDIR", std::env::temp_dir());
         ran(command.env("DOCKER_HOST", self.host).output().unwrap())
     }
 }
@@ -61,6 +59,7 @@ fn calls_run_where_the_project_says() {
     what_could_not_be_started_is_told(&engine);
     named_hosts_hold_in_containers(&engine);
     ports_are_published(&engine);
+    no_file_of_a_container_is_where_commands_write(&engine);
     the_doctor_says_what_is_in_the_way(&engine);
     names_mean_what_they_mean_elsewhere(&engine);
     the_examples_run(&engine);
@@ -925,6 +924,88 @@ fn named_hosts_hold_in_containers(engine: &Daemon) {
     here.forge(&[&session[..], &["run", "main", "go"]].concat())
         .says(&["docker.reuse: call"]);
     assert_eq!(engine.everything(), Vec::<String>::new());
+}
+
+/// Files that a container mounts besides the mounts of the project, in a directory of forge's.
+const OWN_FILES: &[&str] = &[
+    "home/closed-directory",
+    "home/closed-file",
+    "home/names-0",
+    "tmp/broker",
+    "tmp/launcher",
+    "tmp/token",
+    "token",
+];
+
+/// The engine opens, as root, what the mounts of a container name. Another command may have the
+/// temporary directory as its project, and here it replaces each file of forge's there by a link to
+/// a file outside.
+fn no_file_of_a_container_is_where_commands_write(engine: &Daemon) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let base = "docker_required, runners: [docker]";
+    let hosts = "network: { allow: ['localhost:9'], loopback_in: [4711] }";
+    let calls: [(&str, &str, &[&str]); 4] = [
+        ("closed", "", &["exec", "--", "cat", "workspace/.ssh/id"]),
+        ("hosts", hosts, &["exec", "--", "cat", "workspace/.ssh/id"]),
+        (
+            "tool",
+            "",
+            &[
+                "tools",
+                "call",
+                "shell",
+                r#"{"command": "cat workspace/.ssh/id"}"#,
+            ],
+        ),
+        ("doctor", "", &["doctor", "--docker"]),
+    ];
+    for (name, more, args) in calls {
+        let config = format!("{}{more}\n", config(&format!("mode: {base}"), ""));
+        let world = World::new(&[
+            ("golem-forge.config.yaml", config.as_str()),
+            ("workspace/.ssh/id", "own"),
+        ]);
+        let (temporary, outside) = (world.outside().join("tmp"), world.outside().join("outside"));
+        for dir in [&temporary, &outside] {
+            std::fs::create_dir(dir).unwrap();
+        }
+        std::fs::write(outside.join("id"), "OUTSIDE").unwrap();
+        let done = AtomicBool::new(false);
+        let (ran, seen) = std::thread::scope(|scope| {
+            let replacing = scope.spawn(|| {
+                let mut seen = Vec::new();
+                while !done.load(Ordering::Relaxed) {
+                    for entry in std::fs::read_dir(&temporary).unwrap().flatten() {
+                        let closed = entry.path().join("home/closed-directory");
+                        if closed.is_dir() && !closed.is_symlink() {
+                            let _gone = std::fs::rename(&closed, entry.path().join("was"));
+                            let _gone = std::os::unix::fs::symlink(&outside, &closed);
+                        }
+                        // What forge tries the mechanisms of this machine in is no container's.
+                        let files = OWN_FILES.iter().map(|name| entry.path().join(name));
+                        seen.extend(files.filter(|file| file.exists()));
+                    }
+                }
+                seen
+            });
+            let mut command = world.command(forge_program(), &[&["--trust"], args].concat());
+            command
+                .env("DOCKER_HOST", engine.host())
+                .env("TMPDIR", &temporary);
+            let ran = ran(command.output().unwrap());
+            done.store(true, Ordering::Relaxed);
+            (ran, replacing.join().unwrap())
+        });
+        assert!(!ran.stdout.contains("OUTSIDE"), "{name}: {}", ran.stdout);
+        assert!(seen.is_empty(), "{name}: {seen:?} {}", ran.stderr);
+        if name == "doctor" {
+            ran.code(0);
+        } else {
+            let said = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(said.contains("Permission denied"), "{name}: {said}");
+        }
+    }
 }
 
 /// A server in a container is reached on this machine's loopback at the published port, with the network

@@ -42,7 +42,8 @@ fn asked(
     host: EngineHost,
     policy: Policy,
 ) -> Result<(Value, ShownContainer), Error> {
-    let private = Private::at("/tmp/private");
+    let mut private = Private::at("/tmp/private");
+    private.own.clone_from(&settings.mounts);
     let variables = [("HOME", HOME), ("PATH", "/bin"), ("TMPDIR", TMP)];
     let (body, shown) = config(ContainerSpec {
         bounds: EffectiveLimits::in_container(

@@ -75,6 +75,7 @@ pub struct MountCopies {
     carrier: Option<TransferContainer>,
     mounts: Vec<Copied>,
     limits: CopyLimits,
+    state_dir: Option<PathBuf>,
 }
 
 /// A directory that is copied.
@@ -134,6 +135,7 @@ impl MountCopies {
             carrier: None,
             mounts: Vec::new(),
             limits: *limits,
+            state_dir: state_dir.map(Path::to_owned),
         };
         let labels = engine.labels(state_dir);
         for Source { host, writable } in sources {
@@ -277,7 +279,7 @@ impl MountCopies {
     fn fetch(&self, index: usize, copied: &Copied) -> Result<unpack::Unpacked, Error> {
         let shown = copied.host.display();
         let carrier = self.carrier()?;
-        let store = private_file()?;
+        let store = private_file(self.state_dir.as_deref())?;
         let client = self.engine.client().clone().with_timeout(COPIED_WITHIN);
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let path = format!("/{INSIDE}/{index}/.");
@@ -420,9 +422,9 @@ fn sent_whole(
 }
 
 /// Makes a file without a name for the content that comes back.
-fn private_file() -> Result<File, Error> {
+fn private_file(state_dir: Option<&Path>) -> Result<File, Error> {
     let failed = |error| Error::io("could not make a private file for what comes back", error);
-    let scratch = Scratch::create()?;
+    let scratch = Scratch::in_state(state_dir)?;
     let path = scratch.tmp().join("back");
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create_new(true);

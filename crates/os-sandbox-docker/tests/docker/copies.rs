@@ -35,8 +35,21 @@ impl Place {
         path
     }
 
+    /// Where forge's own files are; an engine elsewhere does not see it.
+    fn state(&self) -> PathBuf {
+        self.base.path().join("state")
+    }
+
     fn copy(&self, policy: &Policy, limits: &CopyLimits) -> Result<MountCopies, os_sandbox::Error> {
-        MountCopies::make(&self.engine, &self.image, policy, OWNER, limits, None)
+        let state = self.state();
+        MountCopies::make(
+            &self.engine,
+            &self.image,
+            policy,
+            OWNER,
+            limits,
+            Some(&state),
+        )
     }
 }
 
@@ -173,12 +186,12 @@ pub(crate) fn there_and_back(daemon: &Daemon) {
 /// An engine that has our files says so by one of them, and one that has not does not.
 pub(crate) fn whose_files(daemon: &Daemon) {
     let here = Place::new(daemon);
-    let shares = here.engine.shares_files(&here.image, None);
+    let shares = here.engine.shares_files(&here.image, Some(&here.state()));
     assert!(shares.expect("asked"), "an engine on this machine");
     let missing = format!("sha256:{}", "0".repeat(64));
     let error = here
         .engine
-        .shares_files(&missing, None)
+        .shares_files(&missing, Some(&here.state()))
         .expect_err("no such image");
     assert_eq!(error.kind(), ErrorKind::Enforcement, "{error}");
     assert_eq!(daemon.everything(), Vec::<String>::new());
@@ -190,7 +203,9 @@ pub(crate) fn whose_files(daemon: &Daemon) {
         }
     };
     let there = Place::new(&elsewhere);
-    let shares = there.engine.shares_files(&there.image, None);
+    let shares = there
+        .engine
+        .shares_files(&there.image, Some(&there.state()));
     assert!(!shares.expect("asked"), "an engine that has not our files");
     assert_eq!(elsewhere.everything(), Vec::<String>::new());
     // What it can be given, and gives back.
@@ -301,7 +316,10 @@ pub(crate) fn hostile(daemon: &Daemon) {
     );
     let outside = fs::read_to_string(place.base.path().join("outside"));
     assert_eq!(outside.expect("there"), "kept");
-    assert_eq!(fs::read_dir(place.base.path()).expect("a list").count(), 2);
+    let entries = fs::read_dir(place.base.path()).expect("a list").flatten();
+    let mut entries: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+    entries.sort();
+    assert_eq!(entries, ["outside", "state", "work"]);
     // The engine without its volume: an error, and nothing is removed here.
     let volume = copies.volume(0).expect("a volume").to_owned();
     let ours = daemon.docker(&["ps", "--all", "--quiet"]);

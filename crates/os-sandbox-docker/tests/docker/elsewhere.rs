@@ -18,11 +18,12 @@ pub(crate) fn commands(_: &Daemon) {
     };
     let connected = Engine::connect(Some(engine.host())).expect("an engine");
     let containers = Containers::new(connected, settings()).expect("the image");
-    assert!(!containers.shares_files(None).expect("asked"));
-    let probed = containers.probe(None).expect("it can be used");
+    let world = World::of(1234);
+    let state = world.path("state");
+    assert!(!containers.shares_files(Some(&state)).expect("asked"));
+    let probed = containers.probe(Some(&state)).expect("it can be used");
     assert_eq!((probed.shares_files, probed.ran), (false, true));
     assert_eq!(engine.everything(), Vec::<String>::new());
-    let world = World::of(1234);
     run(&engine, &world, settings());
     not_brought_back(&engine, &world);
     // Names of their own, links to them, and a working directory of ours.
@@ -177,7 +178,9 @@ fn not_brought_back(engine: &Daemon, world: &World) {
 pub(crate) fn probes(engine: &Daemon) {
     let connected = Engine::connect(Some(engine.host())).expect("an engine");
     let containers = Containers::new(connected, settings()).expect("the image");
-    let probed = containers.probe(None).expect("it can be used");
+    let world = World::of(0);
+    let state = world.path("state");
+    let probed = containers.probe(Some(&state)).expect("it can be used");
     assert_eq!((probed.shares_files, probed.ran), (true, true));
     assert_eq!(engine.everything(), Vec::<String>::new());
     let own = Daemon::start_in(&std::env::temp_dir(), |_| Vec::new());
@@ -185,10 +188,14 @@ pub(crate) fn probes(engine: &Daemon) {
     let connected = Engine::connect(Some(own.host())).expect("an engine");
     let containers = Containers::new(connected, settings()).expect("the image");
     own.docker(&["rmi", "--force", IMAGE]);
-    let error = containers.probe(None).expect_err("the image is gone");
+    let error = containers
+        .probe(Some(&state))
+        .expect_err("the image is gone");
     assert!(error.to_string().contains("No such image"), "{error}");
     own.kill();
-    let error = containers.probe(None).expect_err("the engine is gone");
+    let error = containers
+        .probe(Some(&state))
+        .expect_err("the engine is gone");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(
         error.to_string().contains("does not answer any more"),

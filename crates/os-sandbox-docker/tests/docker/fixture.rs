@@ -42,7 +42,6 @@ impl World {
             "data/file",
             "other",
             "other/secret",
-            "state",
         ] {
             chown(world.path(name), Some(uid), Some(uid)).expect("its owner");
         }

@@ -4,9 +4,9 @@
 use crate::daemon::Daemon;
 use crate::fixture::{World, open_at, plan, settings};
 use os_sandbox::{
-    Access, Contact, ContactKind, ContactOutcome, Contacts, Error, ErrorKind, Exit, HostProxy,
-    NamedHosts, Network, Output, Policy, PolicyBuilder, Promise, PromiseState, ProxySession,
-    ProxySockets, Sandbox, Stdio,
+    Access, Command, Contact, ContactKind, ContactOutcome, Contacts, Error, ErrorKind, Exit,
+    HostProxy, NamedHosts, Network, Output, Policy, PolicyBuilder, Promise, PromiseState,
+    ProxySession, ProxySockets, Sandbox, Stdio,
 };
 use sandbox_network::{
     AddressClass, Broker, BrokerOptions, BrokerService, ConnectionVerdict, HostName, HostPattern,
@@ -306,6 +306,140 @@ pub(crate) fn two(engine: &Daemon) {
         }
     }
     assert_eq!(engine.everything(), Vec::<String>::new());
+}
+
+/// The engine opens the sources of mounts as root, by path. Those that a command's containers have
+/// besides the policy's mounts lie in the state directory, which no command has in a mount.
+pub(crate) fn own_files(engine: &Daemon) {
+    let world = World::of(0);
+    let mount = |inside: &str| {
+        let policy = Policy::builder().mount(world.path("project"), inside, Access::ALL);
+        policy.hide(".env").hide(".ssh")
+    };
+    std::fs::create_dir(world.path("project/.ssh")).expect("a directory");
+    std::fs::write(world.path("project/.env"), "key").expect("a file");
+    let own = world.path("own");
+    std::os::unix::fs::symlink(world.path("data"), &own).expect("a link");
+    let settings = settings().mount(&own, "/own").expect("a mount");
+    let policy = named(mount("/named"), 443).publish_port(4711);
+    let sandbox = plan(engine.host(), settings, &policy.build().expect("a policy"));
+    let sandbox = sandbox.with_host_proxy(BrokerProxy::new(&["one.test"]));
+    // The address of a socket has 108 bytes, and the directory may have a longer path.
+    let deep = world.path("state").join("d".repeat(100));
+    for state in [world.path("state"), deep] {
+        let command = Command::new(&open_at(&sandbox, &state), "sleep").arg("1000");
+        let child = command.spawn().expect("a container");
+        let ours = ["ps", "--quiet", "--filter", "label=os-sandbox.owner"];
+        let ids = engine.docker(&ours);
+        let format = "{{range .HostConfig.Mounts}}{{.Source}}\n{{end}}";
+        let inspect: Vec<&str> = ["inspect", "--format", format]
+            .into_iter()
+            .chain(ids.lines())
+            .collect();
+        let sources = engine.docker(&inspect);
+        let known = [&state, &world.path("project"), &world.path("data")];
+        let known = known.map(|path| path.canonicalize().expect("a path"));
+        let mut names: Vec<&str> = Vec::new();
+        for source in sources
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(Path::new)
+        {
+            let place = known.iter().find(|place| source.starts_with(place));
+            assert!(place.is_some(), "{} in {sources}", source.display());
+            names.extend(source.file_name().and_then(|name| name.to_str()));
+        }
+        for name in [
+            "work",
+            "closed-file",
+            "closed-directory",
+            "names-0",
+            "tmp",
+            "data",
+        ] {
+            assert!(names.contains(&name), "{name} in {sources}");
+        }
+        drop(child);
+        let left: Vec<_> = std::fs::read_dir(&state)
+            .expect("a directory")
+            .flatten()
+            .collect();
+        let left = left.iter().map(|entry| entry.file_name());
+        let left: Vec<_> = left
+            .filter(|name| name.as_encoded_bytes().starts_with(b"os-sandbox."))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(engine.everything(), Vec::<String>::new());
+    }
+    // A mount that the command can write does not hold them.
+    let state = world.path("project/state");
+    let refused = Command::new(&open_at(&sandbox, &state), "true").output();
+    let refused = refused.expect_err("a state directory in a mount");
+    assert!(
+        refused.to_string().contains("holds the state directory"),
+        "{refused}"
+    );
+}
+
+/// A program that can write in the state directory all the same does not choose what the engine
+/// opens: the container is ended.
+pub(crate) fn replaced(engine: &Daemon) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let world = World::of(0);
+    std::fs::create_dir(world.path("project/.ssh")).expect("a directory");
+    let policy = world.policy().hide(".ssh");
+    let sandbox = world.plan(engine, named(policy, 443));
+    let sandbox = sandbox.with_host_proxy(BrokerProxy::new(&["one.test"]));
+    // Replaces `name` in a new directory of a command, once.
+    let replace = |directory: &Path, name: &str| -> io::Result<()> {
+        let (made, was) = (directory.join(name), directory.join("was"));
+        // The socket is the last file that is made beside the launcher.
+        let complete = name.starts_with("home") || directory.join("tmp/broker").exists();
+        if was.exists() || !complete {
+            return Ok(());
+        }
+        match made.is_dir() {
+            true => {
+                std::fs::rename(&made, &was)?;
+                std::os::unix::fs::symlink(&was, &made)
+            }
+            false => {
+                std::fs::copy(&made, &was)?;
+                std::fs::rename(&was, &made)?;
+                std::fs::write(&was, "")
+            }
+        }
+    };
+    for name in [
+        "home/closed-directory",
+        "home/names-0",
+        "tmp/launcher",
+        "tmp",
+    ] {
+        let started = |_: &u32| {
+            let done = AtomicBool::new(false);
+            let came = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        let state = std::fs::read_dir(world.path("state"));
+                        for entry in state.expect("a directory").flatten() {
+                            // The broker may be removing it.
+                            let _gone = replace(&entry.path(), name);
+                        }
+                    }
+                });
+                let came = world.command(&sandbox, "true").output();
+                done.store(true, Ordering::Relaxed);
+                came
+            });
+            match came {
+                Ok(_) => true,
+                Err(error) => !error.to_string().contains("was replaced while"),
+            }
+        };
+        // A replacement before the first look is not noticed, and a container without the file ends.
+        assert!(!(0..20).all(|attempt| started(&attempt)), "{name}");
+    }
 }
 
 /// A container that another program kills: its connections end.

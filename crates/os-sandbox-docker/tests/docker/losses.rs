@@ -201,6 +201,7 @@ pub(crate) fn broker(engine: &Daemon) {
 pub(crate) fn user(engine: &Daemon) {
     const NOBODY: u32 = 65534;
     let world = World::of(NOBODY);
+    std::os::unix::fs::chown(world.path("state"), Some(NOBODY), Some(NOBODY)).expect("its owner");
     fs::write(world.path("project/.env"), "key\n").expect("a file");
     let socket = engine.host().trim_start_matches("unix://").to_owned();
     for path in Path::new(&socket).ancestors().take(2) {

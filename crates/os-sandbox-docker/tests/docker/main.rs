@@ -61,6 +61,8 @@ fn tests() -> Vec<Test> {
         ("hosts::reach", hosts::reach),
         ("hosts::receipts", hosts::receipts),
         ("hosts::two", hosts::two),
+        ("hosts::own_files", hosts::own_files),
+        ("hosts::replaced", hosts::replaced),
         ("hosts::killed", hosts::killed),
         ("hosts::fails_closed", hosts::fails_closed),
         ("hosts::remapped", hosts::remapped),

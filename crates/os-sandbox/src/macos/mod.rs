@@ -84,7 +84,7 @@ pub(crate) fn start(command: Command) -> Result<StartedCommand, Error> {
     let policy = command.plan().policy();
     let confined = is_confined(command.plan().backend())?;
     let real: Vec<PathBuf> = policy.mounts().iter().map(real).collect::<Result<_, _>>()?;
-    let private = Scratch::with(&links(policy, &real))?;
+    let private = Scratch::create()?.with(&links(policy, &real))?;
     let (home, tmp, work) = (private.home(), private.tmp(), private.work());
     let view = LinkView {
         policy,

@@ -2,6 +2,7 @@
 //! would find it out.
 
 use forge_runtime::NodeContainers;
+use os_sandbox::mechanism::Scratch;
 use sandbox_config::{Project, WithoutDirectories};
 
 use crate::commands::prelude::*;
@@ -31,11 +32,11 @@ fn try_containers(project: &Project, ambient: &Ambient) -> Result<ContainerTrial
     let docker = project.ceiling().execution().docker();
     let tried = engine::docker(ambient, &HostPrograms::of_project(ambient, project)).probe(docker);
     // A directory of each run is one like any other.
-    let scratch = tempfile::tempdir().map_err(|error| {
+    let scratch = Scratch::in_state(engine::state_dir(ambient).as_deref()).map_err(|error| {
         CliError::negative("docker", format!("cannot make a directory: {error}"))
     })?;
     let grant = match project.ceiling() {
-        grant if grant.awaits_run() => grant.in_run(scratch.path()),
+        grant if grant.awaits_run() => grant.in_run(&scratch.tmp()),
         grant => grant.clone(),
     };
     let tried = tried.map_err(|error| (error.to_string(), error.remediation().map(str::to_owned)));

@@ -8,15 +8,15 @@
 //! "check and remove" single steps.
 
 use super::record::{self, MAX_RECORD_BYTES, Placeholder, Removed};
-use nix::errno::Errno;
+use crate::state_dir::{prepare_state_dir, user_state_dir};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ impl StateDir {
                 problem = inside(&path);
                 continue;
             }
-            match prepare(&path) {
+            match prepare_state_dir(&path) {
                 Ok(path) if outside(&path) => return Ok(StateDir { path }),
                 Ok(path) => problem = inside(&path),
                 Err(reason) => {
@@ -310,17 +310,8 @@ pub(super) fn candidates(wanted: Option<&Path>) -> Vec<PathBuf> {
 }
 
 fn usual() -> Vec<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let home = match absolute("XDG_STATE_HOME") {
-        Some(state) => Some(state.join("os-sandbox")),
-        None => absolute("HOME").map(|home| home.join(".local/state/os-sandbox")),
-    };
     let shared = std::env::temp_dir().join(format!("os-sandbox-state-{}", geteuid()));
-    home.into_iter().chain([shared]).collect()
+    user_state_dir().into_iter().chain([shared]).collect()
 }
 
 /// Returns `true` if an existing path is outside; a missing path is where its parent is.
@@ -336,39 +327,6 @@ fn inside(path: &Path) -> String {
     format!("the state directory {path} lies where the command can write")
 }
 
-/// Creates a missing directory, for the caller alone; refuses an existing one that others can use.
-fn prepare(path: &Path) -> Result<PathBuf, String> {
-    if !path.is_absolute() {
-        return Err("not an absolute path".to_owned());
-    }
-    let make = |error: std::io::Error| error.to_string();
-    if path.symlink_metadata().is_err() {
-        if let Some(parent) = path.parent() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(parent)
-                .map_err(make)?;
-        }
-        match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(make)?,
-            Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-    let meta = path.symlink_metadata().map_err(make)?;
-    if !meta.is_dir() {
-        return Err("not a directory".to_owned());
-    }
-    if meta.uid() != geteuid().as_raw() {
-        return Err("belongs to another user".to_owned());
-    }
-    if meta.mode() & 0o077 != 0 {
-        return Err("open to others; it must have mode 0700".to_owned());
-    }
-    path.canonicalize().map_err(make)
-}
-
 /// Returns a number that differs between processes and between calls; creation is exclusive in any
 /// case.
 pub(super) fn random() -> u64 {
@@ -382,6 +340,8 @@ mod tests {
     use super::super::record::PlaceholderKind;
     use super::*;
     use nix::sys::stat::{Mode, SFlag, mknod};
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn state(dir: &Path) -> StateDir {
         StateDir::open(Some(&dir.join("state")), |_| true).unwrap()

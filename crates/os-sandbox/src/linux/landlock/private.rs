@@ -89,7 +89,8 @@ impl ScratchDir {
     }
 
     fn with(links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
-        Scratch::with(links).map(ScratchDir::from).map(Arc::new)
+        let made = Scratch::create()?.with(links)?;
+        Ok(Arc::new(ScratchDir::from(made)))
     }
 
     /// Returns the ruleset of the directory: the previous one, if it still applies.

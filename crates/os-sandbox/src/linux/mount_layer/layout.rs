@@ -21,9 +21,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Sources of mounts, with the identity of each file.
+#[derive(Default)]
 pub struct MountSources(Vec<(PathBuf, (u64, u64))>);
 
 impl MountSources {
+    /// Adds a file or directory of the mechanism's own that the engine opens by path, too.
+    ///
+    /// # Errors
+    /// If the path does not exist, or has a link in it.
+    pub fn add(&mut self, path: &Path) -> Result<(), Error> {
+        let failed = |error| Error::io(format!("could not open {}", path.display()), error);
+        let found = below::place(path).map_err(|errno| failed(errno.into()))?;
+        let identity = identity(&File::from(found))?;
+        self.0.push((path.to_owned(), identity));
+        Ok(())
+    }
+
     /// Checks that each source is still the same file, without a link on the way. An engine opens
     /// each source by path, and a command that runs beside this one could have created a link there
     /// meanwhile.
