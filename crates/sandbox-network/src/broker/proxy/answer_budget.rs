@@ -11,8 +11,9 @@ use crate::host::Host;
 
 /// Answers to one host and port in a row. More than programs ask at once for one page or install.
 const BURST: u32 = 64;
-/// Time in which one more answer is due.
-const REFILL: Duration = Duration::from_millis(250);
+/// Time without a request after which clients are answered again. A few answers in between would keep
+/// such a client going.
+const QUIET: Duration = Duration::from_secs(30);
 /// Bound on the hosts that are counted. Clients with others are answered.
 const MAX_TARGETS: usize = 256;
 
@@ -23,49 +24,35 @@ pub(crate) struct AnswerBudget(HashMap<(Host, u16), Left>);
 #[derive(Clone, Copy, Debug)]
 struct Left {
     count: u32,
-    since: Instant,
-}
-
-impl Left {
-    fn at(self, now: Instant) -> Left {
-        let passed = now.saturating_duration_since(self.since);
-        let refilled = u32::try_from(passed.as_millis() / REFILL.as_millis()).unwrap_or(BURST);
-        match self.count.saturating_add(refilled) {
-            count if count >= BURST => Left {
-                count: BURST,
-                since: now,
-            },
-            count => Left {
-                count,
-                since: self.since + REFILL * refilled,
-            },
-        }
-    }
+    /// The last request.
+    at: Instant,
 }
 
 impl AnswerBudget {
     /// Takes one answer. `false` if none is left: the client is to be hung up on.
     pub(crate) fn take(&mut self, host: &Host, port: u16, now: Instant) -> bool {
         let target = (host.clone(), port);
+        let is_quiet = |left: &Left| now.saturating_duration_since(left.at) >= QUIET;
         if self.0.len() >= MAX_TARGETS && !self.0.contains_key(&target) {
-            self.0.retain(|_, left| left.at(now).count < BURST);
+            self.0.retain(|_, left| !is_quiet(left));
             if self.0.len() >= MAX_TARGETS {
                 return true;
             }
         }
         let full = Left {
             count: BURST,
-            since: now,
+            at: now,
         };
         let left = self.0.entry(target).or_insert(full);
-        *left = left.at(now);
-        match left.count.checked_sub(1) {
-            Some(count) => {
-                left.count = count;
-                true
-            }
-            None => false,
+        if is_quiet(left) {
+            *left = full;
         }
+        let is_answered = left.count > 0;
+        *left = Left {
+            count: left.count.saturating_sub(1),
+            at: now,
+        };
+        is_answered
     }
 }
 
@@ -89,12 +76,12 @@ mod tests {
         }
         assert!(!take("a.example", 443, 0));
         assert!(take("a.example", 80, 0) && take("b.example", 443, 0));
-        assert!(!take("a.example", 443, 249));
-        assert!(take("a.example", 443, 250) && !take("a.example", 443, 499));
+        // Each request is noise.
+        assert!(!take("a.example", 443, 29_999) && !take("a.example", 443, 59_998));
         for _ in 0..BURST {
-            assert!(take("a.example", 443, 3_600_000));
+            assert!(take("a.example", 443, 89_998));
         }
-        assert!(!take("a.example", 443, 3_600_000));
+        assert!(!take("a.example", 443, 89_998));
     }
 
     #[test]
@@ -105,7 +92,7 @@ mod tests {
             assert!(budget.take(&host(&format!("h{number}.example")), 443, now));
         }
         assert_eq!(budget.0.len(), MAX_TARGETS);
-        let later = now + Duration::from_secs(1);
+        let later = now + QUIET;
         assert!(budget.take(&host("new.example"), 443, later));
         assert_eq!(budget.0.len(), 1);
     }
