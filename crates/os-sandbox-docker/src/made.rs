@@ -53,6 +53,19 @@ impl ContainerHandle {
         }
     }
 
+    /// Returns the number of its first process in the engine's namespace. `None` if it has ended.
+    pub(super) async fn first_process(&self) -> Result<Option<i64>, Error> {
+        let asked = self.client.inspect_container(&self.id, None);
+        match tokio::time::timeout(ANSWER_WITHIN, asked).await {
+            Err(_) => Err(Error::RequestTimeoutError),
+            Ok(Err(error)) if has_status(&error, &[404]) => Ok(None),
+            Ok(seen) => {
+                let pid = seen?.state.and_then(|state| state.pid);
+                Ok(pid.filter(|pid| *pid > 0))
+            }
+        }
+    }
+
     /// Ends every process in the container. A container that has already ended is not an error.
     pub(super) async fn kill(&self) -> Result<(), Error> {
         let options = KillContainerOptionsBuilder::new().signal("KILL").build();

@@ -13,6 +13,7 @@ use super::engine::{ANSWER_WITHIN, Engine};
 use super::inside::{no_health_check, separate_host_config};
 use super::labels::labels;
 use super::made::{ContainerHandle, ContainerStatus, status};
+use super::owner::peer;
 use super::place::scratch;
 use bollard::models::{
     ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum,
@@ -77,8 +78,8 @@ impl NamespaceContainer {
         sources.add(&directory)?;
         sources.add(&directory.join(LAUNCHER))?;
         let body = request(containers, &directory, command.state_dir())?;
-        let made = begin(engine, body)?;
-        let control = accept(engine, &made, &listener)?;
+        let (made, launcher) = begin(engine, body)?;
+        let control = accept(engine, &made, launcher, &listener)?;
         sources.unchanged()?;
         let session = serve_own_namespace(command, &control)?;
         Ok(Some(NamespaceContainer {
@@ -176,6 +177,8 @@ fn request(
                 ..Mount::default()
             }]),
             network_mode: Some("none".to_owned()),
+            // The launcher is the first process, whatever the engine's settings.
+            init: Some(false),
             sysctls: ipv6.then(|| HashMap::from([(setting.to_owned(), "0".to_owned())])),
             readonly_rootfs: Some(true),
             // For addresses, and for the resolver's port.
@@ -191,13 +194,19 @@ fn request(
     })
 }
 
-fn begin(engine: &Engine, body: ContainerCreateBody) -> Result<ContainerHandle, Error> {
+/// Starts the container. Returns it with the launcher's number in the engine's namespace, `None` if it
+/// has ended.
+fn begin(
+    engine: &Engine,
+    body: ContainerCreateBody,
+) -> Result<(ContainerHandle, Option<i64>), Error> {
     let client = engine.client().clone();
     let begun = engine.answered(START_WITHIN, async move {
         let made = client.create_container(None, body).await?;
         let made = ContainerHandle::new(client.clone(), made.id);
         client.start_container(made.id(), None).await?;
-        Ok(made)
+        let launcher = made.first_process().await?;
+        Ok((made, launcher))
     })?;
     begun.map_err(|error| {
         let error = engine.failed("start the network of named hosts", &error);
@@ -212,9 +221,14 @@ fn begin(engine: &Engine, body: ContainerCreateBody) -> Result<ContainerHandle, 
 }
 
 /// Waits for the launcher's connection. A launcher that cannot connect ends at once.
+///
+/// Another process of this user gets neither the job nor the hosts: its sockets would be those of
+/// another network. A process without a number here belongs to a namespace around this one, in which
+/// no command of this process runs.
 fn accept(
     engine: &Engine,
     made: &ContainerHandle,
+    launcher: Option<i64>,
     listener: &UnixListener,
 ) -> Result<UnixStream, Error> {
     let failed = |error| Error::io("could not wait for a container's network", error);
@@ -227,6 +241,10 @@ fn accept(
             Err(errno) => return Err(failed(errno.into())),
             Ok(_) => match listener.accept() {
                 Ok((control, _)) => {
+                    let peer = peer(&control).map_err(failed)?;
+                    if peer.is_some_and(|peer| launcher != Some(peer.into())) {
+                        continue;
+                    }
                     control.set_nonblocking(false).map_err(failed)?;
                     return Ok(control);
                 }

@@ -2,6 +2,9 @@
 //! uses it again, also after the next boot, and it means another process in another namespace.
 
 use super::OwnerId;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use std::os::unix::net::UnixStream;
 
 /// Returns an id of the machine and its boot; `None` if the kernel does not report one.
 /// Returns an id of the machine and its boot; `None` if the system does not report one.
@@ -16,6 +19,12 @@ pub(crate) fn boot() -> Option<String> {
 pub(crate) fn namespace() -> Option<String> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(link.to_string_lossy().into_owned())
+}
+
+/// Returns the process at the other end of a connection; `None` if this namespace has no number for it.
+pub(crate) fn peer(connection: &UnixStream) -> std::io::Result<Option<i32>> {
+    let credentials = getsockopt(connection, PeerCredentials)?;
+    Ok(Some(credentials.pid()).filter(|pid| *pid != 0))
 }
 
 /// Returns the start time of a process, in ticks after boot.

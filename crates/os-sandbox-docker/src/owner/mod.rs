@@ -20,4 +20,4 @@ pub(crate) enum OwnerId {
     Unknown,
 }
 
-pub(crate) use system::{boot, life, namespace};
+pub(crate) use system::{boot, life, namespace, peer};

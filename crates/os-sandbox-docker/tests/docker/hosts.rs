@@ -14,6 +14,7 @@ use sandbox_network::{
 };
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -440,6 +441,37 @@ pub(crate) fn replaced(engine: &Daemon) {
         // A replacement before the first look is not noticed, and a container without the file ends.
         assert!(!(0..20).all(|attempt| started(&attempt)), "{name}");
     }
+}
+
+/// Another program of this user that reaches the socket gets nothing, and the launcher all.
+pub(crate) fn strangers(engine: &Daemon) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let world = World::of(0);
+    let (port, _ends) = server();
+    let sandbox = sandbox(&world, engine, port);
+    let done = AtomicBool::new(false);
+    let (said, heard) = std::thread::scope(|scope| {
+        let stranger = scope.spawn(|| {
+            let mut heard = Vec::new();
+            while !done.load(Ordering::Relaxed) && heard.len() < 3 {
+                let state = std::fs::read_dir(world.path("state")).expect("a directory");
+                let sockets = state.flatten().map(|entry| entry.path().join("tmp/broker"));
+                for mut stream in sockets.filter_map(|path| UnixStream::connect(path).ok()) {
+                    let mut job = Vec::new();
+                    let _cut = stream.read_to_end(&mut job);
+                    heard.push(job);
+                }
+            }
+            heard
+        });
+        let script = format!("env -i wget -q -O - http://one.test:{port}/");
+        let said = text(&world.sh(&sandbox, &script));
+        done.store(true, Ordering::Relaxed);
+        (said, stranger.join().expect("a thread"))
+    });
+    assert!(!heard.is_empty(), "it never reached the socket");
+    assert!(heard.iter().all(Vec::is_empty), "it got the job");
+    assert_eq!(said, "page\n");
 }
 
 /// A container that another program kills: its connections end.

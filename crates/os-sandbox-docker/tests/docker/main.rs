@@ -63,6 +63,7 @@ fn tests() -> Vec<Test> {
         ("hosts::two", hosts::two),
         ("hosts::own_files", hosts::own_files),
         ("hosts::replaced", hosts::replaced),
+        ("hosts::strangers", hosts::strangers),
         ("hosts::killed", hosts::killed),
         ("hosts::fails_closed", hosts::fails_closed),
         ("hosts::remapped", hosts::remapped),
