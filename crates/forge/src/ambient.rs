@@ -1,5 +1,6 @@
 //! The process environment, read once at the start: variables, directories, terminal.
 
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,8 @@ pub(crate) struct Ambient {
     pub(crate) global: Global,
     /// The environment, values that are UTF-8.
     pub(crate) env: Vec<(String, String)>,
+    /// Variables whose values are not UTF-8.
+    not_text: Vec<(String, OsString)>,
     /// The person's home.
     pub(crate) home: Option<PathBuf>,
     /// Their own configuration file.
@@ -49,18 +52,43 @@ pub(crate) struct Ambient {
     redactor: Arc<Mutex<Option<CachedRedactor>>>,
 }
 
-/// Returns the variables of the environment that are text.
-fn variables() -> Vec<(String, String)> {
-    let variables = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok()?;
-        // A setting that cannot be read is a mistake, not an absent one.
-        let value = match name.starts_with("FORGE__") {
-            true => value.to_string_lossy().into_owned(),
-            false => value.into_string().ok()?,
+/// Variables with paths, which need not be UTF-8.
+const PATHS: [&str; 5] = [
+    "DOCKER_CERT_PATH",
+    "FORGE_STATE_DIR",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Variables of the environment.
+type Variables<T> = Vec<(String, T)>;
+
+/// Returns the variables of the environment, those that are text and the others.
+fn variables() -> (Variables<String>, Variables<OsString>) {
+    let (mut text, mut other) = (Vec::new(), Vec::new());
+    for (name, value) in std::env::vars_os() {
+        let Ok(name) = name.into_string() else {
+            continue;
         };
-        Some((name, value))
-    });
-    variables.collect()
+        match value.into_string() {
+            Ok(value) => text.push((name, value)),
+            // A setting that cannot be read is a mistake, not an absent one.
+            Err(value) if name.starts_with("FORGE__") => {
+                text.push((name, value.to_string_lossy().into_owned()));
+            }
+            Err(value) => other.push((name, value)),
+        }
+    }
+    (text, other)
+}
+
+/// Returns `true` if a variable of this name decides what forge reaches and trusts, as text.
+fn must_be_text(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let is_own = ["DOCKER_", "FORGE_", "SSL_CERT_"];
+    let is_own = is_own.iter().any(|start| name.starts_with(start));
+    (is_own || upper.ends_with("_PROXY")) && !PATHS.contains(&name)
 }
 
 /// Returns the person's own file. Both endings are read, as those of a project file are.
@@ -75,13 +103,9 @@ fn user_file(settings: &Path) -> PathBuf {
 impl Ambient {
     /// Looks around.
     pub(crate) fn from_env(global: Global) -> Self {
-        let env = variables();
+        let (env, not_text) = variables();
         let dirs = etcetera::choose_base_strategy().ok();
-        let named = |name: &str| {
-            env.iter()
-                .find(|(known, value)| known == name && !value.is_empty())
-                .map(|(_, value)| PathBuf::from(value))
-        };
+        let named = |name: &str| path(&env, &not_text, name);
         let state = named("FORGE_STATE_DIR").or_else(|| {
             let dirs = dirs.as_ref()?;
             Some(
@@ -124,6 +148,7 @@ impl Ambient {
             }),
             redactor: Arc::default(),
             env,
+            not_text,
             global,
         }
     }
@@ -139,6 +164,11 @@ impl Ambient {
             .iter()
             .find(|(known, value)| known == name && !value.is_empty())
             .map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the path in one variable of the environment, which need not be UTF-8.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        path(&self.env, &self.not_text, name)
     }
 
     /// Returns the layout of results.
@@ -210,12 +240,20 @@ impl Ambient {
     /// absolute path, and directories of forge that are links or that others can write.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         for name in ["HOME", "FORGE_STATE_DIR"] {
-            let value = self.var(name).map(Path::new);
+            let value = self.path(name);
             if let Some(path) = value.filter(|path| !path.is_absolute()) {
-                let shown = crate::output::escape::escape_path(path);
+                let shown = crate::output::escape::escape_path(&path);
                 let failure = format!("invalid {name} `{shown}`: it must be an absolute path");
                 return Err(CliError::misuse("state", failure));
             }
+        }
+        // Without it, docker would verify its engine, and a client would use the proxy.
+        let mut names = self.not_text.iter().map(|(name, _)| name);
+        if let Some(name) = names.find(|name| must_be_text(name)) {
+            let name = crate::output::escape::escape(name);
+            let failure = format!("invalid {name}: the value is not UTF-8");
+            let failure = CliError::misuse("config.bad_value", failure);
+            return Err(failure.hint("correct it, or unset it"));
         }
         let state = self.state.as_deref();
         // Deeper directories are checked where they are used.
@@ -289,6 +327,14 @@ impl Ambient {
             None
         }
     }
+}
+
+fn path(env: &[(String, String)], not_text: &[(String, OsString)], name: &str) -> Option<PathBuf> {
+    let text = env.iter().map(|(known, value)| (known, OsStr::new(value)));
+    let other = not_text.iter().map(|(known, value)| (known, &**value));
+    text.chain(other)
+        .find(|(known, value)| *known == name && !value.is_empty())
+        .map(|(_, value)| PathBuf::from(value))
 }
 
 /// `true` if variables of this name hold secrets by custom.

@@ -3,7 +3,7 @@
 //!
 //! Entry point: [`check`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::ambient::Ambient;
 use crate::exit::CliError;
@@ -18,10 +18,10 @@ const AUTHORITY_DIRS: &str = "SSL_CERT_DIR";
 /// Refuses authorities at a place that commands can change. It is judged as the place of a program
 /// that forge starts (decision 0088).
 pub(crate) fn check(ambient: &Ambient, programs: &HostPrograms) -> Result<(), CliError> {
-    let file = ambient.var(AUTHORITY_FILE).map(PathBuf::from);
+    let file = ambient.path(AUTHORITY_FILE);
     let file = file.into_iter().map(|path| (AUTHORITY_FILE, path));
-    let dirs = ambient.var(AUTHORITY_DIRS).map(std::env::split_paths);
-    let dirs = dirs.into_iter().flatten();
+    let dirs = ambient.path(AUTHORITY_DIRS).into_iter();
+    let dirs = dirs.flat_map(|dirs| std::env::split_paths(&dirs).collect::<Vec<_>>());
     let dirs = dirs.map(|path| (AUTHORITY_DIRS, path));
     for (variable, path) in file.chain(dirs) {
         let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
@@ -35,7 +35,7 @@ pub(crate) fn check(ambient: &Ambient, programs: &HostPrograms) -> Result<(), Cl
 }
 
 /// Returns the path with its fault. A file that does not exist yet has one too.
-fn problem(path: &Path, programs: &HostPrograms) -> Option<String> {
+pub(crate) fn problem(path: &Path, programs: &HostPrograms) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let why = programs.place_of_commands(&path)?;
     Some(format!("{} {why}", escape(&path.to_string_lossy())))

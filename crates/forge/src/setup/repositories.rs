@@ -193,7 +193,7 @@ fn credential(
 /// Returns the certificate authorities of other programs, which a company may set. A missing file
 /// is reported when a server is verified.
 fn certificates(project: &Project, ambient: &Ambient) -> Result<Option<PathBuf>, CliError> {
-    let Some(file) = ambient.var(AUTHORITY_FILE) else {
+    let Some(file) = ambient.path(AUTHORITY_FILE) else {
         return Ok(None);
     };
     authorities::check(ambient, &HostPrograms::of_project(ambient, project))?;
