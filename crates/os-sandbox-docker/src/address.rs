@@ -148,6 +148,19 @@ impl Address {
         self
     }
 
+    /// Returns the paths that decide which engine answers: a local socket, or the files of TLS in
+    /// the directory for [`Address::with_certificates`], if the engine is reached by TCP.
+    #[must_use]
+    pub fn paths(&self, certificates: Option<&Path>) -> Vec<PathBuf> {
+        match (&self.way, certificates) {
+            (Endpoint::Unix(path), _) => vec![path.clone()],
+            (Endpoint::Tcp { .. }, Some(directory)) => {
+                tls::FILES.iter().map(|name| directory.join(name)).collect()
+            }
+            (Endpoint::Tcp { .. }, None) | (Endpoint::Ssh(_), _) => Vec::new(),
+        }
+    }
+
     /// Returns `true` if the engine is reached over a local socket.
     pub(super) fn is_local(&self) -> bool {
         match &self.way {

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// Bound on a file; certificates and keys are small.
 const MAX_BYTES: u64 = 1 << 20;
+/// Files of the directory.
+pub(super) const FILES: [&str; 3] = ["ca.pem", "cert.pem", "key.pem"];
 
 #[derive(Clone)]
 pub(super) struct Tls {

@@ -2,7 +2,8 @@
 //! where the engine does not see the files of this machine.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use os_sandbox_docker::{Address, Containers, Engine, ImageName, Settings};
@@ -34,7 +35,20 @@ pub struct ContainerSource {
     state_dir: Option<PathBuf>,
     ssh: Option<(PathBuf, OsString)>,
     program: Option<fn() -> Result<ProgramBundle, String>>,
+    path_check: Option<PathCheck>,
     known: Arc<Mutex<Vec<ProbedEngine>>>,
+}
+
+/// A function that returns a path with its fault, if commands can change where it ends.
+type PathFault = dyn Fn(&Path) -> Option<String> + Send + Sync;
+
+#[derive(Clone)]
+struct PathCheck(Arc<PathFault>);
+
+impl fmt::Debug for PathCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PathCheck").finish_non_exhaustive()
+    }
 }
 
 /// The result of a probe.
@@ -69,6 +83,26 @@ impl ContainerSource {
         /// Sets the function that provides the program for containers whose image does not contain
         /// forge, or the reason why that is impossible.
         program(program: fn() -> Result<ProgramBundle, String>) = Some(program);
+    }
+
+    /// The hint for an engine that commands could replace.
+    pub const UNTRUSTED_HINT: &str = "move the socket or the certificates to a directory in which \
+         no command writes, and name it in DOCKER_HOST or DOCKER_CERT_PATH";
+
+    /// Returns the refusal of an engine, with the path that commands could change and its fault.
+    pub fn untrusted(why: &str) -> String {
+        format!("a command could choose the container engine: {why}")
+    }
+
+    /// Sets the check of the engine's local socket and certificates. An engine is not used if the
+    /// check returns a fault: its answers are what forge reports, and it gets the files of mounts.
+    #[must_use]
+    pub fn path_check(
+        mut self,
+        fault: impl Fn(&Path) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.path_check = Some(PathCheck(Arc::new(fault)));
+        self
     }
 
     /// Probes the engine once for the life of this process and returns the cached result later.
@@ -170,6 +204,13 @@ impl ContainerSource {
             Some(host) => Address::parse(host)?,
             None => Address::default(),
         };
+        if let Some(PathCheck(fault)) = &self.path_check {
+            let mut paths = address.paths(self.certificates.as_deref()).into_iter();
+            if let Some(why) = paths.find_map(|path| fault(&path)) {
+                let refused = ContainersUnavailable::new(ContainerSource::untrusted(&why));
+                return Err(refused.hint(ContainerSource::UNTRUSTED_HINT));
+            }
+        }
         if let Some((program, path)) = &self.ssh {
             address = address.ssh(program, path);
         }

@@ -1214,3 +1214,128 @@ fn nothing_is_left(engine: &Daemon) {
     }
     assert_eq!(engine.everything(), Vec::<String>::new());
 }
+
+/// A name and its value.
+type Variable = (&'static str, &'static [u8]);
+
+/// Variables, and a text of the refusal. A variable names a directory by the path of the world, and
+/// `PORT` is a listener's.
+const ENGINES: &[(&[Variable], &str)] = &[
+    // An engine that a command could be, or whose authority it could write.
+    (
+        &[("DOCKER_HOST", b"unix://PROJECT/d.sock")],
+        "could choose the container engine",
+    ),
+    (
+        &[
+            ("DOCKER_HOST", b"tcp://127.0.0.1:PORT"),
+            ("DOCKER_TLS_VERIFY", b"1"),
+            ("DOCKER_CERT_PATH", b"PROJECT/certs"),
+        ],
+        "could choose the container engine",
+    ),
+    // Text that cannot be read is not absent: TLS would be off, or another engine would answer.
+    (
+        &[
+            ("DOCKER_HOST", b"tcp://127.0.0.1:PORT"),
+            ("DOCKER_TLS_VERIFY", b"\xff"),
+            ("DOCKER_CERT_PATH", b"PROJECT/certs"),
+        ],
+        "invalid DOCKER_TLS_VERIFY: the value is not UTF-8",
+    ),
+    (
+        &[("DOCKER_HOST", b"tcp://\xff")],
+        "invalid DOCKER_HOST: the value is not UTF-8",
+    ),
+    (
+        &[("https_proxy", b"http://\xff")],
+        "invalid https_proxy: the value is not UTF-8",
+    ),
+    (
+        &[("NO_PROXY", b"\xff")],
+        "invalid NO_PROXY: the value is not UTF-8",
+    ),
+    (
+        &[("FORGE_NO_INPUT", b"\xff")],
+        "invalid FORGE_NO_INPUT: the value is not UTF-8",
+    ),
+    // A path needs no text, and is the one that is used.
+    (
+        &[
+            ("DOCKER_HOST", b"tcp://127.0.0.1:PORT"),
+            ("DOCKER_TLS_VERIFY", b"1"),
+            ("DOCKER_CERT_PATH", b"OUTSIDE/certs\xff"),
+        ],
+        "ca.pem",
+    ),
+];
+
+/// The engine gets the files of mounts, and its answers are what forge reports.
+#[test]
+fn no_engine_is_reached_that_a_command_could_choose() {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    let replaced = |text: &[u8], pairs: &[(&str, &str)]| {
+        let mut out = text.to_vec();
+        for (from, to) in pairs {
+            if let Some(at) = out
+                .windows(from.len())
+                .position(|part| part == from.as_bytes())
+            {
+                out.splice(at..at + from.len(), to.bytes());
+            }
+        }
+        std::ffi::OsString::from_vec(out)
+    };
+    for (variables, refusal) in ENGINES {
+        let config = config("mode: docker_required", "");
+        let world = World::new(&[
+            ("golem-forge.config.yaml", config.as_str()),
+            ("certs/ca.pem", ""),
+        ]);
+        let socket = world.project().join("d.sock");
+        let local = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let remote = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        local.set_nonblocking(true).unwrap();
+        remote.set_nonblocking(true).unwrap();
+        let port = remote.local_addr().unwrap().port().to_string();
+        let outside = world.outside().to_str().unwrap().to_owned();
+        let project = format!("{outside}/project");
+        let pairs = [
+            ("PROJECT", &*project),
+            ("OUTSIDE", &*outside),
+            ("PORT", &*port),
+        ];
+        for args in [
+            &["--trust", "exec", "--", "id"][..],
+            &["--trust", "doctor", "--docker"],
+            &["--trust", "image", "build", "--base", "x"],
+        ] {
+            let mut command = world.command(forge_program(), args);
+            for (name, value) in *variables {
+                command.env(name, replaced(value, &pairs));
+            }
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let said = said + &String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{variables:?} {args:?}: {said}");
+            assert!(said.contains(refusal), "{variables:?} {args:?}: {said}");
+            assert!(local.accept().is_err(), "{variables:?} {args:?}");
+            assert!(remote.accept().is_err(), "{variables:?} {args:?}");
+        }
+    }
+    // The engine that a project names is judged too.
+    let world = World::new(&[("keep", "")]);
+    let path = world.project().join("d.sock");
+    let local = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    local.set_nonblocking(true).unwrap();
+    let host = format!(", host: 'unix://{}'", path.display());
+    world.write(
+        "golem-forge.config.yaml",
+        &config("mode: docker_required", &host),
+    );
+    let ran = world.forge(&["--trust", "doctor", "--docker"]);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("could choose the container engine"), "{said}");
+    assert!(local.accept().is_err());
+}
