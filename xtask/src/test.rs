@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::num::NonZero;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use crate::conformance;
@@ -73,12 +73,24 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         ("conformance", Box::new(conformance::in_own_engine)),
     ];
     let (running, run) = mpsc::channel();
-    let compiler: Vec<Beside<'_>> = vec![
+    steps.run_beside(vec![sandbox, compiler(extent, run)], |steps| {
+        steps.run("tests", || tests(extent, running));
+        steps.run("docs --check", || docs::run(&["--check".to_owned()]));
+        steps.run(MCP, mcp::outcome);
+        steps.run(MCP_CLIENTS, mcp::settings_outcome);
+    });
+    drop(engine);
+    steps.close()
+}
+
+/// The steps of the compiler, which begin when `run` is told that tests run: cargo locks the target
+/// directory while it builds, and the tests would wait.
+fn compiler(extent: Extent, run: Receiver<()>) -> Vec<Beside<'static>> {
+    vec![
         (
             "clippy",
             Box::new(move || {
-                // Cargo locks the target directory while it builds, and the tests would wait. Nobody
-                // sends if they could not start.
+                // Nobody sends if the tests could not start.
                 let _ = run.recv();
                 (clippy().into(), String::new())
             }),
@@ -87,15 +99,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             "each crate alone",
             Box::new(move || (each_alone(extent), String::new())),
         ),
-    ];
-    steps.run_beside(vec![sandbox, compiler], |steps| {
-        steps.run("tests", || tests(extent, running));
-        steps.run("docs --check", || docs::run(&["--check".to_owned()]));
-        steps.run(MCP, mcp::outcome);
-        steps.run(MCP_CLIENTS, mcp::settings_outcome);
-    });
-    drop(engine);
-    steps.close()
+    ]
 }
 
 fn format() -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 //! it has checked, bytes are copied, a record is written. Nothing is resolved twice.
 
 mod admission;
+mod answer_budget;
 mod ask;
 mod connect;
 mod context;

@@ -11,11 +11,11 @@ use super::filter::{C1_LEAD, ESC, body, is_control};
 const SHIFT_OUT: u8 = 0x0e;
 /// Modes that a terminal starts with: keys are not printed a second time; lines wrap, a key that is held
 /// repeats, the cursor is visible.
-const ON_AT_START: [Mode; 4] = [
-    Mode::of_ecma(12),
-    Mode::private(7),
-    Mode::private(8),
-    Mode::private(25),
+const ON_AT_START: [TerminalMode; 4] = [
+    TerminalMode::of_ecma(12),
+    TerminalMode::private(7),
+    TerminalMode::private(8),
+    TerminalMode::private(25),
 ];
 /// Private modes of the alternate screen.
 const ALTERNATE: [u32; 3] = [47, 1047, 1049];
@@ -36,7 +36,7 @@ pub(crate) struct ScreenState {
     /// `true` after any sequence, or other letters.
     is_changed: bool,
     /// Modes and their last setting.
-    modes: BTreeMap<Mode, bool>,
+    modes: BTreeMap<TerminalMode, bool>,
     has_margins: bool,
     has_colours: bool,
     /// Another coding of keys, by the protocol of kitty or by xterm's.
@@ -53,23 +53,23 @@ pub(crate) struct ScreenState {
 
 /// A switch of the terminal (`CSI n h`, `CSI n l`; with `?` a private one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Mode {
+struct TerminalMode {
     is_private: bool,
     number: u32,
 }
 
-impl Mode {
+impl TerminalMode {
     /// One of ECMA-48: keys are dead (2), text is inserted (4), keys are printed by the program alone (12),
     /// a new line starts at the left (20).
     const fn of_ecma(number: u32) -> Self {
-        Mode {
+        TerminalMode {
             is_private: false,
             number,
         }
     }
 
     const fn private(number: u32) -> Self {
-        Mode {
+        TerminalMode {
             is_private: true,
             number,
         }
@@ -141,7 +141,7 @@ impl ScreenState {
             (Some(b'?' | b'0'..=b'9' | b';'), b'h' | b'l') => {
                 let is_private = body.starts_with(b"?");
                 for number in numbers(&rest[usize::from(is_private)..]) {
-                    let mode = Mode { is_private, number };
+                    let mode = TerminalMode { is_private, number };
                     self.has_margins |= is_private && MARGINS.contains(&number);
                     if self.modes.len() < MAX_MODES || self.modes.contains_key(&mode) {
                         self.modes.insert(mode, *last == b'h');
@@ -174,16 +174,17 @@ impl ScreenState {
     }
 
     /// The modes of the alternate screen that are on.
-    fn alternates(&self) -> impl Iterator<Item = Mode> {
-        let modes = ALTERNATE.map(Mode::private).into_iter();
+    fn alternates(&self) -> impl Iterator<Item = TerminalMode> {
+        let modes = ALTERNATE.map(TerminalMode::private).into_iter();
         modes.filter(|mode| self.modes.get(mode) == Some(&true))
     }
 
     /// The modes that are not as at the start, but for the alternate screen.
-    fn changed_modes(&self) -> impl Iterator<Item = (Mode, bool)> {
+    fn changed_modes(&self) -> impl Iterator<Item = (TerminalMode, bool)> {
         let modes = self.modes.iter().map(|(mode, is_set)| (*mode, *is_set));
         modes.filter(|(mode, is_set)| {
-            !ALTERNATE.map(Mode::private).contains(mode) && *is_set != ON_AT_START.contains(mode)
+            !ALTERNATE.map(TerminalMode::private).contains(mode)
+                && *is_set != ON_AT_START.contains(mode)
         })
     }
 

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::answer_budget::AnswerBudget;
 use super::ask::Questions;
 use super::credential::{TerminatedServer, TlsTermination};
 use super::names::SyntheticNames;
-use super::proxy::AnswerBudget;
 use super::proxy_token::ProxyToken;
 use super::record::{
     ConnectionEvent, ConnectionEventKind, ConnectionRecord, Counters, Protocol, Records, Refusal,

@@ -1,7 +1,6 @@
 //! The proxy: HTTP with CONNECT, HTTP for `http:` URLs, and SOCKS 5 at one address. The first byte
 //! tells them apart, because no method of HTTP begins with a version number of SOCKS.
 
-mod answer_budget;
 mod head;
 mod http;
 mod socks;
@@ -19,7 +18,6 @@ use super::http::{status_line, status_of};
 use super::record::{Protocol, Refusal, escape, shown};
 use super::{credential, tunnel};
 use crate::host::Host;
-pub(super) use answer_budget::AnswerBudget;
 use head::ProxyRequest;
 pub(super) use head::{MAX_HEAD, MAX_HEADERS};
 

@@ -62,7 +62,7 @@ pub(super) fn apply(
 }
 
 /// The changes that the list shows, and the generated directory that one is counted in. New directories
-/// are part of what is in them.
+/// count with their contents.
 type Listed = BTreeMap<(String, TreePath), Option<TreePath>>;
 
 fn listed(list: &RunReview) -> Listed {
@@ -141,25 +141,9 @@ fn artifact(list: &RunReview, change: &AppliedChange) -> Artifact {
     )
 }
 
-fn print_report(
-    global: &Global,
-    list: &RunReview,
-    report: &ApplyReport,
-    changes: &[(&AppliedChange, Option<&TreePath>)],
-) -> Result<(), CliError> {
-    let ApplyRecord { notes, .. } = &report.record;
-    let shown = |(mount, path): &MountedPath| shown_path(list, *mount, path);
-    if global.json {
-        return print_json(&json!({
-            "run": list.run,
-            "applied": report.record,
-            "skipped_protected": report.skipped_protected.iter().map(shown).collect::<Vec<_>>(),
-            "skipped_special": report.skipped_special.iter().map(shown).collect::<Vec<_>>(),
-            "left": list.changes().count(),
-        }));
-    }
+/// Returns a line for each change. As in the list, a generated directory is one line.
+fn lines(list: &RunReview, changes: &[(&AppliedChange, Option<&TreePath>)]) -> String {
     let mut text = String::new();
-    // As in the list, a generated directory is one line.
     let mut generated: BTreeMap<String, usize> = BTreeMap::new();
     for (change, below) in changes {
         let mut mounts = list.mounts.iter();
@@ -181,6 +165,27 @@ fn print_report(
             changes_count(count)
         ));
     }
+    text
+}
+
+fn print_report(
+    global: &Global,
+    list: &RunReview,
+    report: &ApplyReport,
+    changes: &[(&AppliedChange, Option<&TreePath>)],
+) -> Result<(), CliError> {
+    let ApplyRecord { notes, .. } = &report.record;
+    let shown = |(mount, path): &MountedPath| shown_path(list, *mount, path);
+    if global.json {
+        return print_json(&json!({
+            "run": list.run,
+            "applied": report.record,
+            "skipped_protected": report.skipped_protected.iter().map(shown).collect::<Vec<_>>(),
+            "skipped_special": report.skipped_special.iter().map(shown).collect::<Vec<_>>(),
+            "left": list.changes().count(),
+        }));
+    }
+    let mut text = lines(list, changes);
     text.push_str(&format!("applied {}\n", changes_count(changes.len())));
     print_text(&text)?;
     for note in notes {

@@ -83,19 +83,13 @@ impl ExplainTarget {
             });
         }
         if let Some(path) = existing_path(global, project, word) {
-            let note = None;
             return Ok(ExplainTarget::Path {
                 path,
                 operation,
-                note,
+                note: None,
             });
         }
-        let scheme = word.split_once(":/").map_or("", |(scheme, _)| scheme);
-        if !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-            let text = format!("`{word}` is neither a file nor a URL: a URL has two slashes");
-            return Err(CliError::usage(text)
-                .hint(format!("for a file of this name: forge explain ./{word}")));
-        }
+        check_slashes(word)?;
         if word.contains('/') {
             return typed_path(project, word, operation);
         }
@@ -141,6 +135,17 @@ fn existing_path(global: &Global, project: &Project, word: &str) -> Option<Sandb
     let inside = project.ceiling().sandbox_path(&host);
     let inside = inside.or_else(|| Some(format!("/{}", word.trim_start_matches("./"))));
     SandboxPath::parse(&inside?).ok()
+}
+
+/// Refuses `https:/example.com`: it is no file, and a URL has two slashes.
+fn check_slashes(word: &str) -> Result<(), CliError> {
+    let scheme = word.split_once(":/").map_or("", |(scheme, _)| scheme);
+    if scheme.is_empty() || scheme.bytes().any(|byte| !byte.is_ascii_alphabetic()) {
+        return Ok(());
+    }
+    let text = format!("`{word}` is neither a file nor a URL: a URL has two slashes");
+    let hint = format!("for a file of this name: forge explain ./{word}");
+    Err(CliError::usage(text).hint(hint))
 }
 
 /// Returns the path that a word is, as file tools take it: a path of this host in a mount, unless the

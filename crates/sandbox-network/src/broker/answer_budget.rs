@@ -19,10 +19,10 @@ const MAX_TARGETS: usize = 256;
 
 /// The answers that are left, by host and port.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerBudget(HashMap<(Host, u16), Left>);
+pub(crate) struct AnswerBudget(HashMap<(Host, u16), AnswersLeft>);
 
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct AnswersLeft {
     count: u32,
     /// The last request.
     at: Instant,
@@ -32,14 +32,14 @@ impl AnswerBudget {
     /// Takes one answer. `false` if none is left: the client is to be hung up on.
     pub(crate) fn take(&mut self, host: &Host, port: u16, now: Instant) -> bool {
         let target = (host.clone(), port);
-        let is_quiet = |left: &Left| now.saturating_duration_since(left.at) >= QUIET;
+        let is_quiet = |left: &AnswersLeft| now.saturating_duration_since(left.at) >= QUIET;
         if self.0.len() >= MAX_TARGETS && !self.0.contains_key(&target) {
             self.0.retain(|_, left| !is_quiet(left));
             if self.0.len() >= MAX_TARGETS {
                 return true;
             }
         }
-        let full = Left {
+        let full = AnswersLeft {
             count: BURST,
             at: now,
         };
@@ -48,7 +48,7 @@ impl AnswerBudget {
             *left = full;
         }
         let is_answered = left.count > 0;
-        *left = Left {
+        *left = AnswersLeft {
             count: left.count.saturating_sub(1),
             at: now,
         };
