@@ -194,10 +194,8 @@ impl OpenReview {
         limits: &ReviewLimits,
     ) -> Result<ApplyReport, ReviewError> {
         if self.dir.review.stage != ReviewStage::Recorded {
-            return Err(ReviewError::Damaged {
-                file: "list",
-                reason: "the changes of the run are not listed yet".to_owned(),
-            });
+            let reason = "the changes of the run are not listed yet";
+            return Err(ReviewError::damaged("list", reason));
         }
         let chosen = self.choose(selection)?;
         let mut budget = Budget::new(limits);
@@ -287,10 +285,7 @@ impl OpenReview {
         change: &ReviewedChange,
         numbers: &BTreeSet<usize>,
     ) -> Result<Vec<u8>, ReviewError> {
-        let refused = |reason: &str| ReviewError::Selection {
-            path: change.path.to_string(),
-            reason: reason.to_owned(),
-        };
+        let refused = |reason: &str| ReviewError::selection(&change.path, reason);
         let texts = self.texts(mount, change)?;
         let [old, new] = texts.ok_or_else(|| refused("too large to apply hunks"))?;
         let (Some(old), Some(new)) = (as_text(&old), as_text(&new)) else {
@@ -521,10 +516,7 @@ impl OpenReview {
                 .iter()
                 .all(|m| *m < self.dir.review.mounts.len());
         if !is_known {
-            return Err(ReviewError::Damaged {
-                file: JOURNAL,
-                reason: "unknown version or mount".to_owned(),
-            });
+            return Err(ReviewError::damaged(JOURNAL, "unknown version or mount"));
         }
         let applied = &self.dir.review.applied;
         let is_kept = applied.iter().any(|record| record.id == journal.id);
@@ -720,12 +712,7 @@ fn choose(review: &RunReview, selection: &ChangeSelection) -> Result<ChosenChang
 
 /// Every named path has a change.
 fn check_names(review: &RunReview, selection: &ChangeSelection) -> Result<(), ReviewError> {
-    let refused = |path: &TreePath, reason: &str| {
-        Err(ReviewError::Selection {
-            path: path.to_string(),
-            reason: reason.to_owned(),
-        })
-    };
+    let refused = |path: &TreePath, reason: &str| Err(ReviewError::selection(path, reason));
     for (mount, path) in selection.paths.iter().chain(&selection.protected) {
         let mut changes = review.changes();
         if !changes.any(|(m, change)| m == *mount && change.path.starts_with(path)) {
@@ -786,10 +773,8 @@ fn add_parents(
                 picked.insert((mount, above));
             }
             ChangeKind::Added | ChangeKind::TypeChanged => {
-                return Err(ReviewError::Selection {
-                    path: change.path.to_string(),
-                    reason: format!("it needs `{parent}`, which is not chosen"),
-                });
+                let reason = format!("it needs `{parent}`, which is not chosen");
+                return Err(ReviewError::selection(&change.path, reason));
             }
             ChangeKind::Modified
             | ChangeKind::Metadata

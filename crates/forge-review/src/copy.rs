@@ -100,10 +100,7 @@ pub(crate) struct CopyIndex {
 impl CopyIndex {
     pub(crate) fn read(mount: &OwnedFd) -> Result<CopyIndex, ReviewError> {
         let manifest: Option<CopyManifest> = read_json(mount, MANIFEST)?;
-        let manifest = manifest.ok_or_else(|| ReviewError::Damaged {
-            file: MANIFEST,
-            reason: "missing".to_owned(),
-        })?;
+        let manifest = manifest.ok_or_else(|| ReviewError::damaged(MANIFEST, "missing"))?;
         let mut names: HashMap<TreePath, Vec<TreePath>> = HashMap::new();
         for (path, _) in &manifest.objects {
             if let Some((above, _)) = path.split_last() {

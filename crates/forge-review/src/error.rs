@@ -1,5 +1,6 @@
 //! Errors of reviews.
 
+use std::fmt::Display;
 use std::io;
 
 use rustix::io::Errno;
@@ -89,6 +90,18 @@ pub enum ReviewError {
         /// The paths that are new.
         kept: Vec<TreePath>,
     },
+}
+
+impl ReviewError {
+    pub(crate) fn damaged(file: &'static str, reason: impl Display) -> ReviewError {
+        let reason = reason.to_string();
+        ReviewError::Damaged { file, reason }
+    }
+
+    pub(crate) fn selection(path: impl Display, reason: impl Display) -> ReviewError {
+        let (path, reason) = (path.to_string(), reason.to_string());
+        ReviewError::Selection { path, reason }
+    }
 }
 
 fn place(path: &str) -> String {

@@ -55,10 +55,7 @@ pub(crate) fn write_json(
     on_disk: OnDisk,
 ) -> Result<(), ReviewError> {
     const NEW: &str = "new.json";
-    let text = serde_json::to_vec(value).map_err(|error| ReviewError::Damaged {
-        file: name,
-        reason: error.to_string(),
-    })?;
+    let text = serde_json::to_vec(value).map_err(|error| ReviewError::damaged(name, error))?;
     write_file(dir, NEW, &text, on_disk)?;
     renameat(dir, NEW, dir, name).map_err(failed_own("write", name))?;
     match on_disk {
@@ -72,15 +69,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     dir: &OwnedFd,
     name: &'static str,
 ) -> Result<Option<T>, ReviewError> {
-    let damaged = |reason: String| ReviewError::Damaged { file: name, reason };
     let file = match tree::open_file(dir, name.as_ref()) {
         Err(Errno::NOENT) => return Ok(None),
         file => std::fs::File::from(file.map_err(failed_own("open", name))?),
     };
     let mut text = Vec::new();
     let read = file.take(MAX_LIST_BYTES).read_to_end(&mut text);
-    read.map_err(|error| damaged(error.to_string()))?;
-    let value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+    read.map_err(|error| ReviewError::damaged(name, error))?;
+    let value = serde_json::from_slice(&text).map_err(|error| ReviewError::damaged(name, error))?;
     Ok(Some(value))
 }
 

@@ -281,10 +281,8 @@ impl ReviewDir {
     pub fn resume(&mut self) -> Result<(), ReviewError> {
         for mount in &self.review.mounts {
             if mount.copied.is_none() || !copy::is_whole(&self.mount_dir(&mount.name)?) {
-                return Err(ReviewError::Selection {
-                    path: mount.name.clone(),
-                    reason: "the copy in which the run worked is gone".to_owned(),
-                });
+                let reason = "the copy in which the run worked is gone";
+                return Err(ReviewError::selection(&mount.name, reason));
             }
         }
         self.review.stage = ReviewStage::Running;
@@ -297,10 +295,8 @@ impl ReviewDir {
     /// If its changes are not listed yet, or a copy cannot be removed.
     pub fn drop_copies(&self) -> Result<(), ReviewError> {
         if self.review.stage != ReviewStage::Recorded {
-            return Err(ReviewError::Damaged {
-                file: LIST,
-                reason: "the changes of the run are not listed yet".to_owned(),
-            });
+            let reason = "the changes of the run are not listed yet";
+            return Err(ReviewError::damaged(LIST, reason));
         }
         for mount in self.review.mounts.iter().filter(|m| m.copied.is_some()) {
             let keeps_quarantine = !mount.quarantined.is_empty();
@@ -396,10 +392,11 @@ impl ReviewDir {
 }
 
 fn read_list(dir: &OwnedFd) -> Result<RunReview, ReviewError> {
-    let damaged = |reason: String| ReviewError::Damaged { file: LIST, reason };
-    let review: RunReview = read_json(dir, LIST)?.ok_or_else(|| damaged("missing".to_owned()))?;
+    let review: Option<RunReview> = read_json(dir, LIST)?;
+    let review = review.ok_or_else(|| ReviewError::damaged(LIST, "missing"))?;
     if review.version != VERSION {
-        return Err(damaged(format!("unknown version {}", review.version)));
+        let reason = format!("unknown version {}", review.version);
+        return Err(ReviewError::damaged(LIST, reason));
     }
     for mount in &review.mounts {
         check_name(&mount.name)?;
@@ -421,10 +418,8 @@ fn check_name(name: &str) -> Result<(), ReviewError> {
     if !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.chars().all(plain) {
         return Ok(());
     }
-    Err(ReviewError::Selection {
-        path: name.to_owned(),
-        reason: "invalid name of a run or mount: expected letters, digits, `-`, `_` and `.`".into(),
-    })
+    let reason = "invalid name of a run or mount: expected letters, digits, `-`, `_` and `.`";
+    Err(ReviewError::selection(name, reason))
 }
 
 /// Removes a review, also while another process removes the same one: each removes a part then.

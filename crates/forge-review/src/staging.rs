@@ -302,10 +302,7 @@ impl StagingArea {
 }
 
 fn changed_since_listed(path: &TreePath) -> ReviewError {
-    ReviewError::Damaged {
-        file: "layer",
-        reason: format!("`{path}` is not as it was listed"),
-    }
+    ReviewError::damaged("layer", format!("`{path}` is not as it was listed"))
 }
 
 /// Copies a file with its holes, and returns the hash of the content.
@@ -372,10 +369,8 @@ pub(crate) fn set_attributes(
         let digits = value.as_bytes().chunks(2);
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let value: Option<Vec<u8>> = digits.map(byte).collect();
-        let value = value.ok_or_else(|| ReviewError::Damaged {
-            file: "review.json",
-            reason: format!("invalid value of the attribute {name}"),
-        })?;
+        let invalid = || format!("invalid value of the attribute {name}");
+        let value = value.ok_or_else(|| ReviewError::damaged("review.json", invalid()))?;
         fsetxattr(object, name.as_str(), &value, XattrFlags::empty())
             .map_err(failed("set an attribute of", path))?;
     }

@@ -385,13 +385,8 @@ impl Walk<'_> {
             self.sum.bytes += observed.state.size;
             self.hash.update(u64_of(name.len()).to_le_bytes());
             self.hash.update(name.as_bytes());
-            let state = serde_json::to_vec(&observed.state).map_err(|error| {
-                let reason = error.to_string();
-                ReviewError::Damaged {
-                    file: "state",
-                    reason,
-                }
-            })?;
+            let state = serde_json::to_vec(&observed.state)
+                .map_err(|error| ReviewError::damaged("state", error))?;
             self.hash.update(u64_of(state.len()).to_le_bytes());
             self.hash.update(&state);
             (self.visit)(&path, &observed)?;
