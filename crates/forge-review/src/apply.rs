@@ -11,9 +11,7 @@ use crate::budget::{Budget, ReviewLimits};
 use crate::diff::{FileDiff, LineDiff, MAX_TEXT_BYTES, as_text};
 use crate::error::{ReviewError, failed, failed_own};
 use crate::git_dirs::judge_again;
-use crate::journal::{
-    JOURNAL, Journal, Phase, Site, Step, StepAction, StepOutcome, current_state, modified_at,
-};
+use crate::journal::{JOURNAL, Journal, Phase, Site, Step, StepAction, StepOutcome, current_state};
 use crate::own_files::{OnDisk, read_json, remove_file, write_json};
 use crate::path::TreePath;
 use crate::review::{
@@ -22,7 +20,7 @@ use crate::review::{
 };
 use crate::review_dir::{LOCK_ATTEMPTS, ReviewDir, take_lock};
 use crate::staging::{AREA, Blueprint, StagingArea};
-use crate::state::{ObjectIdentity, PathKind, Place, u64_of};
+use crate::state::{ObjectIdentity, PathKind, Place, kind_of, modified_at, u64_of};
 use crate::tree::{self, OpenObject};
 
 /// A path below one mount of a review, by the index of the mount.
@@ -103,8 +101,7 @@ impl OpenReview {
     /// # Errors
     /// If one of them cannot be read.
     pub fn diff(&self, mount: usize, change: &ReviewedChange) -> Result<FileDiff, ReviewError> {
-        let kind = |state: &Option<_>| state.as_ref().map(|s: &crate::ObjectState| s.kind);
-        let kinds = [kind(&change.before), kind(&change.after)];
+        let kinds = [&change.before, &change.after].map(|state| kind_of(state.as_ref()));
         let is_content = matches!(
             change.kind,
             ChangeKind::Added
@@ -134,10 +131,7 @@ impl OpenReview {
         mount: usize,
         change: &ReviewedChange,
     ) -> Result<Option<[Vec<u8>; 2]>, ReviewError> {
-        let is_file = |state: &Option<crate::ObjectState>| {
-            let state = state.as_ref();
-            state.is_some_and(|state| state.kind == PathKind::File)
-        };
+        let is_file = |state: &Option<_>| kind_of(state.as_ref()) == Some(PathKind::File);
         let mut sides = [Vec::new(), Vec::new()];
         if is_file(&change.before) {
             let lower = self.dir.lower(&self.lowers, mount)?;
@@ -303,28 +297,29 @@ impl OpenReview {
         journal: &mut Journal,
         budget: &mut Budget,
     ) -> Result<(), ReviewError> {
-        let mut areas = BTreeMap::new();
+        let mut sites = BTreeMap::new();
         let mut uppers = BTreeMap::new();
         for mount in journal.mounts.clone() {
             let lower = self.dir.lower(&self.lowers, mount)?;
-            areas.insert(mount, StagingArea::create(lower, &area_name(&journal.id))?);
+            let area = StagingArea::create(lower, &area_name(&journal.id))?;
+            sites.insert(mount, Site { lower, area });
             uppers.insert(mount, self.dir.own_upper(&self.mount(mount).name)?);
         }
         for (number, plan) in plans.iter_mut().enumerate() {
-            let (Some(area), Some(upper)) = (areas.get_mut(&plan.mount), uppers.get(&plan.mount))
+            let (Some(site), Some(upper)) = (sites.get_mut(&plan.mount), uppers.get(&plan.mount))
             else {
                 continue;
             };
             let mut step = plan.step(number);
             if step.action == StepAction::Install {
-                plan.prepare(&mut step, upper, area, budget)?;
+                plan.prepare(&mut step, upper, &mut site.area, budget)?;
             }
             plan.note(&mut journal.notes);
             journal.steps.push(step);
         }
         journal
             .notes
-            .extend(areas.values().flat_map(StagingArea::notes));
+            .extend(sites.values().flat_map(|site| site.area.notes()));
         // Directories come to their last mode and attributes after everything in them, in `finish`;
         // those that exist are changed last.
         journal.steps.sort_by_key(|step| {
@@ -344,9 +339,8 @@ impl OpenReview {
             if parents.any(|parent| in_new.contains(&parent)) {
                 continue;
             }
-            let lower = self.dir.lower(&self.lowers, step.mount)?;
-            if let Some(area) = areas.get(&step.mount) {
-                step.check(&Site { lower, area })?;
+            if let Some(site) = sites.get(&step.mount) {
+                step.check(site)?;
             }
         }
         Ok(())
@@ -362,10 +356,10 @@ impl OpenReview {
         let mut failure = None;
         let mut done = 0;
         for step in &journal.steps {
-            let Some((lower, area)) = sites.get(&step.mount) else {
+            let Some(site) = sites.get(&step.mount) else {
                 continue;
             };
-            match step.commit(&Site { lower, area }, false, budget) {
+            match step.commit(site, false, budget) {
                 Ok(StepOutcome::Done) => done += 1,
                 Ok(StepOutcome::Raced) => {
                     failure = Some(ReviewError::ChangedBelow(vec![step.path.clone()]));
@@ -383,10 +377,10 @@ impl OpenReview {
         };
         let mut kept = Vec::new();
         for step in journal.steps[..done].iter().rev() {
-            let Some((lower, area)) = sites.get(&step.mount) else {
+            let Some(site) = sites.get(&step.mount) else {
                 continue;
             };
-            if !step.undo(&Site { lower, area }).unwrap_or(false) {
+            if !step.undo(site).unwrap_or(false) {
                 kept.push(step.clone());
             }
         }
@@ -402,10 +396,7 @@ impl OpenReview {
         })
     }
 
-    fn sites(
-        &self,
-        journal: &Journal,
-    ) -> Result<BTreeMap<usize, (&OwnedFd, StagingArea)>, ReviewError> {
+    fn sites(&self, journal: &Journal) -> Result<BTreeMap<usize, Site<'_>>, ReviewError> {
         let mut sites = BTreeMap::new();
         for mount in &journal.mounts {
             let lower = self.dir.lower(&self.lowers, *mount)?;
@@ -415,7 +406,7 @@ impl OpenReview {
                 Err(Errno::NOENT) => StagingArea::create(lower, &name)?,
                 area => area.map_err(failed("open", &TreePath::default()))?,
             };
-            sites.insert(*mount, (lower, area));
+            sites.insert(*mount, Site { lower, area });
         }
         Ok(sites)
     }
@@ -426,20 +417,19 @@ impl OpenReview {
         let mut synced = BTreeSet::new();
         // Inner directories before outer ones: the mode of an outer one may close it.
         for step in done.iter().rev() {
-            let Some((lower, area)) = sites.get(&step.mount) else {
+            let Some(site) = sites.get(&step.mount) else {
                 continue;
             };
-            let site = Site { lower, area };
             let parent = step.path.split_last().map(|(parent, _)| parent);
             if synced.insert((step.mount, parent)) {
-                step.sync(&site)?;
+                step.sync(site)?;
             }
         }
         let mut directories: Vec<&Step> = done.iter().collect();
         directories.sort_by_key(|step| std::cmp::Reverse(step.path.names().len()));
         for step in directories {
-            if let Some((lower, area)) = sites.get(&step.mount) {
-                step.finish(&Site { lower, area })?;
+            if let Some(site) = sites.get(&step.mount) {
+                step.finish(site)?;
             }
         }
         drop(sites);
@@ -533,10 +523,10 @@ impl OpenReview {
         {
             let sites = self.sites(&journal)?;
             for step in &journal.steps {
-                let Some((lower, area)) = sites.get(&step.mount) else {
+                let Some(site) = sites.get(&step.mount) else {
                     continue;
                 };
-                let outcome = step.commit(&Site { lower, area }, true, &mut budget)?;
+                let outcome = step.commit(site, true, &mut budget)?;
                 if outcome == StepOutcome::Done {
                     done.push(step.clone());
                 }
@@ -732,9 +722,8 @@ fn check_names(review: &RunReview, selection: &ChangeSelection) -> Result<(), Re
         let mut changes = review.changes();
         let found = changes.find(|(m, change)| m == mount && change.path == *path);
         let is_modified = found.is_some_and(|(_, change)| {
-            let after = change.after.as_ref();
             change.kind == ChangeKind::Modified
-                && after.is_some_and(|after| after.kind == PathKind::File)
+                && kind_of(change.after.as_ref()) == Some(PathKind::File)
         });
         if !is_modified {
             return refused(path, "not a modified file: it has no hunks to choose");

@@ -9,7 +9,7 @@ use sandbox_names::git::{GitPathClass, classify};
 
 use crate::path::TreePath;
 use crate::review::{ChangeClass, ReviewedChange};
-use crate::state::PathKind;
+use crate::state::{PathKind, kind_of};
 use crate::tree;
 
 /// Directories of a repository in which git follows links when it writes.
@@ -102,8 +102,7 @@ pub(crate) fn judge_again(changes: &mut [ReviewedChange], lower: &OwnedFd) {
         if matches!(change.class, ChangeClass::Protected { .. }) {
             continue;
         }
-        let after = change.after.as_ref();
-        let is_link = after.is_some_and(|after| after.kind == PathKind::Link);
+        let is_link = kind_of(change.after.as_ref()) == Some(PathKind::Link);
         let names = change.path.folded_names();
         let around = std::iter::once(TreePath::default()).chain(change.path.parents());
         let why = around.into_iter().find_map(|dir| {

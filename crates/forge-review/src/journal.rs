@@ -22,7 +22,7 @@ use crate::error::{ReviewError, failed};
 use crate::path::TreePath;
 use crate::review::{AppliedChange, ChangeKind};
 use crate::staging::{MODE_BITS, StagingArea, set_attributes, staged_name, victim_name};
-use crate::state::{Comparison, FileTime, ObjectIdentity, ObjectState, PathKind, Place};
+use crate::state::{Comparison, FileTime, ObjectIdentity, ObjectState, PathKind, Place, kind_of};
 use crate::tree;
 
 pub(crate) const JOURNAL: &str = "journal";
@@ -92,7 +92,7 @@ pub(crate) enum StepOutcome {
 /// One mount with everything that a step needs.
 pub(crate) struct Site<'a> {
     pub(crate) lower: &'a OwnedFd,
-    pub(crate) area: &'a StagingArea,
+    pub(crate) area: StagingArea,
 }
 
 /// A step's directory and name in the project.
@@ -297,12 +297,9 @@ impl Step {
 
     /// Gives a directory its own mode and times, after everything in it is there.
     pub(crate) fn finish(&self, site: &Site<'_>) -> Result<(), ReviewError> {
-        let Some(after) = self.after.as_ref() else {
+        let Some(after) = self.after.as_ref().filter(|_| self.is_dir()) else {
             return Ok(());
         };
-        if after.kind != PathKind::Directory {
-            return Ok(());
-        }
         // The person may have removed it in the meantime.
         let Ok(at) = self.destination(site) else {
             return Ok(());
@@ -388,8 +385,7 @@ impl Step {
     }
 
     fn is_dir(&self) -> bool {
-        let after = self.after.as_ref();
-        after.is_some_and(|after| after.kind == PathKind::Directory)
+        kind_of(self.after.as_ref()) == Some(PathKind::Directory)
     }
 
     pub(crate) fn applied(&self, mount: &str) -> AppliedChange {
@@ -420,18 +416,10 @@ pub(crate) fn current_state(
     Ok(Some((now.state, now.stat)))
 }
 
-/// Returns the time of the last write of an object.
-pub(crate) fn modified_at(stat: &Stat) -> FileTime {
-    FileTime {
-        seconds: stat.st_mtime,
-        nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or(i64::MAX),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::changed_at;
+    use crate::state::{changed_at, modified_at};
 
     #[test]
     fn a_written_file_has_another_identity() {

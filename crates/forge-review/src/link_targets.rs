@@ -17,7 +17,7 @@ use crate::classify::ProtectedName;
 use crate::error::{ReviewError, failed};
 use crate::path::TreePath;
 use crate::review::{ChangeClass, ReviewedChange};
-use crate::state::PathKind;
+use crate::state::{PathKind, kind_of};
 use crate::tree;
 
 /// Links that are followed from one name (the kernel's own limit).
@@ -64,14 +64,11 @@ pub(crate) fn protect_targets(
     };
     found.walk(judge, limits)?;
     for change in changes {
-        let is_dir = |change: &ReviewedChange| {
-            let after = change.after.as_ref();
-            after.is_some_and(|after| after.kind == PathKind::Directory)
-        };
+        let is_dir = kind_of(change.after.as_ref()) == Some(PathKind::Directory);
         let is_led = |target: &&TargetPath| {
             change.path.starts_with(&target.path)
                 // A directory on the way is removed or becomes something else.
-                || target.path.starts_with(&change.path) && !is_dir(change)
+                || target.path.starts_with(&change.path) && !is_dir
         };
         if matches!(change.class, ChangeClass::Protected { .. }) {
             continue;

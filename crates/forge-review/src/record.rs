@@ -23,7 +23,8 @@ use crate::path::TreePath;
 use crate::quarantine::is_quarantined;
 use crate::review::{ChangeClass, ChangeKind, ReviewedChange};
 use crate::state::{
-    Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at, refuse_foreign,
+    Comparison, FileTime, ObjectState, ObservedPath, PathKind, Place, changed_at, kind_of,
+    refuse_foreign,
 };
 use crate::tree;
 
@@ -381,13 +382,12 @@ impl ChangeRecorder<'_> {
         changed_below: bool,
     ) {
         let contents = LayerContents { layers, name };
-        let newest = after.as_ref().or(before.as_ref());
-        let is_dir = newest.is_some_and(|state| state.kind == PathKind::Directory);
+        let newest = kind_of(after.as_ref().or(before.as_ref()));
+        let is_dir = newest == Some(PathKind::Directory);
         let generated = self.generated.root_of(path, is_dir);
         let mut class = classify(self.judge, path, generated, &contents);
-        let is_file = |state: &Option<ObjectState>| {
-            let state = state.as_ref();
-            state.is_some_and(|state| state.kind != PathKind::Directory)
+        let is_file = |state: &Option<_>| {
+            kind_of(state.as_ref()).is_some_and(|kind| kind != PathKind::Directory)
         };
         if let [Some(before), Some(after)] = [&before, &after]
             && [before, after].iter().all(|one| one.kind == PathKind::File)
@@ -405,9 +405,7 @@ impl ChangeRecorder<'_> {
             let pattern = sandbox_names::QUARANTINE.to_owned();
             class = ChangeClass::Protected { pattern };
         }
-        let is_link = after
-            .as_ref()
-            .is_some_and(|after| after.kind == PathKind::Link);
+        let is_link = kind_of(after.as_ref()) == Some(PathKind::Link);
         if !matches!(class, ChangeClass::Protected { .. })
             && let Some(pattern) = protected_in(&self.git_dirs, path, is_link)
         {

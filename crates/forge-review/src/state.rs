@@ -106,6 +106,11 @@ pub struct ObjectState {
     pub tree: Option<TreeSum>,
 }
 
+/// Returns the kind of an object; `None` if it does not exist.
+pub(crate) fn kind_of(state: Option<&ObjectState>) -> Option<PathKind> {
+    state.map(|state| state.kind)
+}
+
 /// The content of a directory as one figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeSum {
@@ -140,6 +145,16 @@ pub(crate) struct FileTime {
     pub(crate) nanoseconds: i64,
 }
 
+impl FileTime {
+    fn new(seconds: i64, nanoseconds: u64) -> FileTime {
+        let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
+        FileTime {
+            seconds,
+            nanoseconds,
+        }
+    }
+}
+
 /// An object at one moment: which one, and whether its content was written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ObjectIdentity {
@@ -159,10 +174,7 @@ impl ObjectIdentity {
             size: if is_dir { 0 } else { stat.st_size },
             modified: match is_dir {
                 true => FileTime::default(),
-                false => FileTime {
-                    seconds: stat.st_mtime,
-                    nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or(i64::MAX),
-                },
+                false => modified_at(stat),
             },
         }
     }
@@ -401,10 +413,12 @@ impl Walk<'_> {
 }
 
 pub(crate) fn changed_at(stat: &Stat) -> FileTime {
-    FileTime {
-        seconds: stat.st_ctime,
-        nanoseconds: i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX),
-    }
+    FileTime::new(stat.st_ctime, stat.st_ctime_nsec)
+}
+
+/// Returns the time of the last write of an object.
+pub(crate) fn modified_at(stat: &Stat) -> FileTime {
+    FileTime::new(stat.st_mtime, stat.st_mtime_nsec)
 }
 
 pub(crate) fn u64_of(number: usize) -> u64 {
