@@ -58,7 +58,7 @@ pub(crate) fn record(
         is_replaced: false,
         has_xattr_whiteouts: false,
     };
-    recorder.entry(&top, here, &root)?;
+    recorder.entry(top.entry(here, &root))?;
     let mut changes = recorder.changes;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     protect_targets(&mut changes, lower, host, judge, limits)?;
@@ -87,22 +87,39 @@ struct LayerPair<'a> {
     has_xattr_whiteouts: bool,
 }
 
-impl<'a> LayerPair<'a> {
-    fn above<'b>(&'b self, name: &'b OsStr, path: &'b TreePath) -> Place<'b> {
-        Place {
-            dir: self.upper,
+impl LayerPair<'_> {
+    fn entry<'a>(&'a self, name: &'a OsStr, path: &'a TreePath) -> LayerEntry<'a> {
+        LayerEntry {
+            layers: self,
             name,
             path,
+        }
+    }
+}
+
+/// One name of a directory in both layers.
+#[derive(Clone, Copy)]
+struct LayerEntry<'a> {
+    layers: &'a LayerPair<'a>,
+    name: &'a OsStr,
+    path: &'a TreePath,
+}
+
+impl<'a> LayerEntry<'a> {
+    fn above(self) -> Place<'a> {
+        Place {
+            dir: self.layers.upper,
+            name: self.name,
+            path: self.path,
             is_own: true,
         }
     }
 
-    fn below<'b>(&'b self, name: &'b OsStr, path: &'b TreePath) -> Option<Place<'b>> {
+    fn below(self) -> Option<Place<'a>> {
         Some(Place {
-            dir: self.lower?,
-            name,
-            path,
+            dir: self.layers.lower?,
             is_own: false,
+            ..self.above()
         })
     }
 }
@@ -115,12 +132,12 @@ impl ChangeRecorder<'_> {
         let around = self.git_dirs.len();
         self.git_dirs.extend(git_dir);
         for name in &found {
-            self.entry(layers, name, &path.join(name))?;
+            self.entry(layers.entry(name, &path.join(name)))?;
         }
         if let (true, Some(lower)) = (layers.is_replaced, layers.lower) {
             for name in tree::names(lower).map_err(failed("read", path))? {
                 if found.binary_search(&name).is_err() {
-                    self.deleted(layers, &name, &path.join(&name))?;
+                    self.deleted(layers.entry(&name, &path.join(&name)))?;
                 }
             }
         }
@@ -128,17 +145,12 @@ impl ChangeRecorder<'_> {
         Ok(())
     }
 
-    fn entry(
-        &mut self,
-        layers: &LayerPair<'_>,
-        name: &OsStr,
-        path: &TreePath,
-    ) -> Result<(), ReviewError> {
-        let above = layers.above(name, path);
-        let stat = tree::lstat(above.dir, name).map_err(failed("examine", path))?;
+    fn entry(&mut self, entry: LayerEntry<'_>) -> Result<(), ReviewError> {
+        let (above, path) = (entry.above(), entry.path);
+        let stat = tree::lstat(above.dir, above.name).map_err(failed("examine", path))?;
         let Some(stat) = stat else { return Ok(()) };
-        if is_whiteout(layers, &above, &stat)? {
-            return self.deleted(layers, name, path);
+        if is_whiteout(entry, &stat)? {
+            return self.deleted(entry);
         }
         let kind = PathKind::of(&stat);
         if self.copied.is_none() && matches!(kind, PathKind::File | PathKind::Directory) {
@@ -149,27 +161,17 @@ impl ChangeRecorder<'_> {
         let Some(after) = above.observe(by, &mut self.budget)? else {
             return Ok(());
         };
-        let below = layers.below(name, path);
-        let before = match &below {
+        let before = match entry.below() {
             Some(below) => below.observe(by, &mut self.budget)?,
             None => None,
         };
         let kinds = (after.state.kind, before.as_ref().map(|b| b.state.kind));
         if kinds == (PathKind::Directory, Some(PathKind::Directory)) {
-            return self.merged(layers, name, path, [before, Some(after)]);
+            return self.merged(entry, [before, Some(after)]);
         }
-        let is_lost = before.is_none() && self.is_lost(layers, &above, after.state.kind)?;
+        let is_lost = before.is_none() && self.is_lost(entry, after.state.kind)?;
         let is_dir = after.state.kind == PathKind::Directory;
-        self.single(
-            layers,
-            name,
-            path,
-            SingleChange {
-                before,
-                after,
-                is_lost,
-            },
-        )?;
+        self.single(entry, before, after, is_lost)?;
         if is_dir {
             let upper = above.open(true).map_err(failed("open", path))?;
             let inner = LayerPair {
@@ -187,13 +189,9 @@ impl ChangeRecorder<'_> {
     ///
     /// A directory with an origin was never renamed (that is EXDEV). A file was perhaps, so its old
     /// name proves nothing unless the directory of the project has changed since the start.
-    fn is_lost(
-        &self,
-        layers: &LayerPair<'_>,
-        above: &Place<'_>,
-        kind: PathKind,
-    ) -> Result<bool, ReviewError> {
-        let (Some(lower), false) = (layers.lower, layers.is_replaced) else {
+    fn is_lost(&self, entry: LayerEntry<'_>, kind: PathKind) -> Result<bool, ReviewError> {
+        let above = entry.above();
+        let (Some(lower), false) = (entry.layers.lower, entry.layers.is_replaced) else {
             return Ok(false);
         };
         if let Some(copied) = self.copied {
@@ -218,25 +216,14 @@ impl ChangeRecorder<'_> {
     /// Anything but a directory over a directory.
     fn single(
         &mut self,
-        layers: &LayerPair<'_>,
-        name: &OsStr,
-        path: &TreePath,
-        single: SingleChange,
+        entry: LayerEntry<'_>,
+        before: Option<ObservedPath>,
+        after: ObservedPath,
+        is_lost: bool,
     ) -> Result<(), ReviewError> {
-        let SingleChange {
-            before,
-            after,
-            is_lost,
-        } = single;
         let Some(mut before) = before else {
-            self.push(
-                layers,
-                name,
-                path,
-                ChangeKind::Added,
-                [None, Some(after.state)],
-                is_lost,
-            );
+            let states = [None, Some(after.state)];
+            self.push(entry, ChangeKind::Added, states, is_lost);
             return Ok(());
         };
         let mut changed_below = self.is_later(&before.stat);
@@ -257,12 +244,12 @@ impl ChangeRecorder<'_> {
         };
         let mut pattern = None;
         if before.state.kind == PathKind::Directory
-            && let Some(place) = layers.below(name, path)
+            && let Some(place) = entry.below()
         {
             changed_below |= self.observe_tree(&place, &mut before, &mut pattern)?;
         }
         let states = [Some(before.state), Some(after.state)];
-        self.push(layers, name, path, kind, states, changed_below);
+        self.push(entry, kind, states, changed_below);
         self.protect_last(pattern);
         Ok(())
     }
@@ -270,15 +257,14 @@ impl ChangeRecorder<'_> {
     /// A directory in both layers.
     fn merged(
         &mut self,
-        layers: &LayerPair<'_>,
-        name: &OsStr,
-        path: &TreePath,
+        entry: LayerEntry<'_>,
         states: [Option<ObservedPath>; 2],
     ) -> Result<(), ReviewError> {
-        let (above, Some(below)) = (layers.above(name, path), layers.below(name, path)) else {
+        let LayerEntry { layers, path, .. } = entry;
+        let Some(below) = entry.below() else {
             return Ok(());
         };
-        let upper = above.open(true).map_err(failed("open", path))?;
+        let upper = entry.above().open(true).map_err(failed("open", path))?;
         let lower = below.open(true).map_err(failed("open", path))?;
         let mark = opaque(&upper, path)?;
         let is_opaque = mark.as_deref() == Some(b"y");
@@ -286,9 +272,9 @@ impl ChangeRecorder<'_> {
         let differs = states[0] != states[1];
         let at = self.changes.len();
         if is_opaque && !layers.is_replaced {
-            self.push(layers, name, path, ChangeKind::Replaced, states, false);
+            self.push(entry, ChangeKind::Replaced, states, false);
         } else if differs {
-            self.push(layers, name, path, ChangeKind::Metadata, states, false);
+            self.push(entry, ChangeKind::Metadata, states, false);
         }
         let inner = LayerPair {
             upper: &upper,
@@ -305,16 +291,11 @@ impl ChangeRecorder<'_> {
         Ok(())
     }
 
-    fn deleted(
-        &mut self,
-        layers: &LayerPair<'_>,
-        name: &OsStr,
-        path: &TreePath,
-    ) -> Result<(), ReviewError> {
-        let Some(place) = layers.below(name, path) else {
+    fn deleted(&mut self, entry: LayerEntry<'_>) -> Result<(), ReviewError> {
+        let Some(place) = entry.below() else {
             return Ok(());
         };
-        let by = self.comparison(path, false);
+        let by = self.comparison(entry.path, false);
         // A whiteout of something that is gone changes nothing.
         let Some(mut before) = place.observe(by, &mut self.budget)? else {
             return Ok(());
@@ -325,14 +306,7 @@ impl ChangeRecorder<'_> {
             changed_below |= self.observe_tree(&place, &mut before, &mut pattern)?;
         }
         let states = [Some(before.state), None];
-        self.push(
-            layers,
-            name,
-            path,
-            ChangeKind::Deleted,
-            states,
-            changed_below,
-        );
+        self.push(entry, ChangeKind::Deleted, states, changed_below);
         self.protect_last(pattern);
         Ok(())
     }
@@ -374,25 +348,23 @@ impl ChangeRecorder<'_> {
 
     fn push(
         &mut self,
-        layers: &LayerPair<'_>,
-        name: &OsStr,
-        path: &TreePath,
+        entry: LayerEntry<'_>,
         kind: ChangeKind,
         [before, after]: [Option<ObjectState>; 2],
         changed_below: bool,
     ) {
-        let contents = LayerContents { layers, name };
+        let LayerEntry { name, path, .. } = entry;
         let newest = kind_of(after.as_ref().or(before.as_ref()));
         let is_dir = newest == Some(PathKind::Directory);
         let generated = self.generated.root_of(path, is_dir);
-        let mut class = classify(self.judge, path, generated, &contents);
+        let mut class = classify(self.judge, path, generated, &entry);
         let is_file = |state: &Option<_>| {
             kind_of(state.as_ref()).is_some_and(|kind| kind != PathKind::Directory)
         };
         if let [Some(before), Some(after)] = [&before, &after]
             && [before, after].iter().all(|one| one.kind == PathKind::File)
             && after.mode & !before.mode == 0
-            && is_harmless_config(path, &contents)
+            && is_harmless_config(path, &entry)
         {
             class = ChangeClass::Ordinary;
         }
@@ -429,20 +401,11 @@ impl ChangeRecorder<'_> {
     }
 }
 
-struct SingleChange {
-    before: Option<ObservedPath>,
-    after: ObservedPath,
-    is_lost: bool,
-}
-
-fn is_whiteout(
-    layers: &LayerPair<'_>,
-    above: &Place<'_>,
-    stat: &Stat,
-) -> Result<bool, ReviewError> {
+fn is_whiteout(entry: LayerEntry<'_>, stat: &Stat) -> Result<bool, ReviewError> {
+    let above = entry.above();
     match PathKind::of(stat) {
         PathKind::Device => Ok(stat.st_rdev == 0),
-        PathKind::File if layers.has_xattr_whiteouts && stat.st_size == 0 => {
+        PathKind::File if entry.layers.has_xattr_whiteouts && stat.st_size == 0 => {
             let file = above.open(false).map_err(failed("open", above.path))?;
             let mark = tree::xattr(&*file, WHITEOUT).map_err(failed("examine", above.path))?;
             Ok(mark.is_some())
@@ -459,10 +422,9 @@ fn git_dir(
 ) -> Result<Option<GitDir>, ReviewError> {
     let mut written = Vec::new();
     for name in found.iter().filter(|name| GitDir::has_part(name)) {
-        let above = layers.above(name, path);
-        let stat = tree::lstat(above.dir, name).map_err(failed("examine", path))?;
+        let stat = tree::lstat(layers.upper, name).map_err(failed("examine", path))?;
         if let Some(stat) = stat
-            && !is_whiteout(layers, &above, &stat)?
+            && !is_whiteout(layers.entry(name, path), &stat)?
         {
             written.push(name.as_os_str());
         }
@@ -480,29 +442,18 @@ fn opaque(dir: &OwnedFd, path: &TreePath) -> Result<Option<Vec<u8>>, ReviewError
     tree::xattr(dir, OPAQUE).map_err(failed("examine", path))
 }
 
-/// The contents of one name in both layers.
-struct LayerContents<'a> {
-    layers: &'a LayerPair<'a>,
-    name: &'a OsStr,
-}
-
-impl LayerContents<'_> {
-    fn read(place: &Place<'_>, max_bytes: u64) -> Option<Vec<u8>> {
-        tree::read_file(&*place.open(false).ok()?, max_bytes).ok()?
-    }
-}
-
-impl Contents for LayerContents<'_> {
+impl Contents for LayerEntry<'_> {
     fn current(&self, max_bytes: u64) -> Option<Vec<u8>> {
-        let path = TreePath::default();
-        let above = self.layers.above(self.name, &path);
-        Self::read(&above, max_bytes).or_else(|| self.previous(max_bytes))
+        read(&self.above(), max_bytes).or_else(|| self.previous(max_bytes))
     }
 
     fn previous(&self, max_bytes: u64) -> Option<Vec<u8>> {
-        let path = TreePath::default();
-        Self::read(&self.layers.below(self.name, &path)?, max_bytes)
+        read(&self.below()?, max_bytes)
     }
+}
+
+fn read(place: &Place<'_>, max_bytes: u64) -> Option<Vec<u8>> {
+    tree::read_file(&*place.open(false).ok()?, max_bytes).ok()?
 }
 
 struct NoContents;
