@@ -361,6 +361,7 @@ impl ExecutionSite {
             ExecutionSite::Here(plan) => (builder, plan.clone().map(Processes::new), plan),
             ExecutionSite::Docker(docker) => {
                 let nodes = WorkerNodes::of(&docker, grant, files, worker.commands, &worker.hosts)?;
+                nodes.check_reuse()?;
                 warnings.extend(describe_parent_proxy(nodes.plan().policy()));
                 if grant.execution().mode() == ExecutionMode::DockerRequired {
                     builder = nodes.files(builder);

@@ -41,20 +41,8 @@ impl WorkerNodes {
     /// Returns the nodes of a worker.
     ///
     /// # Errors
-    /// If a container cannot enforce the grant, or would live too long to tell its connections apart.
+    /// If a container cannot enforce the grant.
     pub(crate) fn of(
-        containers: &NodeContainers,
-        grant: &Grant,
-        files: Option<&FileSandbox>,
-        commands: bool,
-        hosts: &HostAccess<'_>,
-    ) -> Result<Self, EquipError> {
-        let nodes = WorkerNodes::new(containers, grant, files, commands, hosts)?;
-        nodes.source.check_reuse()?;
-        Ok(nodes)
-    }
-
-    fn new(
         containers: &NodeContainers,
         grant: &Grant,
         files: Option<&FileSandbox>,
@@ -114,6 +102,21 @@ impl WorkerNodes {
     pub(crate) fn plan(&self) -> &Plan {
         &self.source.plan
     }
+
+    /// Refuses a container that lives through many calls if its connections would belong to one of
+    /// them.
+    pub(crate) fn check_reuse(&self) -> Result<(), EquipError> {
+        match (self.source.containers.0.reuse, &self.source.proxy) {
+            (Reuse::Session, Some(_)) => Err(EquipError::Container {
+                reason:
+                    "in a container that lives through many calls, forge cannot tell to which call \
+                         a connection with `network.allow` or `network.loopback_in` belongs"
+                        .to_owned(),
+                hint: Some("set `docker.reuse: call`".to_owned()),
+            }),
+            (Reuse::Session, None) | (Reuse::Call, _) => Ok(()),
+        }
+    }
 }
 
 impl NodeContainers {
@@ -132,7 +135,7 @@ impl NodeContainers {
             parent_proxy,
             asks: false,
         };
-        let WorkerNodes { source, .. } = WorkerNodes::new(self, grant, None, true, &hosts)?;
+        let WorkerNodes { source, .. } = WorkerNodes::of(self, grant, None, true, &hosts)?;
         let setup = source.setup.clone().programs(&[]);
         source
             .try_start(setup, None)
@@ -158,7 +161,7 @@ impl NodeContainers {
                 parent_proxy: None,
                 asks: false,
             };
-            WorkerNodes::of(&this, &grant, None, true, &hosts)?;
+            WorkerNodes::of(&this, &grant, None, true, &hosts)?.check_reuse()?;
             let node = this.node(&grant, None).await?;
             this.over(node).await.map_err(failed)
         });
@@ -167,21 +170,6 @@ impl NodeContainers {
 }
 
 impl ContainerNodeSource {
-    /// Refuses a container that lives through many calls if its connections would belong to one of
-    /// them.
-    fn check_reuse(&self) -> Result<(), EquipError> {
-        match (self.containers.0.reuse, &self.proxy) {
-            (Reuse::Session, Some(_)) => Err(EquipError::Container {
-                reason:
-                    "in a container that lives through many calls, forge cannot tell to which call \
-                         a connection with `network.allow` or `network.loopback_in` belongs"
-                        .to_owned(),
-                hint: Some("set `docker.reuse: call`".to_owned()),
-            }),
-            (Reuse::Session, None) | (Reuse::Call, _) => Ok(()),
-        }
-    }
-
     async fn try_start(
         &self,
         setup: Setup,

@@ -107,8 +107,7 @@ pub(super) enum TransportFailure {
 
 /// Classifies an error of the client.
 pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = next {
+    for error in chain(error) {
         // It spoke first, as servers of other protocols do.
         let spoke_first = error.to_string() == "received unexpected message from connection";
         if spoke_first || error.downcast_ref().is_some_and(hyper::Error::is_parse) {
@@ -118,27 +117,25 @@ pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
         if error.is::<rustls::Error>() || wants_password {
             return TransportFailure::Lasting;
         }
-        // The source of an I/O error skips the error that it wraps.
-        let held = error.downcast_ref().and_then(std::io::Error::get_ref);
-        next = match held {
-            Some(held) => Some(held),
-            None => error.source(),
-        };
     }
     TransportFailure::Passing
 }
 
+/// Returns an error and its causes, the deepest last.
+fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |error| {
+        // The source of an I/O error skips the error that it wraps.
+        let held = error.downcast_ref().and_then(std::io::Error::get_ref);
+        held.map_or_else(|| error.source(), |held| Some(held))
+    })
+}
+
 /// Returns `true` if the connection was refused at the address.
 pub(super) fn is_refused(error: &reqwest::Error) -> bool {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = next {
+    chain(error).any(|error| {
         let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+        io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused)
+    })
 }
 
 /// Describes an error of a request to `url` by its deepest cause, and by the part of the connection

@@ -248,7 +248,7 @@ impl<W: Write> ImageArchive<W> {
 /// Block size of a tar archive.
 const BLOCK_BYTES: u64 = 512;
 
-fn header(bytes: u64, mode: u32) -> Header {
+pub(super) fn header(bytes: u64, mode: u32) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
     header.set_mode(mode);

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use tar::{Builder, EntryType, Header};
+use tar::{Builder, EntryType};
 
 use super::ImageError;
-use super::archive::{Blob, HashingWriter};
+use super::archive::{Blob, HashingWriter, header};
 
 /// One name of a layer.
 ///
@@ -80,7 +80,7 @@ pub(super) fn write(entries: &[LayerEntry], to: &mut dyn Write) -> Result<(), Im
 }
 
 fn append(builder: &mut Builder<&mut dyn Write>, entry: &LayerEntry) -> Result<(), ImageError> {
-    let mut header = header(entry.mode);
+    let mut header = header(0, entry.mode);
     match &entry.content {
         LayerContent::Directory => {
             header.set_entry_type(EntryType::Directory);
@@ -112,17 +112,6 @@ fn append(builder: &mut Builder<&mut dyn Write>, entry: &LayerEntry) -> Result<(
         }
     }
     .map_err(ImageError::Write)
-}
-
-fn header(mode: u32) -> Header {
-    let mut header = Header::new_gnu();
-    header.set_entry_type(EntryType::Regular);
-    header.set_mode(mode);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    header.set_size(0);
-    header
 }
 
 fn open(file: &Path) -> Result<(u64, File), ImageError> {
