@@ -18,16 +18,13 @@
 
 mod budget;
 mod confinement;
-#[cfg(feature = "docker")]
 pub mod containers;
 mod delegate;
-#[cfg_attr(not(feature = "docker"), path = "no_docker.rs")]
 mod docker;
 mod equip;
 mod gate;
 mod model;
 mod playbook;
-#[cfg(feature = "providers")]
 mod providers;
 mod report;
 mod repositories;
@@ -39,9 +36,7 @@ pub mod transcript;
 
 pub use confinement::OsSandbox;
 pub use delegate::CALL_WORKER;
-pub use docker::ContainerSource;
-#[cfg(feature = "docker")]
-pub use docker::{ContainersUnavailable, NodeContainers};
+pub use docker::{ContainerSource, ContainersUnavailable, NodeContainers};
 pub use equip::{
     EquipError, Isolation, WorkerEquipment, describe_parent_proxy, equip, hosts_not_kept, programs,
 };
@@ -56,11 +51,9 @@ pub use playbook::{
 };
 #[doc(hidden)]
 pub use playbook::{FailScript, PlayedTurn, StreamScript, text_pieces};
-#[cfg(feature = "providers")]
 pub use providers::{
     HttpModel, ProviderEndpoint, ProviderError, ProviderKey, ProviderKeyError, ResponseLimits,
 };
-#[cfg(feature = "providers")]
 #[doc(hidden)]
 pub use providers::{read_stream, read_whole};
 pub use report::{

@@ -1,6 +1,5 @@
 //! Providers, against servers on the loopback that speak the vendors' wires: the real client on
 //! one side, bytes on the other.
-#![cfg(feature = "providers")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod asked;
