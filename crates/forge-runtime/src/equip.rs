@@ -107,13 +107,26 @@ pub enum EquipError {
     Tools(#[from] forge_tools::ToolboxError),
 }
 
-/// Turns `grant` into a toolbox, with `extra` tools (workers to call) after the
-/// built-in ones. One `redactor` for all toolboxes of a run.
+/// Parts of a worker's equipment that do not come from its grant.
+#[derive(Default)]
+pub struct Extras {
+    /// Workers to call, offered after the built-in tools.
+    pub tools: Vec<Box<dyn Tool>>,
+    /// Copies that its caller hands over.
+    pub place: Option<Mount>,
+    /// Approvals for the rest of the run.
+    pub answers: Arc<RunAnswers>,
+    /// Opener of the mounted directories; `None` if they are on the host.
+    pub open: Option<Arc<MountOpener>>,
+}
+
+/// Turns `grant` into a toolbox, with the extras from the worker's caller. One `redactor` for all
+/// toolboxes of a run.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
-/// use forge_runtime::{Isolation, OsSandbox, equip};
+/// use forge_runtime::{Extras, Isolation, OsSandbox, equip};
 /// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
 /// // Nothing is held, so nothing is offered.
@@ -124,7 +137,7 @@ pub enum EquipError {
 ///     Arc::new(NoApprover::because("this is an example")),
 ///     Arc::new(NoRecord),
 ///     Arc::default(),
-///     Vec::new(),
+///     Extras::default(),
 /// )
 /// .unwrap();
 /// assert_eq!(equipped.toolbox.specs().count(), 0);
@@ -135,38 +148,6 @@ pub enum EquipError {
 /// A required OS sandbox is missing, a directory of the grant cannot be opened, or
 /// two tools have one name.
 pub fn equip(
-    grant: &Grant,
-    caller: Caller,
-    isolation: &Isolation,
-    approver: Arc<dyn Approver>,
-    recorder: Arc<dyn Recorder>,
-    redactor: Arc<Redactor>,
-    extra: Vec<Box<dyn Tool>>,
-) -> Result<WorkerEquipment, EquipError> {
-    let beside = Extras {
-        tools: extra,
-        ..Extras::default()
-    };
-    equip_with(
-        grant, caller, isolation, approver, recorder, redactor, beside,
-    )
-}
-
-/// Parts of a worker's equipment that do not come from its grant.
-#[derive(Default)]
-pub(crate) struct Extras {
-    /// Workers to call.
-    pub(crate) tools: Vec<Box<dyn Tool>>,
-    /// Copies that its caller hands over.
-    pub(crate) place: Option<Mount>,
-    /// Approvals for the rest of the run.
-    pub(crate) answers: Arc<RunAnswers>,
-    /// Opener of the mounted directories; `None` if they are on the host.
-    pub(crate) open: Option<Arc<MountOpener>>,
-}
-
-/// Turns `grant` into a toolbox, with the extras from the worker's caller.
-pub(crate) fn equip_with(
     grant: &Grant,
     caller: Caller,
     isolation: &Isolation,

@@ -38,7 +38,8 @@ pub use confinement::OsSandbox;
 pub use delegate::CALL_WORKER;
 pub use docker::{ContainerSource, ContainersUnavailable, NodeContainers};
 pub use equip::{
-    EquipError, Isolation, WorkerEquipment, describe_parent_proxy, equip, hosts_not_kept, programs,
+    EquipError, Extras, Isolation, WorkerEquipment, describe_parent_proxy, equip, hosts_not_kept,
+    programs,
 };
 pub use gate::GrantGate;
 pub use model::{

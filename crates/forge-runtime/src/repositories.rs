@@ -22,7 +22,7 @@ type BackendOpener =
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
-/// use forge_runtime::{Isolation, OsSandbox, RepositorySource, equip};
+/// use forge_runtime::{Extras, Isolation, OsSandbox, RepositorySource, equip};
 /// use forge_git::{GitService, MemoryRepositories, StagedStore};
 /// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
@@ -41,7 +41,7 @@ type BackendOpener =
 ///     Arc::new(NoApprover::because("this is an example")),
 ///     Arc::new(NoRecord),
 ///     Arc::default(),
-///     Vec::new(),
+///     Extras::default(),
 /// )
 /// .unwrap();
 /// let has = |name: &str| equipped.toolbox.specs().any(|spec| spec.name == name);

@@ -23,7 +23,7 @@ use sandbox_config::{Grant, Worker};
 
 use crate::budget::{PausingApprover, WorkerBudget};
 use crate::delegate;
-use crate::equip::{EquipError, Extras, WorkerEquipment, equip_with};
+use crate::equip::{EquipError, Extras, WorkerEquipment, equip};
 use crate::model::{Model, ModelError, ModelRequest};
 use crate::report::{ElapsedTime, RunEvent, RunOutcome, RunReport};
 
@@ -301,7 +301,7 @@ impl Session {
         place: Option<Mount>,
     ) -> Result<WorkerEquipment, EquipError> {
         let delegates = delegate::tools(self, worker, caller, budget);
-        equip_with(
+        equip(
             &worker.grant,
             caller.clone(),
             &self.shared.isolation,

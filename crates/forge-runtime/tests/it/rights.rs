@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forge_git::{BranchName, GitService, MemoryRepositories, Repo, StagedStore};
-use forge_runtime::{Isolation, OsSandbox, RepositorySource, equip};
+use forge_runtime::{Extras, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, Caller, FailureCode,
     NoRecord, Toolbox, Verdict,
@@ -268,7 +268,7 @@ impl World {
             Arc::new(Asks(person.clone())),
             Arc::new(NoRecord),
             Arc::default(),
-            Vec::new(),
+            Extras::default(),
         );
         let toolbox = equipped.unwrap_or_else(|e| panic!("{config}\n{e}")).toolbox;
         let world = World {

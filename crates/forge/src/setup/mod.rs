@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_runtime::{EquipError, Isolation, OsSandbox, RepositorySource, equip};
+use forge_runtime::{EquipError, Extras, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     Approver, AutoApprove, Caller, HostApprover, NoApprover, NoRecord, Recorder, Toolbox,
 };
@@ -614,7 +614,7 @@ pub(crate) fn toolbox(
         approver,
         recorder,
         ambient.redactor(&repositories::secrets_of(project, ambient)),
-        Vec::new(),
+        Extras::default(),
     )
     .map_err(not_equipped)?;
     print_warnings(&ambient.global, &equipped.warnings);
