@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+pub use sandbox_config::TokenPrices;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -233,6 +234,33 @@ impl Usage {
                 .saturating_add(other.cache_write_tokens),
         }
     }
+
+    /// Returns the cost, in billionths of a US dollar.
+    ///
+    /// ```
+    /// use forge_runtime::{TokenPrices, Usage};
+    /// // 3 and 15 dollars for a million.
+    /// let prices = TokenPrices { input: 3_000, output: 15_000, ..TokenPrices::default() };
+    /// let usage = Usage { input_tokens: 1_000, output_tokens: 100, ..Usage::default() };
+    /// assert_eq!(usage.cost(prices), 4_500_000);
+    /// ```
+    pub fn cost(self, prices: TokenPrices) -> u64 {
+        let plain = (self.input_tokens)
+            .saturating_sub(self.cache_read_tokens)
+            .saturating_sub(self.cache_write_tokens);
+        let cache_read = prices.cache_read.unwrap_or(prices.input);
+        let cache_write = prices.cache_write.unwrap_or(prices.input);
+        [
+            (plain, prices.input),
+            (self.cache_read_tokens, cache_read),
+            (self.cache_write_tokens, cache_write),
+            (self.output_tokens, prices.output),
+        ]
+        .into_iter()
+        .fold(0, |sum, (tokens, price)| {
+            u64::saturating_add(sum, tokens.saturating_mul(price))
+        })
+    }
 }
 
 sandbox_names::word_enum! {
@@ -366,53 +394,6 @@ fn shown(status: Option<u16>) -> String {
     status.map_or_else(String::new, |status| format!(" ({status})"))
 }
 
-/// Prices of a provider's tokens, in billionths of a US dollar for each.
-///
-/// ```
-/// use forge_runtime::{Prices, Usage};
-/// // 3 and 15 dollars for a million.
-/// let prices = Prices { input: 3_000, output: 15_000, ..Prices::default() };
-/// let usage = Usage { input_tokens: 1_000, output_tokens: 100, ..Usage::default() };
-/// assert_eq!(prices.of(usage), 4_500_000);
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Prices {
-    /// A token that it reads.
-    pub input: u64,
-    /// A token that it writes.
-    pub output: u64,
-    /// A token that it reads from its cache; `None`: as any other.
-    pub cache_read: Option<u64>,
-    /// A token that it writes into its cache; `None`: as any other.
-    pub cache_write: Option<u64>,
-}
-
-impl Prices {
-    /// Returns the cost of `usage`, in billionths of a US dollar.
-    pub fn of(self, usage: Usage) -> u64 {
-        let plain = usage
-            .input_tokens
-            .saturating_sub(usage.cache_read_tokens)
-            .saturating_sub(usage.cache_write_tokens);
-        [
-            (plain, self.input),
-            (
-                usage.cache_read_tokens,
-                self.cache_read.unwrap_or(self.input),
-            ),
-            (
-                usage.cache_write_tokens,
-                self.cache_write.unwrap_or(self.input),
-            ),
-            (usage.output_tokens, self.output),
-        ]
-        .into_iter()
-        .fold(0, |sum, (tokens, price)| {
-            u64::saturating_add(sum, tokens.saturating_mul(price))
-        })
-    }
-}
-
 /// A model.
 ///
 /// ```
@@ -441,7 +422,7 @@ pub trait Model: Send + Sync + 'static {
     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent>;
 
     /// Returns its prices; `None` if unknown.
-    fn prices(&self) -> Option<Prices> {
+    fn prices(&self) -> Option<TokenPrices> {
         None
     }
 
@@ -460,7 +441,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).turn(request)
     }
 
-    fn prices(&self) -> Option<Prices> {
+    fn prices(&self) -> Option<TokenPrices> {
         (**self).prices()
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices, Retry};
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Retry, TokenPrices};
 
 /// The longest pause of our own choice.
 const LONGEST_MS: u64 = 30_000;
@@ -167,7 +167,7 @@ impl Model for RetryingModel {
         turn
     }
 
-    fn prices(&self) -> Option<Prices> {
+    fn prices(&self) -> Option<TokenPrices> {
         self.model.prices()
     }
 

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_runtime::{
-    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Playbook, Prices,
-    ProviderEndpoint, ProviderError, ProviderKey, RetryingModel, ScriptedModel, Wire,
+    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Playbook, ProviderEndpoint,
+    ProviderError, ProviderKey, RetryingModel, ScriptedModel, TokenPrices, Wire,
 };
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -209,8 +209,8 @@ impl Model for MockModel {
     }
 
     /// A playbook is free.
-    fn prices(&self) -> Option<Prices> {
-        Some(Prices::default())
+    fn prices(&self) -> Option<TokenPrices> {
+        Some(TokenPrices::default())
     }
 }
 

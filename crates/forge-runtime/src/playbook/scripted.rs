@@ -17,7 +17,8 @@ use super::file::{Binding, CallScript, CaseCondition, Playbook, TurnScript};
 use super::played_turn::PlayedTurn;
 use super::templates;
 use crate::model::{
-    Message, Model, ModelError, ModelEvent, ModelRequest, Prices, Thinking, ToolCall, ToolResult,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Thinking, TokenPrices, ToolCall,
+    ToolResult,
 };
 use crate::retry::RetryingModel;
 
@@ -212,8 +213,8 @@ impl Model for ScriptedModel {
     }
 
     /// Free, so that a limit on money does not prevent playing.
-    fn prices(&self) -> Option<Prices> {
-        Some(Prices::default())
+    fn prices(&self) -> Option<TokenPrices> {
+        Some(TokenPrices::default())
     }
 
     fn turn(&self, request: Arc<ModelRequest>) -> mpsc::Receiver<ModelEvent> {

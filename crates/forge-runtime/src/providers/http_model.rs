@@ -18,7 +18,7 @@ use super::responses::SealedThinking;
 use super::settings::ProviderError;
 use super::turn_reader::{ReadState, TurnReader, too_long, whole};
 use super::{anthropic, chat, provider_error, responses};
-use crate::model::{Model, ModelError, ModelEvent, ModelRequest, Prices, Wire};
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, TokenPrices, Wire};
 
 /// Queued events; the server is read no faster than they are consumed.
 const MAX_WAITING: usize = 64;
@@ -110,7 +110,7 @@ impl Model for HttpModel {
         turn
     }
 
-    fn prices(&self) -> Option<Prices> {
+    fn prices(&self) -> Option<TokenPrices> {
         self.shared.provider.prices
     }
 

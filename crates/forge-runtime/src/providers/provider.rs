@@ -6,12 +6,12 @@ use reqwest::Url;
 
 use super::key::ProviderKey;
 use super::settings::{ProviderError, ResponseLimits};
-use crate::model::{Prices, Wire};
+use crate::model::{TokenPrices, Wire};
 
 /// An endpoint with models, and their known properties.
 ///
 /// ```
-/// use forge_runtime::{Model as _, Prices, ProviderEndpoint, Wire};
+/// use forge_runtime::{Model as _, TokenPrices, ProviderEndpoint, Wire};
 /// let local = ProviderEndpoint::new("local", Wire::OpenAiChat, "http://127.0.0.1:8080/v1", 4_096)
 ///     .unwrap()
 ///     .context_tokens(32_768)
@@ -28,7 +28,7 @@ pub struct ProviderEndpoint {
     pub(super) key: Option<ProviderKey>,
     pub(super) max_tokens: u64,
     pub(super) context_tokens: Option<u64>,
-    pub(super) prices: Option<Prices>,
+    pub(super) prices: Option<TokenPrices>,
     pub(super) stream: bool,
     pub(super) bounds: ResponseLimits,
     /// One for all models of the provider: its connections are used again.
@@ -68,7 +68,7 @@ impl ProviderEndpoint {
         /// Sets the limit on tokens of a conversation.
         context_tokens(tokens: u64) = Some(tokens);
         /// Sets the prices of tokens.
-        prices(prices: Prices) = Some(prices);
+        prices(prices: TokenPrices) = Some(prices);
         /// Sets whether answers are streamed, which is the default. Some local servers only make proper
         /// calls in one piece.
         stream(stream: bool) = stream;

@@ -1,5 +1,6 @@
 //! Puts a session together.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forge_tools::{Approver, Recorder, Redactor};

@@ -326,7 +326,7 @@ impl Session {
                 event,
             });
             if let ModelEvent::Usage(more) = event {
-                let cost = prices.map_or(0, |prices| prices.of(*more));
+                let cost = prices.map_or(0, |prices| more.cost(prices));
                 self.shared.counts.spend(*more, cost);
             }
         };
@@ -334,7 +334,7 @@ impl Session {
         self.tell(RunEvent::Used {
             caller: &caller,
             usage,
-            cost_nano_usd: prices.map(|prices| prices.of(usage)),
+            cost_nano_usd: prices.map(|prices| usage.cost(prices)),
         });
         let (mut turn, stop) = received?;
         if stop == StopReason::Unknown {

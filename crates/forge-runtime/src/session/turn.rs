@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::budget::WorkerBudget;
-use crate::model::{ModelError, ModelEvent, Prices, StopReason, Thinking, ToolCall, Usage};
+use crate::model::{ModelError, ModelEvent, StopReason, Thinking, TokenPrices, ToolCall, Usage};
 
 /// Most bytes of a turn: its text, its thinking, its calls.
 const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
@@ -43,7 +43,7 @@ impl ReceivedTurn {
 pub(super) async fn receive(
     mut events: mpsc::Receiver<ModelEvent>,
     budget: &Arc<WorkerBudget>,
-    prices: Option<Prices>,
+    prices: Option<TokenPrices>,
     used: &mut Usage,
     mut watch: impl FnMut(&ModelEvent),
 ) -> Result<(ReceivedTurn, StopReason), ModelError> {
@@ -86,7 +86,7 @@ pub(super) async fn receive(
             }
             ModelEvent::Usage(more) => {
                 *used = used.saturating_add(more);
-                budget.spend(more, prices.map_or(0, |prices| prices.of(more)));
+                budget.spend(more, prices.map_or(0, |prices| more.cost(prices)));
             }
             ModelEvent::End(stop) => return Ok((turn, stop)),
             ModelEvent::Failed(error) => return Err(error),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use forge_runtime::{Model, ModelEvent, ModelRequest, Prices, StopReason, ToolCall, Usage};
+use forge_runtime::{Model, ModelEvent, ModelRequest, StopReason, TokenPrices, ToolCall, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 pub(crate) struct Listed {
     pub(crate) turns: Arc<Mutex<VecDeque<Vec<ModelEvent>>>>,
     pub(crate) asked: Arc<Mutex<Vec<Arc<ModelRequest>>>>,
-    pub(crate) prices: Option<Prices>,
+    pub(crate) prices: Option<TokenPrices>,
     pub(crate) context_tokens: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Model for Listed {
         receiver
     }
 
-    fn prices(&self) -> Option<Prices> {
+    fn prices(&self) -> Option<TokenPrices> {
         self.prices
     }
 

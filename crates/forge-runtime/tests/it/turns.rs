@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_runtime::{
-    Message, ModelError, ModelEvent, ModelRequest, Prices, Retry, RunOutcome, StopReason,
+    Message, ModelError, ModelEvent, ModelRequest, Retry, RunOutcome, StopReason, TokenPrices,
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::json;
@@ -279,9 +279,9 @@ fn the_whole_tree_makes_so_many_calls() {
 
 #[test]
 fn money_is_drawn_from_what_is_left_above() {
-    let dollars = Prices {
+    let dollars = TokenPrices {
         input: 10_000_000,
-        ..Prices::default()
+        ..TokenPrices::default()
     };
     let run = |main: &str, child: &str| {
         let world = World::new(

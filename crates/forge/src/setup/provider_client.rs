@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use forge_runtime::{Model, Prices, ProviderKey, RetryingModel};
+use forge_runtime::{Model, ProviderKey, RetryingModel};
 use sandbox_config::{Project, ProviderSettings, UnknownProvider, Wire};
 
 use crate::exit::CliError;
@@ -64,12 +64,7 @@ pub(crate) fn provider_of(
         made = made.context_tokens(tokens);
     }
     if let Some(prices) = provider.prices(model) {
-        made = made.prices(Prices {
-            input: prices.input_nano_usd(),
-            output: prices.output_nano_usd(),
-            cache_read: prices.cache_read_nano_usd(),
-            cache_write: prices.cache_write_nano_usd(),
-        });
+        made = made.prices(prices);
     }
     Ok(made)
 }

@@ -106,28 +106,19 @@ impl std::fmt::Display for ApiKey {
 /// let mut sources = Sources::new(dir.path());
 /// sources.user_file = Some(dir.path().join("user.yaml"));
 /// let prices = load(&sources).unwrap().provider("work").unwrap().prices("any").unwrap();
-/// assert_eq!((prices.input_nano_usd(), prices.output_nano_usd()), (3_000, 15_000));
-/// assert_eq!((prices.cache_read_nano_usd(), prices.cache_write_nano_usd()), (Some(300), None));
+/// assert_eq!((prices.input, prices.output), (3_000, 15_000));
+/// assert_eq!((prices.cache_read, prices.cache_write), (Some(300), None));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenPrices {
-    input: u64,
-    output: u64,
-    cache_read: Option<u64>,
-    cache_write: Option<u64>,
-}
-
-impl TokenPrices {
-    sandbox_names::getters! {
-        /// A token that the model reads.
-        pub input_nano_usd: u64 = input;
-        /// A token that it writes.
-        pub output_nano_usd: u64 = output;
-        /// Returns the price of a token that it reads from its provider's cache; `None`: as any other.
-        pub cache_read_nano_usd: Option<u64> = cache_read;
-        /// Returns the price of a token that it writes into that cache; `None`: as any other.
-        pub cache_write_nano_usd: Option<u64> = cache_write;
-    }
+    /// A token that the model reads.
+    pub input: u64,
+    /// A token that it writes.
+    pub output: u64,
+    /// A token that it reads from its provider's cache; `None`: as any other.
+    pub cache_read: Option<u64>,
+    /// A token that it writes into that cache; `None`: as any other.
+    pub cache_write: Option<u64>,
 }
 
 impl ProviderSettings {
