@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-pub use sandbox_config::TokenPrices;
+pub use sandbox_config::{TokenPrices, Wire};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -262,39 +262,6 @@ impl Usage {
         })
     }
 }
-
-sandbox_names::word_enum! {
-    /// The format that a provider speaks, and over which a playbook is played.
-    ///
-    /// ```
-    /// assert_eq!(forge_runtime::Wire::OpenAiChat.to_string(), "openai-chat");
-    /// ```
-    #[derive(
-        Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-    )]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Wire {
-        /// Anthropic Messages. The one that carries most, so a playbook is played over it unless it
-        /// names another.
-        #[default]
-        Anthropic = "anthropic",
-        /// OpenAI Chat Completions, which most local servers speak.
-        #[serde(rename = "openai-chat")]
-        OpenAiChat = "openai-chat",
-        /// OpenAI Responses.
-        #[serde(rename = "openai-responses")]
-        OpenAiResponses = "openai-responses",
-    }
-    /// Its name in configuration files.
-    pub fn as_str
-}
-
-impl Wire {
-    /// All of them.
-    pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
-}
-
-sandbox_names::display!(Wire = as_str());
 
 /// Why a model stopped.
 ///

@@ -21,7 +21,7 @@ impl Fixture {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/providers");
         let mut all = Vec::new();
         for wire in Wire::ALL {
-            for entry in std::fs::read_dir(root.join(wire.as_str())).unwrap() {
+            for entry in std::fs::read_dir(root.join(wire.to_string())).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_some_and(|end| end == "http") {
                     all.push(Fixture::read(wire, &path));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forge_runtime::{Model, ProviderKey, RetryingModel};
-use sandbox_config::{Project, ProviderSettings, UnknownProvider, Wire};
+use sandbox_config::{Project, ProviderSettings, UnknownProvider};
 
 use crate::exit::CliError;
 use crate::setup::keys::ApiKeys;
@@ -43,15 +43,10 @@ pub(crate) fn provider_of(
     key: Option<ProviderKey>,
     stream: bool,
 ) -> Result<forge_runtime::ProviderEndpoint, CliError> {
-    let wire = match provider.wire() {
-        Wire::Anthropic => forge_runtime::Wire::Anthropic,
-        Wire::OpenAiChat => forge_runtime::Wire::OpenAiChat,
-        Wire::OpenAiResponses => forge_runtime::Wire::OpenAiResponses,
-    };
     let max_tokens = provider.max_tokens(model);
     let mut made = forge_runtime::ProviderEndpoint::new(
         provider.name(),
-        wire,
+        provider.wire(),
         provider.base_url(),
         max_tokens,
     )

@@ -9,6 +9,8 @@ pub(crate) mod read;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::syntax::diagnostic::nearest;
 use crate::syntax::text::ConfigOrigin;
 use crate::syntax::word::words;
@@ -49,20 +51,32 @@ struct ModelProperties {
 }
 
 words! {
-    /// The protocol that a provider speaks.
+    /// The protocol that a provider speaks, and over which a playbook is played.
     ///
     /// ```
     /// assert_eq!(sandbox_config::Wire::OpenAiChat.to_string(), "openai-chat");
     /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    )]
+    #[serde(rename_all = "kebab-case")]
     pub enum Wire {
-        /// `anthropic`: Anthropic Messages.
+        /// `anthropic`: Anthropic Messages. The one that carries most, so a playbook is played over it
+        /// unless it names another.
+        #[default]
         Anthropic = "anthropic",
         /// `openai-chat`: Chat Completions, which most local servers speak.
+        #[serde(rename = "openai-chat")]
         OpenAiChat = "openai-chat",
         /// `openai-responses`: Responses.
+        #[serde(rename = "openai-responses")]
         OpenAiResponses = "openai-responses",
     }
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
 }
 
 /// Where a provider's key comes from; never the key itself.
