@@ -43,8 +43,8 @@ pub use equip::{
 };
 pub use gate::GrantGate;
 pub use model::{
-    Message, Model, ModelError, ModelEvent, ModelRequest, Models, Retry, StopReason, Thinking,
-    TokenPrices, ToolCall, ToolDescription, ToolResult, Usage, Wire,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Retry, StopReason, Thinking, TokenPrices,
+    ToolCall, ToolDescription, ToolResult, Usage, Wire,
 };
 pub use playbook::{
     AttackAttempt, AttackAttempts, Playbook, PlaybookError, PlaybookRecorder, RECORDING_HEADER,

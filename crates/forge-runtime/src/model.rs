@@ -416,27 +416,3 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).context_tokens()
     }
 }
-
-/// Finds the model that a worker names for itself.
-///
-/// ```
-/// use std::sync::Arc;
-/// use forge_runtime::{Model, ModelError, Models};
-///
-/// /// Knows none.
-/// struct Nowhere;
-/// impl Models for Nowhere {
-///     fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
-///         Err(ModelError::Credentials(format!("nothing here speaks to `{name}`")))
-///     }
-/// }
-/// assert!(Nowhere.model("anthropic:some").is_err());
-/// ```
-pub trait Models: Send + Sync + 'static {
-    /// The model of this name, `provider:model`.
-    ///
-    /// # Errors
-    ///
-    /// If the provider is unknown or has no key.
-    fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
-}

@@ -12,7 +12,7 @@ use super::Session;
 use super::session_state::SessionState;
 use crate::confinement::OsSandbox;
 use crate::docker::ContainerSource;
-use crate::model::{Model, Models};
+use crate::model::Model;
 use crate::report::Observer;
 use crate::repositories::RepositorySource;
 
@@ -36,8 +36,9 @@ impl SessionBuilder {
     }
 
     sandbox_names::setters! {
-        /// Sets the models that workers may name; without it all run on the session's model.
-        models(models: Arc<dyn Models>) => shared.models = Some(models);
+        /// Sets the models that workers may name, by `provider:model`; without it all run on the session's
+        /// model.
+        models(models: BTreeMap<String, Arc<dyn Model>>) => shared.models = Some(models);
         /// The workers that others may call.
         workers(workers: impl IntoIterator<Item = Worker>) => shared.workers = workers .into_iter() .map(|worker| (worker.name().to_owned(), worker)) .collect();
         /// Sets the JSON Schema for the entry worker's answer in this run, in place of the worker's own

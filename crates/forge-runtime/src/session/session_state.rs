@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use super::Conversation;
 use crate::confinement::OsSandbox;
 use crate::equip::Isolation;
-use crate::model::{Model, ModelError, Models, Usage};
+use crate::model::{Model, ModelError, Usage};
 use crate::report::{NoObserver, Observer, RunEvent, RunOutcome, RunReport};
 
 pub(super) struct SessionState {
     pub(super) model: Arc<dyn Model>,
-    pub(super) models: Option<Arc<dyn Models>>,
+    pub(super) models: Option<BTreeMap<String, Arc<dyn Model>>>,
     pub(super) workers: BTreeMap<String, Worker>,
     /// For the entry worker of this run.
     pub(super) output_schema: Option<Value>,
@@ -65,7 +65,12 @@ impl SessionState {
     /// The worker's own model if it names one that can be had here, else the session's.
     pub(super) fn model_of(&self, worker: &Worker) -> Result<Arc<dyn Model>, ModelError> {
         match (worker.model(), &self.models) {
-            (Some(name), Some(models)) => models.model(name),
+            (Some(name), Some(models)) => {
+                (models.get(name).cloned()).ok_or_else(|| ModelError::Rejected {
+                    status: None,
+                    message: format!("the model `{name}` was not known when the run began"),
+                })
+            }
             (Some(_) | None, _) => Ok(Arc::clone(&self.model)),
         }
     }

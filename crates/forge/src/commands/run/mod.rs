@@ -243,7 +243,7 @@ impl StartedRun {
         let repositories = repositories::repositories(project, ambient)?;
         let mut session = Session::builder(Arc::clone(&models.others));
         if let Some(own) = &models.own {
-            session = session.models(Arc::clone(own));
+            session = session.models(own.clone());
         }
         let session = session
             .workers(self.target.workers.clone())

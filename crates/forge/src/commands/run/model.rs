@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use forge_runtime::{
-    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Models, Playbook, ScriptedModel,
+    AttackAttempts, Model, ModelError, ModelEvent, ModelRequest, Playbook, ScriptedModel,
 };
 use sandbox_config::{DelegationNode, Project, Worker};
 use tokio::sync::mpsc;
@@ -77,7 +77,7 @@ pub(crate) struct RunModels {
     /// Of the workers that name none.
     pub(crate) others: Arc<dyn Model>,
     /// Of those that do.
-    pub(crate) own: Option<Arc<dyn Models>>,
+    pub(crate) own: Option<BTreeMap<String, Arc<dyn Model>>>,
     /// The attempts of a hostile playbook.
     pub(crate) attempts: AttackAttempts,
     /// Keys, which no text may show.
@@ -150,7 +150,7 @@ fn choose_typed(
         Some(name) => finder.find_for_others(name),
     };
     let called = callable_workers(project, worker);
-    let mut own = WorkerModels(BTreeMap::from([(named.to_owned(), Arc::clone(&entry))]));
+    let mut own = BTreeMap::from([(named.to_owned(), Arc::clone(&entry))]);
     for name in workers
         .iter()
         .filter(|each| {
@@ -160,14 +160,14 @@ fn choose_typed(
         })
         .filter_map(Worker::model)
     {
-        if !own.0.contains_key(name) {
-            own.0.insert(name.to_owned(), finder.find_for_others(name));
+        if !own.contains_key(name) {
+            own.insert(name.to_owned(), finder.find_for_others(name));
         }
     }
     Ok(RunModels {
         entry,
         others,
-        own: Some(Arc::new(own)),
+        own: Some(own),
         attempts,
         warnings: finder.warnings,
         secrets: keys.secrets(),
@@ -285,21 +285,6 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
             ));
         }
         Ok(ScriptedModel::new(file, playbook))
-    }
-}
-
-/// The models that workers name themselves.
-struct WorkerModels(BTreeMap<String, Arc<dyn Model>>);
-
-impl Models for WorkerModels {
-    fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
-        self.0
-            .get(name)
-            .cloned()
-            .ok_or_else(|| ModelError::Rejected {
-                status: None,
-                message: format!("the model `{name}` was not known when the run began"),
-            })
     }
 }
 
