@@ -135,8 +135,6 @@ impl ProgramBundle {
     sandbox_names::getters! {
         /// Its files: the program first.
         pub parts: &[ProgramFile] = &parts;
-        /// Returns `true` if it is one file without dependencies.
-        pub is_static: bool = loader.is_none();
         /// The processor that it is for, in the words of images.
         pub architecture: &'static str = architecture;
     }
@@ -308,7 +306,7 @@ mod tests {
         assert_eq!(program.parts()[0].name(), "forge");
         let names: BTreeSet<&str> = program.parts().iter().map(ProgramFile::name).collect();
         assert_eq!(names.len(), program.parts().len());
-        assert_eq!(program.is_static(), program.parts().len() == 1);
+        assert_eq!(program.loader.is_none(), program.parts().len() == 1);
         for (path, name) in program.looked_for() {
             assert!(
                 path.starts_with('/') && names.contains(name),

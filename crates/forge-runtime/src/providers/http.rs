@@ -123,10 +123,10 @@ pub(super) fn problem(error: &reqwest::Error) -> TransportFailure {
 
 /// Returns an error and its causes, the deepest last.
 fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(Some(error as &(dyn Error + 'static)), |error| {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |&error| {
         // The source of an I/O error skips the error that it wraps.
         let held = error.downcast_ref().and_then(std::io::Error::get_ref);
-        held.map_or_else(|| error.source(), |held| Some(held))
+        held.map_or_else(|| error.source(), |held| Some(held as _))
     })
 }
 

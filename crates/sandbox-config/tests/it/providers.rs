@@ -304,10 +304,10 @@ limits: { max_cost_usd: 0.1 }
     let facts = |model| {
         let prices = openai.prices(model).map(|prices| {
             (
-                prices.input_nano_usd(),
-                prices.output_nano_usd(),
-                prices.cache_read_nano_usd(),
-                prices.cache_write_nano_usd(),
+                prices.input,
+                prices.output,
+                prices.cache_read,
+                prices.cache_write,
             )
         });
         (
