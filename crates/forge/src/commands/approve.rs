@@ -239,10 +239,7 @@ impl ApprovalClient<'_> {
                 }
                 Ok(())
             }
-            Ok(QueueResponse::Already { how }) => Err(CliError::negative(
-                "approve.answered",
-                format!("{id} was answered before: {}", escape_controls(&how)),
-            )),
+            Ok(QueueResponse::Already { how }) => Err(answered_before(id, &how)),
             Ok(QueueResponse::Unknown) => Err(gone(id)),
             Ok(QueueResponse::Unreadable { why }) => Err(CliError::usage(format!(
                 "the answer was not taken: {}",
@@ -284,10 +281,7 @@ impl ApprovalClient<'_> {
         if is_id(id)
             && let Some(how) = client::how_closed(&self.place, id).await
         {
-            return Err(CliError::negative(
-                "approve.answered",
-                format!("{id} was answered before: {}", escape_controls(&how)),
-            ));
+            return Err(answered_before(id, &how));
         }
         Err(gone(id))
     }
@@ -296,6 +290,14 @@ impl ApprovalClient<'_> {
         let text = client::show(found).await.map_err(not_shown)?;
         text.ok_or_else(|| gone(&found.request.id))
     }
+}
+
+fn answered_before(id: &str, how: &str) -> CliError {
+    let how = escape_controls(how);
+    CliError::negative(
+        "approve.answered",
+        format!("{id} was answered before: {how}"),
+    )
 }
 
 fn gone(id: &str) -> CliError {

@@ -30,7 +30,7 @@ use crate::output::escape::shell_word;
 use crate::output::local_time::{local_time, recorded_time};
 use crate::output::prompt_terminal::{InputLine, PromptTerminal};
 use crate::setup;
-use crate::state::remove_contents::{open_below, remove_contents, remove_entry};
+use crate::state::remove_contents::{names, open_below, remove_contents, remove_entry};
 
 /// Most entries that are listed without a record that forge moved them there. A command can forge those.
 const MAX_UNRECORDED: usize = 10_000;
@@ -581,17 +581,6 @@ fn absolute(global: &Global, path: &Path) -> Result<PathBuf, CliError> {
 
 fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
-}
-
-fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    Ok(names)
 }
 
 /// Of the name of a sweep: `SECONDS-NANOSECONDS-PID`.

@@ -83,13 +83,6 @@ impl QuestionTable {
     /// Opens a question without a waiting call, and returns its ID. An equal question keeps its ID,
     /// which a person may know already. `None` if the table is full.
     pub(super) fn open(&mut self, question: QueuedQuestion, until: Instant) -> Option<String> {
-        let known = self.entries.iter_mut().find(|entry| {
-            entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
-        });
-        if let Some(entry) = known {
-            entry.until = until;
-            return Some(entry.question.summary.id.clone());
-        }
         self.push(question, until, QuestionState::Open)
     }
 
@@ -100,24 +93,24 @@ impl QuestionTable {
         until: Instant,
     ) -> Option<(String, oneshot::Receiver<ApprovalAnswer>)> {
         let (sender, receiver) = oneshot::channel();
-        let known = self.entries.iter_mut().find(|entry| {
-            entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
-        });
-        if let Some(entry) = known {
-            entry.until = until;
-            entry.state = QuestionState::Waiting(sender);
-            return Some((entry.question.summary.id.clone(), receiver));
-        }
         let id = self.push(question, until, QuestionState::Waiting(sender))?;
         Some((id, receiver))
     }
 
+    /// Adds a question, or opens an equal one anew.
     fn push(
         &mut self,
         question: QueuedQuestion,
         until: Instant,
         state: QuestionState,
     ) -> Option<String> {
+        let known = self.entries.iter_mut().find(|entry| {
+            entry.question.digest == question.digest && matches!(entry.state, QuestionState::Open)
+        });
+        if let Some(entry) = known {
+            (entry.until, entry.state) = (until, state);
+            return Some(entry.question.summary.id.clone());
+        }
         let texts: usize = self
             .entries
             .iter()

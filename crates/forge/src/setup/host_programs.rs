@@ -286,7 +286,7 @@ fn changed_by_commands(place: &Path) -> String {
     format!("lies in or leads through {place}, which commands of forge can change")
 }
 
-fn is_program(path: &Path) -> bool {
+pub(crate) fn is_program(path: &Path) -> bool {
     let about = path.metadata();
     about.is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }

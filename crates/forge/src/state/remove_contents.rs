@@ -53,6 +53,18 @@ impl RemovalReport {
     }
 }
 
+/// Returns the names in a directory.
+pub(crate) fn names(directory: impl AsFd) -> Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
 fn flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
@@ -183,18 +195,7 @@ impl TreeRemoval<'_> {
     /// Removes everything but directories, and returns the directories.
     fn scan(&mut self) -> Result<Vec<CString>> {
         let dry_run = self.dry_run;
-        let entries: Vec<CString> = {
-            let dir = self.open()?;
-            let mut names = Vec::new();
-            for entry in Dir::read_from(dir)? {
-                let entry = entry?;
-                let name = entry.file_name();
-                if name != c"." && name != c".." {
-                    names.push(name.to_owned());
-                }
-            }
-            names
-        };
+        let entries = names(self.open()?)?;
         let mut directories = Vec::new();
         for name in entries {
             let outcome = remove(self.open()?, &name, dry_run);

@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::{Access, Denial, DenialReason, DeniedOperation, Policy};
@@ -14,6 +13,7 @@ use super::hints::advice_for_project_files;
 use super::proposals::RuleOffers;
 use crate::ambient::Ambient;
 use crate::output::escape::escape_path;
+use crate::setup::host_programs::is_program;
 use crate::setup::program_dirs::PathDirs;
 
 /// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
@@ -172,14 +172,10 @@ pub(super) fn how_to_show(path: &Path, ambient: &Ambient, is_of_worker: bool) ->
 
 /// Finds a program in a search path, as a shell would.
 pub(super) fn find(program: &OsStr, path: &str) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| {
-        path.metadata()
-            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
     std::env::split_paths(path)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(program))
-        .find(is_program)
+        .find(|path| is_program(path))
 }
 
 /// Returns the interpreter in the first line of a script.
