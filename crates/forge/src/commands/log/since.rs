@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::{NaiveDate, NaiveDateTime};
+
 use crate::exit::CliError;
 
 /// Milliseconds since 1970.
@@ -32,44 +34,23 @@ fn ago(text: &str) -> Option<u64> {
         'w' => 7 * 86_400,
         _ => return None,
     };
-    number(text.strip_suffix(unit)?)?.checked_mul(each)
-}
-
-fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
+    let number = text
+        .strip_suffix(unit)
+        .filter(|text| !text.starts_with('+'))?;
+    number.parse::<u64>().ok()?.checked_mul(each)
 }
 
 fn moment(text: &str) -> Option<u64> {
-    let (day, time) = match text.split_once('T') {
-        Some((day, time)) => (day, time.strip_suffix('Z')?),
-        None => (text, "00:00:00"),
-    };
-    let day: Vec<u64> = day.split('-').map(number).collect::<Option<_>>()?;
-    let time: Vec<u64> = time.split(':').map(number).collect::<Option<_>>()?;
-    let (&[year, month, day], &[hour, minute, second]) = (day.as_slice(), time.as_slice()) else {
-        return None;
-    };
-    let leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let february = if leap(year) { 29 } else { 28 };
-    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let before = usize::try_from(month).ok()?.checked_sub(1)?;
-    let sound = (1970..=9999).contains(&year)
-        && (1..=*months.get(before)?).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 60;
-    if !sound {
+    // chrono also takes signs and blanks.
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b"-:TZ".contains(&byte);
+    if !text.bytes().all(is_plain) {
         return None;
     }
-    let leap_days = (1970..year).filter(|year| leap(*year)).count();
-    let days = (year - 1970) * 365
-        + u64::try_from(leap_days).ok()?
-        + months[..before].iter().sum::<u64>()
-        + day
-        - 1;
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+    let moment = match text.strip_suffix('Z') {
+        Some(text) => NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?,
+        None => NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.into(),
+    };
+    u64::try_from(moment.and_utc().timestamp()).ok()
 }
 
 #[cfg(test)]
@@ -90,6 +71,8 @@ mod tests {
             ("2026-1", None),
             ("2026-11-21T18:40:05", None),
             ("2026-11-21T24:00:00Z", None),
+            (" 2026-11-21", None),
+            ("+2026-11-21", None),
             ("+970-01-01", None),
             ("", None),
         ] {
