@@ -163,23 +163,14 @@ impl EventStream {
         let stopped = outcome
             .error
             .is_some_and(|failure| failure.code() == "interrupted");
-        let until = stopped.then(|| Instant::now() + READER_TIMEOUT);
-        while !state.done {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            state = match left {
-                None => self
-                    .written
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => break,
-                Some(left) => {
-                    self.written
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
-        }
+        let is_waiting = |state: &mut StreamState| !state.done;
+        let mut state = if stopped {
+            let waited = (self.written).wait_timeout_while(state, READER_TIMEOUT, is_waiting);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        } else {
+            let waited = self.written.wait_while(state, is_waiting);
+            waited.unwrap_or_else(PoisonError::into_inner)
+        };
         state.error.take().map_or(Ok(()), Err)
     }
 
