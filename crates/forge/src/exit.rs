@@ -44,6 +44,14 @@ pub(crate) enum ExitKind {
 }
 
 impl ExitKind {
+    /// Returns [`ExitKind::Negative`] after a failure.
+    pub(crate) fn negative_if(failed: bool) -> ExitKind {
+        match failed {
+            true => ExitKind::Negative,
+            false => ExitKind::Done,
+        }
+    }
+
     /// Returns the number of the exit code.
     pub(crate) fn code(self) -> u8 {
         match self {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forge_runtime::{AttackAttempt, Message, ModelEvent, RunEvent, RunReport, ToolResult};
 use forge_tools::{Caller, Redactor};

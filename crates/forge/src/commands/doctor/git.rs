@@ -9,16 +9,11 @@ use std::process::{Command, Stdio};
 use forge_git::{BranchName, GitErrorKind, GitProgram, GitRepositories as _, Repo};
 use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutDirectories};
 
+use super::report::{self, CheckState, DoctorCheck};
 use crate::commands::prelude::*;
 use crate::output::escape::escape_lines;
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;
-
-/// One thing that was looked at.
-struct GitCheck {
-    what: String,
-    outcome: GitCheckOutcome,
-}
 
 enum GitCheckOutcome {
     Ok(String),
@@ -28,20 +23,18 @@ enum GitCheckOutcome {
     Failed(String, String),
 }
 
-impl GitCheck {
-    fn new(what: impl Into<String>, outcome: GitCheckOutcome) -> GitCheck {
-        GitCheck {
+impl GitCheckOutcome {
+    fn of(self, what: impl Into<String>) -> DoctorCheck {
+        let (state, detail, hint) = match self {
+            GitCheckOutcome::Ok(detail) => (CheckState::Ok, detail, None),
+            GitCheckOutcome::Note(detail) => (CheckState::Note, detail, None),
+            GitCheckOutcome::Failed(detail, hint) => (CheckState::Failed, detail, Some(hint)),
+        };
+        DoctorCheck {
             what: what.into(),
-            outcome,
-        }
-    }
-
-    /// Returns state, text and hint.
-    fn parts(&self) -> (&'static str, &str, Option<&str>) {
-        match &self.outcome {
-            GitCheckOutcome::Ok(detail) => ("ok", detail, None),
-            GitCheckOutcome::Note(detail) => ("note", detail, None),
-            GitCheckOutcome::Failed(detail, hint) => ("failed", detail, Some(hint)),
+            state,
+            detail,
+            hint,
         }
     }
 }
@@ -49,64 +42,47 @@ impl GitCheck {
 pub(crate) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
     let project = setup::project(ambient, None, WithoutDirectories::DefaultZones)?;
     let checks = checks(&project, ambient)?;
-    let failed = checks
-        .iter()
-        .any(|check| matches!(check.outcome, GitCheckOutcome::Failed(..)));
+    let failed = report::has_failed(&checks);
     let mut text = String::new();
     if ambient.global.json {
-        let rows = checks.iter().map(|check| {
-            let (state, detail, hint) = check.parts();
-            json!({ "check": check.what, "state": state, "detail": detail, "hint": hint })
-        });
-        let rows: Vec<_> = rows.collect();
+        let rows = report::facts(&checks, "hint");
         text = json!({ "git": { "ok": !failed, "checks": rows } }).to_string();
     } else {
         for check in &checks {
-            let (state, detail, hint) = check.parts();
-            let (what, detail) = (escape_lines(&check.what), escape_lines(detail));
-            let _ = writeln!(text, "{state:<7} {what}: {detail}");
-            if let Some(hint) = hint {
+            let (what, detail) = (escape_lines(&check.what), escape_lines(&check.detail));
+            let _ = writeln!(text, "{:<7} {what}: {detail}", check.state.word());
+            if let Some(hint) = &check.hint {
                 let _ = writeln!(text, "        try: {}", escape_lines(hint));
             }
         }
     }
     print_line(text.trim_end())?;
-    Ok(if failed {
-        ExitKind::Negative
-    } else {
-        ExitKind::Done
-    })
+    Ok(ExitKind::negative_if(failed))
 }
 
-fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<GitCheck>, CliError> {
+fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<DoctorCheck>, CliError> {
     let programs = HostPrograms::of_project(ambient, project);
-    let mut checks = vec![GitCheck::new("git", program(&programs))];
-    let git_is_there = matches!(checks[0].outcome, GitCheckOutcome::Ok(_));
+    let mut checks = vec![program(&programs).of("git")];
+    let git_is_there = checks[0].state == CheckState::Ok;
     if git_is_there {
-        checks.push(GitCheck::new("confinement", confined()?));
+        checks.push(confined()?.of("confinement"));
     }
     let repositories = project.ceiling().repositories();
     if repositories.is_empty() {
         let none = "none: no worker has a git tool (`git.repositories`)";
-        checks.push(GitCheck::new(
-            "repositories",
-            GitCheckOutcome::Note(none.to_owned()),
-        ));
+        checks.push(GitCheckOutcome::Note(none.to_owned()).of("repositories"));
     }
     for one in repositories {
         let what = format!("repository {}", one.name());
-        checks.push(GitCheck::new(what, repository(project, one)));
+        checks.push(repository(project, one).of(what));
     }
     for one in project.git().credentials() {
-        checks.push(GitCheck::new(
-            one.server(),
-            credential(one, &programs, ambient),
-        ));
+        checks.push(credential(one, &programs, ambient).of(one.server()));
     }
     for server in project.git().untrusted() {
         let detail = "the project names credentials, and you have not agreed to that";
         let failed = GitCheckOutcome::Failed(detail.to_owned(), "forge trust".to_owned());
-        checks.push(GitCheck::new(server, failed));
+        checks.push(failed.of(server));
     }
     Ok(checks)
 }

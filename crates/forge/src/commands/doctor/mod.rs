@@ -5,6 +5,7 @@ mod docker;
 mod git;
 mod mcp;
 mod model;
+mod report;
 mod review;
 
 use os_sandbox::{

@@ -1,7 +1,6 @@
 //! `forge doctor --model`: whether a model makes calls, asked of it once in a stream and once in
 //! one piece. Servers of local models differ in just that: many write a call as text.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,9 @@ use forge_runtime::{
 };
 use sandbox_config::{ApiKey, ProviderSettings, Wire, WithoutDirectories};
 
+use super::report::{self, CheckState, DoctorCheck};
 use crate::commands::prelude::*;
-use crate::output::escape::{escape, escape_lines, shortened};
+use crate::output::escape::{escape, shortened};
 use crate::setup;
 use crate::setup::keys::ApiKeys;
 use crate::setup::provider_client;
@@ -261,54 +261,38 @@ impl ProbeReport<'_> {
         }
     }
 
-    /// Returns a failure for the configured mode, a warning for the other one.
-    fn state(&self, probe: &ModelProbe) -> &'static str {
-        match (probe.is_ok(), probe.stream == self.provider.streams()) {
-            (true, _) => "ok",
-            (false, true) => "failed",
-            (false, false) => "warning",
-        }
+    /// Returns the checks: a failure of the configured mode, a warning about the other one.
+    fn checks(&self) -> Vec<DoctorCheck> {
+        let check = |probe: &ModelProbe| DoctorCheck {
+            what: probe.what().to_owned(),
+            state: match (probe.is_ok(), probe.stream == self.provider.streams()) {
+                (true, _) => CheckState::Ok,
+                (false, true) => CheckState::Failed,
+                (false, false) => CheckState::Warning,
+            },
+            detail: probe.detail(),
+            hint: self.hint(probe),
+        };
+        self.probes.iter().map(check).collect()
     }
 
     fn facts(&self) -> Value {
-        let checks: Vec<Value> = self
-            .probes
-            .iter()
-            .map(|probe| {
-                json!({
-                    "check": probe.what(),
-                    "state": self.state(probe),
-                    "detail": probe.detail(),
-                    "help": self.hint(probe),
-                })
-            })
-            .collect();
         json!({"model": {
             "ok": self.works(),
             "name": self.named,
             "wire": self.provider.wire().to_string(),
             "base_url": self.provider.base_url(),
-            "checks": checks,
+            "checks": report::facts(&self.checks(), "help"),
         }})
     }
 
     fn table(&self) -> String {
-        let mut text = format!(
-            "{} at {}, {}\n",
+        format!(
+            "{} at {}, {}\n{}",
             escape(self.named),
             escape(self.provider.base_url()),
-            self.provider.wire()
-        );
-        for probe in &self.probes {
-            let (state, what) = (self.state(probe), probe.what());
-            let detail = probe.detail();
-            let detail = escape_lines(&detail);
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{state:<8} {what:<13} {detail}");
-            if let Some(hint) = self.hint(probe) {
-                let _ = writeln!(text, "{:<22} try: {}", "", escape_lines(&hint));
-            }
-        }
-        text
+            self.provider.wire(),
+            report::table(&self.checks(), 13, "")
+        )
     }
 }

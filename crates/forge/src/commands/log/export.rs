@@ -48,11 +48,7 @@ pub(super) fn export(
     if is_damaged && !broken {
         stderr::print(format_args!("broken: {}", verdict.text));
     }
-    Ok(if broken || is_damaged {
-        ExitKind::Negative
-    } else {
-        ExitKind::Done
-    })
+    Ok(ExitKind::negative_if(broken || is_damaged))
 }
 
 fn row(call: &LoggedCall) -> String {

@@ -73,11 +73,7 @@ pub(super) fn show(
         }
     }
     print_end(run, selection, &wanted, &summary, &mut printer)?;
-    Ok(if printer.broken {
-        ExitKind::Negative
-    } else {
-        ExitKind::Done
-    })
+    Ok(ExitKind::negative_if(printer.broken))
 }
 
 /// Prints the verdict about the log, and the usage of the workers and of the whole run.

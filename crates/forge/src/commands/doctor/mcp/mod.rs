@@ -10,6 +10,7 @@ use clap::ValueEnum as _;
 use forge_mcp::REFUSED_AT_ONCE;
 use forge_tools::audit::{LineReader, RawLine};
 
+use super::report::{self, CheckState, DoctorCheck};
 use crate::commands::prelude::*;
 use crate::install::{
     Audience, EditError, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry, SettingsEdit,
@@ -25,36 +26,14 @@ const RUNS: usize = 20;
 /// Lines of each of them.
 const LINES: usize = 20_000;
 
-sandbox_names::word_enum! {
-    /// The result of a check.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    enum CheckState {
-        Ok = "ok",
-        /// A fact without a mistake.
-        Note = "note",
-        Warning = "warning",
-        Failed = "failed",
-    }
-    fn word
-}
-
-/// One thing that was looked at.
-struct McpCheck {
-    what: &'static str,
-    state: CheckState,
-    detail: String,
-    /// One command, or one thing to do.
-    hint: Option<String>,
-}
-
 /// All of them, in the order in which they are shown.
 #[derive(Default)]
-struct McpChecks(Vec<McpCheck>);
+struct McpChecks(Vec<DoctorCheck>);
 
 impl McpChecks {
     fn add(&mut self, what: &'static str, state: CheckState, detail: impl Into<String>) {
-        self.0.push(McpCheck {
-            what,
+        self.0.push(DoctorCheck {
+            what: what.to_owned(),
             state,
             detail: detail.into(),
             hint: None,
@@ -89,22 +68,17 @@ pub(super) fn run(ambient: &Ambient) -> Result<ExitKind, CliError> {
     }
     questions(ambient, &mut findings);
     settings(ambient, &server, &mut findings)?;
-    let failed = findings
-        .0
-        .iter()
-        .any(|each| each.state == CheckState::Failed);
+    let failed = report::has_failed(&findings.0);
     let tools = talks.first().map(|talk| names(&talk.tools));
     let text = if ambient.global.json {
-        facts(&findings, !failed, tools.unwrap_or_default()).to_string()
+        let checks = report::facts(&findings.0, "help");
+        let tools = tools.unwrap_or_default();
+        json!({"mcp": {"ok": !failed, "checks": checks, "tools": tools}}).to_string()
     } else {
-        table(&findings)
+        report::table(&findings.0, 11, &" ".repeat(21))
     };
     print_line(text.trim_end())?;
-    Ok(if failed {
-        ExitKind::Negative
-    } else {
-        ExitKind::Done
-    })
+    Ok(ExitKind::negative_if(failed))
 }
 
 /// Opens, lists, reads, hangs up; and says how that was.
@@ -332,34 +306,4 @@ fn add_entry_check(
             format!("{shown}:{line}:{column}: {message}"),
         ),
     }
-}
-
-fn facts(findings: &McpChecks, ok: bool, tools: Vec<&str>) -> Value {
-    let checks: Vec<Value> = findings
-        .0
-        .iter()
-        .map(|each| {
-            json!({
-                "check": each.what,
-                "state": each.state.word(),
-                "detail": each.detail,
-                "help": each.hint,
-            })
-        })
-        .collect();
-    json!({"mcp": {"ok": ok, "checks": checks, "tools": tools}})
-}
-
-fn table(findings: &McpChecks) -> String {
-    let mut text = String::new();
-    for each in &findings.0 {
-        let (state, what) = (each.state.word(), each.what);
-        let detail = escape_lines(&each.detail).replace('\n', "\n                     ");
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{state:<8} {what:<11} {detail}");
-        if let Some(hint) = &each.hint {
-            let _ = writeln!(text, "{:<20} try: {}", "", escape_lines(hint));
-        }
-    }
-    text
 }
