@@ -49,14 +49,6 @@ pub(super) struct CallReader<'a> {
     ready: VecDeque<LogItem>,
 }
 
-/// The result of reading one line.
-enum LineRead {
-    Line(Value),
-    Unreadable(&'static str),
-    Torn,
-    Nothing,
-}
-
 impl<'a> CallReader<'a> {
     pub(super) fn new(run: &'a StoredRun) -> std::io::Result<Self> {
         let first = run.segment(0)?;
@@ -92,38 +84,35 @@ impl<'a> CallReader<'a> {
                 line: self.line + 1,
             };
             let read = match lines.next_line()? {
-                None => LineRead::Nothing,
-                Some(RawLine::Torn(_)) => LineRead::Torn,
-                Some(RawLine::TooLong(_)) => LineRead::Unreadable("longer than any that we write"),
-                Some(RawLine::Whole(bytes)) => match serde_json::from_slice(bytes) {
-                    Ok(value @ Value::Object(_)) => LineRead::Line(value),
-                    Ok(_) | Err(_) => LineRead::Unreadable("no line of an audit log"),
-                },
-            };
-            let value = match read {
-                LineRead::Nothing if self.next_segment()? => continue,
-                LineRead::Nothing if self.torn && !follow => {
-                    self.torn = false;
-                    return Ok(Some(LogItem::Broken(at, "the line is torn")));
-                }
-                LineRead::Nothing => return Ok(None),
-                LineRead::Torn => {
+                None => None,
+                Some(RawLine::Torn(_)) => {
                     self.torn = true;
                     continue;
                 }
-                LineRead::Unreadable(why) => {
-                    self.torn = false;
-                    self.line += 1;
-                    return Ok(Some(LogItem::Broken(at, why)));
-                }
-                LineRead::Line(value) => {
-                    self.torn = false;
-                    self.line += 1;
-                    value
-                }
+                Some(RawLine::TooLong(_)) => Some(Err("longer than any that we write")),
+                Some(RawLine::Whole(bytes)) => Some(match serde_json::from_slice(bytes) {
+                    Ok(value @ Value::Object(_)) => Ok(value),
+                    Ok(_) | Err(_) => Err("no line of an audit log"),
+                }),
             };
-            if let Some(item) = self.item(value, at) {
-                return Ok(Some(item));
+            let Some(read) = read else {
+                if self.next_segment()? {
+                    continue;
+                }
+                if self.torn && !follow {
+                    self.torn = false;
+                    return Ok(Some(LogItem::Broken(at, "the line is torn")));
+                }
+                return Ok(None);
+            };
+            self.torn = false;
+            self.line += 1;
+            let item = match read {
+                Ok(value) => self.item(value, at),
+                Err(why) => Some(LogItem::Broken(at, why)),
+            };
+            if item.is_some() {
+                return Ok(item);
             }
         }
     }
