@@ -9,7 +9,7 @@
 //! All access goes through directory handles, and no link is followed: commands may have written
 //! any content there.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use forge_tools::rfc3339;
 use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState, separate_names};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use sandbox_config::{Project, WithoutDirectories};

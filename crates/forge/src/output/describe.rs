@@ -37,14 +37,15 @@ pub(crate) struct TextLayout {
     pub(crate) colour: bool,
 }
 
-/// The judgement of a word in a result.
-#[derive(Debug, Clone, Copy)]
+/// The judgement of a word in a result, or its weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
+    Plain,
+    Bold,
+    Dim,
     Good,
     Doubtful,
     Bad,
-    /// Of a heading.
-    Plain,
 }
 
 impl Tone {
@@ -55,19 +56,32 @@ impl Tone {
             Verdict::Block => Tone::Bad,
         }
     }
+
+    /// Returns the text in the colour of the tone.
+    pub(crate) fn paint(self, text: &str) -> String {
+        match self {
+            Tone::Plain => text.to_owned(),
+            Tone::Bold => in_colour(1, text),
+            Tone::Dim => in_colour(2, text),
+            Tone::Bad => in_colour(31, text),
+            Tone::Good => in_colour(32, text),
+            Tone::Doubtful => in_colour(33, text),
+        }
+    }
+}
+
+/// Returns the text in the colour of this number (ECMA-48, SGR).
+pub(crate) fn in_colour(number: u8, text: &str) -> String {
+    format!("\u{1b}[{number}m{text}\u{1b}[0m")
 }
 
 impl TextLayout {
     /// Returns the text in the colour of its tone, if colours are on.
     pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
-        let code = match tone {
-            Tone::Plain => return text.to_owned(),
-            _ if !self.colour => return text.to_owned(),
-            Tone::Good => 32,
-            Tone::Doubtful => 33,
-            Tone::Bad => 31,
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        match self.colour {
+            true => tone.paint(text),
+            false => text.to_owned(),
+        }
     }
 
     /// `true` if the reader is a person at a screen.

@@ -1,6 +1,7 @@
 //! Colours of the rows of a difference. Invisible characters are escaped: such text is for reading,
 //! and the JSON has the exact one.
 
+use crate::output::describe::in_colour;
 use crate::output::escape::escape_lines;
 
 /// The kind of a row, which decides its colour.
@@ -37,8 +38,8 @@ impl DiffRow {
             DiffRow::Context => return format!("{row}\n"),
         };
         match colour {
-            true => format!("\u{1b}[{number}m{row}\u{1b}[0m\n"),
-            false => format!("{row}\n"),
+            true => in_colour(number, &row) + "\n",
+            false => row + "\n",
         }
     }
 }

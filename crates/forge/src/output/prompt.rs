@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
+use crate::output::describe::in_colour;
 use crate::output::escape::shell_word;
 use crate::output::prompt_terminal::{InputLine, PromptTerminal, Withdrawal, withdrawable};
 use crate::output::stderr;
@@ -498,7 +499,7 @@ fn paint(line: &str) -> Option<u8> {
 
 fn painted(row: &str, paint: Option<u8>) -> String {
     match paint {
-        Some(paint) => format!("\u{1b}[{paint}m{row}\u{1b}[0m"),
+        Some(paint) => in_colour(paint, row),
         None => row.to_owned(),
     }
 }

@@ -4,6 +4,7 @@
 use super::cells::{cells, clean, fit, wrap};
 use super::run::{LineKind, ViewLine};
 use super::words::MAX_LINE_CHARS;
+use crate::output::describe::Tone;
 
 /// Deeper workers are not indented any more.
 const MAX_INDENTED: usize = 8;
@@ -23,33 +24,17 @@ pub(super) struct Style {
     pub(super) colour: bool,
 }
 
-/// The purpose of a colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Paint {
-    Plain,
-    Bold,
-    Dim,
-    Good,
-    Bad,
-    Warning,
-}
-
 impl Style {
     /// Cleaned text in a colour.
-    pub(super) fn paint(self, paint: Paint, text: &str) -> String {
-        let code = match (self.colour, paint) {
-            (false, _) | (true, Paint::Plain) => return text.to_owned(),
-            (true, Paint::Bold) => "1",
-            (true, Paint::Dim) => "2",
-            (true, Paint::Good) => "32",
-            (true, Paint::Bad) => "31",
-            (true, Paint::Warning) => "33",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    pub(super) fn paint(self, tone: Tone, text: &str) -> String {
+        match self.colour {
+            true => tone.paint(text),
+            false => text.to_owned(),
+        }
     }
 
     /// A row of these parts, each in its colour, cut to `width` cells.
-    pub(super) fn row(self, width: usize, parts: &[(Paint, &str)]) -> ScreenRow {
+    pub(super) fn row(self, width: usize, parts: &[(Tone, &str)]) -> ScreenRow {
         let mut row = ScreenRow::default();
         for (paint, text) in parts {
             let text = fit(text, width.saturating_sub(row.cells));
@@ -150,21 +135,21 @@ impl LineLayout {
         };
         match &line.said {
             LineKind::Worker(note) => parts.push(worker(&at, &line.label, note)),
-            LineKind::Text(text) => parts.extend(quoted(&at, text, "│ ", Paint::Plain)),
-            LineKind::Thought(text) => parts.extend(quoted(&at, text, "┆ ", Paint::Dim)),
-            LineKind::Call(text) => parts.push(one("→ ", Paint::Dim, Paint::Dim, text)),
-            LineKind::Done(text) => parts.push(one("✓ ", Paint::Good, Paint::Plain, text)),
-            LineKind::Failed(text) => parts.push(one("✗ ", Paint::Bad, Paint::Plain, text)),
+            LineKind::Text(text) => parts.extend(quoted(&at, text, "│ ", Tone::Plain)),
+            LineKind::Thought(text) => parts.extend(quoted(&at, text, "┆ ", Tone::Dim)),
+            LineKind::Call(text) => parts.push(one("→ ", Tone::Dim, Tone::Dim, text)),
+            LineKind::Done(text) => parts.push(one("✓ ", Tone::Good, Tone::Plain, text)),
+            LineKind::Failed(text) => parts.push(one("✗ ", Tone::Bad, Tone::Plain, text)),
             LineKind::Warning(text) if line.runs.is_empty() => parts.push(LinePart {
                 lead: "warning: ".to_owned(),
-                ..one("", Paint::Warning, Paint::Plain, text)
+                ..one("", Tone::Doubtful, Tone::Plain, text)
             }),
-            LineKind::Warning(text) => parts.push(one("! ", Paint::Warning, Paint::Plain, text)),
-            LineKind::Ended(text) => parts.push(one("", Paint::Plain, Paint::Bad, text)),
-            LineKind::Note(text) => parts.push(one("· ", Paint::Dim, Paint::Dim, text)),
+            LineKind::Warning(text) => parts.push(one("! ", Tone::Doubtful, Tone::Plain, text)),
+            LineKind::Ended(text) => parts.push(one("", Tone::Plain, Tone::Bad, text)),
+            LineKind::Note(text) => parts.push(one("· ", Tone::Dim, Tone::Dim, text)),
             LineKind::Other(text) => parts.push(LinePart {
                 lead: String::new(),
-                ..one("", Paint::Plain, Paint::Plain, text)
+                ..one("", Tone::Plain, Tone::Plain, text)
             }),
         }
         parts
@@ -174,9 +159,9 @@ impl LineLayout {
 /// One line, before it is known how wide it may be.
 struct LinePart {
     lead: String,
-    lead_paint: Paint,
+    lead_paint: Tone,
     text: String,
-    paint: Paint,
+    paint: Tone,
     /// `true` if each row begins with the lead; otherwise the rows begin below its end.
     repeats: bool,
 }
@@ -188,17 +173,17 @@ fn worker(at: &str, label: &str, note: &str) -> LinePart {
     };
     LinePart {
         lead: format!("{at}▸ "),
-        lead_paint: Paint::Bold,
+        lead_paint: Tone::Bold,
         text: format!("{label}{note}"),
-        paint: Paint::Bold,
+        paint: Tone::Bold,
         repeats: false,
     }
 }
 
-fn quoted(at: &str, text: &str, mark: &str, paint: Paint) -> Vec<LinePart> {
+fn quoted(at: &str, text: &str, mark: &str, paint: Tone) -> Vec<LinePart> {
     let part = |text: String| LinePart {
         lead: format!("{at}  {mark}"),
-        lead_paint: Paint::Dim,
+        lead_paint: Tone::Dim,
         text,
         paint,
         repeats: true,

@@ -6,9 +6,10 @@ use std::time::Instant;
 use forge_runtime::Dollars;
 
 use super::cells::{cells, clean, wrap};
-use super::lines::{Paint, ScreenRow, Style, indent};
+use super::lines::{ScreenRow, Style, indent};
 use super::run::{ActiveWorker, Activity, RunView};
 use super::words;
+use crate::output::describe::Tone;
 
 /// Most calls of one worker that are shown.
 const MAX_CALLS: usize = 4;
@@ -57,9 +58,9 @@ pub(super) fn rows(
     if rows.len() >= room {
         rows.truncate(room.saturating_sub(2));
         let text = format!("… {} at work", words::count(at_work.len() as u64, "worker"));
-        rows.push(style.row(width, &[(Paint::Dim, &text)]));
+        rows.push(style.row(width, &[(Tone::Dim, &text)]));
     }
-    rows.insert(0, style.row(width, &[(Paint::Dim, BETWEEN)]));
+    rows.insert(0, style.row(width, &[(Tone::Dim, BETWEEN)]));
     rows.push(view.whole(run));
     rows
 }
@@ -84,7 +85,7 @@ impl RegionLayout {
         let name = format!("{at}▸ {}", worker.label);
         let mut rows = vec![
             self.style
-                .row(self.width, &[(Paint::Bold, &name), (Paint::Dim, &doing)]),
+                .row(self.width, &[(Tone::Bold, &name), (Tone::Dim, &doing)]),
         ];
         for call in worker.calls.iter().take(MAX_CALLS) {
             let since = self.now.saturating_duration_since(call.since);
@@ -99,15 +100,15 @@ impl RegionLayout {
             rows.push(self.style.row(
                 self.width,
                 &[
-                    (Paint::Dim, &lead),
-                    (Paint::Plain, &what),
-                    (Paint::Dim, &since),
+                    (Tone::Dim, &lead),
+                    (Tone::Plain, &what),
+                    (Tone::Dim, &since),
                 ],
             ));
         }
         if let Some(more) = worker.calls.len().checked_sub(MAX_CALLS).filter(|n| *n > 0) {
             let text = format!("{at}    and {}", words::count(more as u64, "more call"));
-            rows.push(self.style.row(self.width, &[(Paint::Dim, &text)]));
+            rows.push(self.style.row(self.width, &[(Tone::Dim, &text)]));
         }
         rows
     }
@@ -154,7 +155,7 @@ impl RegionLayout {
         found[first..]
             .iter()
             .map(|text| {
-                let parts = [(Paint::Dim, lead.as_str()), (Paint::Plain, text)];
+                let parts = [(Tone::Dim, lead.as_str()), (Tone::Plain, text)];
                 self.style.row(self.width, &parts)
             })
             .collect()
@@ -172,6 +173,6 @@ impl RegionLayout {
             parts.push(Dollars(cost).to_string());
         }
         let text = format!("{} {}", self.spinner, parts.join(" · "));
-        self.style.row(self.width, &[(Paint::Dim, &text)])
+        self.style.row(self.width, &[(Tone::Dim, &text)])
     }
 }

@@ -3,7 +3,6 @@
 
 mod client;
 
-use std::fmt::Write as _;
 use std::io::BufReader;
 
 use clap::ValueEnum as _;
@@ -16,7 +15,7 @@ use crate::install::{
     Audience, EditError, McpClient, OUR_PLACES, Scope, ServerCommand, ServerEntry, SettingsEdit,
     SettingsFile, SettingsRoots, edit, start,
 };
-use crate::output::escape::{escape_lines, escape_path};
+use crate::output::escape::escape_path;
 use crate::setup;
 use crate::state::stored_runs::StoredRuns;
 use client::{ProtocolEra, ServerSession, run_session};
