@@ -46,14 +46,11 @@ impl RepoPath {
         }
     }
 
-    /// The path.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The names, from the top down.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/')
+    sandbox_names::getters! {
+        /// The path.
+        pub as_str: &str = &0;
+        /// The names, from the top down.
+        pub names: impl Iterator<Item = &str> = 0.split('/');
     }
 
     /// Returns `true` if it is that path, or one below it.

@@ -55,21 +55,15 @@ impl Caller {
         self
     }
 
-    /// The number of this run of the worker; 0 if it was given none.
-    pub fn run(&self) -> u64 {
-        self.runs.last().copied().unwrap_or(0)
-    }
-
     sandbox_names::getters! {
+        /// The number of this run of the worker; 0 if it was given none.
+        pub run: u64 = runs.last().copied().unwrap_or(0);
         /// The numbers of all runs from the entry worker down.
         pub runs: &[u64] = &runs;
         /// All workers from the entry worker down.
         pub chain: &[String] = &chain;
-    }
-
-    /// The worker itself; empty where no worker is involved.
-    pub fn worker(&self) -> &str {
-        self.chain.last().map_or("", String::as_str)
+        /// The worker itself; empty where no worker is involved.
+        pub worker: &str = chain.last().map_or("", String::as_str);
     }
 }
 

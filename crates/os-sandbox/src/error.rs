@@ -97,6 +97,8 @@ impl Error {
         /// Returns the promises that could not be kept. Empty unless the kind is
         /// [`ErrorKind::Unsupported`].
         pub gaps: &[Entry] = &gaps;
+        /// Returns `true` if a start can succeed that looks at the trees again.
+        pub(crate) is_of_change: bool = is_of_change;
     }
 
     /// Returns the exit code that `env`, `timeout` and `docker run` use for this error: 127 not
@@ -160,11 +162,6 @@ impl Error {
     pub(crate) fn of_change(mut self) -> Self {
         self.is_of_change = true;
         self
-    }
-
-    /// Returns `true` if a start can succeed that looks at the trees again.
-    pub(crate) fn is_of_change(&self) -> bool {
-        self.is_of_change
     }
 
     /// Returns `true` for a shortage of processes, memory or descriptors. It says nothing about what

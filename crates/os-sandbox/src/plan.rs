@@ -609,12 +609,8 @@ impl PlanError {
         pub gaps: &[Entry] = &gaps;
         /// Returns the mechanism: the best one, or the requested one.
         pub backend: Backend = backend;
-    }
-
-    /// Returns the remedies, one per line.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        self.hints.join("\n")
+        /// Returns the remedies, one per line.
+        pub hint: String = hints.join("\n");
     }
 }
 

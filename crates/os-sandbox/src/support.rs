@@ -400,19 +400,11 @@ impl Support {
         self.connector(backend).found().is_some()
     }
 
-    /// Returns the Landlock version that works here; 0 if Landlock does not work.
-    #[must_use]
-    pub fn landlock_abi(&self) -> u32 {
-        self.landlock.found().map_or(0, |landlock| landlock.abi)
-    }
-
-    /// Returns the Landlock errata that this kernel has fixed, as a bit set.
-    #[must_use]
-    pub fn landlock_errata(&self) -> u32 {
-        self.landlock.found().map_or(0, |landlock| landlock.errata)
-    }
-
     sandbox_names::getters! {
+        /// Returns the Landlock version that works here; 0 if Landlock does not work.
+        pub landlock_abi: u32 = landlock.found().map_or(0, |landlock| landlock.abi);
+        /// Returns the Landlock errata that this kernel has fixed, as a bit set.
+        pub landlock_errata: u32 = landlock.found().map_or(0, |landlock| landlock.errata);
         /// Returns `true` if the launcher can make namespaces with mounts here.
         pub namespaces: bool = namespaces.found().is_some();
         /// Returns the `bwrap` that works here. `None` if none works.

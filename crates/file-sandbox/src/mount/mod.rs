@@ -395,21 +395,14 @@ impl Mount {
         self.protected_by(&names).is_some()
     }
 
-    /// The patterns of protected names, as they were given.
-    pub fn protected_names(&self) -> impl Iterator<Item = &str> {
-        self.protected.texts()
-    }
-
-    /// The patterns of hidden names, as they were given.
-    pub fn hidden_names(&self) -> impl Iterator<Item = &str> {
-        self.hidden.texts()
-    }
-
-    /// Returns the host path of the directory, if it was opened by path. For starting programs on
-    /// it; not for a model.
-    #[must_use]
-    pub fn host(&self) -> Option<&Path> {
-        self.hosts.first().map(PathBuf::as_path)
+    sandbox_names::getters! {
+        /// The patterns of protected names, as they were given.
+        pub protected_names: impl Iterator<Item = &str> = protected.texts();
+        /// The patterns of hidden names, as they were given.
+        pub hidden_names: impl Iterator<Item = &str> = hidden.texts();
+        /// Returns the host path of the directory, if it was opened by path. For starting programs on
+        /// it; not for a model.
+        pub host: Option<&Path> = hosts.first().map(PathBuf::as_path);
     }
 
     /// `true` if it is in memory.

@@ -314,18 +314,10 @@ impl FileSandbox {
         pub mounts: &[Mount] = &table.mounts;
         /// Returns the form in which messages show the roots.
         pub root_style: RootStyle = table.style;
-    }
-
-    /// The roots that may be read, as messages show them.
-    #[must_use]
-    pub fn readable_roots(&self) -> Vec<String> {
-        self.table.roots(Mode::ReadOnly)
-    }
-
-    /// The roots that may be written to, as messages show them.
-    #[must_use]
-    pub fn writable_roots(&self) -> Vec<String> {
-        self.table.roots(Mode::ReadWrite)
+        /// The roots that may be read, as messages show them.
+        pub readable_roots: Vec<String> = table.roots(Mode::ReadOnly);
+        /// The roots that may be written to, as messages show them.
+        pub writable_roots: Vec<String> = table.roots(Mode::ReadWrite);
     }
 
     /// `true` if a text is an absolute path that some mount covers. Opens no file.

@@ -60,6 +60,9 @@ impl Pattern {
         pub text: &str = &text;
         /// Returns `true` if the pattern matches at the top of a mount only.
         pub(crate) is_from_top: bool = from_top;
+        /// Returns `true` if the pattern applies to a regular file only if the file contains a private
+        /// key.
+        pub is_by_content: bool = exempt.is_some_and(Exemption::is_by_content);
     }
 
     /// Returns the text by which reports name the pattern.
@@ -140,13 +143,6 @@ impl Pattern {
     /// Returns `true` if a name matches the last name of the pattern.
     pub(crate) fn last(&self, name: &OsStr) -> bool {
         fits(self.last_name(), name)
-    }
-
-    /// Returns `true` if the pattern applies to a regular file only if the file contains a private
-    /// key.
-    #[must_use]
-    pub fn is_by_content(&self) -> bool {
-        self.exempt.is_some_and(Exemption::is_by_content)
     }
 
     /// Returns `true` if the pattern does not apply to a file that git tracks unchanged.

@@ -128,6 +128,8 @@ impl Policy {
         pub user_name: Option<&str> = user_name.as_deref();
         /// Returns `true` if placeholders fill in for absent protected names.
         pub(crate) holds_absent: bool = hold_absent;
+        /// Returns the host name inside, where the sandbox has its own.
+        pub host_name: &str = host_name.as_deref().unwrap_or("sandbox");
     }
 
     /// Checks a port that is published while the command runs.
@@ -176,15 +178,12 @@ impl Policy {
         }
     }
 
-    /// Returns the patterns of names that the command should not change, including those of the git
-    /// mode.
-    pub fn protected(&self) -> impl Iterator<Item = &str> {
-        self.protect.iter().map(Pattern::text)
-    }
-
-    /// Returns the patterns of names that the command should not read.
-    pub fn hidden(&self) -> impl Iterator<Item = &str> {
-        self.hide.iter().map(Pattern::text)
+    sandbox_names::getters! {
+        /// Returns the patterns of names that the command should not change, including those of the git
+        /// mode.
+        pub protected: impl Iterator<Item = &str> = protect.iter().map(Pattern::text);
+        /// Returns the patterns of names that the command should not read.
+        pub hidden: impl Iterator<Item = &str> = hide.iter().map(Pattern::text);
     }
 
     /// Returns the protect patterns that apply to this mount only ([`PolicyBuilder::protect_in`]).
@@ -272,12 +271,6 @@ impl Policy {
         let is_root = nix::unistd::geteuid().is_root();
         let neutral = if is_root { "root" } else { "sandbox" };
         self.user_name().unwrap_or(neutral)
-    }
-
-    /// Returns the host name inside, where the sandbox has its own.
-    #[must_use]
-    pub fn host_name(&self) -> &str {
-        self.host_name.as_deref().unwrap_or("sandbox")
     }
 
     /// Returns this policy with another network.

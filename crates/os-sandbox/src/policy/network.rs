@@ -264,11 +264,8 @@ impl NamedHosts {
         pub patterns: &[String] = &patterns;
         /// Returns the patterns of refused hosts.
         pub denied: &[String] = &denied;
-    }
-
-    /// Returns the ports.
-    pub fn ports(&self) -> impl Iterator<Item = u16> {
-        self.ports.iter().copied()
+        /// Returns the ports.
+        pub ports: impl Iterator<Item = u16> = ports.iter().copied();
     }
 
     /// Returns the ports on which the command can connect to the addresses of names.

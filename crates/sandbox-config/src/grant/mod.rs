@@ -533,11 +533,8 @@ impl Grant {
         pub protect: &[String] = &protect;
         /// Returns the patterns of files that are shown as absent below any mount.
         pub hide: &[String] = &hide;
-    }
-
-    /// The mounts, in the project's order; those held only for children, too.
-    pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
-        self.mounts.iter()
+        /// The mounts, in the project's order; those held only for children, too.
+        pub mounts: impl Iterator<Item = &Mount> = mounts.iter();
     }
 
     /// Returns the nested mounts of a used one that are only held: neither they nor the directories

@@ -48,12 +48,9 @@ impl TrustRule {
         self.keys.iter().map(|(key, _)| *key)
     }
 
-    /// For each key, a project file that says it; a worker file if it begins with `---`.
-    pub fn examples(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.keys.iter().copied()
-    }
-
     sandbox_names::getters! {
+        /// For each key, a project file that says it; a worker file if it begins with `---`.
+        pub examples: impl Iterator<Item = (&'static str, &'static str)> = keys.iter().copied();
         /// Returns the effect, as a message says it after the key.
         pub why: &'static str = why;
         /// Returns the treatment without the user's agreement.

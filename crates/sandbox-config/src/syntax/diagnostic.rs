@@ -269,21 +269,13 @@ impl Diagnostic {
         self.at.as_ref().and_then(|span| span.text.path.as_deref())
     }
 
-    /// Line, from 1.
-    #[must_use]
-    pub fn line(&self) -> Option<u32> {
-        self.at.as_ref().map(|span| span.line)
-    }
-
-    /// Column in characters, from 1.
-    #[must_use]
-    pub fn column(&self) -> Option<u32> {
-        self.at.as_ref().map(|span| span.column)
-    }
-
-    /// Returns further facts.
-    pub fn notes(&self) -> impl Iterator<Item = &str> {
-        self.notes.iter().map(String::as_str)
+    sandbox_names::getters! {
+        /// Line, from 1.
+        pub line: Option<u32> = at.as_ref().map(|span| span.line);
+        /// Column in characters, from 1.
+        pub column: Option<u32> = at.as_ref().map(|span| span.column);
+        /// Returns further facts.
+        pub notes: impl Iterator<Item = &str> = notes.iter().map(String::as_str);
     }
 
     /// The machine form. Lines and columns count from 1, columns in characters; `end` is the place

@@ -139,9 +139,11 @@ impl DenialReports {
         }))
     }
 
-    /// Returns `true` if the observer sees changes.
-    pub(super) fn sees_changes(&self) -> bool {
-        self.calls.changes
+    sandbox_names::getters! {
+        /// Returns `true` if the observer sees changes.
+        pub(super) sees_changes: bool = calls.changes;
+        /// Returns the end of the message to the observer.
+        pub(crate) observed: &[u8] = &observed;
     }
 
     /// Adds the names below the mounts that a mount layer covers.
@@ -153,11 +155,6 @@ impl DenialReports {
             self.guarded
                 .extend(found.chain(targets).map(|below| inside.join(below)));
         }
-    }
-
-    /// Returns the end of the message to the observer.
-    pub(crate) fn observed(&self) -> &[u8] {
-        &self.observed
     }
 
     /// Reads the reports and compares them with the policy.
