@@ -71,7 +71,7 @@ pub enum GitErrorKind {
 
 impl GitErrorKind {
     /// Returns an error of this kind.
-    pub(crate) fn error(self, message: impl Into<String>) -> GitError {
+    pub fn error(self, message: impl Into<String>) -> GitError {
         GitError::new(self, message)
     }
 }

@@ -12,7 +12,7 @@
 //!   and refused pushes are here once, for every backend.
 //! * [`GitProgram`]: repositories of this machine, and those reached over https and ssh, by the git
 //!   program, which `os-sandbox` confines. [`Credentials`] authenticate it.
-//! * [`MemoryRepositories`]: repositories in memory.
+//! * [`NoRepositories`]: none, for the staged commits alone.
 //! * [`tools`]: pull, stage, look and discard for a model. A push is none of them.
 //! * [`PushApproval`]: required for a push. Only the answer of a person who was shown the whole
 //!   difference makes one.
@@ -26,7 +26,6 @@ mod difference;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzed;
-mod memory;
 mod merge;
 mod names;
 mod program;
@@ -46,12 +45,13 @@ pub mod tools;
 pub use address::{Repo, ServerOrigin};
 pub use backend::GitBackend;
 pub use error::{GitError, GitErrorKind, GitOperation};
-pub use memory::MemoryRepositories;
 pub use names::{Author, BranchName, ObjectId, StagedId};
 pub use program::{Credential, Credentials, GitProgram};
 pub use push::{OnDivergence, PushApproval, PushPreview};
 pub use repo_path::RepoPath;
-pub use repositories::{GitRepositories, NewCommit, NewFile, NewHead, TreeEntry, TreeKind};
+pub use repositories::{
+    GitRepositories, NewCommit, NewFile, NewHead, NoRepositories, TreeEntry, TreeKind,
+};
 pub use secrets::{AgreedSecrets, SecretPolicy};
 pub use service::{
     GitLimits, GitService, PullOutcome, PullReport, PullRequest, PulledFile, PushReport,

@@ -2,7 +2,7 @@
 //! local edits) are not in here.
 
 use super::address::Repo;
-use super::error::GitError;
+use super::error::{GitError, GitErrorKind};
 use super::names::{Author, BranchName, ObjectId};
 use super::repo_path::RepoPath;
 
@@ -112,19 +112,16 @@ pub struct NewHead {
     pub id: ObjectId,
 }
 
-/// A place that holds repositories: the git program, memory, a service.
+/// A place that holds repositories: the git program, a service.
 ///
 /// No operation takes a path of the host, and all may wait for a network.
 ///
 /// ```
-/// use forge_git::{BranchName, MemoryRepositories, Repo, GitRepositories as _};
-/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-/// let (repo, main) = (Repo::parse("octo/reports")?, BranchName::default());
-/// let repositories = MemoryRepositories::new();
-/// repositories.commit(&repo, &main, [("a.md", Some("a\n"))]);
-/// let head = rt.block_on(repositories.head(&repo, &main))?;
-/// assert!(head.is_some());
-/// # Ok::<(), forge_git::GitError>(())
+/// use forge_git::{BranchName, GitError, GitRepositories, Repo};
+/// async fn exists(repositories: &impl GitRepositories) -> Result<bool, GitError> {
+///     let (repo, main) = (Repo::parse("octo/reports")?, BranchName::default());
+///     Ok(repositories.head(&repo, &main).await?.is_some())
+/// }
 /// ```
 pub trait GitRepositories: Send + Sync + 'static {
     /// Returns the present head of a branch; `None` if the branch is absent.
@@ -169,4 +166,42 @@ pub trait GitRepositories: Send + Sync + 'static {
     /// Makes the commit of [`prepare`](Self::prepare) the head of its branch, or changes nothing.
     fn push(&self, repo: &Repo, head: NewHead)
     -> impl Future<Output = Result<(), GitError>> + Send;
+}
+
+/// No repositories, for a [`GitService`](crate::GitService) that only lists, shows and discards staged
+/// commits. Every operation on a repository fails.
+#[derive(Debug, Clone, Copy)]
+pub struct NoRepositories;
+
+impl NoRepositories {
+    fn error<T>(repo: &Repo) -> Result<T, GitError> {
+        Err(GitErrorKind::NotFound.error(format!("There is no repository at {repo}.")))
+    }
+}
+
+impl GitRepositories for NoRepositories {
+    async fn head(&self, repo: &Repo, _: &BranchName) -> Result<Option<ObjectId>, GitError> {
+        NoRepositories::error(repo)
+    }
+
+    async fn tree(&self, repo: &Repo, _: &ObjectId) -> Result<Vec<TreeEntry>, GitError> {
+        NoRepositories::error(repo)
+    }
+
+    async fn contents(
+        &self,
+        repo: &Repo,
+        _: &[ObjectId],
+        _: u64,
+    ) -> Result<Vec<Vec<u8>>, GitError> {
+        NoRepositories::error(repo)
+    }
+
+    async fn prepare(&self, repo: &Repo, _: NewCommit) -> Result<ObjectId, GitError> {
+        NoRepositories::error(repo)
+    }
+
+    async fn push(&self, repo: &Repo, _: NewHead) -> Result<(), GitError> {
+        NoRepositories::error(repo)
+    }
 }

@@ -174,20 +174,15 @@ impl Default for GitLimits {
 /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 /// use forge_git::*;
 ///
-/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
-/// # rt.block_on(async {
+/// # async fn example(repositories: impl GitRepositories) -> Result<(), Box<dyn std::error::Error>> {
 /// let work = Mount::memory(SandboxPath::parse("/workspace")?, Mode::ReadWrite);
 /// let files = FileSandbox::new(vec![work])?;
 /// files.write(&files.path("/workspace/topic.md")?, "one\n", Default::default())?;
 ///
-/// let repositories = MemoryRepositories::new();
-/// let repo = Repo::parse("octo/reports")?;
-/// repositories.commit(&repo, &BranchName::default(), [("README.md", Some("hello\n"))]);
-///
 /// let git = GitService::new(repositories, StagedStore::in_memory()?);
 /// let staged = git
 ///     .stage(&files, StageRequest {
-///         repo,
+///         repo: Repo::parse("octo/reports")?,
 ///         branch: BranchName::default(),
 ///         files: vec![files.path("/workspace/topic.md")?],
 ///         from: SandboxPath::parse("/workspace")?,
@@ -197,8 +192,8 @@ impl Default for GitLimits {
 ///     .await?;
 /// assert_eq!(staged.files()[0].operation(), FileOperation::Create);
 /// assert!(staged.diff().contains("+one"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 /// Work on files and stored commits runs on blocking threads: this needs a runtime of tokio.
 #[derive(Debug, Clone)]

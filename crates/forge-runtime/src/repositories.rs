@@ -23,7 +23,7 @@ type BackendOpener =
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
 /// use forge_runtime::{Extras, Isolation, OsSandbox, RepositorySource, equip};
-/// use forge_git::{GitService, MemoryRepositories, StagedStore};
+/// use forge_git::{GitService, NoRepositories, StagedStore};
 /// use forge_tools::{Caller, NoRecord, NoApprover};
 ///
 /// # let dir = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ type BackendOpener =
 /// #     "git: { repositories: [{ repo: ./x.git, access: ro }] }\n").unwrap();
 /// // git: { repositories: [{ repo: ./x.git, access: ro }] }
 /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
-/// let git = GitService::new(MemoryRepositories::new(), StagedStore::in_memory().unwrap());
+/// let git = GitService::new(NoRepositories, StagedStore::in_memory().unwrap());
 /// let mut isolation = Isolation::from(OsSandbox::when_needed());
 /// isolation.repositories = RepositorySource::of(Arc::new(git));
 /// let equipped = equip(

@@ -50,10 +50,10 @@ pub const NAMES: [&str; 6] = [
 ///
 /// ```
 /// use std::sync::Arc;
-/// use forge_git::{GitService, MemoryRepositories, Repo, StagedStore, tools};
+/// use forge_git::{GitService, NoRepositories, Repo, StagedStore, tools};
 /// use forge_git::tools::RepoAccess;
 ///
-/// let git = Arc::new(GitService::new(MemoryRepositories::new(), StagedStore::in_memory()?));
+/// let git = Arc::new(GitService::new(NoRepositories, StagedStore::in_memory()?));
 /// let reports = Repo::parse("octo/reports")?;
 /// let mut builder = forge_tools::Toolbox::builder();
 /// for tool in tools::all(git.clone(), [(reports.clone(), RepoAccess::ReadWrite)].into_iter().collect()) {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use forge_git::{
-    BranchName, GitError, GitRepositories, GitService, MemoryRepositories, NewCommit, NewHead,
-    ObjectId, OnDivergence, Repo, StagedStore, TreeEntry,
+    BranchName, GitError, GitRepositories, GitService, NewCommit, NewHead, ObjectId, OnDivergence,
+    Repo, StagedStore, TreeEntry,
 };
+
+use crate::memory::MemoryRepositories;
 
 use crate::world::{World, in_memory, wait, worlds};
 

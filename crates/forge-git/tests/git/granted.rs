@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use forge_git::tools::{self, RepoAccess, RepoGrants};
-use forge_git::{BranchName, GitService, MemoryRepositories, Repo, StagedId, StagedStore};
+use forge_git::{BranchName, GitService, Repo, StagedId, StagedStore};
 use forge_tools::{AutoApprove, CallRequest, CallResult, Toolbox};
 use serde_json::{Value, json};
+
+use crate::memory::MemoryRepositories;
 
 use crate::world::{World, in_memory, wait};
 

@@ -19,6 +19,7 @@ mod hostile_server;
 mod hostile_trees;
 #[cfg(target_os = "linux")]
 mod losses;
+mod memory;
 #[cfg(target_os = "linux")]
 mod program;
 mod properties;

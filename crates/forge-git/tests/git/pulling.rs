@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use file_sandbox::{ErrorKind, FileSandbox, Limits, Mode, Mount, SandboxPath};
-use forge_git::{
-    BranchName, GitErrorKind, GitService, MemoryRepositories, PullOutcome, Repo, StagedStore,
-};
+use forge_git::{BranchName, GitErrorKind, GitService, PullOutcome, Repo, StagedStore};
+
+use crate::memory::MemoryRepositories;
 
 use crate::world::{World, in_memory, wait, worlds};
 

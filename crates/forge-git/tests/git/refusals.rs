@@ -2,9 +2,11 @@
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_git::{
-    BranchName, GitErrorKind, GitLimits, GitService, MemoryRepositories, Repo, RepoPath,
-    SecretPolicy, StageRequest, StagedStore, TreeKind,
+    BranchName, GitErrorKind, GitLimits, GitService, Repo, RepoPath, SecretPolicy, StageRequest,
+    StagedStore, TreeKind,
 };
+
+use crate::memory::MemoryRepositories;
 
 use crate::world::{in_memory, wait, worlds};
 

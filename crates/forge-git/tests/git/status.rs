@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use forge_git::tools::{self, RepoAccess, RepoGrants};
-use forge_git::{BranchName, FileState, GitService, MemoryRepositories, Repo, Status};
+use forge_git::{BranchName, FileState, GitService, Repo, Status};
 use forge_tools::{AutoApprove, CallRequest, Toolbox};
 use serde_json::json;
+
+use crate::memory::MemoryRepositories;
 
 use crate::tools::granted;
 use crate::world::{World, files, in_memory, wait, worlds};

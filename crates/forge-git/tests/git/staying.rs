@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use file_sandbox::{Mode, Mount, SandboxPath};
 use forge_git::{
-    BranchName, GitBackend, GitErrorKind, GitService, MemoryRepositories, OnDivergence, Repo,
-    StagedStore,
+    BranchName, GitBackend, GitErrorKind, GitService, OnDivergence, Repo, StagedStore,
 };
+
+use crate::memory::MemoryRepositories;
 
 use crate::world::{World, files, in_memory, wait};
 

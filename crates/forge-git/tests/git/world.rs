@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_git::{
-    BranchName, GitBackend, GitError, GitService, MemoryRepositories, PullReport, PullRequest,
-    PushApproval, Repo, RepoPath, SecretPolicy, StageRequest, StagedCommit, StagedStore,
+    BranchName, GitBackend, GitError, GitService, PullReport, PullRequest, PushApproval, Repo,
+    RepoPath, SecretPolicy, StageRequest, StagedCommit, StagedStore,
 };
 use forge_tools::{ApprovalAnswer, ApprovalRequest, Approver, BoxFuture};
+
+use crate::memory::MemoryRepositories;
 
 /// What others do to the repository.
 pub(crate) trait Others: Send + Sync {

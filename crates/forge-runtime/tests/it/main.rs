@@ -10,6 +10,10 @@ mod fronts;
 mod hostile;
 mod limits;
 mod listed;
+#[cfg(unix)]
+#[path = "../../../forge-git/tests/git/memory.rs"]
+#[allow(dead_code, reason = "the tests of forge-git use the rest")]
+mod memory;
 mod precedence;
 #[cfg(unix)]
 mod rights;

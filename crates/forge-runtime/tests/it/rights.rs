@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use forge_git::{BranchName, GitService, MemoryRepositories, Repo, StagedStore};
+use forge_git::{BranchName, GitService, Repo, StagedStore};
 use forge_runtime::{Extras, Isolation, OsSandbox, RepositorySource, equip};
 use forge_tools::{
     ApprovalAnswer, ApprovalRequest, Approver, BoxFuture, CallRequest, Caller, FailureCode,
@@ -19,6 +19,8 @@ use forge_tools::{
 use proptest::prelude::*;
 use sandbox_config::{Sources, TrustedSettings, load};
 use serde_json::{Value, json};
+
+use crate::memory::MemoryRepositories;
 
 /// In names and contents of the mount that is looked for, and nowhere else.
 const NAME: &str = "canary-name";

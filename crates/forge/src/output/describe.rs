@@ -5,7 +5,7 @@ use std::sync::Arc;
 use comfy_table::{ColumnConstraint, ContentArrangement};
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_git::tools::{RepoAccess, all as all_of_git};
-use forge_git::{GitBackend, GitService, MemoryRepositories, Repo, StagedStore};
+use forge_git::{GitBackend, GitService, NoRepositories, Repo, StagedStore};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, RepositorySource};
 use forge_tools::{Gate as _, GateRequest, Intent, Judgement, Risk, Spec, Toolbox};
 use sandbox_config::{
@@ -907,7 +907,7 @@ fn every_tool() -> Result<Vec<Spec>, String> {
 /// Opens git without any repository, to list its tools.
 fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
     let store = StagedStore::in_memory().map_err(|error| error.message().to_owned())?;
-    Ok(Arc::new(GitService::new(MemoryRepositories::new(), store)))
+    Ok(Arc::new(GitService::new(NoRepositories, store)))
 }
 
 fn of_git() -> Result<RepositorySource, String> {

@@ -10,7 +10,7 @@ mod status;
 use std::path::Path;
 
 use forge_git::{
-    DamagedCommit, GitBackend as _, GitError, GitErrorKind, GitService, MemoryRepositories,
+    DamagedCommit, GitBackend as _, GitError, GitErrorKind, GitService, NoRepositories,
     StagedCommit, StagedId, StagedList,
 };
 
@@ -37,9 +37,9 @@ pub(crate) fn run(args: &StageArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
 }
 
 /// Opens the store without any repository. `None` if it was never created.
-fn place(staging: &Staging) -> Result<Option<GitService<MemoryRepositories>>, CliError> {
+fn place(staging: &Staging) -> Result<Option<GitService<NoRepositories>>, CliError> {
     let store = staging.existing()?;
-    Ok(store.map(|store| GitService::new(MemoryRepositories::new(), store)))
+    Ok(store.map(|store| GitService::new(NoRepositories, store)))
 }
 
 /// Returns all staged commits, the oldest first, and the unreadable ones.

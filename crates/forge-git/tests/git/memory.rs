@@ -1,28 +1,18 @@
-//! Repositories in memory, for tests and previews.
+//! Repositories in memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use super::address::Repo;
-use super::error::{GitError, GitErrorKind};
-use super::names::{BranchName, ObjectId};
-use super::repositories::{GitRepositories, NewCommit, NewHead, TreeEntry, TreeKind};
+use forge_git::{
+    BranchName, GitError, GitErrorKind, GitRepositories, NewCommit, NewHead, ObjectId, Repo,
+    TreeEntry, TreeKind,
+};
 
 /// Repositories that live as long as the last copy of this.
-///
-/// ```
-/// use forge_git::{BranchName, MemoryRepositories, Repo};
-///
-/// let repositories = MemoryRepositories::new();
-/// let repo = Repo::parse("octo/reports")?;
-/// repositories.commit(&repo, &BranchName::default(), [("a.md", Some("one\n"))]);
-/// assert_eq!(repositories.read(&repo, &BranchName::default(), "a.md").unwrap(), b"one\n");
-/// # Ok::<(), forge_git::GitError>(())
-/// ```
 #[derive(Debug, Clone, Default)]
-pub struct MemoryRepositories {
+pub(crate) struct MemoryRepositories {
     inner: Arc<Mutex<MemoryState>>,
 }
 
@@ -79,7 +69,7 @@ impl MemoryState {
 
 impl MemoryRepositories {
     /// None at all.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         MemoryRepositories::default()
     }
 
@@ -89,7 +79,7 @@ impl MemoryRepositories {
 
     /// Makes a commit of another author: files with their content, or `None` where one is removed.
     /// Creates the repository and the branch.
-    pub fn commit<'a>(
+    pub(crate) fn commit<'a>(
         &self,
         repo: &Repo,
         branch: &BranchName,
@@ -114,7 +104,14 @@ impl MemoryRepositories {
     }
 
     /// Adds an entry that is not a file.
-    pub fn plant(&self, repo: &Repo, branch: &BranchName, path: &str, kind: TreeKind, text: &str) {
+    pub(crate) fn plant(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+        path: &str,
+        kind: TreeKind,
+        text: &str,
+    ) {
         let mut inner = self.inner();
         let head = inner.heads.get(&(repo.clone(), branch.clone())).cloned();
         let mut all = inner.files(head.as_ref());
@@ -127,17 +124,17 @@ impl MemoryRepositories {
     }
 
     /// Removes a branch, as another author.
-    pub fn remove_branch(&self, repo: &Repo, branch: &BranchName) {
+    pub(crate) fn remove_branch(&self, repo: &Repo, branch: &BranchName) {
         self.inner().heads.remove(&(repo.clone(), branch.clone()));
     }
 
     /// From now on a branch takes no commits.
-    pub fn protect(&self, repo: &Repo, branch: &BranchName) {
+    pub(crate) fn protect(&self, repo: &Repo, branch: &BranchName) {
         self.inner().protected.push((repo.clone(), branch.clone()));
     }
 
     /// A file of a branch's head.
-    pub fn read(&self, repo: &Repo, branch: &BranchName, path: &str) -> Option<Vec<u8>> {
+    pub(crate) fn read(&self, repo: &Repo, branch: &BranchName, path: &str) -> Option<Vec<u8>> {
         let inner = self.inner();
         let head = inner.heads.get(&(repo.clone(), branch.clone()))?;
         let (_, id) = inner.trees.get(head)?.get(path)?;
