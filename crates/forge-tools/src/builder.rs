@@ -55,7 +55,6 @@ impl ToolboxBuilder {
         /// Gives the worker files, and with them the file tools.
         files(files: FileSandbox) => context.files = Some(files);
         /// Gives the worker a way to run commands, and with it the `shell` tool.
-        #[cfg(feature = "process")]
         processes(processes: crate::Processes) => context.processes = Some(processes);
         /// Most bytes that one call may write to a file; without it, only the mounts' own
         /// limits hold.
@@ -124,14 +123,10 @@ impl ToolboxBuilder {
             all.extend(tools::file_tools());
         }
         // Only with something that could have a long result.
-        #[cfg(feature = "process")]
         let runs = self.context.processes.is_some();
-        #[cfg(not(feature = "process"))]
-        let runs = false;
         if self.context.files.is_some() || runs || !self.extra.is_empty() {
             all.push(tools::read_output());
         }
-        #[cfg(feature = "process")]
         if runs {
             let processes = self.context.processes.as_ref();
             let longest = processes.map_or(crate::processes::MAX_TIMEOUT, |processes| {

@@ -112,7 +112,6 @@ impl FileChange {
     }
 
     /// The files that a command runs and its line does not name.
-    #[cfg(feature = "process")]
     pub(crate) fn unnamed() -> Self {
         let rows = " (the line does not say which files it runs)\n";
         FileChange::used(UNNAMED, "(run by the command)", rows)

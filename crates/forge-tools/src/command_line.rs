@@ -18,7 +18,6 @@
 
 mod nested_commands;
 mod parser;
-#[cfg(feature = "process")]
 mod run_files;
 
 use std::fmt;
@@ -26,7 +25,6 @@ use std::sync::Arc;
 
 use nested_commands::NestedCommands;
 use parser::Parser;
-#[cfg(feature = "process")]
 pub(crate) use run_files::RunWord;
 
 use crate::shell_session::ShellState;
@@ -191,7 +189,6 @@ impl CommandLine {
     }
 
     /// Where it begins, in a session.
-    #[cfg(feature = "process")]
     pub(crate) fn in_session(mut self, state: Arc<ShellState>) -> Self {
         self.session = Some(state);
         self
@@ -201,7 +198,6 @@ impl CommandLine {
     /// `None` if the arguments are not a state.
     ///
     /// [`CommandSpec::line`]: crate::CommandSpec::line
-    #[cfg(feature = "process")]
     pub fn in_session_of(self, arguments: &[String]) -> Option<Self> {
         match arguments {
             [] => Some(self),

@@ -57,46 +57,32 @@ mod blocking_handoff;
 mod builder;
 mod call;
 mod call_result;
-#[cfg(feature = "process")]
 mod captured_stream;
 mod change;
 mod command_line;
-#[cfg(feature = "process")]
 mod command_result;
-#[cfg(feature = "process")]
 mod command_runner;
 mod deadline;
-#[cfg(feature = "process")]
 mod denials;
 mod escape;
-#[cfg(feature = "process")]
 mod file_changes;
 mod gate;
-#[cfg(feature = "process")]
 mod host_questions;
-#[cfg(feature = "process")]
 mod hosts;
 mod mount_access;
 mod output;
 mod output_store;
 mod params;
 mod path_locks;
-#[cfg(feature = "process")]
 mod processes;
-#[cfg(feature = "process")]
 mod programs;
 mod progress;
-#[cfg(feature = "process")]
 mod question_clock;
 mod redact;
 mod remote_file_tools;
 mod result_quota;
 mod run_answers;
 mod runner;
-#[cfg_attr(
-    not(feature = "process"),
-    expect(dead_code, reason = "commands have it")
-)]
 mod shell_session;
 mod spec;
 mod time;
@@ -127,21 +113,17 @@ pub use call_result::{
 };
 pub use change::{Artifact, Effect, FileChange, ReviewedState};
 pub use command_line::{CommandLine, CommandSegment, LineError};
-#[cfg(feature = "process")]
 pub use command_runner::{
     CommandRunner, CommandSpec, CommandStdin, ExitReport, LocalCommandRunner, RunningCommand,
     describe_exceeded,
 };
 pub use deadline::{Elapsed, within};
-#[cfg(feature = "process")]
 pub use denials::{describe_denials, relevant_denials};
 pub use escape::{escape_controls, escape_exactly};
 pub use gate::{
     Gate, GateRequest, Intent, Judgement, MountVerdicts, SafeDefaults, Verdict, VerdictReason,
 };
-#[cfg(feature = "process")]
 pub use host_questions::HostQuestions;
-#[cfg(feature = "process")]
 pub use hosts::{
     CommandServices, CredentialService, NamedHostProxy, TemporaryPorts, describe_refused_hosts,
     open_sandbox, with_asked_ports,
@@ -149,9 +131,7 @@ pub use hosts::{
 pub use output::{Field, FieldKind, OutputSchema};
 pub use output_store::Truncation;
 pub use params::{ArgumentError, ArgumentType, Arguments, Param, ParamKind, Params, ToolArguments};
-#[cfg(feature = "process")]
 pub use processes::Processes;
-#[cfg(feature = "process")]
 pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, SecretExcerpt, UnknownPlaceholder};

@@ -215,7 +215,6 @@ impl Redactor {
 
     /// Returns the places of a text, which is the rest of another, from which and to which no secret
     /// of that other text reaches.
-    #[cfg(feature = "process")]
     pub(crate) fn cuts(&self, text: &str) -> [usize; 2] {
         let margin = self.longest().min(text.len());
         let near = text.ceil_char_boundary(margin.saturating_mul(2).min(text.len()));

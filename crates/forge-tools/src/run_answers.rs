@@ -32,6 +32,5 @@ pub(crate) enum ApprovalKey {
     /// write.
     Done(String),
     /// Connections of a worker's commands to a host and port.
-    #[cfg(feature = "process")]
     Host(String, String),
 }

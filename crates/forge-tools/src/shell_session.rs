@@ -86,7 +86,6 @@ impl ShellState {
     }
 
     /// Parses the arguments of the script; `None` if they are not a state.
-    #[cfg(feature = "process")]
     pub(crate) fn from_arguments(arguments: &[String]) -> Option<ShellState> {
         let mut state = ShellState::default();
         for argument in arguments {
@@ -242,7 +241,6 @@ mod tests {
             ))
             .unwrap();
         assert_eq!(second.arguments(), ["@/data", "-A", "+B=3", "-C"]);
-        #[cfg(feature = "process")]
         assert_eq!(
             ShellState::from_arguments(&second.arguments()),
             Some(second.clone())

@@ -4,7 +4,6 @@
 //! (touch) have no public constructor, so a tool that reaches for a file or a
 //! process without going through the executor does not compile.
 
-#[cfg(feature = "process")]
 mod scripts;
 
 use std::path::Path;
@@ -20,7 +19,6 @@ use crate::change::{FileChange, ReviewedState};
 use crate::gate::Intent;
 use crate::mount_access::MountAccess;
 use crate::params::Arguments;
-#[cfg(feature = "process")]
 use crate::processes::Processes;
 use crate::redact::Redactor;
 use crate::tree_digest::TreeDigest;
@@ -428,7 +426,6 @@ impl ReadOnlyContext<'_> {
     /// # Errors
     ///
     /// It cannot.
-    #[cfg(feature = "process")]
     pub fn commands(&self) -> Result<(), CallFailure> {
         self.context.processes().map(drop)
     }
@@ -438,7 +435,6 @@ impl ReadOnlyContext<'_> {
     /// # Errors
     ///
     /// The worker cannot run commands.
-    #[cfg(feature = "process")]
     pub fn begin(&self, line: crate::CommandLine) -> Result<crate::CommandLine, CallFailure> {
         Ok(self.context.processes()?.begin(line))
     }
@@ -448,7 +444,6 @@ impl ReadOnlyContext<'_> {
     /// # Errors
     ///
     /// It may not, or cannot run commands.
-    #[cfg(feature = "process")]
     pub fn check_programs(&self, line: &crate::CommandLine) -> Result<(), CallFailure> {
         self.context.processes()?.check_programs(line)
     }
@@ -471,10 +466,8 @@ pub struct ToolContext {
     pub(crate) files: Option<FileSandbox>,
     /// All of it, to see whether a file is still the one that a person was shown.
     whole: Option<FileSandbox>,
-    #[cfg(feature = "process")]
     pub(crate) processes: Option<Processes>,
     /// The questions about hosts that the command of this call wants to reach.
-    #[cfg(feature = "process")]
     pub(crate) host_questions: Option<crate::question_clock::AskingCommand>,
     pub(crate) max_write_bytes: Option<u64>,
     pub(crate) caller: crate::call_result::Caller,
@@ -651,7 +644,6 @@ impl ToolContext {
     /// # Errors
     ///
     /// Something is not; then nothing may be done.
-    #[cfg(feature = "process")]
     pub(crate) fn check_all_seen(&self) -> Result<(), CallFailure> {
         for (path, _) in &self.seen {
             self.check_seen(&SandboxPath::parse(path)?)?;
@@ -704,7 +696,6 @@ impl ToolContext {
     /// # Errors
     ///
     /// The worker holds none.
-    #[cfg(feature = "process")]
     pub fn processes(&self) -> Result<&Processes, CallFailure> {
         self.processes
             .as_ref()

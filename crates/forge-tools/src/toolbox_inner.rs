@@ -101,18 +101,11 @@ impl ToolboxInner {
     }
 
     /// Where commands of this worker run.
-    #[cfg(feature = "process")]
     fn commands(&self) -> &'static str {
         let processes = self.context.processes.as_ref();
         processes.map_or("os", crate::Processes::place)
     }
 
-    #[cfg(not(feature = "process"))]
-    fn commands(&self) -> &'static str {
-        "os"
-    }
-
-    #[cfg(feature = "process")]
     pub(crate) fn network(&self, spec: &Spec) -> bool {
         let processes = self.context.processes.as_ref();
         spec.needs_network
@@ -120,22 +113,11 @@ impl ToolboxInner {
                 && processes.is_some_and(crate::Processes::has_network)
     }
 
-    #[cfg(not(feature = "process"))]
-    pub(crate) fn network(&self, spec: &Spec) -> bool {
-        spec.needs_network
-    }
-
-    #[cfg(feature = "process")]
     pub(crate) fn confined(&self) -> bool {
         self.context
             .processes
             .as_ref()
             .is_none_or(crate::Processes::is_confined)
-    }
-
-    #[cfg(not(feature = "process"))]
-    pub(crate) fn confined(&self) -> bool {
-        true
     }
 
     /// Returns `true` if the worker sees a tool of this name.

@@ -2,19 +2,15 @@
 //! and the work after it have ended, so that the record has the receipt and the quarantined names.
 
 use std::fmt;
-#[cfg(feature = "process")]
 use std::sync::Arc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "process")]
 use crate::audit::EventKind;
 use crate::call_result::ExecutionInfo;
-#[cfg(feature = "process")]
 use crate::call_result::{CallFailure, Reply};
 
 /// Bound on the stored names.
-#[cfg(feature = "process")]
 const MAX_QUARANTINED: usize = 1_000;
 
 static UNENDED: Mutex<(usize, Vec<String>)> = Mutex::new((0, Vec::new()));
@@ -67,45 +63,27 @@ pub(crate) enum CommandProgress {
     Running,
     /// It runs, and the caller does not wait any more.
     Left,
-    #[cfg_attr(
-        not(feature = "process"),
-        expect(dead_code, reason = "commands have it")
-    )]
     Ended(Box<ExecutionInfo>),
 }
 
 /// A call, as its command knows it.
 pub(crate) trait CommandCall: fmt::Debug + Send + Sync {
-    #[cfg_attr(
-        not(feature = "process"),
-        expect(dead_code, reason = "commands have it")
-    )]
     fn started(&self);
 
     /// Returns `true` if nobody waits for the command.
-    #[cfg_attr(
-        not(feature = "process"),
-        expect(dead_code, reason = "commands have it")
-    )]
     fn is_left(&self) -> bool;
 
     /// Records the call if nobody waits for it. Returns whether that is so.
-    #[cfg_attr(
-        not(feature = "process"),
-        expect(dead_code, reason = "commands have it")
-    )]
     fn ended(&self, progress: CommandProgress) -> bool;
 }
 
 /// The command of a call, from before its start until its end. The call is recorded then if its
 /// caller has gone.
-#[cfg(feature = "process")]
 pub(crate) struct CallCommand {
     call: Option<Arc<dyn CommandCall>>,
     ended: Option<Box<ExecutionInfo>>,
 }
 
-#[cfg(feature = "process")]
 impl CallCommand {
     pub(crate) fn begin(call: Option<Arc<dyn CommandCall>>) -> Self {
         unended().0 += 1;
@@ -134,7 +112,6 @@ impl CallCommand {
     }
 }
 
-#[cfg(feature = "process")]
 impl Drop for CallCommand {
     fn drop(&mut self) {
         let taken = self.ended.iter().flat_map(|ran| &ran.events);

@@ -11,9 +11,7 @@ use crate::call::pending::PendingCall;
 use crate::call_result::CallFailure;
 use crate::change::ReviewedState;
 use crate::gate::{Intent, Judgement, Verdict};
-#[cfg(feature = "process")]
 use crate::host_questions::HostQuestions;
-#[cfg(feature = "process")]
 use crate::question_clock::AskingCommand;
 use crate::shell_session::ShellState;
 use crate::spec::Spec;
@@ -102,7 +100,6 @@ impl JudgedCall {
 
     /// Lets the command of the call ask about hosts, if it has a list of them and a person can answer
     /// now.
-    #[cfg(feature = "process")]
     fn let_command_ask(&mut self, approver: &Arc<dyn Approver>) {
         let (inner, spec) = (self.inner(), self.spec());
         let processes = self.parsed.context.processes.as_ref();
@@ -130,9 +127,6 @@ impl JudgedCall {
             clock: Arc::clone(questions.clock()),
         });
     }
-
-    #[cfg(not(feature = "process"))]
-    fn let_command_ask(&mut self, _: &Arc<dyn Approver>) {}
 
     /// The call as it may be made, with the files as a person was shown them.
     pub(super) fn approved(self, seen: Vec<(String, ReviewedState)>) -> ApprovedCall {

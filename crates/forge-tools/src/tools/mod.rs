@@ -15,12 +15,10 @@ mod read_file;
 mod read_output;
 mod relocate;
 mod search_files;
-#[cfg(feature = "process")]
 pub(crate) mod shell;
 mod write_file;
 
 pub use read_output::read_output;
-#[cfg(feature = "process")]
 pub use shell::shell;
 
 use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
@@ -67,7 +65,6 @@ pub fn file_tools() -> Vec<Box<dyn Tool>> {
 pub fn names() -> Vec<String> {
     let mut all = file_tools();
     all.push(read_output());
-    #[cfg(feature = "process")]
     all.push(shell());
     all.iter().map(|tool| tool.spec().name.clone()).collect()
 }

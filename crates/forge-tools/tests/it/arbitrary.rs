@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 

@@ -8,7 +8,6 @@ use crate::argument_samples::are_read;
 fn of_every_tool_are_read() {
     let mut all = tools::file_tools();
     all.push(tools::read_output());
-    #[cfg(feature = "process")]
     all.push(tools::shell());
     are_read(&all);
 }

@@ -240,7 +240,7 @@ fn what_the_model_did_not_write_stays_hidden() {
 }
 
 /// A question has the whole command wherever it shows it.
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn each_line_of_a_command_is_shown() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,29 +8,29 @@ mod audit;
 // Commands are confined on Linux only, so far.
 mod arbitrary;
 mod both_forms;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod capture;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod commands;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod endings;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod exchanged;
 mod executor;
 mod file_tools;
 mod given_up;
 mod hidden_lines;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod listed;
 mod outputs;
 mod pieces;
 mod place;
 // Its world has pipes, links and commands of Linux.
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod redaction;
 mod refusals;
 mod secrets;
-#[cfg(all(feature = "process", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(unix)]
 mod shell_readings;

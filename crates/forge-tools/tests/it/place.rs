@@ -10,7 +10,7 @@ use forge_tools::ToolboxBuilder;
 pub(crate) const ELSEWHERE_NAME: &str = "elsewhere";
 
 /// Commands are confined on Linux only, so far.
-pub(crate) const HAS_COMMANDS: bool = cfg!(all(feature = "process", target_os = "linux"));
+pub(crate) const HAS_COMMANDS: bool = cfg!(target_os = "linux");
 
 /// Runs the check in every place.
 pub(crate) fn everywhere(check: impl Fn()) {
@@ -29,14 +29,13 @@ pub(crate) fn with_files(builder: ToolboxBuilder, files: FileSandbox) -> Toolbox
 
 /// With commands that see this directory, where commands are confined.
 pub(crate) fn with_commands(builder: ToolboxBuilder, directory: &Path) -> ToolboxBuilder {
-    #[cfg(all(feature = "process", target_os = "linux"))]
+    #[cfg(target_os = "linux")]
     let builder = builder.processes(crate::commands::processes(directory));
     let _ = directory;
     builder
 }
 
 /// Commands under this plan.
-#[cfg(feature = "process")]
 pub(crate) fn processes(plan: os_sandbox::Plan) -> forge_tools::Processes {
     forge_tools::Processes::new(plan)
 }
