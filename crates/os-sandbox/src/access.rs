@@ -90,7 +90,6 @@ impl fmt::Debug for Access {
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Access {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

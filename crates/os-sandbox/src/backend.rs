@@ -248,7 +248,6 @@ impl fmt::Display for Backend {
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Backend {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -26,8 +26,7 @@ use std::path::{Path, PathBuf};
 /// };
 /// assert_eq!(denial.to_string(), "write /etc/hosts (outside)");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Denial {
     /// The operation.
     pub operation: DeniedOperation,
@@ -42,9 +41,8 @@ pub struct Denial {
 
 sandbox_names::word_enum! {
     /// The operation of a [`Denial`].
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-    #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
     #[non_exhaustive]
     pub enum DeniedOperation {
         /// Opening for reading, or listing a directory.
@@ -72,9 +70,8 @@ sandbox_names::word_enum! {
 }
 
 /// The reason of a [`Denial`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DenialReason {
     /// No mount shows the path.

@@ -27,8 +27,7 @@ use std::fmt;
 /// child.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Enforcement {
     /// The policy's [`hash`](crate::Policy::hash).
     pub policy: String,
@@ -43,7 +42,7 @@ pub struct Enforcement {
     /// `true` if a system call filter was applied.
     pub seccomp: bool,
     /// The container, if one was used.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ShownContainer>,
     /// Each promise with its state.
     pub promises: Vec<Entry>,
@@ -51,54 +50,53 @@ pub struct Enforcement {
     pub mounts: Vec<ShownMount>,
     /// Files and directories that the command sees and cannot read, because a pattern hides them. The
     /// first are listed.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<HiddenPath>,
     /// Protected names that were found after the end, and moved away if that was possible. The first
     /// are listed.
     pub quarantined: Vec<Quarantined>,
     /// The number of such names that are not listed.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    #[serde(skip_serializing_if = "is_zero")]
     pub more_quarantined: u64,
     /// Changes at an engine that does not have our files, which were not copied back: each a path
     /// of the host, and the reason.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_copied: Vec<String>,
     /// Changes of repositories' configuration that git asked for, of which the first are listed
     /// ([`GitConfig::Judged`](crate::GitConfig::Judged)).
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub git_configs: Vec<GitConfigChange>,
     /// The number of connections and datagrams to other hosts that were refused because the network
     /// is off, including those of name resolution. Counted in namespaces only; under other
     /// mechanisms it is always 0.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    #[serde(skip_serializing_if = "is_zero")]
     pub unreachable: u64,
     /// The attempts to reach hosts by the proxy for named hosts, of which the first are listed.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contacts: Vec<Contact>,
     /// The number of attempts that are not listed.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    #[serde(skip_serializing_if = "is_zero")]
     pub more_contacts: u64,
     /// All connections that the proxy made, by their rules. Unlike `contacts`, the list is complete.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contact_totals: Vec<ContactTotal>,
     /// Processes that still ran when the command had ended, and were ended with it. `None` if there were
     /// none, or they are not counted: under Seatbelt, and in containers.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_processes: Option<EndedProcesses>,
     /// `true` if refused attempts were reported. Known after the end.
     pub reports_denials: bool,
     /// The attempts that the policy refused, of which the first are listed, each once.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denials: Vec<Denial>,
     /// `true` if there were attempts that were not looked at any more.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more_denials: bool,
     /// The objects that the command touched, with [`ReportLevel::Full`](crate::ReportLevel::Full).
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
 }
 
-#[cfg(feature = "serde")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -114,8 +112,7 @@ fn is_zero(count: &u64) -> bool {
 ///     "1 process that was still running was ended with the command: sleep"
 /// );
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EndedProcesses {
     /// The number of the processes.
     pub count: u64,
@@ -123,7 +120,7 @@ pub struct EndedProcesses {
     /// are escaped.
     pub programs: Vec<String>,
     /// `true` if they have more names.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
@@ -144,8 +141,7 @@ impl fmt::Display for EndedProcesses {
 /// let hidden = os_sandbox::HiddenPath { path: "/work/.env".into(), pattern: ".env*".into() };
 /// assert_eq!(hidden.path, "/work/.env");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct HiddenPath {
     /// The path as the command sees it. Invisible characters are escaped.
     pub path: String,
@@ -163,8 +159,7 @@ pub struct HiddenPath {
 /// };
 /// assert_eq!(mount.name, mount.inside);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShownMount {
     /// The name of the mount in the policy.
     pub name: String,
@@ -197,8 +192,7 @@ pub struct ShownMount {
 ///      512 MiB, 256 processes, root read-only"
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShownContainer {
     /// The engine's version.
     pub engine: String,
@@ -211,13 +205,13 @@ pub struct ShownContainer {
     /// The name of the network; `none` for a container without a network.
     pub network: String,
     /// Thousandths of a processor.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_milli: Option<u64>,
     /// Memory, swap included.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Processes and threads.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pids: Option<u64>,
     /// `true` if the files of the image cannot be changed.
     pub read_only_root: bool,

@@ -12,12 +12,11 @@ pub(crate) use sandbox_names::git_harm::{
 /// let change = GitConfigChange { path: "/work/.git/config".into(), refused: None };
 /// assert!(change.refused.is_none());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct GitConfigChange {
     /// The path as the command sees it. Invisible characters are escaped.
     pub path: String,
     /// The reason why the file was not changed. `None` if it was.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }

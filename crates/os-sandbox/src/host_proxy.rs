@@ -171,8 +171,7 @@ pub struct Contacts {
 
 /// The connections that one rule, answer or published port allowed, in figures. A command cannot make
 /// a list of them long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ContactTotal {
     /// The kind of the connections: to a host, or of a client outside.
     pub kind: ContactKind,
@@ -187,8 +186,7 @@ pub struct ContactTotal {
 }
 
 /// One attempt to reach a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Contact {
     /// The kind of the attempt.
     pub kind: ContactKind,
@@ -199,27 +197,26 @@ pub struct Contact {
     pub port: u16,
     /// The address of the connection; of a refusal because no pattern names the address of a host,
     /// that one.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
     /// Bytes from the command to the host.
     pub sent: u64,
     /// Bytes from the host to the command.
     pub received: u64,
     /// The pattern that decided.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// The outcome.
     pub outcome: ContactOutcome,
     /// The reason of a refusal or failure; of a connection that no pattern of the policy allows, the
     /// answer that allowed it.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// The kind of a [`Contact`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ContactKind {
     /// A question to the resolver.
     Lookup,
@@ -244,9 +241,8 @@ impl ContactKind {
 }
 
 /// The outcome of a [`Contact`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ContactOutcome {
     /// The proxy connected the command.
     Connected,

@@ -570,7 +570,6 @@ impl fmt::Display for Plan {
 }
 
 /// Uses the field names of a command's [`Enforcement`](crate::Enforcement).
-#[cfg(feature = "serde")]
 impl serde::Serialize for Plan {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;

@@ -155,9 +155,8 @@ sandbox_names::word_enum! {
     /// ```
     /// assert_eq!(os_sandbox::PromiseState::Absent.to_string(), "absent");
     /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-    #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum PromiseState {
         /// The promise is kept.
         Enforced = "enforced",
@@ -185,8 +184,7 @@ sandbox_names::word_enum! {
 /// }
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Entry {
     /// The promise.
     pub promise: Promise,
@@ -195,7 +193,7 @@ pub struct Entry {
     /// The mechanisms that keep the promise. Empty if it is absent.
     pub by: Vec<Enforcer>,
     /// The reason why the promise is not fully kept, and the missing prerequisite.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -241,14 +239,12 @@ sandbox_names::display!(Enforcer = pad word());
 
 sandbox_names::display!(PromiseState = pad word());
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Promise {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Enforcer {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

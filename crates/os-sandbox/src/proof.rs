@@ -22,8 +22,7 @@ use std::time::Instant;
 /// assert!(proof.holds(), "{proof}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[must_use]
 pub struct Proof {
     /// Every check that the policy gives a reason for.
@@ -44,8 +43,7 @@ pub struct Proof {
 /// let known = ProofCheck::new("set times outside", Promise::Metadata, Expected::Listed, Observation::Worked);
 /// assert!(known.ok);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ProofCheck {
     /// The attempted operation.
     pub name: &'static str,
@@ -65,9 +63,8 @@ sandbox_names::word_enum! {
     /// ```
     /// assert_eq!(os_sandbox::Expected::Listed.to_string(), "listed");
     /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-    #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum Expected {
         /// The plan promises that the operation fails.
         Refused = "refused",
@@ -85,9 +82,8 @@ sandbox_names::word_enum! {
     /// ```
     /// assert_eq!(os_sandbox::Observation::Refused.to_string(), "refused");
     /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-    #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum Observation {
         /// The operation failed.
         Refused = "refused",

@@ -41,18 +41,17 @@ pub enum QuarantineState {
 /// };
 /// assert!(found.to_string().starts_with("/work/new/.vscode (.vscode: a new name)"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Quarantined {
     /// The path as the command saw it.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "text"))]
+    #[serde(serialize_with = "text")]
     pub path: PathBuf,
     /// The protected name or pattern.
     pub pattern: String,
     /// The reason why the name is not allowed.
     pub why: String,
     /// The path on the host. `None` if the name could not be moved and is still at its old path.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "text_if_there"))]
+    #[serde(serialize_with = "text_if_there")]
     pub now: Option<PathBuf>,
 }
 
@@ -74,12 +73,10 @@ impl fmt::Display for Quarantined {
 
 /// Serialises a path. A path may not be text, and a receipt must be written for every name that a
 /// command chose.
-#[cfg(feature = "serde")]
 fn text<S: serde::Serializer>(path: &std::path::Path, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&path.to_string_lossy())
 }
 
-#[cfg(feature = "serde")]
 fn text_if_there<S: serde::Serializer>(path: &Option<PathBuf>, out: S) -> Result<S::Ok, S::Error> {
     match path {
         Some(path) => text(path, out),
@@ -87,7 +84,6 @@ fn text_if_there<S: serde::Serializer>(path: &Option<PathBuf>, out: S) -> Result
     }
 }
 
-#[cfg(feature = "serde")]
 #[cfg(test)]
 mod tests {
     use super::*;

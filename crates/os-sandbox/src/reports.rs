@@ -6,9 +6,20 @@
 /// assert_eq!(os_sandbox::ReportLevel::default(), os_sandbox::ReportLevel::Refused);
 /// assert!(os_sandbox::ReportLevel::Off < os_sandbox::ReportLevel::Full);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum ReportLevel {
     /// None.
     Off,
@@ -24,8 +35,7 @@ pub enum ReportLevel {
 /// are those of the policy, without links. Calls on open descriptors are not looked at, nor are
 /// calls that ask for attributes only (`stat`, `access`, `readlink`), and what the kernel opens for
 /// an execution: interpreters and loaders.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Touched {
     /// Files that were opened for reading, and directories that were listed.
     pub read: Vec<String>,

@@ -22,8 +22,7 @@ use crate::policy::Policy;
 /// # std::fs::remove_dir_all(dir).unwrap();
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Survey {
     /// The mount as the command sees it. All paths of a survey are relative to it.
     pub mount: String,

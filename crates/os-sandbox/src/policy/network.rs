@@ -18,9 +18,8 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 /// assert_eq!(Policy::builder().build()?.network(), &Network::Denied);
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Network {
     /// No other host. With a network namespace (namespaces, bubblewrap, Docker) a command and its children have
@@ -91,17 +90,16 @@ impl Network {
 /// let policy = Policy::builder().network(Network::Hosts(hosts)).build()?;
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NamedHosts {
     patterns: Vec<String>,
     denied: Vec<String>,
     ports: BTreeSet<u16>,
     addresses: BTreeSet<SocketAddr>,
     /// Of this host, as is the parent, whose URL may contain credentials: neither is serialised.
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     services: BTreeSet<u16>,
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     parent: Option<ParentProxySetting>,
 }
 

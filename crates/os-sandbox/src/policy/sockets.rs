@@ -27,9 +27,8 @@ const MAX_PATH_BYTES: usize = 107;
 /// );
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UnixSockets {
     /// `socket(AF_UNIX)` is refused.

@@ -406,7 +406,6 @@ fn a_plan_reads_like_a_table() {
     ");
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn a_receipt_can_be_stored() {
     let plan = Plan::new(&policy(), &host(7, false), Requirement::Enforce).unwrap();
