@@ -74,10 +74,9 @@ impl Containers {
         let client = engine.client().clone();
         let info = ask(LOOK_WITHIN, async move { client.info().await })?;
         let info = info.map_err(|error| {
-            Error::new(
-                ErrorKind::Unsupported,
-                format!("the container engine does not say what it can do: {error}"),
-            )
+            ErrorKind::Unsupported.error(format!(
+                "the container engine does not say what it can do: {error}"
+            ))
         })?;
         let host = EngineHost::new(engine.version(), &info)?;
         let image = engine.image(settings.image())?;
@@ -147,11 +146,9 @@ impl EngineHost {
     fn new(version: &str, info: &SystemInfo) -> Result<EngineHost, Error> {
         let system = info.os_type.as_deref().unwrap_or("linux");
         if system != "linux" {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("the container engine runs {system}, not Linux"),
-            )
-            .with_hint("switch it to Linux containers"));
+            return Err(ErrorKind::Unsupported
+                .error(format!("the container engine runs {system}, not Linux"))
+                .with_hint("switch it to Linux containers"));
         }
         let options = info.security_options.as_deref().unwrap_or_default();
         let has = |name: &str| {
@@ -182,13 +179,13 @@ fn major(version: &str) -> u32 {
 }
 
 fn missing(image: &ImageName) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("the container engine does not have the image {image}"),
-    )
-    .with_hint(format!(
-        "build it, or fetch it yourself: docker pull {image}; nothing is fetched by itself"
-    ))
+    ErrorKind::Unsupported
+        .error(format!(
+            "the container engine does not have the image {image}"
+        ))
+        .with_hint(format!(
+            "build it, or fetch it yourself: docker pull {image}; nothing is fetched by itself"
+        ))
 }
 
 #[cfg(test)]

@@ -174,17 +174,15 @@ pub(super) fn ask<T: Send + 'static>(
     });
     let late = || {
         let seconds = within.as_secs();
-        Error::new(
-            ErrorKind::Unsupported,
-            format!("the container engine did not answer within {seconds} seconds"),
-        )
+        ErrorKind::Unsupported.error(format!(
+            "the container engine did not answer within {seconds} seconds"
+        ))
     };
     match answer.recv() {
         Ok(answered) => answered.map_err(|_| late()),
-        Err(_) => Err(Error::new(
-            ErrorKind::Enforcement,
-            "the thread that talks to container engines was lost",
-        )),
+        Err(_) => {
+            Err(ErrorKind::Enforcement.error("the thread that talks to container engines was lost"))
+        }
     }
 }
 

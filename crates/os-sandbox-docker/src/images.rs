@@ -214,8 +214,5 @@ fn names(pairs: Vec<String>) -> Vec<String> {
 }
 
 fn failed(doing: &str, error: &bollard::errors::Error) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("the container engine could not {doing}: {error}"),
-    )
+    ErrorKind::Unsupported.error(format!("the container engine could not {doing}: {error}"))
 }

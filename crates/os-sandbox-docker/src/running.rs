@@ -135,12 +135,7 @@ impl Process for RunningContainer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        let lost = || {
-            Error::new(
-                ErrorKind::Enforcement,
-                "the container\'s end was told before, or lost",
-            )
-        };
+        let lost = || ErrorKind::Enforcement.error("the container\'s end was told before, or lost");
         let result = ending.unwrap_or_else(|| Err(lost()))?;
         self.result = Some(result);
         Ok(result.0)

@@ -196,10 +196,8 @@ impl Settings {
             }
         }
         if self.mounts.len() >= MAX_MOUNTS {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("more than {MAX_MOUNTS} mounts of the caller's own"),
-            ));
+            return Err(ErrorKind::Limit
+                .error(format!("more than {MAX_MOUNTS} mounts of the caller's own")));
         }
         self.mounts.push(OwnMount { host, inside });
         Ok(self)

@@ -166,8 +166,7 @@ impl ContainerMonitor {
                 self.memory |= memory;
                 Ok(Some(code))
             }
-            ContainerStatus::Gone => Err(Error::new(
-                ErrorKind::Enforcement,
+            ContainerStatus::Gone => Err(ErrorKind::Enforcement.error(
                 "the command's container was removed by another program, and how it ended with it",
             )),
         }
@@ -251,13 +250,10 @@ impl ContainerMonitor {
     }
 
     fn unread(&self, error: &bollard::errors::Error) -> Error {
-        Error::new(
-            ErrorKind::Enforcement,
-            format!(
-                "what the command printed was lost on the way: {}",
-                said(error)
-            ),
-        )
+        ErrorKind::Enforcement.error(format!(
+            "what the command printed was lost on the way: {}",
+            said(error)
+        ))
     }
 }
 

@@ -39,7 +39,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Returns an error of this kind.
-    pub(crate) fn error(self, message: impl Into<String>) -> Error {
+    pub fn error(self, message: impl Into<String>) -> Error {
         Error::new(self, message)
     }
 }

@@ -321,10 +321,9 @@ impl MountCopies {
             (Err(Unusable::TooMuch(why)), _) => Err(too_much(&format!(
                 "what was changed in {shown} is not taken over: at the engine {why}"
             ))),
-            (Err(Unusable::Hostile(why)), _) => Err(Error::new(
-                ErrorKind::Enforcement,
-                format!("what was changed in {shown} is not taken over: the engine sends {why}"),
-            )),
+            (Err(Unusable::Hostile(why)), _) => Err(ErrorKind::Enforcement.error(format!(
+                "what was changed in {shown} is not taken over: the engine sends {why}"
+            ))),
             (_, Err(late)) => Err(late),
             (_, Ok(Err(error))) => Err(self.engine.failed(&format!("give back {shown}"), &error)),
             (Err(Unusable::Io(error)), Ok(Ok(()))) => {
@@ -378,11 +377,11 @@ pub(super) fn volume_mount(volume: &str) -> Mount {
 fn not_opened(host: &Path, error: io::Error) -> Error {
     let shown = host.display();
     match error.raw_os_error().map(nix::errno::Errno::from_raw) {
-        Some(nix::errno::Errno::ENOTDIR) => Error::new(
-            ErrorKind::Unsupported,
-            format!("{shown} is a file, and only directories can be copied to an engine elsewhere"),
-        )
-        .with_hint("mount the directory that it is in, or use an engine on this machine"),
+        Some(nix::errno::Errno::ENOTDIR) => ErrorKind::Unsupported
+            .error(format!(
+                "{shown} is a file, and only directories can be copied to an engine elsewhere"
+            ))
+            .with_hint("mount the directory that it is in, or use an engine on this machine"),
         _ => Error::io(format!("could not copy {shown}"), error),
     }
 }
