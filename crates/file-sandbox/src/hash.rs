@@ -64,19 +64,8 @@ impl FromStr for ContentHash {
     type Err = ParseHashError;
 
     fn from_str(text: &str) -> Result<Self, ParseHashError> {
-        let bad = || ParseHashError(());
-        if text.len() != 64 || !text.is_ascii() {
-            return Err(bad());
-        }
-        let mut bytes = [0; 32];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            let digits = text.get(2 * i..2 * i + 2).ok_or_else(bad)?;
-            if digits.starts_with('+') {
-                return Err(bad());
-            }
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| bad())?;
-        }
-        Ok(Self(bytes))
+        let bytes = sandbox_names::unhex(text).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(ParseHashError(()))
     }
 }
 

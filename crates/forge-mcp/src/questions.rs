@@ -99,7 +99,8 @@ impl QuestionStore {
         if age > STATE_TTL {
             return Err(USED);
         }
-        Ok((unhex(shown).ok_or(NOT_OURS)?, age < NO_PERSON))
+        let fingerprint = sandbox_names::unhex(shown).and_then(|bytes| bytes.try_into().ok());
+        Ok((fingerprint.ok_or(NOT_OURS)?, age < NO_PERSON))
     }
 
     /// `true` if clients answer without asking a person.
@@ -187,17 +188,6 @@ fn write_canonical(value: &Value, text: &mut String) {
             text.push_str(&value.to_string());
         }
     }
-}
-
-fn unhex(text: &str) -> Option<Fingerprint> {
-    let mut bytes = [0; 32];
-    if text.len() != 2 * bytes.len() || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -139,12 +139,7 @@ pub(crate) fn deserialize_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Ve
         BytesAsJson::Text(text) => return Ok(text.into_bytes()),
         BytesAsJson::Hex { hex } => hex,
     };
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(pair).collect();
+    let bytes = sandbox_names::unhex(&hex);
     bytes.ok_or_else(|| serde::de::Error::custom("invalid hexadecimal digits"))
 }
 

@@ -366,10 +366,8 @@ pub(crate) fn set_attributes(
         .iter()
         .filter(|(name, value)| before.get(*name) != Some(value))
     {
-        let digits = value.as_bytes().chunks(2);
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let value: Option<Vec<u8>> = digits.map(byte).collect();
         let invalid = || format!("invalid value of the attribute {name}");
+        let value = sandbox_names::unhex(value);
         let value = value.ok_or_else(|| ReviewError::damaged("review.json", invalid()))?;
         fsetxattr(object, name.as_str(), &value, XattrFlags::empty())
             .map_err(failed("set an attribute of", path))?;

@@ -180,6 +180,23 @@ pub fn hex(bytes: impl AsRef<[u8]>) -> String {
         .collect()
 }
 
+/// Parses pairs of hexadecimal digits; `None` for any other text.
+///
+/// ```
+/// assert_eq!(sandbox_names::unhex("00fE"), Some(vec![0, 0xfe]));
+/// assert_eq!(sandbox_names::unhex("+0"), None);
+/// assert_eq!(sandbox_names::unhex("00f"), None);
+/// ```
+#[must_use]
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -476,8 +476,7 @@ impl Policy {
         }
         self.environment.describe(&mut text);
         self.describe_settings(&mut text);
-        let digest = Sha256::digest(&text);
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        sandbox_names::hex(Sha256::digest(&text))
     }
 
     /// Writes the settings that are not lists of names, for [`hash`](Self::hash).

@@ -417,11 +417,7 @@ fn key(report: &Report) -> Option<String> {
     let mut hash = Sha256::new();
     hash.update(text.as_bytes());
     hash.update(LAUNCHER);
-    let mut hex = String::with_capacity(64);
-    for byte in hash.finalize() {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    Some(hex)
+    Some(sandbox_names::hex(hash.finalize()))
 }
 
 /// Reads a small file of the kernel's.

@@ -3,12 +3,12 @@
 //!
 //! Entry point: [`QuarantineRecords`]. A line has the path on the host and a hash of the content.
 
-use super::record::{hex, unhex};
 use super::state::{candidates, options};
 use crate::key_files::content_of;
 use crate::quarantine::QuarantineState;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
+use sandbox_names::{hex, unhex};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -158,7 +158,7 @@ fn fingerprint(path: &Path) -> String {
             }
         }
     }
-    hex(&hash.finalize())
+    hex(hash.finalize())
 }
 
 fn content(path: &Path, most: u64) -> Option<Vec<u8>> {

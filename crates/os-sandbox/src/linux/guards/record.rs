@@ -7,8 +7,8 @@ use super::super::below;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, SFlag};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use sandbox_names::{hex, unhex};
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -229,29 +229,6 @@ fn one(form: &str, parent: &str, name: &str) -> Option<Placeholder> {
 pub(super) fn boot() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     read.unwrap_or_default().trim().to_owned()
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
-}
-
-pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits
-        .chunks_exact(2)
-        .map(|two| {
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            u8::try_from(digit(two[0])? * 16 + digit(two[1])?).ok()
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -15,14 +15,15 @@ use super::everywhere;
 use super::hold::is_outside;
 use super::names::Held;
 use super::quarantine_dir::FileIdentity;
-use super::record::{Placeholder, boot, hex, unhex};
+use super::record::{Placeholder, boot};
 use super::saved::SavedFile;
 use super::snapshot::MountSnapshot;
-use super::state::{StateDir, options, random};
+use super::state::{StateDir, options};
 use super::sweep::PostRunScan;
 use crate::error::Error;
 use crate::findings::Findings;
 use crate::policy::{MountGuards, Policy};
+use sandbox_names::{hex, unhex};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -221,7 +222,9 @@ impl RunningCommands {
                 MAX_RECORD_BYTES >> 20
             ));
         }
-        let path = state.path().join(format!("{PREFIX}{:016x}", random()));
+        let path = state
+            .path()
+            .join(format!("{PREFIX}{:016x}", crate::scratch::random()));
         let written = || {
             let file = options().create_new(true).open(&path)?;
             let record = CommandRecord {
@@ -365,7 +368,7 @@ fn mount_line(mount: &HostMount, held: Held) -> String {
             hash.update(format!("{kind}{}\n", pattern.text()));
         }
     }
-    let patterns = hex(&hash.finalize());
+    let patterns = hex(hash.finalize());
     format!("m {} {patterns}\n", hex(mount.host.as_os_str().as_bytes()))
 }
 

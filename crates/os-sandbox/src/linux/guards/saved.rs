@@ -4,13 +4,13 @@
 use super::super::below;
 use super::super::host_mount::HostMount;
 use super::names::ScanResult;
-use super::record::{hex, unhex};
 use crate::key_files::content_of;
 use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
+use sandbox_names::{hex, unhex};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};

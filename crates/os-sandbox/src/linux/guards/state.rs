@@ -14,7 +14,6 @@ use nix::unistd::geteuid;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -182,7 +181,10 @@ impl Locked<'_> {
     pub(crate) fn record(&self) -> Result<PlaceholderLease, String> {
         let mut last = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         for _ in 0..16 {
-            let path = self.state.path.join(format!("{PREFIX}{:016x}", random()));
+            let path = self
+                .state
+                .path
+                .join(format!("{PREFIX}{:016x}", crate::scratch::random()));
             match options().create_new(true).open(&path) {
                 Ok(file) => {
                     // Why here: dropping a lease takes the lock that this function's caller already
@@ -325,14 +327,6 @@ fn around(part: &Path, outside: &impl Fn(&Path) -> bool) -> bool {
 fn inside(path: &Path) -> String {
     let path = path.display();
     format!("the state directory {path} lies where the command can write")
-}
-
-/// Returns a number that differs between processes and between calls; creation is exclusive in any
-/// case.
-pub(super) fn random() -> u64 {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    hasher.finish()
 }
 
 #[cfg(test)]

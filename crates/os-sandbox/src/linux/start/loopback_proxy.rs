@@ -71,6 +71,5 @@ fn password() -> Result<ProxyPassword, Error> {
         let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         return Err(Error::io("the system gives too few random bytes", short));
     }
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(ProxyPassword::new(text))
+    Ok(ProxyPassword::new(sandbox_names::hex(bytes)))
 }
