@@ -128,71 +128,61 @@ pub enum FailureCode {
     Internal,
 }
 
+/// Gives each code its text, in both directions.
+macro_rules! code_texts {
+    ($($code:ident = $text:literal,)+) => {
+        impl FailureCode {
+            /// The code as it appears in results and records.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    FailureCode::File(kind) => kind.code(),
+                    $(FailureCode::$code => $text,)+
+                }
+            }
+
+            /// Returns the code with this text, for a failure that another process reports.
+            ///
+            /// ```
+            /// use forge_tools::FailureCode;
+            /// assert_eq!(FailureCode::from_code("BLOCKED"), Some(FailureCode::Blocked));
+            /// ```
+            pub fn from_code(text: &str) -> Option<FailureCode> {
+                match text {
+                    $($text => Some(FailureCode::$code),)+
+                    _ => file_sandbox::ErrorKind::from_code(text).map(FailureCode::File),
+                }
+            }
+        }
+    };
+}
+
+code_texts! {
+    UnknownTool = "UNKNOWN_TOOL",
+    InvalidArguments = "INVALID_ARGUMENTS",
+    NoFiles = "NO_FILES",
+    NoCommands = "NO_COMMANDS",
+    Blocked = "BLOCKED",
+    Denied = "DENIED",
+    ApprovalRequired = "APPROVAL_REQUIRED",
+    CommandSyntax = "COMMAND_SYNTAX",
+    CommandNotFound = "COMMAND_NOT_FOUND",
+    CommandNotExecutable = "COMMAND_NOT_EXECUTABLE",
+    TimeLimit = "TIME_LIMIT",
+    IsolationUnavailable = "ISOLATION_UNAVAILABLE",
+    IsolationEnded = "ISOLATION_ENDED",
+    Escalation = "PERMISSION_ESCALATION",
+    WorkerFailed = "WORKER_FAILED",
+    Git = "GIT_ERROR",
+    UnknownOutput = "UNKNOWN_OUTPUT",
+    Limit = "LIMIT",
+    Cancelled = "CANCELLED",
+    Internal = "INTERNAL",
+}
+
 impl FailureCode {
     /// Returns a failure with this code.
     pub fn failure(self, message: impl Into<String>) -> CallFailure {
         CallFailure::new(self, message)
-    }
-
-    /// The code as it appears in results and records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FailureCode::UnknownTool => "UNKNOWN_TOOL",
-            FailureCode::InvalidArguments => "INVALID_ARGUMENTS",
-            FailureCode::NoFiles => "NO_FILES",
-            FailureCode::NoCommands => "NO_COMMANDS",
-            FailureCode::File(kind) => kind.code(),
-            FailureCode::Blocked => "BLOCKED",
-            FailureCode::Denied => "DENIED",
-            FailureCode::ApprovalRequired => "APPROVAL_REQUIRED",
-            FailureCode::CommandSyntax => "COMMAND_SYNTAX",
-            FailureCode::CommandNotFound => "COMMAND_NOT_FOUND",
-            FailureCode::CommandNotExecutable => "COMMAND_NOT_EXECUTABLE",
-            FailureCode::TimeLimit => "TIME_LIMIT",
-            FailureCode::IsolationUnavailable => "ISOLATION_UNAVAILABLE",
-            FailureCode::IsolationEnded => "ISOLATION_ENDED",
-            FailureCode::Escalation => "PERMISSION_ESCALATION",
-            FailureCode::WorkerFailed => "WORKER_FAILED",
-            FailureCode::Git => "GIT_ERROR",
-            FailureCode::UnknownOutput => "UNKNOWN_OUTPUT",
-            FailureCode::Limit => "LIMIT",
-            FailureCode::Cancelled => "CANCELLED",
-            FailureCode::Internal => "INTERNAL",
-        }
-    }
-
-    /// Returns the code with this text, for a failure that another process reports.
-    ///
-    /// ```
-    /// use forge_tools::FailureCode;
-    /// assert_eq!(FailureCode::from_code("BLOCKED"), Some(FailureCode::Blocked));
-    /// ```
-    pub fn from_code(text: &str) -> Option<FailureCode> {
-        const ALL: [FailureCode; 20] = [
-            FailureCode::UnknownTool,
-            FailureCode::InvalidArguments,
-            FailureCode::NoFiles,
-            FailureCode::NoCommands,
-            FailureCode::Blocked,
-            FailureCode::Denied,
-            FailureCode::ApprovalRequired,
-            FailureCode::CommandSyntax,
-            FailureCode::CommandNotFound,
-            FailureCode::CommandNotExecutable,
-            FailureCode::TimeLimit,
-            FailureCode::IsolationUnavailable,
-            FailureCode::IsolationEnded,
-            FailureCode::Escalation,
-            FailureCode::WorkerFailed,
-            FailureCode::Git,
-            FailureCode::UnknownOutput,
-            FailureCode::Limit,
-            FailureCode::Cancelled,
-            FailureCode::Internal,
-        ];
-        let of_files = || file_sandbox::ErrorKind::from_code(text).map(FailureCode::File);
-        let known = ALL.into_iter().find(|code| code.as_str() == text);
-        known.or_else(of_files)
     }
 
     /// Returns the policy event that the record of a call with this code has.
