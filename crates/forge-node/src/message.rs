@@ -155,19 +155,10 @@ pub(crate) enum WireInput {
 /// The result of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunDone {
-    #[serde(with = "WireExit")]
     pub(crate) exit: Exit,
     pub(crate) exceeded: Option<String>,
     pub(crate) quarantined: Vec<String>,
     pub(crate) enforcement: Option<Value>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Exit", rename_all = "snake_case")]
-enum WireExit {
-    Code(i32),
-    Signal(i32),
-    TimedOut,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -23,7 +23,6 @@ type Bytes = Vec<u8>;
 #[serde(deny_unknown_fields)]
 pub(crate) struct WireCommands {
     mounts: Vec<WireCommandMount>,
-    #[serde(with = "WireSystemView")]
     system: System,
     network: Network,
     sockets: UnixSockets,
@@ -31,11 +30,9 @@ pub(crate) struct WireCommands {
     variables: Vec<(Bytes, Bytes)>,
     #[serde(with = "WireLimits")]
     limits: Limits,
-    #[serde(with = "WireGit")]
     git: Git,
     protected: Vec<String>,
     hidden: Vec<String>,
-    #[serde(with = "WireRequirement")]
     requirement: Requirement,
     pub(crate) programs: Vec<ProgramList>,
     /// The node has a container to itself, in which mounts lie at their sandbox paths.
@@ -56,32 +53,6 @@ struct WireCommandMount {
     /// Names that reports write in another way.
     #[serde(default)]
     written: Vec<(String, String)>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "System", rename_all = "snake_case")]
-enum WireSystemView {
-    Minimal,
-    #[serde(rename = "broad")]
-    BroadRead,
-    #[serde(rename = "nothing")]
-    None,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Git", rename_all = "snake_case")]
-enum WireGit {
-    Unaware,
-    ReadOnly,
-    Commit,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Requirement", rename_all = "snake_case")]
-enum WireRequirement {
-    Enforce,
-    EnforceGuards,
-    BestEffort,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -11,7 +11,8 @@ use std::fmt;
 /// assert_eq!(Exit::Signal(9).code(), 137);
 /// assert_eq!(Exit::TimedOut.code(), 124);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// The command exited with this code.
     Code(i32),

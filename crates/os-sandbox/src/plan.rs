@@ -67,7 +67,8 @@ pub(crate) fn cannot_cover(mount: &crate::policy::Mount) -> String {
 ///
 /// assert_eq!(Requirement::default(), Requirement::Enforce);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Requirement {
     /// The plan keeps every boundary, or it is refused.
     #[default]

@@ -20,7 +20,10 @@ use sandbox_names::git::STATE;
 /// assert!(!policy.allows(Path::new("/home/me/project/.git/hooks/pre-commit"), Access::WRITE));
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Git {
     /// Every change that the protected names allow.
     #[default]

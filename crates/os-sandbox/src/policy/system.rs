@@ -15,15 +15,18 @@ use std::path::Path;
 /// assert!(!policy.allows(Path::new("/usr/bin/env"), Access::WRITE));
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum System {
     /// Programs and libraries, single files of `/etc` by list, harmless devices, `/proc`.
     #[default]
     Minimal,
     /// [`System::Minimal`] plus all of `/etc`, `/opt`, `/srv` and `/var/lib` that the caller's own
     /// permissions let it read. The command can read secrets in them: choose it knowingly.
+    #[serde(rename = "broad")]
     BroadRead,
     /// Only devices and `/proc`. Programs come from the mounts.
+    #[serde(rename = "nothing")]
     None,
 }
 
