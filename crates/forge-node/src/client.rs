@@ -232,7 +232,7 @@ impl NodeClient {
             (Some(_), None) | (None, Some(_)) => false,
         };
         let files = context.files()?;
-        let own = reply.artifacts.iter().all(|artifact| {
+        let own = reply.ran.artifacts.iter().all(|artifact| {
             let path = file_sandbox::SandboxPath::parse(&artifact.path);
             path.is_ok_and(|path| files.mode_at(&path).is_some_and(|mode| mode.can_write()))
         });

@@ -273,8 +273,8 @@ impl From<Reply> for WireReply {
         WireReply {
             text: reply.text,
             structured: reply.structured,
-            artifacts: listed(reply.artifacts),
-            events: listed(reply.events),
+            artifacts: listed(reply.ran.artifacts),
+            events: listed(reply.ran.events),
         }
     }
 }
@@ -285,10 +285,12 @@ impl WireReply {
         Reply {
             text: self.text,
             structured: self.structured,
-            enforcement,
-            runner: place,
-            artifacts: listed(self.artifacts),
-            events: listed(self.events),
+            ran: ExecutionInfo {
+                runner: place,
+                enforcement,
+                events: listed(self.events),
+                artifacts: listed(self.artifacts),
+            },
         }
     }
 }

@@ -144,9 +144,10 @@ impl CallRunner for NodeRunner {
             let (mut reply, over) = joined(outcome, over)?;
             let taken = over.quarantined.iter();
             reply
+                .ran
                 .events
                 .extend(taken.map(|path| PolicyEvent::new(EventKind::Quarantined, path)));
-            settled(&mut reply.enforcement, over.receipt);
+            settled(&mut reply.ran.enforcement, over.receipt);
             Ok(reply)
         })
     }

@@ -354,14 +354,20 @@ pub struct Reply {
     pub text: String,
     /// The result for programs; absent if the text is everything.
     pub structured: Option<Value>,
-    /// The confinement of the work, if a process did it.
-    pub enforcement: Option<Value>,
     /// Where the work was done.
-    pub runner: &'static str,
-    /// The files that the call left behind or took away.
-    pub artifacts: Vec<Artifact>,
-    /// The events of policies while it ran.
-    pub events: Vec<PolicyEvent>,
+    pub ran: ExecutionInfo,
+}
+
+impl ExecutionInfo {
+    /// Returns what is known of a call that ran here, without a process.
+    pub fn at(runner: &'static str) -> Self {
+        ExecutionInfo {
+            runner,
+            enforcement: None,
+            events: Vec::new(),
+            artifacts: Vec::new(),
+        }
+    }
 }
 
 impl Reply {
@@ -370,10 +376,7 @@ impl Reply {
         Reply {
             text: text.into(),
             structured: None,
-            enforcement: None,
-            runner: "local",
-            artifacts: Vec::new(),
-            events: Vec::new(),
+            ran: ExecutionInfo::at("local"),
         }
     }
 
@@ -385,7 +388,7 @@ impl Reply {
 
     /// Adds a file that the call left behind or took away.
     pub fn artifact(mut self, artifact: Artifact) -> Self {
-        self.artifacts.push(artifact);
+        self.ran.artifacts.push(artifact);
         self
     }
 }

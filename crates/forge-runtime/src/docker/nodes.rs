@@ -195,10 +195,8 @@ impl ContainerNodeSource {
             FailureCode::IsolationUnavailable
                 .failure("The isolation that this call needs is not available; nothing was done.")
                 .ran(ExecutionInfo {
-                    runner: "none",
-                    enforcement: None,
                     events: vec![event],
-                    artifacts: Vec::new(),
+                    ..ExecutionInfo::at("none")
                 })
         })
     }

@@ -101,12 +101,7 @@ impl CallCommand {
     /// Keeps the facts for the record.
     pub(crate) fn ended(mut self, outcome: &Result<Reply, CallFailure>) {
         self.ended = match outcome {
-            Ok(reply) => Some(Box::new(ExecutionInfo {
-                runner: reply.runner,
-                enforcement: reply.enforcement.clone(),
-                events: reply.events.clone(),
-                artifacts: reply.artifacts.clone(),
-            })),
+            Ok(reply) => Some(Box::new(reply.ran.clone())),
             Err(failure) => failure.ran.clone(),
         };
     }

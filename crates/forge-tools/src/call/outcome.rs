@@ -175,20 +175,13 @@ impl ToolboxInner {
     /// is not known as one.
     fn redact(&self, mut outcome: Result<Reply, CallFailure>) -> Result<Reply, CallFailure> {
         let redactor = &self.redactor;
-        match &mut outcome {
+        let ran = match &mut outcome {
             Ok(reply) => {
                 redactor.redact_in_place(&mut reply.text);
-                for facts in [&mut reply.structured, &mut reply.enforcement] {
-                    facts
-                        .iter_mut()
-                        .for_each(|facts| redactor.redact_json(facts));
+                if let Some(facts) = &mut reply.structured {
+                    redactor.redact_json(facts);
                 }
-                for artifact in &mut reply.artifacts {
-                    redactor.redact_in_place(&mut artifact.path);
-                }
-                for event in &mut reply.events {
-                    redactor.redact_in_place(&mut event.detail);
-                }
+                Some(&mut reply.ran)
             }
             Err(failure) => {
                 redactor.redact_in_place(&mut failure.message);
@@ -199,17 +192,18 @@ impl ToolboxInner {
                 if let Some(facts) = &mut failure.structured {
                     redactor.redact_json(facts);
                 }
-                if let Some(ran) = &mut failure.ran {
-                    if let Some(receipt) = &mut ran.enforcement {
-                        redactor.redact_json(receipt);
-                    }
-                    for event in &mut ran.events {
-                        redactor.redact_in_place(&mut event.detail);
-                    }
-                    for artifact in &mut ran.artifacts {
-                        redactor.redact_in_place(&mut artifact.path);
-                    }
-                }
+                failure.ran.as_deref_mut()
+            }
+        };
+        if let Some(ran) = ran {
+            if let Some(receipt) = &mut ran.enforcement {
+                redactor.redact_json(receipt);
+            }
+            for event in &mut ran.events {
+                redactor.redact_in_place(&mut event.detail);
+            }
+            for artifact in &mut ran.artifacts {
+                redactor.redact_in_place(&mut artifact.path);
             }
         }
         outcome
@@ -272,11 +266,11 @@ fn finish(
             structured: reply.structured,
             error: None,
             code: None,
-            runner: reply.runner,
+            runner: reply.ran.runner,
             decision,
-            enforcement: reply.enforcement,
-            artifacts: reply.artifacts,
-            events: reply.events,
+            enforcement: reply.ran.enforcement,
+            artifacts: reply.ran.artifacts,
+            events: reply.ran.events,
             cut,
             duration: started.elapsed(),
         },
@@ -284,14 +278,7 @@ fn finish(
             let content = failure.to_string();
             let stopped = failure.code.stopped_by_policy();
             let stopped = stopped.map(|kind| PolicyEvent::new(kind, failure.message.clone()));
-            let ran = failure.ran.unwrap_or_else(|| {
-                Box::new(ExecutionInfo {
-                    runner: "none",
-                    enforcement: None,
-                    events: Vec::new(),
-                    artifacts: Vec::new(),
-                })
-            });
+            let ran = failure.ran.map_or(ExecutionInfo::at("none"), |ran| *ran);
             let mut events = ran.events;
             events.extend(stopped);
             CallResult {

@@ -237,10 +237,7 @@ fn to_reply(
     Ok(Reply {
         text: finished.text(),
         structured: Some(finished.facts()),
-        enforcement: ran.enforcement,
-        artifacts: ran.artifacts,
-        events: ran.events,
-        runner: ran.runner,
+        ran,
     })
 }
 
