@@ -57,10 +57,8 @@ impl Invocation for AppendFile {
             let files = context.files()?;
             let path = context.path(&self.path)?;
             let content = &self.content;
-            let mut options = AppendOptions::new();
-            if let Some(hash) = super::must_match(None, &context, &path)? {
-                options = options.if_match(hash);
-            }
+            let if_match = super::must_match(None, &context, &path)?;
+            let options = AppendOptions::new().if_match(if_match);
             let is_new = context.seen(&path) == Some(ReviewedState::Missing);
             let written = files.append_text(&path, content, options.create_new(is_new));
             let written = written.map_err(|error| match error.kind() {

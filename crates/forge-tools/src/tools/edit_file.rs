@@ -42,19 +42,13 @@ pub(super) fn tool() -> Box<dyn Tool> {
 
 impl EditFile {
     fn replacement(&self) -> Replacement {
-        let replacement = Replacement::new(&self.old_text, &self.new_text).all(self.replace_all);
-        match self.near_line {
-            Some(line) => replacement.near_line(line),
-            None => replacement,
-        }
+        Replacement::new(&self.old_text, &self.new_text)
+            .all(self.replace_all)
+            .near_line(self.near_line)
     }
 
     fn options(&self, if_match: Option<ContentHash>) -> EditOptions {
-        let options = EditOptions::new().fuzzy(self.fuzzy);
-        match if_match {
-            Some(hash) => options.if_match(hash),
-            None => options,
-        }
+        EditOptions::new().fuzzy(self.fuzzy).if_match(if_match)
     }
 
     fn if_match(&self) -> Result<Option<ContentHash>, CallFailure> {

@@ -40,10 +40,7 @@ pub(super) fn tool() -> Box<dyn Tool> {
 impl WriteFile {
     fn options(&self, if_match: Option<ContentHash>) -> WriteOptions {
         let options = WriteOptions::new().create_new(self.create_new);
-        match if_match {
-            Some(hash) => options.if_match(hash),
-            None => options,
-        }
+        options.if_match(if_match)
     }
 }
 

@@ -49,7 +49,7 @@ impl AppendOptions {
         /// Waits until the bytes are on the disk.
         durable(yes: bool) = yes;
         /// Appends only if the file has this content.
-        if_match(hash: ContentHash) = Some(hash);
+        if_match(hash: impl Into<Option<ContentHash>>) = hash.into();
     }
 }
 

@@ -53,7 +53,7 @@ impl Replacement {
         /// Replaces it wherever it is.
         all(yes: bool) = yes;
         /// Of several, means the one that begins nearest to this line, counted from 1.
-        near_line(line: usize) = Some(line);
+        near_line(line: impl Into<Option<usize>>) = line.into();
     }
 }
 
@@ -89,7 +89,7 @@ impl EditOptions {
         /// As in [`WriteOptions::in_place`](crate::WriteOptions::in_place).
         in_place(yes: bool) = yes;
         /// Edits only if the file has this content.
-        if_match(hash: ContentHash) = Some(hash);
+        if_match(hash: impl Into<Option<ContentHash>>) = hash.into();
     }
 }
 

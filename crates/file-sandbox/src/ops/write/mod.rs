@@ -64,7 +64,7 @@ impl WriteOptions {
         /// with a name that git obeys in a repository is replaced.
         in_place(yes: bool) = yes;
         /// Writes only if the file has this content.
-        if_match(hash: ContentHash) = Some(hash);
+        if_match(hash: impl Into<Option<ContentHash>>) = hash.into();
     }
 }
 
