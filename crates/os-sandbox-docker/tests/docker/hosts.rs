@@ -328,8 +328,11 @@ pub(crate) fn own_files(engine: &Daemon) {
     // The address of a socket has 108 bytes, and the directory may have a longer path.
     let deep = world.path("state").join("d".repeat(100));
     // The engine may still be removing a container of the test before.
-    while !engine.everything().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+    for _ in 0..600 {
+        match engine.everything().is_empty() {
+            true => break,
+            false => std::thread::sleep(std::time::Duration::from_millis(50)),
+        }
     }
     for state in [world.path("state"), deep] {
         let command = Command::new(&open_at(&sandbox, &state), "sleep").arg("1000");
