@@ -309,6 +309,41 @@ pub(crate) fn two(engine: &Daemon) {
     assert_eq!(engine.everything(), Vec::<String>::new());
 }
 
+/// Returns the sources of the mounts of all containers of ours that there are while `start` runs, a line
+/// each: the one with the network ends once the command's has joined it.
+fn watched<T>(engine: &Daemon, start: impl FnOnce() -> T) -> (T, String) {
+    let started = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sources = scope.spawn(|| {
+            let mut sources = String::new();
+            loop {
+                let is_last = started.load(std::sync::atomic::Ordering::Acquire);
+                let ours = [
+                    "ps",
+                    "--all",
+                    "--quiet",
+                    "--filter",
+                    "label=os-sandbox.owner",
+                ];
+                let ids = engine.docker(&ours);
+                let format = "{{range .HostConfig.Mounts}}{{.Source}}\n{{end}}";
+                let inspect = ["inspect", "--format", format]
+                    .into_iter()
+                    .chain(ids.lines());
+                // One that has ended meanwhile is no error.
+                let output = engine.try_docker(&inspect.collect::<Vec<_>>());
+                sources += &String::from_utf8_lossy(&output.stdout);
+                if is_last {
+                    return sources;
+                }
+            }
+        });
+        let value = start();
+        started.store(true, std::sync::atomic::Ordering::Release);
+        (value, sources.join().expect("a thread"))
+    })
+}
+
 /// The engine opens the sources of mounts as root, by path. Those that a command's containers have
 /// besides the policy's mounts lie in the state directory, which no command has in a mount.
 pub(crate) fn own_files(engine: &Daemon) {
@@ -327,24 +362,13 @@ pub(crate) fn own_files(engine: &Daemon) {
     let sandbox = sandbox.with_host_proxy(BrokerProxy::new(&["one.test"]));
     // The address of a socket has 108 bytes, and the directory may have a longer path.
     let deep = world.path("state").join("d".repeat(100));
-    // The engine may still be removing a container of the test before.
-    for _ in 0..600 {
-        match engine.everything().is_empty() {
-            true => break,
-            false => std::thread::sleep(std::time::Duration::from_millis(50)),
-        }
-    }
     for state in [world.path("state"), deep] {
-        let command = Command::new(&open_at(&sandbox, &state), "sleep").arg("1000");
-        let child = command.spawn().expect("a container");
-        let ours = ["ps", "--quiet", "--filter", "label=os-sandbox.owner"];
-        let ids = engine.docker(&ours);
-        let format = "{{range .HostConfig.Mounts}}{{.Source}}\n{{end}}";
-        let inspect: Vec<&str> = ["inspect", "--format", format]
-            .into_iter()
-            .chain(ids.lines())
-            .collect();
-        let sources = engine.docker(&inspect);
+        let sandbox = open_at(&sandbox, &state);
+        let (child, sources) = watched(engine, || {
+            let command = Command::new(&sandbox, "sleep").arg("1000");
+            command.spawn()
+        });
+        let child = child.expect("a container");
         let known = [&state, &world.path("project"), &world.path("data")];
         let known = known.map(|path| path.canonicalize().expect("a path"));
         let mut names: Vec<&str> = Vec::new();
