@@ -29,24 +29,31 @@ pub(super) fn find(
 ) -> RegistrySearch {
     let mut search = RegistrySearch::default();
     for setting in set.registries() {
-        let in_files = |of_person: bool| {
-            let files = setting.files.iter();
-            let files = files.filter(move |file| is_of_person(file) == of_person);
-            files.flat_map(|file| in_file(setting, file, project, home))
-        };
+        let in_project = setting.files.iter().filter(|file| !is_of_person(file));
+        let in_project = in_project.flat_map(|file| in_file(setting, file, project, home));
+        let files: Vec<&String> = own_files(setting, home).collect();
+        let in_own = files
+            .iter()
+            .flat_map(|file| in_file(setting, file, project, home));
         let in_variable = setting.env.as_deref().and_then(|name| {
             let found = registries(ambient.var(name)?, name);
             (!found.is_empty()).then_some(found)
         });
-        let mut own = in_variable.unwrap_or_else(|| in_files(true).collect());
-        // One address fits the variable. The first file counts.
+        let mut own = in_variable.unwrap_or_else(|| in_own.collect());
+        // The first file with the setting counts, and one address fits the variable.
+        let sets = |file: &&&String| {
+            let text = read_text(&path_of(file, project, home), MAX_BYTES).unwrap_or_default();
+            values(&text, &setting.keys).next().is_some()
+        };
+        let deciding = files.iter().find(sets);
         if let Some((first, rest)) = own.split_first_mut()
+            && deciding.is_none_or(|file| first.place == **file)
             && rest.iter().all(|one| one.place != first.place)
         {
             first.env.clone_from(&setting.env);
         }
         add(&mut search.own, own);
-        add(&mut search.of_project, in_files(false));
+        add(&mut search.of_project, in_project);
     }
     let RegistrySearch { own, of_project } = &mut search;
     of_project.retain(|one| own.iter().all(|known| known.host != one.host));
@@ -59,6 +66,22 @@ fn add(all: &mut Vec<FoundRegistry>, more: impl IntoIterator<Item = FoundRegistr
             all.push(one);
         }
     }
+}
+
+/// Returns the files of the person: those in the home directory, and the first of the system's that is
+/// there. A tool reads one of these.
+pub(super) fn own_files<'s>(
+    setting: &'s RegistrySetting,
+    home: &Path,
+) -> impl Iterator<Item = &'s String> {
+    let files = |start| {
+        setting
+            .files
+            .iter()
+            .filter(move |file| file.starts_with(start))
+    };
+    let of_system = files("/").find(|file| path_of(file, home, home).is_file());
+    files("~/").chain(of_system)
 }
 
 fn is_of_person(file: &str) -> bool {
@@ -90,21 +113,34 @@ pub(super) struct SettingLine<'t> {
     pub(super) line: &'t str,
     /// `true` if it sets one of the keys, or goes on with its value.
     pub(super) is_wanted: bool,
+    /// `true` in a value that began in a line before.
+    pub(super) goes_on: bool,
 }
 
 /// Reads lines `NAME = VALUE` (INI, TOML, environment), `NAME: VALUE` (YAML) and `NAME "VALUE"` (Yarn 1).
-/// A value goes on in lines that are indented, to the end of a list.
+/// A value goes on in lines that are indented more, to the end of a list.
 pub(super) fn settings<'t>(
     text: &'t str,
     keys: &'t [String],
 ) -> impl Iterator<Item = SettingLine<'t>> {
-    let mut is_wanted = false;
+    // The indentation of the line with the key, while its value may go on.
+    let mut key = None;
     text.lines().map(move |line| {
-        is_wanted &= line.starts_with([' ', '\t', ']']);
+        let indent = line.len() - line.trim_start().len();
+        let goes_on = key.is_some_and(|key| indent > key || line.starts_with(']'));
         // The name of a scope has a colon.
         let mut ends = line.match_indices(['=', ':', ' ']);
-        is_wanted |= ends.any(|(end, _)| is_one_of(keys, &line[..end]));
-        SettingLine { line, is_wanted }
+        let has_key = ends.any(|(end, _)| is_one_of(keys, &line[..end]));
+        match (has_key, goes_on) {
+            (true, _) => key = Some(indent),
+            (false, true) => {}
+            (false, false) => key = None,
+        }
+        SettingLine {
+            line,
+            is_wanted: has_key || goes_on,
+            goes_on,
+        }
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sandbox_config::{PresetSet, RegistrySetting};
 
-use super::registries::{SettingLine, path_of, settings};
+use super::registries::{own_files, path_of, settings};
 use super::run_authority::VARIABLES;
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
@@ -75,26 +75,27 @@ impl ToolSettings {
 /// the tool reads the file of the system beside the copy.
 fn copy(setting: &RegistrySetting, home: &Path) -> Option<String> {
     let read = |file: &String| read_text(&path_of(file, home, home), MAX_BYTES).ok();
-    let files = |start| {
-        setting
-            .files
-            .iter()
-            .filter(move |file| file.starts_with(start))
-    };
-    let own = files('~').find_map(read)?;
+    let (own, of_system): (Vec<_>, Vec<_>) =
+        own_files(setting, home).partition(|file| file.starts_with('~'));
+    let own = own.into_iter().find_map(read)?;
     let has_sections = own.lines().any(|line| line.trim_start().starts_with('['));
     let of_system: Vec<String> = match has_sections {
         true => Vec::new(),
-        false => files('/').filter_map(read).collect(),
+        false => of_system.into_iter().filter_map(read).collect(),
     };
     let wanted = [&*setting.keys, &*setting.keep].concat();
     let home = format!("{}/", home.display());
     let mut copy = String::new();
     let mut has_one = false;
     for text in of_system.iter().chain([&own]) {
-        for SettingLine { line, is_wanted } in settings(text, &wanted) {
-            // A variable is not there, and may hold a key.
-            let is_kept = is_wanted && !line.contains("${");
+        for setting in settings(text, &wanted) {
+            let line = setting.line;
+            // Values of npm, whose file has no sections, end with the line. A variable is not there, and
+            // may hold a key.
+            let is_kept = setting.is_wanted
+                && (has_sections || !setting.goes_on)
+                && !line.contains("${")
+                && !is_credential(line);
             has_one |= is_kept;
             if is_kept || line.trim_start().starts_with('[') {
                 // Commands have another home directory.
@@ -104,6 +105,15 @@ fn copy(setting: &RegistrySetting, home: &Path) -> Option<String> {
         }
     }
     has_one.then_some(copy)
+}
+
+/// `true` for a line that sets a token, a password or a user name, also of one server (`//host/:_auth=`).
+fn is_credential(line: &str) -> bool {
+    let name = line.split('=').next().unwrap_or_default().trim();
+    let name = name.to_ascii_lowercase();
+    let secret = ["_auth", "password", "username", "token"];
+    !name.contains("://")
+        && (name.starts_with("//") || secret.iter().any(|word| name.contains(word)))
 }
 
 /// Returns a line with the addresses in it without user names and passwords.
@@ -153,6 +163,16 @@ mod tests {
         assert_eq!(copy(&setting, home.path()).as_deref(), Some(expected));
         std::fs::write(home.path().join("rc"), "[global]\nemail=me\n").unwrap();
         assert_eq!(copy(&setting, home.path()), None);
+        // npm's lines may be indented, and none goes on.
+        for (start, next) in [("", ""), ("  ", "  "), ("", "  "), ("  ", "    ")] {
+            let secrets = ["//a.example/:_authToken", "_auth", "_password", "username"];
+            for secret in secrets {
+                let text = format!("{start}registry=https://a.example/\n{next}{secret}=SECRET\n");
+                std::fs::write(home.path().join("rc"), text).unwrap();
+                let expected = format!("{start}registry=https://a.example/\n");
+                assert_eq!(copy(&setting, home.path()), Some(expected), "{secret}");
+            }
+        }
     }
 
     #[test]
