@@ -37,6 +37,8 @@ pub(crate) struct ScreenState {
     is_changed: bool,
     /// Modes and their last setting.
     modes: BTreeMap<TerminalMode, bool>,
+    /// Further modes were set.
+    has_more_modes: bool,
     has_margins: bool,
     has_colours: bool,
     /// Another coding of keys, by the protocol of kitty or by xterm's.
@@ -145,6 +147,8 @@ impl ScreenState {
                     self.has_margins |= is_private && MARGINS.contains(&number);
                     if self.modes.len() < MAX_MODES || self.modes.contains_key(&mode) {
                         self.modes.insert(mode, *last == b'h');
+                    } else {
+                        self.has_more_modes = true;
                     }
                 }
             }
@@ -195,6 +199,10 @@ impl ScreenState {
         for (mode, is_set) in self.changed_modes() {
             text += &mode.sequence(!is_set);
         }
+        if self.has_more_modes {
+            // Those that hide a line or keep keys from it.
+            text += "\x1b[2;4;20l\x1b[12h\x1b[?7;8;25h";
+        }
         if self.has_colours {
             text += "\x1b]104\x1b\\\x1b]105\x1b\\";
             for number in [110, 111, 112, 117, 119] {
@@ -224,6 +232,10 @@ impl ScreenState {
         let mut text = self.plain();
         for mode in self.alternates() {
             text += &mode.sequence(false);
+        }
+        if self.has_more_modes {
+            // One of these may be the alternate screen.
+            text += "\x1b[?1047l";
         }
         if self.has_keys {
             text += "\x1b[=0;1u\x1b[>4m";
@@ -461,6 +473,19 @@ mod tests {
             assert!(question.contains(before), "{output:?}: {question:?}");
             let back = filter.screen().after_a_question();
             assert_eq!(back, after, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn more_modes_than_are_kept_hide_nothing() {
+        let mut filter = OutputFilter::default();
+        let many: String = (1000..1300).map(|mode| format!("\x1b[?{mode}h")).collect();
+        let hostile = format!("{many}\x1b[4h\x1b[?25l\x1b[?7l");
+        let mut out = Vec::new();
+        filter.push(hostile.as_bytes(), &mut out);
+        let question = filter.screen().before_a_question(24);
+        for undone in ["\x1b[2;4;20l", "\x1b[?7;8;25h"] {
+            assert!(question.contains(undone), "{question:?}");
         }
     }
 
