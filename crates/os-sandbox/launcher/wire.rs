@@ -408,7 +408,7 @@ pub const RECORD_UNREACHABLE: u32 = 13;
 /// The target's terminal is made. Two descriptors come with the record: the broker's side of the
 /// terminal, and a socket. On it the supervisor sends a byte each time the target has stopped, the
 /// number of the signal. Each byte that it receives is a signal for the target's process group, or
-/// [`TAKE_FOREGROUND`].
+/// [`TAKE_FOREGROUND`], which it sends back once it is done.
 pub const RECORD_TERMINAL: u32 = 14;
 /// Gives the target's process group the foreground of its terminal, and lets it go on.
 pub const TAKE_FOREGROUND: u8 = 0;

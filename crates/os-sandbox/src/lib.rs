@@ -162,4 +162,4 @@ pub use single_name::separate_names;
 pub use streams::Stdio;
 pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};
 pub use survey::Survey;
-pub use terminal::Terminal;
+pub use terminal::{Terminal, TerminalEvent};

@@ -7,12 +7,25 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+/// As in `launcher/wire.rs`.
+const TAKE_FOREGROUND: u8 = 0;
+
+/// An event of a command's terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminalEvent {
+    /// The command was stopped by this signal.
+    Stopped(i32),
+    /// The command has the foreground that [`Terminal::take_foreground`] asked for: keys that signal,
+    /// such as Ctrl-C, reach it from now on.
+    TookForeground,
+}
+
 /// The broker's side of the pseudo-terminal of a command with
 /// [`Session::Terminal`](crate::Session::Terminal): the master of pty(7). Reading and writing never
 /// block. Once no process of the command has the other side open, a read fails with `EIO`. A new
 /// window size (`TIOCSWINSZ` of ioctl_tty(2)) signals the command. Dropping it hangs the terminal up.
 ///
-/// A command that stops, by Ctrl-Z say, is told by [`Terminal::next_stop`]. It goes on after
+/// A command that stops, by Ctrl-Z say, is told by [`Terminal::next_event`]. It goes on after
 /// [`Terminal::resume`].
 ///
 /// ```
@@ -50,22 +63,22 @@ impl Terminal {
         self.guard = Some(Box::new(guard));
     }
 
-    /// Returns the descriptor that is readable when the command has stopped, or has ended.
+    /// Returns the descriptor that is readable when there is an event, or the command has ended.
     #[must_use]
-    pub fn stops(&self) -> BorrowedFd<'_> {
+    pub fn events(&self) -> BorrowedFd<'_> {
         self.jobs.as_fd()
     }
 
-    /// Returns the signal by which the command was stopped. `None` if it was not, since the last
-    /// call. Never blocks.
+    /// Returns the next event, `None` if there is none yet. Never blocks.
     ///
     /// # Errors
     /// `UnexpectedEof` if the command has ended.
-    pub fn next_stop(&self) -> io::Result<Option<i32>> {
-        let mut signal = [0];
-        match (&self.jobs).read(&mut signal) {
+    pub fn next_event(&self) -> io::Result<Option<TerminalEvent>> {
+        let mut byte = [0];
+        match (&self.jobs).read(&mut byte) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(Some(signal[0].into())),
+            Ok(_) if byte == [TAKE_FOREGROUND] => Ok(Some(TerminalEvent::TookForeground)),
+            Ok(_) => Ok(Some(TerminalEvent::Stopped(byte[0].into()))),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
@@ -86,17 +99,16 @@ impl Terminal {
 
     /// Gives a command that began in the background the foreground of its terminal, and lets it go on.
     /// The kernel has stopped it (`SIGTTIN`, `SIGTTOU`) because it read the terminal or changed its
-    /// modes.
+    /// modes. [`TerminalEvent::TookForeground`] tells that it is done; a key that signals would reach
+    /// nobody before.
     ///
     /// # Errors
     /// If the command has ended.
     pub fn take_foreground(&self) -> io::Result<()> {
-        /// As in `launcher/wire.rs`.
-        const TAKE_FOREGROUND: u8 = 0;
         (&self.jobs).write_all(&[TAKE_FOREGROUND])
     }
 
-    /// Asks the command to stop, as Ctrl-Z does (`SIGTSTP`). [`Terminal::next_stop`] tells the stop of
+    /// Asks the command to stop, as Ctrl-Z does (`SIGTSTP`). [`Terminal::next_event`] tells the stop of
     /// one that does not ignore it.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
-use os_sandbox::Terminal;
+use os_sandbox::{Terminal, TerminalEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::termios::{tcgetwinsize, tcsetwinsize};
@@ -52,6 +52,8 @@ pub(super) struct RelayLoop {
     pauses: usize,
     /// The keys are for the command, and not for another program of a pipeline.
     has_keys: bool,
+    /// The command is getting the foreground. Until then, no process would get the signal of a key.
+    awaits_foreground: bool,
     has_ended: bool,
     /// `false` once the command's side is closed by all of its processes, or its stops are.
     is_open: bool,
@@ -79,6 +81,7 @@ impl RelayLoop {
             paused,
             pauses: 0,
             has_keys,
+            awaits_foreground: false,
             has_ended: false,
             is_open: true,
             tells_stops: true,
@@ -131,7 +134,8 @@ impl RelayLoop {
     fn step(&mut self) -> io::Result<()> {
         let relays = self.pauses == 0;
         let when = |wanted: bool, flags| if wanted { flags } else { PollFlags::empty() };
-        let keys = relays && self.person.is_raw() && self.input.is_empty();
+        let keys =
+            relays && self.person.is_raw() && self.input.is_empty() && !self.awaits_foreground;
         let reads = relays && self.is_open && self.output.is_empty();
         let of_command = when(reads, PollFlags::IN)
             | when(
@@ -157,7 +161,7 @@ impl RelayLoop {
         }
         if !stopped.is_empty() {
             // The events are from before the stop.
-            return self.take_stop();
+            return self.take_event();
         }
         if self.pauses > 0 {
             return Ok(());
@@ -186,7 +190,7 @@ impl RelayLoop {
         let files = [
             self.inbox.as_fd(),
             self.pending_stops.as_fd(),
-            self.command.stops(),
+            self.command.events(),
             self.person.input.as_fd(),
             self.command.as_fd(),
             self.person.output.as_fd(),
@@ -268,20 +272,26 @@ impl RelayLoop {
 
     /// Stops forge with the command, and goes on with it: the shell takes the terminal meanwhile. One
     /// that was stopped because it wants the keys gets them.
-    fn take_stop(&mut self) -> io::Result<()> {
+    fn take_event(&mut self) -> io::Result<()> {
         let of_keys = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
-        match self.command.next_stop() {
-            Ok(Some(signal)) if !self.has_keys && of_keys.contains(&signal) => {
+        match self.command.next_event() {
+            Ok(Some(TerminalEvent::Stopped(signal)))
+                if !self.has_keys && of_keys.contains(&signal) =>
+            {
                 self.has_keys = true;
                 self.take_terminal()?;
                 // It has ended if this fails.
-                let _ended = self.command.take_foreground();
+                self.awaits_foreground = self.command.take_foreground().is_ok();
                 Ok(())
             }
-            Ok(Some(_)) => self.stop(),
+            Ok(Some(TerminalEvent::TookForeground)) => {
+                self.awaits_foreground = false;
+                Ok(())
+            }
+            Ok(Some(TerminalEvent::Stopped(_))) => self.stop(),
             Ok(None) => Ok(()),
             Err(_) => {
-                self.tells_stops = false;
+                (self.tells_stops, self.awaits_foreground) = (false, false);
                 Ok(())
             }
         }
@@ -291,7 +301,7 @@ impl RelayLoop {
     fn suspend(&mut self) -> io::Result<()> {
         if self.command.suspend().is_ok() {
             let mut fds = [PollFd::from_borrowed_fd(
-                self.command.stops(),
+                self.command.events(),
                 PollFlags::IN,
             )];
             // A signal ends it early, which costs the command's last output.
@@ -312,7 +322,9 @@ impl RelayLoop {
         stop_group()?;
         self.take_terminal()?;
         // The command goes on from all of them.
-        while matches!(self.command.next_stop(), Ok(Some(_))) {}
+        while let Ok(Some(event)) = self.command.next_event() {
+            self.awaits_foreground &= event != TerminalEvent::TookForeground;
+        }
         // It has ended meanwhile if this fails.
         let _ended = self.command.resume();
         Ok(())

@@ -136,6 +136,8 @@ pub fn answer(own: CommandTerminal, target: i32) -> bool {
             let signal = match byte[0] {
                 wire::TAKE_FOREGROUND => {
                     let _ = terminal::set_foreground(own.side, target);
+                    // A broker that does not listen is not told.
+                    let _ = sys::write(own.jobs, &[wire::TAKE_FOREGROUND]);
                     sys::SIGCONT
                 }
                 signal => i32::from(signal),

@@ -6,7 +6,9 @@ use crate::report::Report;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::Signal;
-use os_sandbox::{Access, Command, ErrorKind, Exit, Limits, Policy, Session, Stdio, Stream};
+use os_sandbox::{
+    Access, Command, ErrorKind, Exit, Limits, Policy, Session, Stdio, Stream, TerminalEvent,
+};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -77,6 +79,10 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("session", session(&world));
     report.case("the group of the caller", group(&world));
     report.case("a terminal of its own", terminal(&world));
+    report.case(
+        "a terminal in the background",
+        terminal_in_background(&world),
+    );
     report.case("a directory for a stream", directory_stream(&world));
     // birdcage hides nothing; what it protects is a case of its own.
     if mechanism.family() != "birdcage" {
@@ -476,9 +482,10 @@ fn terminal(world: &World) -> Result<(), String> {
     until("31 97")?;
     (&terminal).write_all(b"typed\n").map_err(say)?;
     until("got typed")?;
-    wait_readable(terminal.stops(), "the stop")?;
-    let stop = terminal.next_stop().map_err(say)?;
-    ensure(stop == Some(Signal::SIGTSTP as i32), || format!("{stop:?}"))?;
+    wait_readable(terminal.events(), "the stop")?;
+    let stop = terminal.next_event().map_err(say)?;
+    let wanted = TerminalEvent::Stopped(Signal::SIGTSTP as i32);
+    ensure(stop == Some(wanted), || format!("{stop:?}"))?;
     terminal.resume().map_err(say)?;
     until("continued")?;
     let exit = child.wait().map_err(say)?;
@@ -489,6 +496,41 @@ fn terminal(world: &World) -> Result<(), String> {
         _ => name == "/dev/pts/0",
     };
     ensure(is_own, || output.clone())
+}
+
+/// A command of a pipeline is stopped when it reads its terminal. Ctrl-C reaches it once its terminal says
+/// that it has the foreground.
+fn terminal_in_background(world: &World) -> Result<(), String> {
+    let sandbox = world.plan();
+    if !sandbox.plan().makes_terminals() {
+        return Ok(());
+    }
+    let pair = openpty(None, None).map_err(say)?;
+    let mut child = Command::new(&sandbox, "cat")
+        .session(Session::Terminal)
+        .stdin(std::fs::File::from(pair.slave))
+        .stdout(Stdio::Null)
+        .stderr(Stdio::Null)
+        .spawn()
+        .map_err(say)?;
+    let terminal = child.terminal.take().ok_or("no terminal was handed over")?;
+    let next = || {
+        wait_readable(terminal.events(), "an event")?;
+        terminal.next_event().map_err(say)
+    };
+    let stop = next()?;
+    let wanted = TerminalEvent::Stopped(Signal::SIGTTIN as i32);
+    ensure(stop == Some(wanted), || format!("{stop:?}"))?;
+    terminal.take_foreground().map_err(say)?;
+    let took = next()?;
+    ensure(took == Some(TerminalEvent::TookForeground), || {
+        format!("{took:?}")
+    })?;
+    (&terminal).write_all(b"\x03").map_err(say)?;
+    let exit = child.wait().map_err(say)?;
+    ensure(exit == Exit::Signal(Signal::SIGINT as i32), || {
+        format!("{exit:?}")
+    })
 }
 
 /// Waits for at most ten seconds.
