@@ -134,9 +134,17 @@ impl Private {
 pub(super) fn scratch(policy: &Policy, state_dir: Option<&Path>) -> Result<Scratch, Error> {
     let made = Scratch::in_state(state_dir)?;
     let home = made.home();
+    // Each directory on the way as it is named, too: a command could replace a link in it.
+    let way = [Some(home.as_path()), state_dir].into_iter().flatten();
+    let way: Vec<PathBuf> = way
+        .flat_map(Path::ancestors)
+        .filter_map(|part| part.canonicalize().ok())
+        .collect();
     let holds = |mount: &&Mount| {
-        let host = mount.host().canonicalize();
-        mount.access().contains(Access::WRITE) && host.is_ok_and(|host| home.starts_with(host))
+        let is_around = |host: PathBuf| way.iter().any(|part| part.starts_with(&host));
+        // A mount that cannot be resolved may hold it.
+        mount.access().contains(Access::WRITE)
+            && mount.host().canonicalize().map_or(true, is_around)
     };
     match policy.mounts().iter().find(holds) {
         None => Ok(made),

@@ -6,7 +6,6 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use std::os::unix::net::UnixStream;
 
-/// Returns an id of the machine and its boot; `None` if the kernel does not report one.
 /// Returns an id of the machine and its boot; `None` if the system does not report one.
 pub(crate) fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -15,7 +14,6 @@ pub(crate) fn boot() -> Option<String> {
 }
 
 /// Returns the PID namespace, which gives process numbers their meaning.
-/// Returns the namespace that gives process numbers their meaning.
 pub(crate) fn namespace() -> Option<String> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(link.to_string_lossy().into_owned())
@@ -28,7 +26,6 @@ pub(crate) fn peer(connection: &UnixStream) -> std::io::Result<Option<i32>> {
 }
 
 /// Returns the start time of a process, in ticks after boot.
-/// Returns the start time of a process.
 pub(crate) fn life(pid: u32) -> OwnerId {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,

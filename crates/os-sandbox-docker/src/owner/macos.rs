@@ -5,13 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 /// Returns an id of the machine and its boot; `None` if the system does not report one.
-/// Returns an id of the machine and its boot; `None` if the system does not report one.
 pub(crate) fn boot() -> Option<String> {
     said(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
 }
 
 /// Returns the only namespace of this system.
-/// Returns the namespace that gives process numbers their meaning.
 pub(crate) fn namespace() -> Option<String> {
     Some("macos".to_owned())
 }
@@ -21,7 +19,6 @@ pub(crate) fn peer(_: &UnixStream) -> std::io::Result<Option<i32>> {
     Ok(None)
 }
 
-/// Returns the start time of a process.
 /// Returns the start time of a process.
 pub(crate) fn life(pid: u32) -> OwnerId {
     let mut ps = Command::new("/bin/ps");

@@ -403,14 +403,18 @@ pub(crate) fn own_files(engine: &Daemon) {
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(engine.everything(), Vec::<String>::new());
     }
-    // A mount that the command can write does not hold them.
-    let state = world.path("project/state");
-    let refused = Command::new(&open_at(&sandbox, &state), "true").output();
-    let refused = refused.expect_err("a state directory in a mount");
-    assert!(
-        refused.to_string().contains("holds the state directory"),
-        "{refused}"
-    );
+    // A mount that the command can write holds neither them nor a link to them.
+    let link = world.path("project/link");
+    std::os::unix::fs::symlink(world.path("state"), link).expect("a link");
+    for state in ["project/state", "project/link/deep"] {
+        let sandbox = open_at(&sandbox, &world.path(state));
+        let refused = Command::new(&sandbox, "true").output();
+        let refused = refused.expect_err("a state directory in a mount");
+        assert!(
+            refused.to_string().contains("holds the state directory"),
+            "{state}: {refused}"
+        );
+    }
 }
 
 /// A program that can write in the state directory all the same does not choose what the engine
