@@ -29,6 +29,13 @@ struct AnswersLeft {
 }
 
 impl AnswerBudget {
+    /// Gives all answers back: the host was reached.
+    pub(crate) fn reset(&mut self, host: &Host, port: u16) {
+        if !self.0.is_empty() {
+            self.0.remove(&(host.clone(), port));
+        }
+    }
+
     /// Takes one answer. `false` if none is left: the client is to be hung up on.
     pub(crate) fn take(&mut self, host: &Host, port: u16, now: Instant) -> bool {
         let target = (host.clone(), port);
@@ -82,6 +89,12 @@ mod tests {
             assert!(take("a.example", 443, 89_998));
         }
         assert!(!take("a.example", 443, 89_998));
+        budget.reset(&host("a.example"), 443);
+        assert!(budget.take(
+            &host("a.example"),
+            443,
+            start + Duration::from_millis(89_998)
+        ));
     }
 
     #[test]

@@ -201,6 +201,11 @@ impl ServiceContext {
         lock(&self.answer_budget).take(host, port, Instant::now())
     }
 
+    /// Notes that a client was connected to this host.
+    pub(super) fn reached(&self, host: &Host, port: u16) {
+        lock(&self.answer_budget).reset(host, port);
+    }
+
     /// Returns the lines that a refused client shows: the reason and the advice.
     pub(super) fn refusal_text(&self, host: &Host, port: u16, reason: &Refusal) -> String {
         let subject = host.with_port(port);

@@ -121,6 +121,7 @@ async fn tunnel_to(
     }
     match connect(state, admission, host, port, Protocol::Connect).await {
         Ok(mut upstream) => {
+            state.reached(host, port);
             if client.write_all(answer).await.is_ok() {
                 tunnel::run(state, &client, &mut upstream, host).await;
             }
