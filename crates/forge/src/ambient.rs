@@ -13,6 +13,7 @@ use crate::cli::{Colors, Global};
 use crate::exit::CliError;
 use crate::output::describe::TextLayout;
 use crate::queue::QueueDirs;
+use crate::setup::parent_proxy;
 
 /// A redactor, and the texts that it was made for.
 type CachedRedactor = (Vec<String>, Arc<Redactor>);
@@ -52,14 +53,8 @@ pub(crate) struct Ambient {
     redactor: Arc<Mutex<Option<CachedRedactor>>>,
 }
 
-/// Variables with paths, which need not be UTF-8.
-const PATHS: [&str; 5] = [
-    "DOCKER_CERT_PATH",
-    "FORGE_STATE_DIR",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "XDG_RUNTIME_DIR",
-];
+/// Variables of forge with paths, which need not be UTF-8.
+const PATHS: [&str; 2] = ["FORGE_CONFIG", "FORGE_STATE_DIR"];
 
 /// Variables of the environment.
 type Variables<T> = Vec<(String, T)>;
@@ -83,12 +78,11 @@ fn variables() -> (Variables<String>, Variables<OsString>) {
     (text, other)
 }
 
-/// Returns `true` if a variable of this name decides what forge reaches and trusts, as text.
+/// Returns `true` if a variable of this name decides what forge reaches and does, as text.
 fn must_be_text(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    let is_own = ["DOCKER_", "FORGE_", "SSL_CERT_"];
-    let is_own = is_own.iter().any(|start| name.starts_with(start));
-    (is_own || upper.ends_with("_PROXY")) && !PATHS.contains(&name)
+    let is_engine = matches!(name, "DOCKER_HOST" | "DOCKER_TLS_VERIFY");
+    let is_own = name.starts_with("FORGE_") && !PATHS.contains(&name);
+    is_engine || is_own || parent_proxy::reads(name)
 }
 
 /// Returns the person's own file. Both endings are read, as those of a project file are.

@@ -102,7 +102,7 @@ fn project_arguments(
         arguments.extend(["-C".to_owned(), directory]);
     }
     let named = ambient.global.config.clone();
-    let named = named.or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
+    let named = named.or_else(|| ambient.path("FORGE_CONFIG"));
     match named {
         _ if ambient.global.no_config => arguments.push("--no-config".to_owned()),
         Some(file) => {

@@ -358,7 +358,7 @@ fn sources(
         .global
         .config
         .clone()
-        .or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
+        .or_else(|| ambient.path("FORGE_CONFIG"));
     let choice = match (ambient.global.no_config, named) {
         (true, _) => ConfigChoice::None,
         (false, Some(file)) => ConfigChoice::File(file),

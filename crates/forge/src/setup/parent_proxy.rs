@@ -18,6 +18,11 @@ const VARIABLES: [&str; 6] = [
 
 const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
+/// Returns `true` if forge reads a variable of this name.
+pub(crate) fn reads(name: &str) -> bool {
+    VARIABLES.contains(&name) || EXCEPTIONS.contains(&name)
+}
+
 /// Returns a policy whose named hosts are reached through the proxy of the environment.
 pub(crate) fn through_parent(policy: Policy, ambient: &Ambient) -> Result<Policy, CliError> {
     if !matches!(policy.network(), Network::Hosts(_)) {

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal as _;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
@@ -166,7 +165,7 @@ impl<'a> McpServer<'a> {
             .global
             .config
             .clone()
-            .or_else(|| self.ambient.var("FORGE_CONFIG").map(PathBuf::from))
+            .or_else(|| self.ambient.path("FORGE_CONFIG"))
             .map(|file| base.join(file));
         let trust = self
             .ambient
