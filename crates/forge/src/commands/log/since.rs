@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chrono::{NaiveDate, NaiveDateTime};
+use chrono::{Datelike, NaiveDate, NaiveDateTime, Timelike};
 
 use crate::exit::CliError;
 
@@ -50,7 +50,11 @@ fn moment(text: &str) -> Option<u64> {
         Some(text) => NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?,
         None => NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.into(),
     };
-    u64::try_from(moment.and_utc().timestamp()).ok()
+    // chrono also takes leap seconds, and longer years.
+    let is_usual = (0..=9999).contains(&moment.year()) && moment.nanosecond() < 1_000_000_000;
+    u64::try_from(moment.and_utc().timestamp())
+        .ok()
+        .filter(|_| is_usual)
 }
 
 #[cfg(test)]
@@ -71,6 +75,8 @@ mod tests {
             ("2026-1", None),
             ("2026-11-21T18:40:05", None),
             ("2026-11-21T24:00:00Z", None),
+            ("2026-11-21T23:59:60Z", None),
+            ("12026-11-21", None),
             (" 2026-11-21", None),
             ("+2026-11-21", None),
             ("+970-01-01", None),
