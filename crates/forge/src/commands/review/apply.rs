@@ -145,13 +145,14 @@ fn artifact(list: &RunReview, change: &AppliedChange) -> Artifact {
 fn lines(list: &RunReview, changes: &[(&AppliedChange, Option<&TreePath>)]) -> String {
     let mut text = String::new();
     let mut generated: BTreeMap<String, usize> = BTreeMap::new();
+    let is_only = changes.len() == 1;
     for (change, below) in changes {
         let mut mounts = list.mounts.iter();
         let mount = mounts.position(|mount| mount.name == change.mount);
         let shown = |path| escape(&shown_path(list, mount.unwrap_or_default(), path));
         match below {
-            Some(below) => *generated.entry(shown(below)).or_default() += 1,
-            None => text.push_str(&format!(
+            Some(below) if !is_only => *generated.entry(shown(below)).or_default() += 1,
+            _ => text.push_str(&format!(
                 "  {:<9} {}\n",
                 verb(change.kind),
                 shown(&change.path)
