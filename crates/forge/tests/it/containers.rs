@@ -278,7 +278,7 @@ version: 1
 workers:
   main:
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: one }]
-    - calls: [{ tool: shell, args: { command: "sh -c 'for n in 1 2 3 4 5 6 7 8; do head -c 8000000 /dev/zero | tail & done; wait; exit 1'" }, as: several }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'for n in 1 2 3 4 5 6 7 8 9 10 11 12; do { head -c 8000000 /dev/zero; sleep 5; } | tail & done; wait; exit 1'" }, as: several }]
     - calls: [{ tool: shell, args: { command: "tail /dev/zero" }, as: alone }]
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: two }]
     - say: "{{ results.one.content | trim }}|{{ results.several.content }}|{{ results.alone.content }}|{{ results.two.content | trim }}"
@@ -732,11 +732,11 @@ fn what_could_not_be_started_is_told(engine: &Daemon) {
             &[],
         ),
         (
-            // Each is smaller than the node.
+            // Each is smaller than the node, and holds its memory until all have theirs.
             "more memory in several processes",
             &tight,
             engine.host(),
-            r#"{"command": "sh -c 'for n in 1 2 3 4 5 6 7 8; do head -c 8000000 /dev/zero | tail & done; wait; exit 1'"}"#,
+            r#"{"command": "sh -c 'for n in 1 2 3 4 5 6 7 8 9 10 11 12; do { head -c 8000000 /dev/zero; sleep 5; } | tail & done; wait; exit 1'"}"#,
             &["more than 64 MiB of memory"],
             &[],
         ),
