@@ -62,6 +62,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let copy = checkout::copy(&root, &workspace::target_dir().join("readme"))?;
     let failed = run_pages(&copy, forge, check)?;
     let mut wrong = stale_phrases()?;
+    wrong.extend(foreign_citations()?);
     wrong.extend(broken_links()?);
     for line in &wrong {
         println!("{line}");
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match (wrong.len(), failed) {
         (0, 0) => Ok(()),
         (texts, steps) => Err(Failure::new(format!(
-            "{texts} broken links or stale phrases, {steps} files or commands not as written"
+            "{texts} broken links, citations or stale phrases, {steps} files or commands not as written"
         ))),
     }
 }
@@ -323,6 +324,26 @@ fn stale_phrases() -> Result<Vec<String>, Failure> {
                 .map(|(line, phrase)| format!("{}:{line}: stale phrase: {phrase}", page.display()))
         })
         .collect())
+}
+
+/// Every reference in a page or a source to a document that readers do not have.
+fn foreign_citations() -> Result<Vec<String>, Failure> {
+    let root = workspace::root();
+    let mut found = Vec::new();
+    for file in checkout::files(&root)? {
+        let extension = file.extension();
+        if extension.is_none_or(|extension| extension != "md" && extension != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(&file)).context(file.display())?;
+        for (line, citation) in markdown::foreign_citations(&text) {
+            found.push(format!(
+                "{}:{line}: a document that readers do not have: {citation}",
+                file.display()
+            ));
+        }
+    }
+    Ok(found)
 }
 
 /// Every relative link of a tracked page that leads nowhere.

@@ -26,6 +26,10 @@ const STALE_PHRASES: [&str; 14] = [
 /// Notes to oneself, in capitals.
 const UNFINISHED: [&str; 3] = ["TODO", "FIXME", "TBD"];
 
+/// References to documents that readers do not have; `#` is one digit.
+#[rustfmt::skip]
+const FOREIGN_CITATIONS: [&str; 6] = ["F00#-#", "(C#)", "(C##)", "seed 00#", "decisions #", "behaviour section #"];
+
 /// One step of a page, in the order of the page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -164,6 +168,38 @@ pub(crate) fn stale_phrases(page: &str) -> Vec<(usize, &'static str)> {
         );
     }
     found
+}
+
+/// Returns the references to documents that are not in the repository, each with its line: marks of
+/// requirements and behaviours, and decisions by another number than docs/decisions gives.
+pub(crate) fn foreign_citations(text: &str) -> Vec<(usize, &str)> {
+    let lines = text.lines().zip(1..);
+    lines
+        .filter_map(|(text, line)| Some((line, foreign_citation(text)?)))
+        .collect()
+}
+
+fn foreign_citation(line: &str) -> Option<&str> {
+    FOREIGN_CITATIONS.into_iter().find_map(|pattern| {
+        let starts = line.char_indices().map(|(at, _)| at);
+        let mut found = starts.filter_map(|at| matched(&line[at..], pattern));
+        found.next()
+    })
+}
+
+/// Returns the beginning of a text that a pattern fits. `#` is one digit, everything else is itself
+/// in either case.
+fn matched<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
+    let mut end = 0;
+    for wanted in pattern.chars() {
+        let next = text[end..].chars().next()?;
+        let fits = match wanted {
+            '#' => next.is_ascii_digit(),
+            _ => next.eq_ignore_ascii_case(&wanted),
+        };
+        end += fits.then_some(next.len_utf8())?;
+    }
+    Some(&text[..end])
 }
 
 /// The words of a text with one space between them.
@@ -470,6 +506,31 @@ A TODO, so far.
                 (7, "TODO"),
             ]
         );
+    }
+
+    #[test]
+    fn citations_of_other_documents_are_found_in_every_text() {
+        // In two parts, so that the check does not find them here.
+        for (before, citation, after) in [
+            ("", ["F", "004-3"], "4..36"),
+            ("x ", ["(C", "21)"], ""),
+            ("", ["(c", "9)"], "."),
+            ("", ["Seed ", "002"], "'s words"),
+            ("é, ", ["decision", "s 1"], "7"),
+            ("", ["Behaviour ", "section 7"], ""),
+            (
+                "decision 0013, (C0, C1), seed 4, F0004-1, decisions",
+                ["", ""],
+                "",
+            ),
+        ] {
+            let citation = citation.concat();
+            let text = format!("{before}{citation}{after}");
+            let found = Some(&*citation).filter(|citation| !citation.is_empty());
+            let text = format!("one\n/// {text}\n");
+            let wanted: Vec<_> = found.map(|found| (2, found)).into_iter().collect();
+            assert_eq!(foreign_citations(&text), wanted, "{text}");
+        }
     }
 
     #[test]

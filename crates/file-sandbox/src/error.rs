@@ -1,8 +1,8 @@
 //! The one error of this crate: a stable kind for programs, a text for the model.
 //!
 //! This file has all messages. They show paths as they were asked for and roots as the sandbox
-//! names them, never a path of the host. The sentences are those of the design documents, and the
-//! line after the sentence is a hint.
+//! names them, never a path of the host. Tests fix the sentences
+//! (`tests/it/texts.rs`). The line after a sentence is a hint.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -198,7 +198,7 @@ impl GrantGate {
         }
     }
 
-    /// Decides where the call would run, and if it may (behaviour section 7).
+    /// Decides where the call would run, and if it may (docs/decisions/0013-runner-table.md).
     fn place(&self, request: &GateRequest<'_>, mut judgement: Judgement) -> Judgement {
         let execution = self.grant.execution();
         let usable = RunnerAvailability {

@@ -17,7 +17,7 @@ pub(crate) struct CommandResult {
     pub(crate) stderr: CapturedStream,
     /// The settings by which output was cut.
     pub(crate) cut_by: Vec<&'static str>,
-    /// Notes for the model after a failure (F004-34..36); part of standard error.
+    /// Notes for the model after a failure; part of standard error.
     pub(crate) notes: Vec<String>,
     /// As the command saw them. Where they lie now is a matter of people.
     pub(crate) quarantined: Vec<String>,

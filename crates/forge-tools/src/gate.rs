@@ -307,7 +307,7 @@ pub trait Gate: Send + Sync + 'static {
 }
 
 /// The default gate of a toolbox: reading and writing in the workspace go ahead, everything else is
-/// asked (C21), and commands without an OS sandbox are asked of a person only.
+/// asked, and commands without an OS sandbox are asked of a person only.
 ///
 /// ```
 /// use forge_tools::{Gate, SafeDefaults};

@@ -158,9 +158,8 @@ impl Processes {
             .min(self.max_timeout)
     }
 
-    /// Returns the notes for the model after a command failed, from its output (F004-34..36;
-    /// decisions on notes: also read-only file systems, refused operations, and name resolution
-    /// with the network off). `unreachable` is `true` if it is known to have tried another host.
+    /// Returns the notes for the model after a command failed, from its output: also about
+    /// read-only file systems, refused operations, and name resolution with the network off. `unreachable` is `true` if it is known to have tried another host.
     pub(crate) fn notes_after(&self, stderr: &str, unreachable: bool) -> Vec<String> {
         let mut notes = Vec::new();
         let refused = [

@@ -1,7 +1,7 @@
 //! How a tool describes itself: to a model, to a gate, to an MCP client.
 //!
 //! Nothing here is optional, so a tool that says nothing about its risk does not
-//! compile (F003-04).
+//! compile.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::output::{Field, OutputSchema};
 use crate::params::{Params, ToolArguments};
 
 sandbox_names::word_enum! {
-    /// The worst that a tool can do, in the five levels of the layered plan.
+    /// The worst that a tool can do.
     ///
     /// ```
     /// use forge_tools::Risk;
@@ -46,7 +46,7 @@ impl Risk {
         Risk::Exec,
     ];
 
-    /// `true` if a call goes ahead without any rule about it (C21).
+    /// `true` if a call goes ahead without any rule about it.
     pub fn is_safe_by_default(self) -> bool {
         match self {
             Risk::ReadOnly | Risk::WritesWorkspace => true,
@@ -144,9 +144,9 @@ impl Annotations {
 pub struct Spec {
     /// snake_case, `[a-z_]{1,64}`.
     pub name: String,
-    /// Other spellings that models use; accepted, never advertised (C9).
+    /// Other spellings that models use; accepted, never advertised.
     pub aliases: &'static [&'static str],
-    /// For the model; names no mount (F002-28).
+    /// For the model; names no mount.
     pub description: String,
     /// The arguments.
     pub params: Params,
@@ -159,7 +159,7 @@ pub struct Spec {
     /// `true` if it is useless without a network.
     pub needs_network: bool,
     /// The tool's own default for "a person has to agree", used where neither a
-    /// per-tool nor a per-risk setting speaks (F003-22).
+    /// per-tool nor a per-risk setting speaks.
     pub requires_permission: bool,
     /// Hints for MCP clients.
     pub annotations: Annotations,

@@ -1,7 +1,6 @@
 //! Limits of a mount: names and sizes of files, quotas, and the treatment of hard links.
 //!
-//! They apply to the file operations only, not to a program that is started on the directory
-//! (F004-27).
+//! They apply to the file operations only, not to a program that is started on the directory.
 
 /// Limits of one mount. The default is none, but hard links are not written to.
 ///

@@ -23,7 +23,7 @@ fn write(files: &FileSandbox, at: &str) -> Error {
         .unwrap_err()
 }
 
-/// The sentences of the design documents, for a project with named paths.
+/// The sentences for a project with named paths.
 #[test]
 fn sentences_of_the_documents() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Approval by front-end (decision 16): zones ask for writing and deleting; everywhere else the
+//! Approval by front-end: zones ask for writing and deleting; everywhere else the
 //! mount is silent, and the tool axis decides alone.
 
 use crate::support::World;

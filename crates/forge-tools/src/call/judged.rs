@@ -73,8 +73,7 @@ impl JudgedCall {
             // No decision is needed: the operation itself checks the capability, in one step with
             // the opening.
             Verdict::Allow => Vec::new(),
-            // Able first, then blocked, then asked: impossible calls raise no questions (F002-07,
-            // F002-08).
+            // Able first, then blocked, then asked: impossible calls raise no questions.
             Verdict::Block => {
                 self.check_capability().await?;
                 return Err(blocked(self.spec(), &self.judgement));

@@ -5,7 +5,7 @@ use file_sandbox::{ReadOptions, TextSlice, TotalChars};
 use super::prelude::*;
 use crate::call_result::FailureCode;
 
-/// Characters given back unless the call says otherwise (F004-07).
+/// Characters given back unless the call says otherwise.
 const DEFAULT_MAX_CHARS: u32 = 200_000;
 
 /// From here on it is worth telling where a part ended in bytes, so that the next one begins there.

@@ -82,7 +82,7 @@ fn at(line: u64) -> LogPosition {
     LogPosition { segment: 0, line }
 }
 
-/// F003-02, F003-24, F003-35: asked, decided with reasons, where and why, what policies did; and
+/// Asked, decided with reasons, where and why, what policies did; and
 /// the decision is there before the work.
 #[test]
 fn a_call_is_two_lines_and_the_first_is_there_before_the_work() {
@@ -592,7 +592,7 @@ fn child_that_writes() {
     }
 }
 
-/// Decision 27: killed fifty times in the middle of writing, and what is there is whole up to the
+/// Killed fifty times in the middle of writing, and what is there is whole up to the
 /// last line each time.
 #[test]
 fn a_kill_leaves_whole_lines_and_at_most_one_torn_one() {

@@ -180,7 +180,7 @@ fn codes_and_signals_are_told_as_a_shell_tells_them_here() {
     }
 }
 
-/// F004-34..36 word for word, and decisions 25.
+/// Word for word.
 #[test]
 fn notes_follow_what_failed() {
     everywhere(notes_follow_what_failed_here);
@@ -317,7 +317,7 @@ fn refused_attempts_are_named_after_the_notes_here() {
     }
 }
 
-/// F004-43: what a command finds in its working directory is what list_files("/") shows.
+/// What a command finds in its working directory is what list_files("/") shows.
 #[test]
 fn the_working_directory_shows_what_the_file_tools_list() {
     everywhere(the_working_directory_shows_what_the_file_tools_list_here);

@@ -1,6 +1,6 @@
 //! `forge clean`: empties the ephemeral zones and nothing else.
 //!
-//! Ephemeral files are in the zones below `sandbox.root` (seed 002). The root must be a directory
+//! Ephemeral files are in the zones below `sandbox.root`. The root must be a directory
 //! of ours below the project, reached through no link, and without files that make it a project or
 //! a repository. Anybody can write a project file, so any root but the default must be typed by the
 //! person as well. The zones' own directories stay: a running worker has them open.

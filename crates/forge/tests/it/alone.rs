@@ -1,4 +1,4 @@
-//! F001-15: a worker file that belongs to no project runs without files and commands, whatever it
+//! A worker file that belongs to no project runs without files and commands, whatever it
 //! asks for, and wherever it is started.
 
 use crate::support::World;

@@ -1,4 +1,4 @@
-//! `forge clean` and the two workflows of seed 002: zones that are ephemeral, and directories
+//! `forge clean` and the two workflows: zones that are ephemeral, and directories
 //! that are the person's own.
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn write(world: &World, path: &str) {
         .code(0);
 }
 
-/// F002-46: what is in the zones goes, what is in the project stays.
+/// What is in the zones goes, what is in the project stays.
 #[test]
 fn zones_are_ephemeral_and_the_project_stays() {
     let world = World::new(&[
@@ -64,7 +64,7 @@ fn zones_are_ephemeral_and_the_project_stays() {
     write(&world, "/ws/again.md");
 }
 
-/// F002-47: in direct mode a file lands in the person's own directory, and is theirs to commit.
+/// In direct mode a file lands in the person's own directory, and is theirs to commit.
 #[test]
 fn in_direct_mode_files_land_where_they_are_kept() {
     let world = World::new(&[(

@@ -173,7 +173,7 @@ fn a_flag_above_ones_own_file_exits_2_and_names_its_line() {
     ran.code(2).says(&["FORGE__NETWORK:1:16"]);
 }
 
-/// F000-03: root from the flag, mode still from the file.
+/// Root from the flag, mode still from the file.
 #[test]
 fn the_sandbox_root_of_a_flag_wins_and_the_mode_stays() {
     let world = World::new(&[(

@@ -147,7 +147,7 @@ fn every_cell_of_the_table(engine: &Daemon) {
             .chars()
             .all(|letter| letter.is_uppercase() || letter == '_')
         {
-            // F003-30: docker, the reason and the setting.
+            // Docker, the reason and the setting.
             let content = result["content"].as_str().unwrap();
             for word in ["docker cannot be used", "`execution."] {
                 assert!(content.contains(word), "{mode} {up} {tool}: {content}");
@@ -1096,7 +1096,6 @@ fn names_mean_what_they_mean_elsewhere(engine: &Daemon) {
     }
 }
 
-/// F003-36.
 fn the_examples_run(engine: &Daemon) {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     for (name, files, commands) in [

@@ -54,7 +54,6 @@ fn object(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// F003-14, F003-16.
 #[test]
 fn every_run_has_a_workspace_of_its_own_and_goes_on_in_it() {
     let world = world();
@@ -136,7 +135,7 @@ fn who_is_no_run_is_shown_that_there_will_be_one() {
         .says(&["are the same directory"]);
 }
 
-/// F003-35: the requested action, the runner chosen, permission decisions, policy events.
+/// The requested action, the runner chosen, permission decisions, policy events.
 #[test]
 fn a_run_says_what_it_came_to() {
     let world = world();
@@ -207,7 +206,7 @@ fn a_run_says_what_it_came_to() {
     assert_eq!(shown["summary"], *summary);
 }
 
-/// F003-15: whatever is tried, and by whomever.
+/// Whatever is tried, and by whomever.
 #[test]
 fn no_tool_writes_to_the_knowledge_base() {
     let world = world();

@@ -113,7 +113,6 @@ impl fmt::Display for Escalation {
 
 impl std::error::Error for Escalation {}
 
-/// The sentences are seed 000's.
 impl Violation {
     fn new(at: Option<&Span>, sentence: impl Into<String>) -> Violation {
         let sentence = sentence.into();

@@ -1,5 +1,6 @@
-//! The place of a call: the project's setting, and the one table that answers it (behaviour section
-//! 7). The table is pure: the usable runners of this host are handed in.
+//! The place of a call: the project's setting, and the one table that answers it
+//! (docs/decisions/0013-runner-table.md). The table is pure: the usable runners of this host are
+//! handed in.
 
 use crate::grant::docker::{ContainerNetwork, DockerSettings};
 use crate::grant::network::NetworkAccess;
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
     use crate::syntax::word::ConfigWord;
 
-    /// Behaviour section 7, cell by cell: mode, hazardous, os, docker, interactive → choice.
+    /// The table of docs/decisions/0013-runner-table.md, cell by cell: mode, hazardous, os, docker, interactive → choice.
     const TABLE: &str = "
         local_only      no  -  -  -  local
         local_only      yes -  -  -  local

@@ -8,7 +8,7 @@ use crate::grant::escalation::Violation;
 use crate::grant::mount::{Mount, is_below};
 
 sandbox_names::word_enum! {
-    /// The other side of the meet with a worker's own declaration of directories (behaviour C3).
+    /// The other side of the meet with a worker's own declaration of directories.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -82,7 +82,7 @@ pub struct Grant {
     pub(crate) tools: Option<Arc<BTreeSet<String>>>,
     pub(crate) protect: Arc<[String]>,
     pub(crate) hide: Arc<[String]>,
-    /// Rights of a called worker without a `sandbox` key (behaviour C2).
+    /// Rights of a called worker without a `sandbox` key.
     pub(crate) undeclared: DefaultAccess,
     /// `child_sandbox_policy: own`: the project's mounts, which a declaration is met with instead
     /// of the caller's.
@@ -186,7 +186,7 @@ impl Grant {
         }
     }
 
-    /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
+    /// The entry worker: without a `sandbox` key it holds the whole ceiling.
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let grant = if declaration.is_undeclared() {
             self.meet(declaration, DefaultAccess::Inherit, self.clone())?
@@ -558,7 +558,7 @@ impl Grant {
         innermost(&self.mounts, path)
     }
 
-    /// `ro`, `rw`, or not held (seed 000's `getZoneAccess`).
+    /// `ro`, `rw`, or not held.
     #[must_use]
     pub fn mount_access(&self, name: &str) -> Option<Mode> {
         self.mount(name).map(Mount::mode)

@@ -1,5 +1,5 @@
-//! Why a grant does not let something happen to a path. For people in the words of config files
-//! (seed 000's sentences); for models without them.
+//! Why a grant does not let something happen to a path. For people in the words of config files;
+//! for models without them.
 
 use crate::grant::Grant;
 use crate::grant::escalation::list;

@@ -1,5 +1,5 @@
 //! `restrict`, `readonly`, `rebase`: a worker of a project without named zones says which subtree
-//! it needs (seed 001). Names stay as they are, `/src/a` is still `/src/a`; with `rebase: true` the
+//! it needs. Names stay as they are, `/src/a` is still `/src/a`; with `rebase: true` the
 //! subtree becomes the worker's `/`, and that of every worker it calls: a worker that holds only
 //! `/src` as `/` has no name for the directories above it. So a path in a declaration is always
 //! counted from the `/` that the caller sees.

@@ -91,15 +91,14 @@ impl VerdictSetting {
 }
 
 impl MountApproval {
-    /// Zone projects: reading is free, writing and deleting are asked about (seed 002).
+    /// Zone projects: reading is free, writing and deleting are asked about.
     pub const ASKING: MountApproval = MountApproval {
         read: VerdictSetting::Default(Verdict::Allow),
         write: VerdictSetting::Default(Verdict::Ask),
         delete: VerdictSetting::Default(Verdict::Ask),
     };
 
-    /// Every other project: the mount has no word of its own, and the tool axis decides alone
-    /// (decisions 16).
+    /// Every other project: the mount has no word of its own, and the tool axis decides alone.
     pub const SILENT: MountApproval = MountApproval {
         read: VerdictSetting::Default(Verdict::Allow),
         write: VerdictSetting::Default(Verdict::Allow),
@@ -131,7 +130,7 @@ impl MountApproval {
 }
 
 words! {
-    /// How much harm a kind of tool can do (seed 003's words).
+    /// How much harm a kind of tool can do.
     ///
     /// ```
     /// use sandbox_config::Risk;
@@ -162,7 +161,7 @@ impl Risk {
         Risk::Exec,
     ];
 
-    /// Returns the verdict if neither the project nor the tool sets one (decisions 16).
+    /// Returns the verdict if neither the project nor the tool sets one.
     #[must_use]
     pub fn safe_default(self) -> Verdict {
         match self {

@@ -1,6 +1,6 @@
 //! `${VAR}`, `${VAR:-default}` and a leading `~` in host paths; nothing else is expanded, and
 //! `$VAR` is a mistake.
-//! Variables first, then `~` (decisions 20).
+//! Variables first, then `~`.
 
 use std::path::Path;
 

@@ -137,7 +137,7 @@ pub enum TrustedSettings {
 }
 
 /// The directories of a project that names none: without a file, or with one that has no `root`,
-/// `zones`, `mounts` or `paths` (decisions 17). `program.yaml` gives none then.
+/// `zones`, `mounts` or `paths`. `program.yaml` gives none then.
 ///
 /// ```
 /// use sandbox_config::{load, Sources, WithoutDirectories};

@@ -1,6 +1,6 @@
-//! Every key that needs a person's yes when it comes from a file of the repository (interfaces
-//! 2.6), as one table: keys, reasons, and the result without the yes. The readers ask by rule,
-//! `docs/configuration.md` prints the table, and a test tries every example both ways.
+//! Every key that needs a person's yes when it comes from a file of the repository, as one table:
+//! keys, reasons, and the result without the yes. The readers ask by rule, `docs/configuration.md`
+//! prints the table, and a test tries every example both ways.
 
 /// A kind of privileged setting, and its treatment without the user's agreement.
 ///

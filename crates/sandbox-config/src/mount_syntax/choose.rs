@@ -18,9 +18,9 @@ use crate::syntax::yaml::YamlEntry;
 /// The mounts of a project without a front-end key.
 enum DefaultFrontEnd {
     DefaultZones,
-    /// Seed 001: a program without a sandbox has no files.
+    /// A program without a sandbox has no files.
     Nothing,
-    /// Commands that a person types (decisions 17).
+    /// Commands that a person types.
     WholeDirectory,
 }
 
@@ -100,7 +100,7 @@ fn refuse_credentials(context: &mut LoadContext<'_>) {
 
 /// The front-ends that a section speaks, each with a key that says so, in the file's order.
 fn spoken<'n>(section: &MappingFields<'n>) -> Vec<(FrontEnd, &'n YamlEntry)> {
-    // `root` belongs to zones if another key declares zones (decisions 14).
+    // `root` belongs to zones if another key declares zones.
     let has_zones = section.get("zones").or(section.get("mode"));
     let root = match has_zones {
         Some(_) => section.get("readonly"),

@@ -1,6 +1,6 @@
 //! The front-ends: how project files name the directories they give. All lower to rows of one mount
 //! table; the front-end decides the words of messages and the access of a called worker without a
-//! declaration (behaviour C1, C2).
+//! declaration.
 
 pub(crate) mod choose;
 pub(crate) mod file_rules;

@@ -1,4 +1,4 @@
-//! Front-end R: one directory of the project as the whole tree (seed 001). It must be there: a
+//! Front-end R: one directory of the project as the whole tree. It must be there: a
 //! program's root is its content, not a place for results.
 
 use std::path::Path;
@@ -62,7 +62,7 @@ pub(crate) fn read(
     Some(mount(host, mode, span.origin(), mode_origin))
 }
 
-/// Returns the mount of the whole directory, without a key (decisions 17).
+/// Returns the mount of the whole directory, without a key.
 pub(crate) fn whole_directory(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mount> {
     if dir.parent().is_none() {
         let message = "the root of the file system cannot be a project";

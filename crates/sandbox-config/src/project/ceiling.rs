@@ -77,7 +77,6 @@ impl DelegationLimits {
 }
 
 impl Default for DelegationLimits {
-    /// The depth is seed 000's.
     fn default() -> DelegationLimits {
         DelegationLimits {
             max_depth: 5,
@@ -189,7 +188,8 @@ fn delegation(reports: &mut Reports, top: &MappingFields<'_>, front: FrontEnd) -
     delegation
 }
 
-/// `child_sandbox_policy`: delegation does not pass on files in seed 004's projects.
+/// `child_sandbox_policy: own`: a called worker has the directories that it declares, also those
+/// that its caller does not hold. For projects with `sandbox.paths` only.
 fn own_policy(reports: &mut Reports, section: &MappingFields<'_>, front: FrontEnd) -> bool {
     let words = [("intersect", false), ("own", true)];
     let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);

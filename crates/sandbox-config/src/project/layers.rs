@@ -148,7 +148,7 @@ fn overlay(text: &Arc<SourceText>, parts: Vec<KeyPart>) -> Result<Overlay, Box<D
         value: YamlValue::Null,
         span: place(text.before() as usize, 1),
     });
-    // Seed 004's place of it.
+    // `network` may be written inside `sandbox`.
     let is_hoisted = matches!(parts.as_slice(), [first, second, ..] if first.name == "sandbox" && second.name == "network");
     let mut keys: Vec<(String, Span)> = Vec::new();
     for part in parts.iter().skip(usize::from(is_hoisted)) {
@@ -304,7 +304,7 @@ pub(crate) fn is_blocked(rule: &YamlNode) -> bool {
     entries.any(|entry| entry.key == "approval" && is_blocked(entry))
 }
 
-/// Seed 004 puts `network` into `sandbox`. Taken out before anything is laid over it, so that
+/// `network` may be written inside `sandbox`. Taken out before anything is laid over it, so that
 /// `-c network=true` overrides it there, too. Beside a `network` of its own it stays, and is told.
 pub(crate) fn normalize_network(root: &mut YamlNode) {
     let YamlValue::Map(top) = &mut root.value else {

@@ -203,7 +203,7 @@ impl Project {
         /// How many workers one run of a worker may start.
         pub max_children: u64 = read.delegation.max_children;
         /// Returns `sandbox.root`, the parent of every mount of a sandboxed zone project: files in it
-        /// are forge's to delete (seed 002). `None` if mounts are directories of the user's own.
+        /// are forge's to delete. `None` if mounts are directories of the user's own.
         ///
         /// ```
         /// # let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A worker file without a project. No file grants it access, so it may touch nothing (F001-15):
+//! A worker file without a project. No file grants it access, so it may touch nothing:
 //! least of all the directory in which a person happens to start it.
 
 use std::path::Path;

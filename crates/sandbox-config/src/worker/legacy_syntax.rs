@@ -1,4 +1,4 @@
-//! The old forms of a worker's sandbox (behaviour C23, F001-16): `paths` and `mounts` in the worker
+//! The old forms of a worker's sandbox (see docs/migrating.md): `paths` and `mounts` in the worker
 //! itself, from the time before the project declared its directories. In projects with named
 //! directories, that is an error which prints the correction. In a project with one root it still
 //! works, with a warning: as the program's sandbox if the program has none, else as a narrowing of

@@ -9,7 +9,7 @@ use crate::syntax::fields::{self, MappingFields};
 use crate::syntax::text::ConfigOrigin;
 use crate::syntax::yaml::YamlEntry;
 
-/// Other spellings of tools' names (behaviour C9).
+/// Other spellings of tools' names.
 const ALIASES: [(&str, &str); 6] = [
     ("readFile", "read_file"),
     ("writeFile", "write_file"),

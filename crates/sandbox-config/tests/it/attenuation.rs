@@ -1,4 +1,4 @@
-//! Seed 000's table of delegations, with its exact texts in both renderings.
+//! A table of delegations, with the exact texts in both renderings.
 
 use sandbox_config::{
     Declaration, Mode, NetworkAccess, Operation, Project, TrustedSettings, Verdict,

@@ -34,7 +34,7 @@ const ROWS: &[Row] = &[
     Row { about: "the start itself",
         tree: &[("p/program.yml", GOOD)],
         start: "p", home: None, choice: Asked::Nothing, found: Ok(Some("p/program.yml")) },
-    Row { about: "F000-02: above the start",
+    Row { about: "above the start",
         tree: &[("p/golem-forge.config.yaml", GOOD), ("p/a/b/", "")],
         start: "p/a/b", home: None, choice: Asked::Nothing, found: Ok(Some("p/golem-forge.config.yaml")) },
     Row { about: "the nearest of several, whatever its name",
@@ -137,7 +137,7 @@ fn which_file_is_found() {
             .and_then(Path::parent)
             .map_or(at(row.start), Path::to_path_buf);
         assert_eq!(project.dir(), dir, "{}", row.about);
-        // The sandbox root lies at the project, wherever one starts (F000-06).
+        // The sandbox root lies at the project, wherever one starts.
         let cache = project
             .ceiling()
             .mount("cache")

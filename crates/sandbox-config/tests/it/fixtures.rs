@@ -120,7 +120,7 @@ fn valid_files_mean_what_is_expected() {
     }
 }
 
-/// The examples of the design documents: a directory each, its README names the document.
+/// The examples of the first design: a directory each, with a README about all of them.
 #[test]
 fn seeds_end_as_documented() {
     let dir = repository("fixtures/config/seeds");

@@ -1,4 +1,4 @@
-//! Old workers (behaviour C23, F001-16, F001-15), and docs/migrating.md: what stands there loads.
+//! Old workers, and docs/migrating.md: what stands there loads.
 
 use sandbox_config::{Declaration, GrantChain, Mode, Project};
 

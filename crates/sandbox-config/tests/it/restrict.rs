@@ -1,4 +1,4 @@
-//! Seed 001's table: a worker of a root project narrows to a subtree, to reading, or both.
+//! A worker of a root project narrows to a subtree, to reading, or both.
 
 use sandbox_config::{
     ConfigChoice, Declaration, Escalation, Grant, Mode, Project, Restrict, WithoutDirectories, load,

@@ -63,7 +63,7 @@ fn the_entry_without_a_declaration_holds_the_ceiling() {
     assert_eq!(&held, project.ceiling());
     let pure = project.worker("pure").unwrap();
     assert_eq!(project.entry_grant(&pure).unwrap().mounts().count(), 0);
-    // Called, it gets what it declares: nothing (F000-13).
+    // Called, it gets what it declares: nothing.
     assert_eq!(held.child(main.declaration()).unwrap().mounts().count(), 0);
 }
 

@@ -1,5 +1,5 @@
 //! The choice of a worker if the command line names none and the entry worker is missing: at a
-//! terminal the others are offered (decisions 17), elsewhere it is a mistake as before.
+//! terminal the others are offered, elsewhere it is a mistake as before.
 
 use sandbox_config::{DiagnosticCode, Diagnostics, Project, Worker};
 

@@ -168,7 +168,7 @@ fn commands_of_every_front_end() {
     }
 }
 
-/// Decision 2 and F004-43: the working directory of a worker's commands shows what
+/// The working directory of a worker's commands shows what
 /// `list_files("/")` shows.
 #[test]
 fn the_working_directory_shows_the_mounts() {

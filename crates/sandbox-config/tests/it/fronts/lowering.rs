@@ -146,7 +146,7 @@ fn what_holds_without_a_word() {
         // The whole directory could not contain them.
         ("forge.yaml", "runs_dir: ./runs", WholeDirectory, zones),
         ("forge.yaml", "log: { dir: ./runs }", WholeDirectory, zones),
-        // Seed 001: a program without a sandbox has no files.
+        // A program without a sandbox has no files.
         (
             "program.yaml",
             "name: my-program\nmodel: anthropic:claude-haiku-4-5",
@@ -230,7 +230,7 @@ fn the_undeclared_worker_of_each_front_end() {
     }
 }
 
-/// Decision 16: zones ask, the others leave it to the tool axis; what is said, holds.
+/// Zones ask, the others leave it to the tool axis; what is said, holds.
 #[test]
 fn approval_of_each_front_end() {
     use Verdict::{Allow, Ask, Block};
