@@ -23,7 +23,7 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "WHO")]
     pub(crate) approver: Option<ApproverName>,
     /// Serve over HTTP: on an address of this machine, to whoever has the token, or on a
-    /// Unix socket (unix:PATH), to this user.
+    /// Unix socket (unix:PATH) that no command sees, to this user.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<HttpEndpoint>,
     /// Let commands reach named hosts through the proxy of HTTPS_PROXY, ALL_PROXY or HTTP_PROXY,

@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use forge_mcp::{HttpListener, HttpToken};
+use sandbox_config::{WithoutDirectories, WritablePlaces};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::commands::prelude::*;
+use crate::output::escape::escape_path;
+use crate::setup;
+use crate::setup::host_programs::HostPrograms;
 use crate::state::run_dir::RunDir;
 
 /// The value of `--http`.
@@ -87,6 +91,7 @@ impl HttpEndpoint {
                 Ok((listener, EndpointFile(file)))
             }
             HttpEndpoint::Unix(path) => {
+                check_place(path, ambient)?;
                 let socket = bind(path)
                     .map_err(|error| cannot_listen(&format!("unix:{}", path.display()), &error))?;
                 stderr::print(format_args!(
@@ -97,6 +102,35 @@ impl HttpEndpoint {
                 Ok((HttpListener::unix(socket, user), EndpointFile(path.clone())))
             }
         }
+    }
+}
+
+/// Refuses a socket that commands see. The user of a command is this one too, and the answers of a
+/// client are a person's.
+fn check_place(path: &Path, ambient: &Ambient) -> Result<(), CliError> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let project = setup::project_silently(ambient, WithoutDirectories::WholeDirectory).ok();
+    let mounts = project
+        .iter()
+        .flat_map(|project| project.ceiling().mounts());
+    let shown = WritablePlaces::new(mounts.map(|mount| mount.host().to_owned()));
+    let shown = shown.on_the_way_to(&path).map(|place| {
+        let place = escape_path(place);
+        format!("lies in or leads through {place}, which commands of forge see")
+    });
+    let programs = HostPrograms::around_caller(ambient);
+    match shown.or_else(|| programs.place_of_commands(&path)) {
+        None => Ok(()),
+        Some(why) => Err(CliError::misuse(
+            "mcp",
+            format!(
+                "a command could connect and answer for a person: {} {why}",
+                escape_path(&path)
+            ),
+        )
+        .hint(
+            "choose a directory that no command sees: --http \"unix:$XDG_RUNTIME_DIR/forge.sock\"",
+        )),
     }
 }
 

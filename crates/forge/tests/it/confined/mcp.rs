@@ -461,7 +461,7 @@ fn over_a_socket_of_ones_own() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let world = World::new(&[(FILE, PROJECT)]);
-    let path = world.project().join("forge.sock");
+    let path = world.outside().join("forge.sock");
     let place = format!("unix:{}", path.display());
     let (mut child, said) = listening(&world, &place);
     said.recv_timeout(WATCHDOG).unwrap();
@@ -477,6 +477,30 @@ fn over_a_socket_of_ones_own() {
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
     child.wait().unwrap();
     assert!(!path.exists());
+}
+
+/// A command that is started before the server finds its socket there, and has the same user.
+#[test]
+fn no_socket_where_a_command_connects() {
+    let world = World::new(&[(FILE, PROJECT), ("deep/keep", "")]);
+    let data = world.outside().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::os::unix::fs::symlink("project/deep", world.outside().join("link")).unwrap();
+    let rule = format!("read:{}", data.canonicalize().unwrap().display());
+    world.forge(&["allow", "--yes", &rule]).code(0);
+    for place in [
+        "forge.sock",
+        "deep/forge.sock",
+        "../project/../link/forge.sock",
+        "../data/forge.sock",
+    ] {
+        let ran = world.forge(&["mcp", "--http", &format!("unix:{place}")]);
+        ran.code(2).says(&[
+            "a command could connect and answer for a person",
+            "hint: choose a directory that no command sees",
+        ]);
+        assert!(!world.project().join(place).exists());
+    }
 }
 
 /// `forge mcp --http`, and what it says.
