@@ -467,7 +467,7 @@ fn make_layers(lower: &OwnedFd, own: &OwnedFd) -> Result<(), ReviewError> {
     let stat = fstat(lower).map_err(failed_own("examine", "the mount"))?;
     make_dir(own, "work", Mode::RWXU)?;
     // The merged root has the mode and the attributes of the upper one.
-    let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
     let upper = make_dir(own, "upper", mode)?;
     set_attributes(&upper, &BTreeMap::new(), &attributes(lower, &root)?, &root)
 }

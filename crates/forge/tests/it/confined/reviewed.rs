@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -116,9 +116,14 @@ fn nothing_is_left_without_changes() {
             .unwrap()
             .count()
     };
-    let ran = world.forge(&["exec", "--review", "--", "cat", "a.txt"]);
-    ran.code(0).says(&["review: no changes"]);
-    assert_eq!(left(), 0);
+    // The set-group-id and sticky bits of a shared project are part of its mode.
+    for mode in [0o755, 0o700, 0o777, 0o2775, 0o1777] {
+        let permissions = PermissionsExt::from_mode(mode);
+        fs::set_permissions(world.project(), permissions).unwrap();
+        let ran = world.forge(&["exec", "--review", "--", "cat", "a.txt"]);
+        ran.code(0).says(&["review: no changes"]);
+        assert_eq!(left(), 0);
+    }
     // A command that does not start has no changes either.
     world
         .forge(&["exec", "--review", "--", "./missing"])
