@@ -48,7 +48,7 @@ pub struct PushApproval {
     id: StagedId,
     /// Of all that was shown.
     digest: [u8; 32],
-    /// Where it was said to go; anywhere if nothing was said.
+    /// The preview that the person saw; `None` if no preview was shown.
     onto: Option<PushPreview>,
     by: String,
 }

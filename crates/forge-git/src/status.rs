@@ -25,9 +25,9 @@ const MAX_FILES: usize = 1000;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Those that do, by path; at most 1000.
+    /// Files that differ from the pulled state, by path; at most 1000.
     pub files: Vec<StatusFile>,
-    /// How many more do.
+    /// Number of further ones.
     pub more: usize,
     /// The number of files whose pulled state is known.
     pub pulled: usize,

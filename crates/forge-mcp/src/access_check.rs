@@ -14,11 +14,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// Most connections of clients at once; a request on one more is told to come again.
 const MAX_CLIENTS: usize = 64;
 
-/// Most connections that have not shown the token.
-const MAX_STRANGERS: usize = 256;
+/// Maximum number of unauthenticated connections.
+const MAX_UNAUTHENTICATED: usize = 256;
 
-/// How long a connection may stay without having shown it.
-const STRANGER_TIME: Duration = Duration::from_secs(5);
+/// Timeout of an unauthenticated connection.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All connections of a server.
 pub(super) struct AccessCheck {
@@ -47,7 +47,7 @@ impl AccessCheck {
         let go = Arc::new(Notify::new());
         let mut strangers = lock(&self.strangers);
         strangers.push_back(Arc::clone(&go));
-        if strangers.len() > MAX_STRANGERS
+        if strangers.len() > MAX_UNAUTHENTICATED
             && let Some(oldest) = strangers.pop_front()
         {
             oldest.notify_one();
@@ -76,7 +76,7 @@ impl ConnectionGuard<'_> {
 
     /// Returns when a stranger has to go, and never for a client.
     pub(super) async fn expires(&self) {
-        let _ = tokio::time::timeout(STRANGER_TIME, self.go.notified()).await;
+        let _ = tokio::time::timeout(AUTHENTICATION_TIMEOUT, self.go.notified()).await;
         if lock(&self.place).is_some() {
             std::future::pending::<()>().await;
         }

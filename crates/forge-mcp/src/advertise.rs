@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Service;
 
-/// Where a policy engine in front of us finds the tool's risk.
+/// Key of the tool's risk in `_meta`, for policy engines in front of forge.
 const RISK_KEY: &str = "dev.forge/risk";
 
 /// Everything that is offered, in a fixed order.

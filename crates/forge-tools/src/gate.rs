@@ -81,7 +81,7 @@ impl Intent {
         }
     }
 
-    /// Returns `true` if something becomes of the file or directory.
+    /// Returns `true` if the call changes a file or directory.
     pub(crate) fn changes(&self) -> bool {
         match self {
             Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => true,

@@ -68,7 +68,7 @@ struct ResolvedProgram<'w> {
     word: &'w str,
     /// The names of the file and of every link on the way to it.
     names: Vec<String>,
-    /// Where the word leads first, and the file in the end.
+    /// The first path that the word resolves to, and the file behind all links.
     first: Option<PathBuf>,
     real: Option<PathBuf>,
     /// A link to a directory on the way there could be replaced by a command.

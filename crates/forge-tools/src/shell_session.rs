@@ -21,7 +21,7 @@ const OF_THE_SHELL: [&str; 6] = ["PWD", "OLDPWD", "SHLVL", "_", "PPID", "OPTIND"
 /// The last output of the script if it cannot enter its directory.
 const GONE: &str = "\0!\0";
 
-/// Where the next command begins.
+/// State that the next command starts with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShellState {
     /// Absolute, or from where commands begin otherwise (`./sub`).
@@ -170,7 +170,8 @@ fn variables(records: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Where commands begin otherwise may have another name each time.
+/// Returns the directory relative to the start directory, whose own path can differ between
+/// commands.
 fn from_start(start: &str, directory: &str) -> Option<String> {
     let directory = directory.strip_suffix('\n').unwrap_or(directory);
     match directory.strip_prefix(start) {

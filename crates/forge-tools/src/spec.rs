@@ -1,4 +1,4 @@
-//! How a tool describes itself: to a model, to a gate, to an MCP client.
+//! The description of a tool for models, gates and MCP clients.
 //!
 //! Nothing here is optional, so a tool that says nothing about its risk does not
 //! compile.

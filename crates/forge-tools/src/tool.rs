@@ -161,12 +161,11 @@ where
 }
 
 thread_local! {
-    /// Whether this thread may wait for a file system, so that [`blocking`] need not look for
-    /// another one.
+    /// `true` if this thread may block, so that [`blocking`] runs the work here.
     static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work` to its end on this thread, which is one of a runtime's that may wait.
+/// Runs `work` to its end on this thread, a worker thread of the runtime that may block.
 pub(crate) fn here<T>(work: impl Future<Output = T>) -> T {
     struct Mark;
     impl Drop for Mark {

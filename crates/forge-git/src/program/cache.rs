@@ -29,7 +29,7 @@ pub(super) struct RepoCache {
     _turn: File,
 }
 
-/// How much a bare repository has become.
+/// Size of a bare repository.
 #[derive(Clone, Copy, Default)]
 struct RepoSize {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! What every tool is written with.
+//! Imports of every tool.
 
 pub(super) use std::sync::Arc;
 

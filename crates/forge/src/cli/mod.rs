@@ -276,7 +276,7 @@ pub(crate) struct Global {
     /// The same as -c sandbox.root=DIR.
     #[arg(long, value_name = "DIR", global = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) sandbox_root: Option<String>,
-    /// Accept the project's widening keys for this run.
+    /// Accept the project's privileged settings for this run.
     #[arg(long, global = true)]
     pub(crate) trust: bool,
     /// Never ask anything.
@@ -288,13 +288,13 @@ pub(crate) struct Global {
     /// How the result is printed.
     #[arg(long, value_name = "FORMAT", global = true)]
     pub(crate) output: Option<OutputFormat>,
-    /// Whether there are colours; by default on a terminal, and as NO_COLOR and CLICOLOR_FORCE say.
+    /// When to use colours; by default on a terminal, and as NO_COLOR and CLICOLOR_FORCE say.
     #[arg(long, value_name = "WHEN", global = true)]
     pub(crate) color: Option<Colors>,
     /// Print no progress and no warnings.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Print all that is known of what goes on.
+    /// Print progress in detail.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
 }

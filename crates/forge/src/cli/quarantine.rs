@@ -10,7 +10,7 @@ pub(crate) struct QuarantineArgs {
     pub(crate) action: Option<QuarantineAction>,
 }
 
-/// What to do with what was taken.
+/// Actions on quarantined files.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuarantineAction {
     /// Show what was moved to the quarantine, and when, as `forge quarantine` alone.
@@ -19,8 +19,8 @@ pub(crate) enum QuarantineAction {
     /// Move files back to where the command created them.
     #[command(after_long_help = include_str!("help/quarantine_restore.txt"))]
     Restore {
-        /// Where the command created it, or where it is in the quarantine. A directory stands
-        /// for everything that was taken from it.
+        /// Original path of the file, or its path in the quarantine. A directory selects every file
+        /// that was taken from it.
         #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all",
               value_hint = clap::ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
@@ -32,8 +32,8 @@ pub(crate) enum QuarantineAction {
     /// Remove files from the quarantine for good.
     #[command(after_long_help = include_str!("help/quarantine_discard.txt"))]
     Discard {
-        /// Where the command created it, or where it is in the quarantine. A directory stands
-        /// for everything that was taken from it.
+        /// Original path of the file, or its path in the quarantine. A directory selects every file
+        /// that was taken from it.
         #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all",
               value_hint = clap::ValueHint::AnyPath)]
         paths: Vec<PathBuf>,

@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     pub(crate) approval: ApprovalFlags,
 }
 
-/// What becomes of the answer.
+/// Options for the answer.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Answer")]
 pub(crate) struct AnswerFlags {
@@ -72,7 +72,7 @@ pub(crate) struct AnswerFlags {
     /// Write the answer into this file, whole or not at all, and not to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
-    /// What makes a run with an answer fail, with exit code 3.
+    /// Refusals that make a run with an answer exit with code 3.
     #[arg(
         long,
         value_name = "WHAT",
@@ -83,7 +83,7 @@ pub(crate) struct AnswerFlags {
     pub(crate) fail_on: Vec<FailOn>,
 }
 
-/// What a call may come to that a program wants to know of.
+/// Kinds of refused calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
     /// Calls that needed an approval nobody could give.

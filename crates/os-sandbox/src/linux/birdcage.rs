@@ -26,13 +26,13 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What is composed, and what the first process inside must find to be so.
+/// The job for birdcage, and the files that the first process inside verifies.
 pub(crate) struct BirdcageSetup {
     pub(crate) job: Vec<u8>,
     pub(crate) pins: Vec<Pin>,
 }
 
-/// What is shown: with which access, and which file must be found there.
+/// Visible paths with their access and, if it is verified, device and inode.
 type VisiblePaths = BTreeMap<PathBuf, (Access, Option<(u64, u64)>)>;
 
 /// `private` are directories of this run that can be written, `listed` one that can be listed.
@@ -119,7 +119,7 @@ fn setup(shown: VisiblePaths, host_network: bool) -> Result<BirdcageSetup, Error
     Ok(BirdcageSetup { job, pins })
 }
 
-/// What is there; birdcage stops at what is not.
+/// Adds the paths of the system profile that exist; birdcage fails on a missing one.
 fn system(shown: &mut VisiblePaths, system: System) {
     let mut show = |paths: &[&str], access: Access| {
         for path in paths.iter().map(Path::new).filter(|path| path.exists()) {

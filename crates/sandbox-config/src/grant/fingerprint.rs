@@ -1,8 +1,8 @@
-//! A grant as plain facts, name and value, independent of file and line: so that one can be told
-//! from another after the files were edited, and each difference has a name.
+//! The facts of a grant by name, without file and line. Two grants are compared by them, for example
+//! after the files changed.
 //!
-//! Everything that decides is in it. Grants and their parts are taken apart without `..`, so a new
-//! field does not compile until it is a fact or said to be none.
+//! Every field is destructured, so that a new field does not compile until it is listed or ignored
+//! here.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};

@@ -65,7 +65,7 @@ pub struct Mount {
     pub(crate) anchor: PathBuf,
     pub(crate) create: bool,
     pub(crate) mode: Mode,
-    /// Changes are for a copy or an overlay, which this directory is not.
+    /// `true` for `mode: staged`, until the mount is moved to a copy or an overlay.
     pub(crate) staged: bool,
     pub(crate) suffixes: Option<Vec<String>>,
     pub(crate) max_file_bytes: Option<u64>,
@@ -251,7 +251,7 @@ pub(crate) struct MountPart {
     pub(crate) origin: Option<ConfigOrigin>,
 }
 
-/// Where such a mount is until a run says where. Nothing is opened there.
+/// Stands for the host path of `run:workspace` until `Grant::in_run` sets it. Never opened.
 pub(crate) const NO_RUN_YET: &str = "/run:/workspace";
 
 /// Returns the innermost mount of a sandbox path.

@@ -17,7 +17,7 @@ pub(crate) const MAX_PORTS: usize = 32;
 /// Bound on the addresses that a list of hosts names ([`HostRules::addresses`]).
 pub(crate) const MAX_ADDRESSES: usize = 16;
 
-/// Whether commands may talk to the network.
+/// The hosts that commands may reach.
 ///
 /// ```
 /// use sandbox_config::{HostPattern, NetworkAccess};

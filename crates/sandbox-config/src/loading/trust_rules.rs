@@ -16,7 +16,7 @@ pub struct TrustRule {
     keys: &'static [(&'static str, &'static str)],
     why: &'static str,
     untrusted: Untrusted,
-    /// The effect says more than the key: shown in the message.
+    /// `true` if the message shows the value, not only the key.
     shows_value: bool,
     /// The value in place of the ignored one; `None`: as if the key were absent.
     fallback: Option<&'static str>,
@@ -230,7 +230,7 @@ trust_rules! {
         "git.repositories[*]" => "git: { repositories: [octo/reports] }",
         "git.repositories[*]" => "git: { repositories: [{ repo: ../outside, access: ro }] }",
     }
-    /// A key of the person's goes where the project says.
+    /// Sends the user's credentials to a server that the project chooses.
     GIT_CREDENTIAL = "says to a server of its choosing who you are", ignored("the server gets no credentials"), with_value {
         "git.credentials.*" => "git: { credentials: { 'https://example.com': { token_env: GITHUB_TOKEN } } }",
         "git.credentials.*" => "git: { credentials: { 'ssh://git@example.com': { agent: true } } }",

@@ -549,7 +549,7 @@ fn is_offered(root: &mut YamlNode, names: &[&str]) -> bool {
     names.first() != Some(&"shell") || is_said("rules") || is_said("default") || is_said("allow")
 }
 
-/// Where both spellings were cut down to the user file's value, one is enough.
+/// Removes the second spelling of a key if the user file has limited both.
 fn drop_second_spelling(root: &mut YamlNode) {
     let (first, second) = SECOND_SPELLING;
     let of_user = |node: Option<&mut YamlNode>| {

@@ -98,8 +98,8 @@ impl<const UNIT: u64> BuiltIn<u64> for Amount<UNIT> {
     }
 }
 
-/// As [`Amount`]. Without the key another limit than a fixed number holds: the default is only
-/// documented.
+/// As [`Amount`]. The literal is documentation only: without the key the value is `None`, and the
+/// code that enforces the limit supplies its own default.
 pub(crate) struct ImpliedAmount<const UNIT: u64 = 1>;
 
 impl<const UNIT: u64> KeyKind for ImpliedAmount<UNIT> {

@@ -123,7 +123,8 @@ impl Worker {
         self.model_at.as_ref().unwrap_or(&self.at)
     }
 
-    /// Where its delegation list names a worker; none if only `*` does, or nothing.
+    /// Returns the place in the file where the delegation list names a worker; `None` if the list
+    /// has only `*` or lacks the name.
     #[must_use]
     pub fn delegate_origin(&self, name: &str) -> Option<&ConfigOrigin> {
         match &self.delegates {

@@ -17,7 +17,7 @@ pub(crate) struct KeySpec {
     pub(crate) doc: &'static str,
     /// The default of the key, as one would write it; empty: nothing in particular.
     pub(crate) default: &'static str,
-    /// `true` if a file that says the default says more than a file without the key.
+    /// `true` if leaving the key out is not the same as writing its default.
     pub(crate) is_implied: bool,
     /// A mapping without it is a mistake.
     pub(crate) required: bool,
@@ -46,15 +46,15 @@ pub(crate) enum MergeRule {
 /// The role of a key in a user file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UserKeyRole {
-    /// Its value holds at most.
+    /// The value is an upper limit for every project.
     Limit(MeetRule),
-    /// Its value gives way to every stronger layer.
+    /// A preference that any later layer replaces.
     Preference,
-    /// One unit: a project's of that name has no part in it.
+    /// An entry replaces the project's entry of that name as a whole.
     Whole,
-    /// About this text alone.
+    /// Concerns the user file itself.
     Own,
-    /// Refused, because.
+    /// The user file must not have the key; the text is the reason.
     No(&'static str),
 }
 
