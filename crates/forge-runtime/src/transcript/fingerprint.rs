@@ -86,7 +86,7 @@ pub enum FingerprintChange {
     Answer,
     /// A fact of the entry worker's grant.
     Policy {
-        /// Its name, as in [`Grant::fingerprint`].
+        /// Its name, as in [`Grant::facts`].
         name: String,
         /// The earlier value; `None` if unset.
         before: Option<String>,
@@ -228,7 +228,7 @@ impl RunFingerprint {
 }
 
 fn facts(grant: &Grant, redactor: &Redactor) -> BTreeMap<String, String> {
-    let mut facts = grant.fingerprint();
+    let mut facts = grant.facts();
     for value in facts.values_mut() {
         if redactor.redact(value) != *value {
             HIDDEN.clone_into(value);

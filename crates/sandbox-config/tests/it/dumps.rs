@@ -62,7 +62,7 @@ fn dump(scratch: &Scratch, project: &Project) -> String {
 }
 
 fn facts(scratch: &Scratch, grant: &Grant) -> BTreeMap<String, String> {
-    let facts = grant.fingerprint().into_iter();
+    let facts = grant.facts().into_iter();
     facts
         .map(|(fact, value)| (fact, scratch.anonymous(&value)))
         .collect()

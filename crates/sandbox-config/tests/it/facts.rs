@@ -39,7 +39,7 @@ fn facts(text: &str) -> BTreeMap<String, String> {
         .dir("other");
     let mut sources = scratch.sources();
     sources.trust = TrustedSettings::Given;
-    let facts = load(&sources).unwrap().ceiling().fingerprint();
+    let facts = load(&sources).unwrap().ceiling().facts();
     let root = scratch.path().canonicalize().unwrap();
     let root = root.to_str().unwrap();
     let facts = facts.into_iter();

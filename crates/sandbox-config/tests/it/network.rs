@@ -388,7 +388,7 @@ fn a_yes_does_not_cover_what_was_denied() {
 
 #[test]
 fn the_fingerprint_has_both_lists() {
-    let of = |text: &str| trusted(&Scratch::with_config(text)).ceiling().fingerprint();
+    let of = |text: &str| trusted(&Scratch::with_config(text)).ceiling().facts();
     let before = of(CONFIG);
     for (from, to) in [
         ("ads.example.org", "x.example.org"),

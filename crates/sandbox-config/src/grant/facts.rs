@@ -16,7 +16,7 @@ use crate::grant::shell::{CommandRule, ProgramLists, RuleList, ShellRules};
 use crate::grant::verdict::{ApprovalPolicy, MountApproval, VerdictSetting, risk_key, tool_key};
 use crate::grant::{EnvironmentGrant, Grant};
 
-type GrantFingerprint = BTreeMap<String, String>;
+type GrantFacts = BTreeMap<String, String>;
 
 impl Grant {
     /// Returns every fact of this grant, by name. Two grants with equal facts decide equally, and
@@ -28,7 +28,7 @@ impl Grant {
     /// let file = dir.path().join("golem-forge.config.yaml");
     /// let facts = |text: &str| {
     ///     std::fs::write(&file, text).unwrap();
-    ///     load(&Sources::new(dir.path())).unwrap().ceiling().fingerprint()
+    ///     load(&Sources::new(dir.path())).unwrap().ceiling().facts()
     /// };
     /// let before = facts("limits: { max_turns: 5 }\n");
     /// assert_eq!(before["limits.max_turns"], "5");
@@ -36,7 +36,7 @@ impl Grant {
     /// assert_ne!(before, facts("limits: { max_turns: 6 }\n"));
     /// ```
     #[must_use]
-    pub fn fingerprint(&self) -> BTreeMap<String, String> {
+    pub fn facts(&self) -> BTreeMap<String, String> {
         let Grant {
             front,
             mounts,
@@ -60,7 +60,7 @@ impl Grant {
             // Like the person's rules: an answer changes no configuration.
             askable_hosts: _,
         } = self;
-        let mut facts = GrantFingerprint::new();
+        let mut facts = GrantFacts::new();
         push(&mut facts, "front end", format!("{front:?}"));
         let undeclared = format!("{undeclared:?}");
         push(&mut facts, "callees that declare nothing", undeclared);
@@ -88,7 +88,7 @@ impl Grant {
     }
 }
 
-fn push(facts: &mut GrantFingerprint, name: impl Into<String>, value: impl Display) {
+fn push(facts: &mut GrantFacts, name: impl Into<String>, value: impl Display) {
     facts.insert(name.into(), value.to_string());
 }
 
@@ -105,13 +105,13 @@ fn listed<'a>(list: Option<impl IntoIterator<Item = &'a String>>) -> String {
     list.join(" ")
 }
 
-fn of_mounts(facts: &mut GrantFingerprint, noun: &str, mounts: &[Mount]) {
+fn of_mounts(facts: &mut GrantFacts, noun: &str, mounts: &[Mount]) {
     for mount in mounts {
         push(facts, format!("{noun} {}", mount.target), of_mount(mount));
     }
 }
 
-fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
+fn of_confinement(facts: &mut GrantFacts, confinement: &Confinement) {
     let Confinement {
         require_guards,
         unix_sockets,
@@ -136,7 +136,7 @@ fn of_confinement(facts: &mut GrantFingerprint, confinement: &Confinement) {
     push(facts, "sandbox.programs", programs);
 }
 
-fn of_repositories(facts: &mut GrantFingerprint, repositories: &[Repository]) {
+fn of_repositories(facts: &mut GrantFacts, repositories: &[Repository]) {
     for repository in repositories {
         let Repository {
             address,
@@ -205,7 +205,7 @@ fn stated(verdict: VerdictSetting) -> String {
     }
 }
 
-fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
+fn of_shell(facts: &mut GrantFacts, shell: Option<&ShellRules>) {
     // Why: the person's rules are answers given in advance, and an answer changes no configuration.
     let Some(ShellRules { lists, personal: _ }) = shell else {
         push(facts, "shell", "not offered");
@@ -248,7 +248,7 @@ fn of_shell(facts: &mut GrantFingerprint, shell: Option<&ShellRules>) {
     }
 }
 
-fn of_environment(facts: &mut GrantFingerprint, environment: &EnvironmentGrant) {
+fn of_environment(facts: &mut GrantFacts, environment: &EnvironmentGrant) {
     let EnvironmentGrant { pass, set, session } = environment;
     push(facts, "shell.env.pass", pass.join(" "));
     for (name, value) in set {
@@ -257,7 +257,7 @@ fn of_environment(facts: &mut GrantFingerprint, environment: &EnvironmentGrant) 
     push(facts, "shell.session", session);
 }
 
-fn of_limits(facts: &mut GrantFingerprint, limits: &RunLimits) {
+fn of_limits(facts: &mut GrantFacts, limits: &RunLimits) {
     for limit in limits.list() {
         let value = match limit.key {
             "max_cost_usd" => or_none(limit.written.map(|nano| nano as f64 / 1e9)),
@@ -267,7 +267,7 @@ fn of_limits(facts: &mut GrantFingerprint, limits: &RunLimits) {
     }
 }
 
-fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {
+fn of_approval(facts: &mut GrantFacts, approval: &ApprovalPolicy) {
     let ApprovalPolicy {
         mode,
         mode_at: _,
@@ -289,7 +289,7 @@ fn of_approval(facts: &mut GrantFingerprint, approval: &ApprovalPolicy) {
     }
 }
 
-fn of_execution(facts: &mut GrantFingerprint, execution: &ExecutionSettings) {
+fn of_execution(facts: &mut GrantFacts, execution: &ExecutionSettings) {
     let ExecutionSettings {
         mode,
         os,
