@@ -28,7 +28,7 @@ pub(crate) struct LoadContext<'s> {
 /// Facts that readers note, and that the project keeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadFacts {
-    pub(crate) widening: Vec<PrivilegedSetting>,
+    pub(crate) privileged: Vec<PrivilegedSetting>,
     /// Settings that need no yes while a directory is empty.
     pub(crate) empty_places: Vec<PrivilegedSetting>,
     /// `sandbox.root`, where zones lie below one.
@@ -148,9 +148,9 @@ impl<'s> LoadContext<'s> {
             Layer::User if is_preference(key) => return true,
             Layer::User | Layer::Project => {}
         }
-        let widening = self.setting(rule, key, value, context, span);
-        let trusted = widening.is_trusted();
-        self.facts.widening.push(widening);
+        let privileged = self.setting(rule, key, value, context, span);
+        let trusted = privileged.is_trusted();
+        self.facts.privileged.push(privileged);
         if !trusted {
             let amount = match rule.shows_value() {
                 true => format!(" ({value})"),

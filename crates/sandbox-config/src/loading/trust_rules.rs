@@ -22,8 +22,8 @@ pub struct TrustRule {
     fallback: Option<&'static str>,
 }
 
-/// The treatment of a widening key without consent: it is ignored if that narrows, else loading
-/// fails.
+/// The treatment of a privileged setting without consent: it is ignored if that narrows, else
+/// loading fails.
 ///
 /// ```
 /// use sandbox_config::{Untrusted, TrustRule};

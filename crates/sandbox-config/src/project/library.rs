@@ -207,7 +207,7 @@ impl WorkerCatalog {
         let LoadContext { reports, facts, .. } = context;
         let warnings = reports.finish()?;
         match worker {
-            Some(worker) => Ok(worker.with_reports(warnings, facts.widening)),
+            Some(worker) => Ok(worker.with_reports(warnings, facts.privileged)),
             // A walk without a worker has noted why; this text is for the case that it did not.
             None => Err(DiagnosticCode::FrontMatter
                 .error("not a worker file")

@@ -248,8 +248,8 @@ impl Project {
         pub presets: &PresetSet = &read.presets;
         /// Returns the warnings.
         pub warnings: &[Diagnostic] = &warnings;
-        /// The widening keys of the project file, agreed to or not. Workers have their own.
-        pub privileged_settings: &[PrivilegedSetting] = &facts.widening;
+        /// The privileged settings of the project file, agreed to or not. Workers have their own.
+        pub privileged_settings: &[PrivilegedSetting] = &facts.privileged;
         /// Returns settings for directories that workers may change and that are empty now, outside any
         /// git repository. As soon as one contains files, its key is a privileged setting. A program
         /// that stores these hashes before workers write there does not ask about files that workers
@@ -279,7 +279,7 @@ impl Project {
     /// Every key that holds, with its value and where that comes from: `forge config`.
     #[must_use]
     pub fn settings(&self) -> EffectiveSettings {
-        EffectiveSettings::new(&self.root, &self.facts.widening, &self.read.ceiling)
+        EffectiveSettings::new(&self.root, &self.facts.privileged, &self.read.ceiling)
     }
 
     /// Returns the location of `limits.max_cost_usd`, if it is set.

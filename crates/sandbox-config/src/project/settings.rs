@@ -95,10 +95,10 @@ impl EffectiveSettings {
     /// `root`: everything that was said, met.
     pub(crate) fn new(
         root: &YamlNode,
-        widening: &[PrivilegedSetting],
+        privileged: &[PrivilegedSetting],
         ceiling: &Grant,
     ) -> EffectiveSettings {
-        let ignored: Vec<PrivilegedSetting> = widening
+        let ignored: Vec<PrivilegedSetting> = privileged
             .iter()
             .filter(|key| !key.is_trusted())
             .cloned()

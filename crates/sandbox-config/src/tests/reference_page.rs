@@ -40,7 +40,7 @@ fn reference() -> String {
     out
 }
 
-/// A line for each rule about widening keys.
+/// A line for each rule about privileged settings.
 fn trust() -> String {
     let mut out = String::new();
     let _ = writeln!(out, "| key | effect | until trusted |\n|---|---|---|");

@@ -71,7 +71,7 @@ pub struct Worker {
     digest: String,
     shown: String,
     warnings: Vec<Diagnostic>,
-    widening: Vec<PrivilegedSetting>,
+    privileged: Vec<PrivilegedSetting>,
     /// Old form: the program's mounts, if the program declares none itself.
     program: Option<Arc<[Mount]>>,
 }
@@ -113,8 +113,8 @@ impl Worker {
         pub shown: &str = &shown;
         /// Returns the warnings about its file.
         pub warnings: &[Diagnostic] = &warnings;
-        /// Its widening keys, agreed to or not.
-        pub privileged_settings: &[PrivilegedSetting] = &widening;
+        /// Its privileged settings, agreed to or not.
+        pub privileged_settings: &[PrivilegedSetting] = &privileged;
         pub(crate) schemas: &schemas::Schemas = &schemas;
     }
 
@@ -162,11 +162,11 @@ impl Worker {
     pub(crate) fn with_reports(
         self,
         warnings: Vec<Diagnostic>,
-        widening: Vec<PrivilegedSetting>,
+        privileged: Vec<PrivilegedSetting>,
     ) -> Worker {
         Worker {
             warnings,
-            widening,
+            privileged,
             ..self
         }
     }
@@ -226,7 +226,7 @@ pub(crate) fn parse(
         digest: sha256(&text.text),
         shown: text.name.clone(),
         warnings: Vec::new(),
-        widening: Vec::new(),
+        privileged: Vec::new(),
         program,
     })
 }

@@ -9,7 +9,7 @@ use sandbox_config::{
 
 use crate::support::{CONFIG, Scratch, codes};
 
-/// A project with every widening key of this slice; `outside` lies beside it.
+/// A project with every privileged setting of this slice; `outside` lies beside it.
 const WIDE: &str = "\
 network: true
 sandbox:

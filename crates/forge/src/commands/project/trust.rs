@@ -21,7 +21,7 @@ pub(crate) fn run(args: &TrustArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         WithoutDirectories::DefaultZones,
         TrustedSettings::Given,
     )?;
-    let keys = widening(&project)?;
+    let keys = privileged_settings(&project)?;
     let presets = project.presets();
     let state = ambient.state_dir()?;
     let store = TrustStore::in_state(state);
@@ -108,7 +108,7 @@ pub(crate) fn ask_now(
     let store = TrustStore::in_state(state);
     let known = store.read()?;
     let is_needed = |key: &PrivilegedSetting| *key.rule().untrusted() == Untrusted::Refused;
-    let (mut keys, others): (Vec<_>, Vec<_>) = widening(&project)?
+    let (mut keys, others): (Vec<_>, Vec<_>) = privileged_settings(&project)?
         .into_iter()
         .filter(|key| !known.contains(key.hash()))
         .partition(is_needed);
@@ -176,7 +176,7 @@ fn done(
     Ok(ExitKind::Done)
 }
 
-fn widening(project: &Project) -> Result<Vec<PrivilegedSetting>, CliError> {
+fn privileged_settings(project: &Project) -> Result<Vec<PrivilegedSetting>, CliError> {
     let mut keys = project.privileged_settings().to_vec();
     for worker in project.workers()? {
         keys.extend_from_slice(worker.privileged_settings());
