@@ -1,6 +1,7 @@
-//! Every documented key, as data: its name, the shape of its value, its purpose, and `in_effect`.
-//! The parser, the JSON Schemas and the reference page all read these rows, so none of them can
-//! differ. A key without a row is a mistake.
+//! The tables of keys whose values are read by hand: name, shape, purpose, and `in_effect`. The
+//! tables of `limits`, `docker` and `attachment_policy` are made by `section!`, beside their types in
+//! `grant/`. Parser, JSON Schemas and reference page read these rows. A key without a row is a
+//! mistake.
 
 mod git;
 mod network;

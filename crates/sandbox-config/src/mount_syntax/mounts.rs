@@ -1,6 +1,6 @@
-//! Front-end M: a list of directories, each with its path in the tree. A target is `/`, `/name`, or
-//! a path below another mount: a part of that mount with rights of its own, or another directory
-//! that covers the mount's own there.
+//! `sandbox.mounts`: a list of directories, each with its path in the tree. A target is `/`,
+//! `/name`, or a path below another mount: a part of that mount with rights of its own, or another
+//! directory that covers the mount's own there.
 
 use crate::grant::mount::{Mode, Mount};
 use crate::keys;

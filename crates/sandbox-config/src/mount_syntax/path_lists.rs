@@ -1,7 +1,8 @@
-//! Front-end L: two lists of directories, the ones to read and the ones to write. The
-//! lists contain no names, so names follow from the paths alone: the last component, `project` for
-//! the project directory itself, and for a writable directory inside a readable one its path there
-//! (`read_paths: [.]` with `write_paths: [out]` is `/project`, and `/project/out` writable).
+//! `sandbox.read_paths` and `sandbox.write_paths`: two lists of directories, the ones to read and
+//! the ones to write. The lists contain no names, so names follow from the paths alone: the last
+//! component, `project` for the project directory itself, and for a writable directory inside a
+//! readable one its path there (`read_paths: [.]` with `write_paths: [out]` is `/project`, and
+//! `/project/out` writable).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Front-end P: named directories with suffixes and sizes. Read-only unless they say
+//! `sandbox.paths`: named directories with suffixes and sizes. Read-only unless they say
 //! otherwise; shown as `./portfolio`.
 
 use crate::grant::mount::{Mode, Mount};

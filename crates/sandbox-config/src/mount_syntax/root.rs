@@ -1,4 +1,4 @@
-//! Front-end R: one directory of the project as the whole tree. It must be there: a
+//! `sandbox.root` alone: one directory of the project as the whole tree. It must be there: a
 //! program's root is its content, not a place for results.
 
 use std::path::Path;

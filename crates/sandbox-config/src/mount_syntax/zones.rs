@@ -1,5 +1,5 @@
-//! Front-end Z: named zones. `sandboxed`: below the sandbox root; `direct`: below the project, or
-//! elsewhere if a person agrees.
+//! `sandbox.zones`: named directories. `sandboxed`: below the sandbox root; `direct`: below the
+//! project, or elsewhere if a person agrees.
 
 use std::path::{Path, PathBuf};
 
