@@ -407,7 +407,7 @@ pub(crate) fn own_files(engine: &Daemon) {
     let link = world.path("project/link");
     std::os::unix::fs::symlink(world.path("state"), link).expect("a link");
     for state in ["project/state", "project/link/deep"] {
-        let sandbox = open_at(&sandbox, &world.path(state));
+        let sandbox = open_at(&sandbox, world.path(state));
         let refused = Command::new(&sandbox, "true").output();
         let refused = refused.expect_err("a state directory in a mount");
         assert!(
