@@ -13,7 +13,7 @@
 
 use os_sandbox::mechanism::seccomp::{
     Action, Arch, ENOSYS, EPERM, FilterSpec, InternetSocketRule, ObservedCalls, Rule, Table, Test,
-    UnixSocketRule, table,
+    UnixSocketRule, WatchRule, table,
 };
 use std::fmt::Write as _;
 
@@ -41,6 +41,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: 
         shared_group: false,
         tracing: false,
         ask_modes: false,
+        watches: WatchRule::Allow,
         supervisor_is_first: false,
         observed: ObservedCalls::default(),
     });
@@ -236,6 +237,7 @@ mod tests {
             shared_group: false,
             tracing: false,
             ask_modes: false,
+            watches: WatchRule::Allow,
             supervisor_is_first: false,
             observed: ObservedCalls::default(),
         })

@@ -43,7 +43,7 @@ pub struct Run<'a> {
     pub groups: &'a [i32],
     pub watch_bytes: u64,
     pub watch_threads: u64,
-    /// Directories below which the supervisor changes modes; `None` if the filter does not ask it.
+    /// Places below which the supervisor makes calls; `None` if the filter does not ask it.
     pub places: Option<Strings<'a>>,
     /// Landlock rights for the command's terminal; 0 if another rule covers it.
     pub terminal_rights: u64,

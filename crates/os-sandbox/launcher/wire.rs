@@ -35,8 +35,8 @@ pub const KIND_REPORT: u32 = 3;
 /// target (`connector/`), the other takes the next message. Body: flags, count of sockets, of places
 /// and of addresses (u32 each), then the addresses ([`ADDRESS_BYTES`] each; the connector connects
 /// TCP sockets to exactly these), then strings, each ended by NUL: for every socket the name that the
-/// target uses and the path of the real socket, then the places below which modes may be changed
-/// (`connector/modes.rs`), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
+/// target uses and the path of the real socket, then the places below which calls are made for the target
+/// (`connector/places.rs`; [`PLACE`]), then, with [`CONNECT_OBSERVE`], the observed calls. Descriptors: the end of the
 /// channel on which the target's listener arrives, then with [`CONNECT_OBSERVE`] the file of reports.
 pub const KIND_CONNECT: u32 = 4;
 /// The connector may connect internet sockets too.
@@ -45,15 +45,15 @@ pub const CONNECT_INTERNET: u32 = 1;
 pub const CONNECT_OBSERVE: u32 = 2;
 /// The connector decides about connects. Without it they are only reported.
 pub const CONNECT_DECIDE: u32 = 4;
-/// The connector changes modes.
-pub const CONNECT_MODES: u32 = 8;
+/// The connector makes the calls of the target below the places.
+pub const CONNECT_PLACES: u32 = 8;
 /// On the channel, [`KIND_CONFIGS`] comes before the listener.
 pub const CONNECT_CONFIGS: u32 = 16;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
 /// Bound on the addresses of one policy: the proxy's, and those of the host's loopback.
 pub const MAX_CONNECTED_ADDRESSES: usize = 32;
-/// Bound on the places below which modes may be changed.
+/// Bound on the places below which calls are made for the target.
 pub const MAX_PLACES: usize = 64;
 
 /// Message that makes the launcher enter the network namespace that it receives on the channel, its
@@ -164,8 +164,8 @@ pub const WORD_GROUPS: usize = 11;
 pub const WORD_WATCH_BYTES: usize = 12;
 /// Thread limit of the whole tree that the supervisor watches; 0 for none.
 pub const WORD_WATCH_THREADS: usize = 13;
-/// Number of places below which the supervisor changes modes for the target (`connector/modes.rs`); 0 for
-/// none. Their paths are the last strings. A connector, if the run has one, changes the modes
+/// Number of places below which the supervisor makes calls for the target (`connector/places.rs`); 0 for
+/// none. They are the last strings ([`PLACE`]). A connector, if the run has one, makes the calls
 /// instead of the supervisor.
 pub const WORD_PLACES: usize = 14;
 /// Landlock rights for the terminal of [`FLAG_TERMINAL`]; 0 if a rule for a directory covers it.
@@ -248,6 +248,8 @@ pub const PLACE_EXECUTE: u8 = 2;
 pub const PLACE_WHOLE: u8 = 4;
 /// The place is the target's own, and the host can have others below it.
 pub const PLACE_OWN: u8 = 8;
+/// Modes of files below the place can be changed.
+pub const PLACE_WRITE: u8 = 16;
 /// The target has a root directory of its own, which the observer reaches by `/proc/PID/root`.
 pub const OBSERVED_FOREIGN: u32 = 1;
 /// Nothing in `/proc` may be written.

@@ -22,6 +22,6 @@ pub use crate::support::ContainerSupport;
 pub mod seccomp {
     pub use crate::seccomp::{
         Action, Arch, Clause, ENOSYS, EPERM, FilterSpec, InternetSocketRule, ObservedCalls, Range,
-        Rule, Table, Test, UnixSocketRule, table,
+        Rule, Table, Test, UnixSocketRule, WatchRule, table,
     };
 }

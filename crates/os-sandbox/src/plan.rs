@@ -7,6 +7,7 @@ use crate::exceeded::EffectiveLimits;
 use crate::policy::{GitConfig, NamedHosts, Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::seatbelt;
+use crate::seccomp::WatchRule;
 use crate::support::{ContainerSupport, Support, UNTRIED};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -497,6 +498,11 @@ impl Plan {
     /// Returns `true` if a process of ours makes every change of a mode for the command.
     pub(crate) fn judges_modes(&self) -> bool {
         linux::judges_modes(&self.policy, &self.support, self.backend)
+    }
+
+    /// Returns the rule for watches of files and directories.
+    pub(crate) fn watch_rule(&self) -> WatchRule {
+        linux::watch_rule(&self.policy, &self.support, self.backend)
     }
 
     /// Returns the mechanism that enforces the limit on memory.

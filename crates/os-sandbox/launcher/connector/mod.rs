@@ -1,6 +1,6 @@
 //! Connector: answers the questions of the target's filter. It makes connects for the target if the
-//! policy names local sockets, or hosts without a network namespace; it changes modes (`modes.rs`), has
-//! the broker replace git's configuration (`replacements.rs`), and reports other calls (`observe.rs`).
+//! policy names local sockets, or hosts without a network namespace; it changes modes and adds watches
+//! (`places.rs`), has the broker replace git's configuration (`replacements.rs`), and reports other calls (`observe.rs`).
 //!
 //! For a connect, the connector is not confined and decides on copies of its own: a copy of the
 //! address, which another thread of the target could exchange after the check, and a copy of the
@@ -18,8 +18,8 @@
 
 mod internet_address;
 mod lookups;
-pub mod modes;
 mod observe;
+pub mod places;
 pub mod replacements;
 
 use crate::job::{Observed, Strings};
@@ -33,8 +33,8 @@ use crate::sys::{
 use crate::wire;
 use crate::{BrokerMessage, Failure, at};
 use internet_address::InternetAddress;
-use modes::Modes;
 use observe::{CallAnswer, CallObserver};
+use places::Places;
 use replacements::{PendingReplacement, Replacements};
 
 const PR_SET_PDEATHSIG: usize = 1;
@@ -60,7 +60,7 @@ const LOOK_MS: u64 = 50;
 pub struct Connect<'a> {
     internet: bool,
     decides: bool,
-    changes_modes: bool,
+    calls_in_places: bool,
     /// Rows of addresses that it connects TCP sockets to.
     addresses: &'a [u8],
     names: Strings<'a>,
@@ -93,7 +93,7 @@ impl<'a> Connect<'a> {
         Some(Connect {
             internet: flags & wire::CONNECT_INTERNET != 0,
             decides: flags & wire::CONNECT_DECIDE != 0,
-            changes_modes: flags & wire::CONNECT_MODES != 0,
+            calls_in_places: flags & wire::CONNECT_PLACES != 0,
             addresses,
             names,
             places,
@@ -140,24 +140,24 @@ pub fn split(connect: Connect<'_>, channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_CONNECT);
     // The connector opens the places before the target starts, which could put something else
     // there.
-    let modes = Modes::open(connect.places).map_err(&failed)?;
+    let places = Places::open(connect.places).map_err(&failed)?;
     match sys::fork().map_err(&failed)? {
         0 => {
             // The job's descriptors take the numbers that they have without a connector.
-            modes.close();
+            places.close();
             sys::close(channel);
             if let Some(observed) = connect.observed {
                 sys::close(observed.file);
             }
             Ok(())
         }
-        child => serve(connect, modes, channel, child),
+        child => serve(connect, places, channel, child),
     }
 }
 
 /// Serves the target's calls. It never sends anything on the broker's control socket, which belongs to
 /// the supervisor. The supervisor sees an end of this process, for whatever reason.
-fn serve(mut connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
+fn serve(mut connect: Connect<'_>, places: Places, channel: i32, child: i32) -> ! {
     // The end of the control socket means the end of the tree, so the connector must not hold it
     // open.
     for number in 0..3 {
@@ -179,7 +179,7 @@ fn serve(mut connect: Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! 
         observer: connect.observed.map(CallObserver::new),
         replacements: Replacements::new(connect.observed.and_then(|one| one.channel)),
         connect,
-        modes,
+        places,
         me: sys::getpid(),
         child,
         children,
@@ -212,7 +212,7 @@ fn take_configs(connect: &mut Connect<'_>, channel: i32) -> Option<()> {
 struct ConnectorState<'a> {
     connect: Connect<'a>,
     observer: Option<CallObserver<'a>>,
-    modes: Modes,
+    places: Places,
     me: i32,
     /// The process of the rest of the run; `done` is `true` if it has ended.
     child: i32,
@@ -379,16 +379,16 @@ impl ConnectorState<'_> {
         let _ = notify::answer(self.listener, request.id, result);
     }
 
-    /// Answers a call other than connect: one that changes a mode, or one that is reported.
+    /// Answers a call other than connect: one that is made in a place, or one that is reported.
     fn serve_other(&mut self, request: &Request) {
         let observer = self.observer.as_mut();
         let listener = self.listener;
         let verdict = observer.and_then(|observer| observer.observe(listener, request));
         // Each fails if the thread does not wait any more.
         let _ = match verdict {
-            _ if self.connect.changes_modes && Modes::decides(request.number) => {
-                let result = self.modes.change(self.listener, request);
-                notify::answer(self.listener, request.id, result)
+            _ if self.connect.calls_in_places && Places::decides(request.number) => {
+                let result = self.places.call(self.listener, request);
+                notify::answer_value(self.listener, request.id, result)
             }
             Some(CallAnswer::AskBroker(config)) => {
                 let sent = self.replacements.send(request, config);

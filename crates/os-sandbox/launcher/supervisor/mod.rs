@@ -7,7 +7,7 @@ pub mod target;
 pub mod terminal;
 mod watch;
 
-use crate::connector::modes::Modes;
+use crate::connector::places::Places;
 use crate::job::{Run, Strings};
 use crate::namespaces::pins;
 use crate::namespaces::routes;
@@ -383,9 +383,9 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// The target's questions about modes.
+/// The target's calls that the supervisor makes.
 struct Asks {
-    modes: Modes,
+    places: Places,
     /// The target's end of the channel on which its listener comes.
     targets: i32,
     /// Our end of it, until the listener has come.
@@ -397,10 +397,10 @@ struct Asks {
 impl Asks {
     fn open(places: Strings<'_>) -> sys::Result<Asks> {
         // Before there is a target that could put something else there.
-        let modes = Modes::open(places)?;
+        let places = Places::open(places)?;
         let [ours, targets] = sys::attempts::socket_pair(SOCK_STREAM | sys::O_CLOEXEC)?;
         Ok(Asks {
-            modes,
+            places,
             targets,
             channel: ours,
             listener: -1,
@@ -437,9 +437,9 @@ impl Asks {
         } else if events & sys::POLLIN == 0 {
             self.listener = -1;
         } else if let Ok(request) = notify::receive(self.listener) {
-            let result = self.modes.change(self.listener, &request);
+            let result = self.places.call(self.listener, &request);
             // Fails if the caller has been interrupted or has ended.
-            let _ = notify::answer(self.listener, request.id, result);
+            let _ = notify::answer_value(self.listener, request.id, result);
         }
     }
 }

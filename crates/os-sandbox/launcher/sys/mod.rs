@@ -122,6 +122,12 @@ impl<'a> CStr<'a> {
         &self.0[..self.0.len() - 1]
     }
 
+    /// The first byte, and the rest. `None` if it is empty.
+    pub fn split_first(self) -> Option<(u8, Self)> {
+        let (first, rest) = self.0.split_first()?;
+        (!rest.is_empty()).then_some((*first, CStr(rest)))
+    }
+
     pub fn pointer(self) -> usize {
         self.0.as_ptr() as usize
     }
@@ -824,6 +830,12 @@ pub fn about(number: i32) -> Result<ObjectKind> {
 }
 
 /// Returns the number of hard links of an open file.
+/// Adds a watch to an inotify instance, and returns its number (inotify_add_watch(2)).
+pub fn add_watch(instance: i32, path: CStr<'_>, mask: u32) -> Result<u32> {
+    let args = [fd(instance), path.pointer(), mask as usize];
+    raw(nr::INOTIFY_ADD_WATCH, args).map(|watch| watch as u32)
+}
+
 pub fn links(number: i32) -> Result<u32> {
     statx(number).map(|data| data[2] as u32)
 }

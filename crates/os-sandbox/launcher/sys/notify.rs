@@ -54,21 +54,27 @@ pub fn receive(listener: i32) -> Result<Request> {
 
 /// Lets the call return 0 or this error. `ENOENT` if nobody waits for it any more.
 pub fn answer(listener: i32, id: u64, result: Result<()>) -> Result<()> {
+    answer_value(listener, id, result.map(|()| 0))
+}
+
+/// Lets the call return this value or error. `ENOENT` if nobody waits for it any more.
+pub fn answer_value(listener: i32, id: u64, result: Result<u32>) -> Result<()> {
     let error = result.err().map_or(0, |errno| -errno);
-    respond(listener, id, u64::from(error as u32))
+    let value = result.unwrap_or(0);
+    respond(listener, id, u64::from(value), u64::from(error as u32))
 }
 
 /// Lets the kernel go on with the call (Linux 5.5). Only for calls that are observed: the kernel
 /// looks again at memory that could have changed.
 pub fn go_on(listener: i32, id: u64) -> Result<()> {
     const CONTINUE: u64 = 1;
-    respond(listener, id, CONTINUE << 32)
+    respond(listener, id, 0, CONTINUE << 32)
 }
 
 /// `last`: the error, and the flags above it.
-fn respond(listener: i32, id: u64, last: u64) -> Result<()> {
+fn respond(listener: i32, id: u64, value: u64, last: u64) -> Result<()> {
     const SEND: usize = 0xc018_2101;
-    let response = [id, 0, last];
+    let response = [id, value, last];
     loop {
         let sent = raw(nr::IOCTL, [fd(listener), SEND, response.as_ptr() as usize]);
         if sent != Err(EINTR) {

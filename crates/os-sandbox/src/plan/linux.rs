@@ -5,9 +5,10 @@ use super::entries::{Coverage, CoverageEntries};
 use super::limits::limits;
 use crate::access::Access;
 use crate::backend::Backend;
-use crate::policy::{Mount, Network, Policy, UnixSockets};
+use crate::policy::{Mount, Network, Policy, System, UnixSockets};
 use crate::promise::Enforcer::{Birdcage, Bubblewrap, Landlock, Launcher, Namespaces, Seccomp};
 use crate::promise::{Enforcer, Entry, Promise, PromiseState};
+use crate::seccomp::WatchRule;
 use crate::support::{Availability, Support};
 
 /// Remark on a list of hosts without a network namespace.
@@ -16,7 +17,7 @@ const PROXY_ONLY: &str = "a program reaches them by the proxy variables and in n
 
 const NO_MECHANISM: &str = "no mechanism";
 
-/// The launcher changes modes below at most 64 paths, of which some are not mounts.
+/// The launcher makes calls below at most 64 paths, of which some are not mounts.
 const MAX_JUDGED_MOUNTS: usize = 32;
 
 /// Returns every promise that the policy makes.
@@ -97,6 +98,14 @@ impl Evaluation<'_> {
         } else {
             // A bind mount that can be written can be read.
             out.any(Promise::ReadOutside, &[&self.landlock(1, "5.13")]);
+        }
+        match watch_rule(self.policy, self.support, self.backend) {
+            WatchRule::Allow => {}
+            _ if self.filtered.is_err() => {
+                out.remark("but a watch (inotify) tells names outside: nothing filters calls");
+            }
+            WatchRule::Notify => {}
+            WatchRule::Deny => out.remark("nothing can be watched (inotify)"),
         }
         out.any(
             Promise::WriteOutside,
@@ -421,7 +430,23 @@ pub(super) fn judges_modes(policy: &Policy, support: &Support, backend: Backend)
     backend.shares_host()
         && support.uid_zero
         && !support.own_container
-        && support.seccomp()
+        && makes_calls(policy, support, backend)
+}
+
+/// Returns the rule for inotify_add_watch(2). Why: Landlock does not control it, and a watch of a
+/// directory outside tells the names that others use there.
+pub(super) fn watch_rule(policy: &Policy, support: &Support, backend: Backend) -> WatchRule {
+    let sees_all = policy.system() == System::BroadRead || support.own_container;
+    match backend.shares_host() && !sees_all {
+        false => WatchRule::Allow,
+        true if makes_calls(policy, support, backend) => WatchRule::Notify,
+        true => WatchRule::Deny,
+    }
+}
+
+/// Returns `true` if the supervisor or the connector can make calls for the command.
+fn makes_calls(policy: &Policy, support: &Support, backend: Backend) -> bool {
+    support.seccomp()
         && support.named_sockets(backend)
         && !policy.leaves()
         && policy.mounts().len() <= MAX_JUDGED_MOUNTS

@@ -16,5 +16,5 @@ pub(crate) use compile::{bytes, compile};
 pub use numbers::Arch;
 pub use observed::ObservedCalls;
 pub(crate) use observed::{CallKind, CallRow};
-pub use rules::{FilterSpec, InternetSocketRule, UnixSocketRule, table};
+pub use rules::{FilterSpec, InternetSocketRule, UnixSocketRule, WatchRule, table};
 pub use table::{Action, Clause, ENOSYS, EPERM, Range, Rule, Table, Test};

@@ -76,6 +76,11 @@ impl Arch {
     }
 }
 
+/// Returns `true` if a machine has a call of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    NUMBERS.iter().any(|row| row.0 == name)
+}
+
 macro_rules! numbers {
     (@ -) => { None };
     (@ $number:literal) => { Some($number) };
@@ -85,7 +90,7 @@ macro_rules! numbers {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 132] = numbers! {
+pub(crate) const NUMBERS: &[(&str, Option<u32>, Option<u32>)] = &numbers! {
     open 2 -, ioctl 16 29, shmget 29 194, shmat 30 196, shmctl 31 195, socket 41 198,
     connect 42 203, sendto 44 206, sendmsg 46 211, bind 49 200, listen 50 201, socketpair 53 199,
     setsockopt 54 208, clone 56 220, semget 64 190, semop 65 193, semctl 66 191, kill 62 129,
@@ -100,7 +105,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 132] = numbers! {
     quotactl 179 60, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14,
     lremovexattr 198 15, fremovexattr 199 16, sched_setaffinity 203 122, semtimedop 220 192,
     clock_settime 227 112, mq_open 240 180, mq_unlink 241 181, kexec_load 246 104, add_key 248 217,
-    request_key 249 218, keyctl 250 219, ioprio_set 251 30, migrate_pages 256 238, openat 257 56,
+    request_key 249 218, keyctl 250 219, ioprio_set 251 30, inotify_add_watch 254 27, migrate_pages 256 238, openat 257 56,
     mkdirat 258 34, mknodat 259 33, fchownat 260 54, unlinkat 263 35, renameat 264 38,
     linkat 265 37, symlinkat 266 36, fchmodat 268 53, unshare 272 97, move_pages 279 239,
     perf_event_open 298 241, fanotify_init 300 262, fanotify_mark 301 263, prlimit64 302 261,

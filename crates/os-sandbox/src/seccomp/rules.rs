@@ -2,7 +2,7 @@
 //! bottom. Other calls pass, because Landlock, namespaces and dropped capabilities decide about
 //! files and processes. The filter closes the interfaces that those do not see.
 
-use super::numbers::Arch;
+use super::numbers::{self, Arch};
 use super::observed::{CallKind, ObservedCalls};
 use super::table::{
     Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOPROTOOPT, ENOSYS, ENOTTY, EOPNOTSUPP,
@@ -33,6 +33,8 @@ pub struct FilterSpec {
     pub tracing: bool,
     /// `true` if the filter notifies the supervisor or the connector of every change of a mode.
     pub ask_modes: bool,
+    /// The rule for watches of files and directories.
+    pub watches: WatchRule,
     /// `true` if process 1, as the command numbers processes, is its supervisor.
     pub supervisor_is_first: bool,
     /// The calls that the filter reports. Each goes on, or returns the error that it has without the
@@ -48,6 +50,17 @@ impl FilterSpec {
             false => Action::Errno(errno),
         }
     }
+}
+
+/// The rule for inotify_add_watch(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchRule {
+    /// The command can watch every file that its user may read.
+    Allow,
+    /// The command can watch the files that the supervisor or the connector finds in its mounts.
+    Notify,
+    /// The command can watch nothing: each file is refused as one outside is.
+    Deny,
 }
 
 /// The rule for internet sockets.
@@ -177,6 +190,11 @@ pub fn table(wanted: FilterSpec) -> Table {
             false => Action::Allow,
         };
         rules.unless(name, mode, SET_ID, else_modes);
+    }
+    match wanted.watches {
+        WatchRule::Allow => {}
+        WatchRule::Notify => rules.rule("inotify_add_watch", Rule::always(Action::UserNotify)),
+        WatchRule::Deny => rules.always(EACCES, "inotify_add_watch"),
     }
     let reading = match wanted.observed.reads {
         true => Action::UserNotify,
@@ -411,8 +429,10 @@ struct RuleBuilder {
 impl RuleBuilder {
     fn rule(&mut self, names: &str, rule: Rule) {
         // A call that this machine does not have needs no rule.
-        let numbers = names.split_whitespace();
-        let numbers = numbers.filter_map(|name| self.arch.number(name));
+        let numbers = names.split_whitespace().filter_map(|name| {
+            debug_assert!(numbers::is_known(name), "no machine has the call `{name}`");
+            self.arch.number(name)
+        });
         self.out
             .extend(numbers.map(|number| (number, rule.clone())));
     }

@@ -5,7 +5,7 @@ mod interpret;
 use super::compile::compile;
 use super::numbers::{Arch, NUMBERS};
 use super::observed::{OBSERVED, ObservedCalls};
-use super::rules::{FilterSpec, InternetSocketRule, TIOCSTI, UnixSocketRule, table};
+use super::rules::{FilterSpec, InternetSocketRule, TIOCSTI, UnixSocketRule, WatchRule, table};
 use super::table::{
     Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOPROTOOPT, ENOSYS, ENOTTY, EOPNOTSUPP,
     EPERM, EPROTONOSUPPORT, Rule, Table, Test,
@@ -34,6 +34,11 @@ fn all_wanted() -> Vec<FilterSpec> {
                 shared_group: bits & 16 != 0,
                 tracing: bits & 64 != 0,
                 ask_modes: bits & 128 != 0,
+                watches: match (bits & 8, bits & 128, bits & 4) {
+                    (0, _, _) | (_, 0, 0) => WatchRule::Allow,
+                    (_, 0, _) => WatchRule::Deny,
+                    _ => WatchRule::Notify,
+                },
                 supervisor_is_first: bits & 16 == 0,
                 observed: ObservedCalls {
                     changes: bits & 256 != 0,
@@ -67,6 +72,7 @@ const CLOSED: FilterSpec = FilterSpec {
     shared_group: true,
     tracing: false,
     ask_modes: false,
+    watches: WatchRule::Allow,
     supervisor_is_first: false,
     observed: NOTHING,
 };
@@ -79,6 +85,7 @@ const OPEN: FilterSpec = FilterSpec {
     shared_group: false,
     tracing: true,
     ask_modes: false,
+    watches: WatchRule::Allow,
     supervisor_is_first: false,
     observed: NOTHING,
 };
@@ -94,6 +101,7 @@ const PROXIED: FilterSpec = FilterSpec {
 const NAMED: FilterSpec = FilterSpec {
     unix: UnixSocketRule::Notify,
     ask_modes: true,
+    watches: WatchRule::Notify,
     ..CLOSED
 };
 
@@ -478,7 +486,7 @@ fn each_call_that_changes_a_file_by_its_path_is_observed() {
         "open_by_handle_at",
         "openat2",
     ];
-    for (name, ..) in NUMBERS {
+    for &(name, ..) in NUMBERS {
         let changes = CHANGES.iter().any(|start| name.starts_with(start));
         let wanted = changes && !REFUSED.contains(&name) || ALSO.contains(&name);
         let observed = OBSERVED.iter().any(|row| row.name == name);

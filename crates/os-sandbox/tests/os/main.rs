@@ -81,6 +81,8 @@ mod tracing;
 #[cfg(target_os = "linux")]
 mod uncover;
 #[cfg(target_os = "linux")]
+mod watches;
+#[cfg(target_os = "linux")]
 mod words;
 
 #[cfg(not(target_os = "linux"))]
@@ -253,6 +255,7 @@ fn tests() -> Vec<Test> {
             ("denials", denials::all),
             ("reads", reads::all),
             ("modes", modes::all),
+            ("watches", watches::all),
             ("git", git::all),
             ("git_files", git_files::all),
         ];

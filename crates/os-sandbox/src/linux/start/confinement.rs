@@ -143,6 +143,7 @@ fn filter(command: &Command) -> Result<Vec<u8>, Error> {
         shared_group: command.session == Session::Inherit && plan.support().landlock_abi() < 6,
         tracing: plan.allows_own_tracing(),
         ask_modes: plan.judges_modes(),
+        watches: plan.watch_rule(),
         supervisor_is_first: plan.backend().has_own_root(),
         observed: observed_calls(plan, command.reports),
     };

@@ -3,7 +3,7 @@
 
 use super::super::mount_layer::root::{OverlayStep, RootStep};
 use super::super::wire;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -76,8 +76,8 @@ pub(crate) struct Run {
     pub(crate) groups: u64,
     pub(crate) watch_bytes: u64,
     pub(crate) watch_threads: u64,
-    /// Directories below which the supervisor changes modes; empty if the filter does not ask it.
-    pub(crate) places: Vec<PathBuf>,
+    /// Places below which the supervisor makes calls; empty if the filter does not ask it.
+    pub(crate) places: Vec<OsString>,
     /// Landlock rights for the command's terminal; 0 if another rule covers it.
     pub(crate) terminal_rights: u64,
 }
@@ -114,7 +114,7 @@ pub(crate) struct ConnectJob<'a> {
     /// The name that the target uses, and the path of the socket.
     pub(crate) sockets: &'a [(PathBuf, PathBuf)],
     pub(crate) addresses: &'a [SocketAddr],
-    pub(crate) places: &'a [PathBuf],
+    pub(crate) places: &'a [OsString],
     /// Each flag with `true` if it is set.
     pub(crate) flags: [(bool, u32); 4],
 }

@@ -10,13 +10,14 @@ use super::limits::limits;
 use super::loopback_proxy::LoopbackProxy;
 use super::message::Run;
 use super::sockets::ConnectorSpec;
-use super::view::{MountView, writable_places};
+use super::view::{MountView, call_places};
 use crate::command::{Command, Session};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Policy};
 use crate::sandbox::Sandbox;
 use crate::seccomp::InternetSocketRule;
+use crate::seccomp::WatchRule;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -112,8 +113,8 @@ impl CommandPlaces {
         reports: bool,
         run: &mut Run,
     ) -> Result<Option<ConnectorSpec>, Error> {
-        let judges = plan.judges_modes();
-        let places = judges.then(|| writable_places(&self.mounts, self.private.as_deref()));
+        let asks = plan.judges_modes() || plan.watch_rule() == WatchRule::Notify;
+        let places = asks.then(|| call_places(&self.mounts, self.private.as_deref()));
         if plan.connects().is_empty() && !reports && addresses.is_empty() {
             run.places = places.unwrap_or_default();
             return Ok(None);

@@ -13,6 +13,7 @@ use nix::sys::socket::{
     AddressFamily, SockType as Kind, SockaddrLike, SockaddrStorage, getpeername, getsockname,
     getsockopt,
 };
+use std::ffi::OsString;
 use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,8 +27,8 @@ pub(crate) struct ConnectorSpec {
     internet: bool,
     /// Addresses that it connects TCP sockets to, if the command has no network of its own.
     addresses: Vec<SocketAddr>,
-    /// Directories below which the connector changes modes; `None` if the filter does not ask it.
-    places: Option<Vec<PathBuf>>,
+    /// Places below which the connector makes calls; `None` if the filter does not ask it.
+    places: Option<Vec<OsString>>,
     /// Carries the target's listener; its end tells the supervisor that the connector is gone. `None`
     /// from the message on.
     pub(super) ours: Option<UnixStream>,
@@ -43,7 +44,7 @@ impl ConnectorSpec {
         paths: &[PathBuf],
         mounts: &[HostMount],
         internet: bool,
-        places: Option<Vec<PathBuf>>,
+        places: Option<Vec<OsString>>,
     ) -> Result<ConnectorSpec, Error> {
         let mut sockets = Vec::with_capacity(paths.len());
         for path in paths {
@@ -76,7 +77,7 @@ impl ConnectorSpec {
             flags: [
                 (self.internet, wire::CONNECT_INTERNET),
                 (decides, wire::CONNECT_DECIDE),
-                (self.places.is_some(), wire::CONNECT_MODES),
+                (self.places.is_some(), wire::CONNECT_PLACES),
                 (self.has_configs, wire::CONNECT_CONFIGS),
             ],
         }

@@ -3,10 +3,11 @@
 
 use super::super::host_mount::{HostMount, join};
 use super::super::landlock::private::ScratchDir;
+use super::super::wire;
 use crate::access::Access;
 use crate::policy::{Mount, MountPlacement, Policy};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Paths as the target names them.
@@ -120,4 +121,22 @@ pub(super) fn writable_places(mounts: &[HostMount], private: Option<&ScratchDir>
         .map(|mount| mount.host.clone())
         .chain(own.into_iter().flatten())
         .collect()
+}
+
+/// Returns the places below which the launcher makes calls for the command, with the rights there.
+pub(super) fn call_places(mounts: &[HostMount], private: Option<&ScratchDir>) -> Vec<OsString> {
+    let own = private.map(|private| [private.home(), private.tmp()]);
+    let own = own.into_iter().flatten();
+    let of_mounts = mounts
+        .iter()
+        .map(|mount| (mount.host.clone(), mount.access));
+    let places = of_mounts.chain(own.map(|path| (path, Access::ALL)));
+    let row = |(path, access): (PathBuf, Access)| {
+        let has = |wanted, right| if access.contains(wanted) { right } else { 0 };
+        let rights = has(Access::READ, wire::PLACE_READ) | has(Access::WRITE, wire::PLACE_WRITE);
+        let mut row = vec![wire::PLACE + rights];
+        row.extend(path.as_os_str().as_bytes());
+        OsString::from_vec(row)
+    };
+    places.map(row).collect()
 }
