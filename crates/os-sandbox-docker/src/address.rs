@@ -32,7 +32,7 @@ const TLS_PORT: u16 = 2376;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Address {
-    pub(super) way: Endpoint,
+    pub(super) endpoint: Endpoint,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Address {
         let Some((scheme, rest)) = written.split_once("://") else {
             return Err(wrong("it does not say how the engine is reached"));
         };
-        let way = match scheme {
+        let endpoint = match scheme {
             "unix" if rest.starts_with('/') => Endpoint::Unix(PathBuf::from(rest)),
             "unix" => return Err(wrong("the path is not absolute")),
             "tcp" => {
@@ -114,7 +114,7 @@ impl Address {
             }
             _ => return Err(wrong("engines are not reached that way")),
         };
-        Ok(Address { way })
+        Ok(Address { endpoint })
     }
 
     /// Returns the address with TLS, configured by `ca.pem`, `cert.pem` and `key.pem` of a
@@ -126,7 +126,7 @@ impl Address {
     /// [`ErrorKind::Invalid`](os_sandbox::ErrorKind::Invalid) if a file is missing or has the wrong
     /// content.
     pub fn with_certificates(self, directory: impl AsRef<Path>) -> Result<Address, Error> {
-        let way = match self.way {
+        let endpoint = match self.endpoint {
             Endpoint::Tcp { host, port, tls: _ } => Endpoint::Tcp {
                 tls: Some(tls::read(directory.as_ref(), &host)?),
                 host,
@@ -134,7 +134,7 @@ impl Address {
             },
             other @ (Endpoint::Unix(_) | Endpoint::Ssh(_)) => other,
         };
-        Ok(Address { way })
+        Ok(Address { endpoint })
     }
 
     /// Returns the address with the ssh program that reaches it, by its absolute path, and the `PATH`
@@ -142,7 +142,7 @@ impl Address {
     /// confined command can change.
     #[must_use]
     pub fn ssh(mut self, program: impl Into<PathBuf>, path: impl Into<OsString>) -> Address {
-        if let Endpoint::Ssh(ssh) = &mut self.way {
+        if let Endpoint::Ssh(ssh) = &mut self.endpoint {
             ssh.program = Some((program.into(), path.into()));
         }
         self
@@ -152,7 +152,7 @@ impl Address {
     /// the directory for [`Address::with_certificates`], if the engine is reached by TCP.
     #[must_use]
     pub fn paths(&self, certificates: Option<&Path>) -> Vec<PathBuf> {
-        match (&self.way, certificates) {
+        match (&self.endpoint, certificates) {
             (Endpoint::Unix(path), _) => vec![path.clone()],
             (Endpoint::Tcp { .. }, Some(directory)) => {
                 tls::FILES.iter().map(|name| directory.join(name)).collect()
@@ -163,7 +163,7 @@ impl Address {
 
     /// Returns `true` if the engine is reached over a local socket.
     pub(super) fn is_local(&self) -> bool {
-        match &self.way {
+        match &self.endpoint {
             Endpoint::Unix(_) => true,
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => false,
         }
@@ -171,7 +171,7 @@ impl Address {
 
     /// Returns the advice to the user if no engine answers at the address.
     pub(super) fn hint(&self) -> &'static str {
-        match &self.way {
+        match &self.endpoint {
             Endpoint::Unix(_) => {
                 "start the engine, or say where it is in DOCKER_HOST; who asks it must be allowed \
                  to use its socket (group docker)"
@@ -194,14 +194,14 @@ impl Address {
 impl Default for Address {
     fn default() -> Self {
         Address {
-            way: Endpoint::Unix(PathBuf::from(USUAL)),
+            endpoint: Endpoint::Unix(PathBuf::from(USUAL)),
         }
     }
 }
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.way {
+        match &self.endpoint {
             Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
             Endpoint::Tcp { host, port, tls } => {
                 let port = port.unwrap_or_else(|| default_port(tls.as_ref()));

@@ -4,10 +4,11 @@
 //! A container sees nothing of the host except the mounts listed here. Mounts are structures, never
 //! strings in which a comma or a colon has a meaning.
 
+use super::container_requests::{no_health_check, separate_host_config, text};
 use super::containers::EngineHost;
 use super::filter::{Inside, profile};
-use super::inside::{HOME, TMP, WORK, no_health_check, separate_host_config, text};
-use super::place::Private;
+use super::inside_paths::{HOME, TMP, WORK};
+use super::private_files::PrivateFiles;
 use super::settings::Settings;
 use bollard::models::{
     ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum,
@@ -40,7 +41,7 @@ pub(super) struct ContainerSpec<'a> {
     pub(super) bounds: EffectiveLimits,
     pub(super) user: User,
     pub(super) placed: &'a [LayoutEntry],
-    pub(super) private: &'a Private,
+    pub(super) private: &'a PrivateFiles,
     pub(super) program: &'a OsStr,
     pub(super) args: &'a [OsString],
     pub(super) variables: &'a BTreeMap<OsString, OsString>,

@@ -2,7 +2,7 @@
 //! one thread talks to all engines, and callers wait for it within bounds.
 
 use super::address::Address;
-use super::dial::EngineConnector;
+use super::engine_connector::EngineConnector;
 use bollard::{BollardRequest, Docker};
 use os_sandbox::mechanism::visible;
 use os_sandbox::{Error, ErrorKind};
@@ -70,7 +70,7 @@ impl Engine {
         });
         let (client, version) = match answered {
             Ok(Ok(both)) => both,
-            Ok(Err(error)) => return Err(unusable(&said(&error))),
+            Ok(Err(error)) => return Err(unusable(&error_text(&error))),
             Err(late) => return Err(unusable(&late)),
         };
         let agreed = client.client_version();
@@ -114,7 +114,7 @@ impl Engine {
     pub fn ping(&self) -> Result<(), Error> {
         let client = self.client.clone();
         self.answered(ANSWER_WITHIN, async move { client.ping().await.map(drop) })?
-            .map_err(|error| self.lost(&said(&error)))
+            .map_err(|error| self.lost(&error_text(&error)))
     }
 
     /// Returns the client that sends requests to the engine.
@@ -135,9 +135,9 @@ impl Engine {
     pub(super) fn failed(&self, doing: &str, error: &bollard::errors::Error) -> Error {
         let kind = match error {
             bollard::errors::Error::DockerResponseServerError { .. } => ErrorKind::Enforcement,
-            _ => return self.lost(&said(error)),
+            _ => return self.lost(&error_text(error)),
         };
-        let why = said(error);
+        let why = error_text(error);
         Error::new(
             kind,
             format!("the container engine could not {doing}: {why}"),
@@ -153,7 +153,7 @@ impl Engine {
 }
 
 /// Returns the error text of the engine, or of the connection to it, for people.
-pub(super) fn said(error: &bollard::errors::Error) -> String {
+pub(super) fn error_text(error: &bollard::errors::Error) -> String {
     let text = match error {
         bollard::errors::Error::DockerResponseServerError { message, .. } => message.clone(),
         other => other.to_string(),

@@ -1,8 +1,8 @@
 //! Images that an engine has: their properties, and their transfer out of an engine or into it as
 //! an archive. Nothing in this module asks a registry.
 
+use super::container::has_status;
 use super::engine::{Engine, ask};
-use super::made::has_status;
 use super::name::ImageName;
 use bollard::Docker;
 use bollard::query_parameters::ImportImageOptionsBuilder;

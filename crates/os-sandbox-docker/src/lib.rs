@@ -9,30 +9,31 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod carrier;
 mod config;
+mod container;
+mod container_requests;
 mod containers;
 mod copy;
 mod copy_streams;
-mod dial;
-mod elsewhere;
 mod engine;
+mod engine_connector;
 mod filter;
 mod images;
-mod inside;
+mod inside_paths;
 mod labels;
-mod made;
 mod name;
 mod namespace;
 mod owner;
-mod place;
+mod private_files;
 mod probe;
 mod reaper;
+mod remote_mounts;
 mod running;
 mod settings;
 mod start;
 mod supervise;
 mod tls;
+mod transfer_container;
 
 pub use address::Address;
 pub use containers::Containers;

@@ -8,13 +8,13 @@
 //! The launcher is root without any capability but those over its own network, and has one directory of
 //! the host, read-only: with itself, and with the broker's socket. No program of the image runs.
 
+use super::container::{ContainerHandle, ContainerStatus, inspect_status};
+use super::container_requests::{no_health_check, separate_host_config};
 use super::containers::Containers;
 use super::engine::{ANSWER_WITHIN, Engine};
-use super::inside::{no_health_check, separate_host_config};
 use super::labels::labels;
-use super::made::{ContainerHandle, ContainerStatus, status};
 use super::owner::peer;
-use super::place::scratch;
+use super::private_files::scratch;
 use bollard::models::{
     ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum,
     MountType,
@@ -152,7 +152,7 @@ fn request(
     directory: &Path,
     state_dir: Option<&Path>,
 ) -> Result<ContainerCreateBody, Error> {
-    let source = super::inside::text(directory.as_os_str(), "a path of the host")?;
+    let source = super::container_requests::text(directory.as_os_str(), "a path of the host")?;
     let (ipv6, setting) = IPV6;
     let ipv6 = Path::new(ipv6).exists();
     Ok(ContainerCreateBody {
@@ -253,7 +253,10 @@ fn accept(
             },
         }
         let (client, id) = (engine.client().clone(), made.id().to_owned());
-        let seen = engine.answered(ANSWER_WITHIN, async move { status(&client, &id).await })?;
+        let seen = engine.answered(
+            ANSWER_WITHIN,
+            async move { inspect_status(&client, &id).await },
+        )?;
         match seen.map_err(|error| engine.failed("tell of a container", &error))? {
             ContainerStatus::Runs => {}
             ContainerStatus::Ended(..) | ContainerStatus::Gone => {

@@ -1,9 +1,9 @@
 //! Finds out whether an engine shares the host's files: it makes a file and looks for it through
 //! the engine. No program of an image runs, because the container that shows the file never starts.
 
-use super::carrier::{carrier, fetch_file};
 use super::containers::Containers;
 use super::engine::Engine;
+use super::transfer_container::{carrier, fetch_file};
 use bollard::models::{Mount, MountType};
 use os_sandbox::mechanism::{Scratch, random, static_program};
 use os_sandbox::{
@@ -67,7 +67,7 @@ impl Containers {
         let shares_files = self.shares_files(state_dir)?;
         let same = self
             .image()
-            .is_some_and(|image| image.architecture() == here());
+            .is_some_and(|image| image.architecture() == image_architecture());
         let Some(program) = static_program().filter(|_| same) else {
             return Ok(Probed {
                 shares_files,
@@ -142,7 +142,7 @@ impl Containers {
 }
 
 /// Returns this processor, in the words of images.
-fn here() -> &'static str {
+fn image_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -1,7 +1,7 @@
 //! Removal of the containers and volumes that killed brokers left at an engine; the next broker
 //! does it.
 
-use super::engine::{ANSWER_WITHIN, Engine, said};
+use super::engine::{ANSWER_WITHIN, Engine, error_text};
 use super::labels::{filters, is_orphan, labels};
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -82,7 +82,9 @@ impl Engine {
                     Ok(()) => reaped.containers += 1,
                     // Another broker is already removing it.
                     Err(error) if is_gone(&error) => {}
-                    Err(error) => reaped.problems.push(format!("{id}: {}", said(&error))),
+                    Err(error) => reaped
+                        .problems
+                        .push(format!("{id}: {}", error_text(&error))),
                 }
             }
             let options = ListVolumesOptionsBuilder::new().filters(&filters()).build();
@@ -95,14 +97,14 @@ impl Engine {
                     Ok(()) => reaped.volumes += 1,
                     Err(error) if is_gone(&error) => {}
                     Err(error) => {
-                        let why = said(&error);
+                        let why = error_text(&error);
                         reaped.problems.push(format!("{}: {why}", volume.name));
                     }
                 }
             }
             Ok(reaped)
         })?;
-        reaped.map_err(|error| self.lost(&said(&error)))
+        reaped.map_err(|error| self.lost(&error_text(&error)))
     }
 
     /// Runs [`Engine::reap`] once in this process for each engine and state directory, before the

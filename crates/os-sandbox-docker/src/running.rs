@@ -1,10 +1,10 @@
 //! A running container, seen from the broker. A task waits for its end and then closes a socket, so
 //! that a thread or another runtime can wait for the socket.
 
-use super::elsewhere::Back;
+use super::container::ContainerOutcome;
 use super::engine::runtime;
-use super::made::ContainerOutcome;
-use super::place::Private;
+use super::private_files::PrivateFiles;
+use super::remote_mounts::CopyBackResult;
 use os_sandbox::mechanism::{
     Cleanup, Event, Findings, LimitHit, Process, Readiness, wait_readable,
 };
@@ -30,9 +30,9 @@ pub(crate) struct RunningContainer {
     ended: bool,
     after: Option<Cleanup>,
     /// Files that are removed after the end, because the container uses them until then.
-    private: Option<Private>,
+    private: Option<PrivateFiles>,
     /// Result of copying back.
-    back: Back,
+    copy_back: CopyBackResult,
     /// The service of the container's sockets for named hosts.
     session: Option<Box<dyn ProxySession>>,
     findings: Findings,
@@ -71,16 +71,21 @@ impl RunningContainer {
             ended: false,
             after: None,
             private: None,
-            back: Back::default(),
+            copy_back: CopyBackResult::default(),
             session: None,
             findings: Findings::default(),
         })
     }
 
     /// Sets the work for after the end, and the files that must exist until then.
-    pub(super) fn then(mut self, after: Cleanup, private: Private, back: Back) -> RunningContainer {
+    pub(super) fn then(
+        mut self,
+        after: Cleanup,
+        private: PrivateFiles,
+        copy_back: CopyBackResult,
+    ) -> RunningContainer {
         self.after = Some(after);
-        self.back = back;
+        self.copy_back = copy_back;
         self.private = Some(private);
         self
     }
@@ -96,7 +101,7 @@ impl RunningContainer {
         let contacts = self.session.take().map(|session| session.finish());
         if let Some(after) = self.after.take() {
             self.findings = after.run();
-            self.findings.not_copied = self.back.sentences();
+            self.findings.not_copied = self.copy_back.refusal_lines();
         }
         if let Some(contacts) = contacts {
             self.findings.contacts = contacts;

@@ -1,15 +1,15 @@
 //! Start of a checked command in a container.
 
 use super::config::{ContainerSpec, User, config};
+use super::container::ContainerHandle;
 use super::containers::Containers;
 use super::copy_streams::Streams;
-use super::elsewhere::{self, Back, brought_back};
-use super::engine::{Engine, said};
-use super::inside::{HOME, TMP};
+use super::engine::{Engine, error_text};
+use super::inside_paths::{self, HOME, TMP};
 use super::labels::labels;
-use super::made::ContainerHandle;
 use super::namespace::NamespaceContainer;
-use super::place::{self, Private};
+use super::private_files::PrivateFiles;
+use super::remote_mounts::{self, CopyBackResult, copy_back_mounts};
 use super::running::RunningContainer;
 use super::supervise::{StartedContainer, supervise};
 use bollard::Docker;
@@ -42,13 +42,13 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
         return Err(refused);
     }
     let settings = containers.settings();
-    let private = Private::new(command.plan(), &mut layout, settings, command.state_dir())?;
+    let private = PrivateFiles::new(command.plan(), &mut layout, settings, command.state_dir())?;
     let user = User::of(&layout.owners, caller(), containers.host().rootless)?;
     engine.reap_once(command.state_dir());
     let network = NamespaceContainer::start(containers, &engine, &command)?;
     let joined = network.as_ref().map(NamespaceContainer::mode);
     let (mut body, shown) = compose(&command, containers, &layout, &private, user, joined)?;
-    let copies = elsewhere::prepare(containers, &engine, &command, &private, user, &mut body)?;
+    let copies = remote_mounts::prepare(containers, &engine, &command, &private, user, &mut body)?;
     let wall = command.wall();
     let (ends, pipes) = streams(command.stdio())?;
     let streams = Streams {
@@ -71,9 +71,10 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
         return Err(changed);
     }
     let (network, session) = network.map(NamespaceContainer::joined).unzip();
-    let back = Back::default();
+    let copy_back = CopyBackResult::default();
     let running = RunningContainer::new(|end| {
-        let (back, ended) = (back.clone(), supervise(begun, engine, streams, wall, end));
+        let copy_back = copy_back.clone();
+        let ended = supervise(begun, engine, streams, wall, end);
         async move {
             let ending = ended.await;
             // It has ended long before. If it stays, the next start finds it by its labels.
@@ -81,13 +82,13 @@ fn start(containers: &Containers, command: Command) -> Result<StartedCommand, Er
                 let _gone = network.remove().await;
             }
             match copies {
-                Some(copies) => brought_back(ending, copies, back).await,
+                Some(copies) => copy_back_mounts(ending, copies, copy_back).await,
                 None => ending,
             }
         }
     })?;
     Ok(StartedCommand {
-        process: Box::new(running.then(after, private, back).proxied(session)),
+        process: Box::new(running.then(after, private, copy_back).proxied(session)),
         pipes,
         notes,
         container: Some(shown),
@@ -112,7 +113,7 @@ fn compose(
     command: &Command,
     containers: &Containers,
     layout: &Layout,
-    private: &Private,
+    private: &PrivateFiles,
     user: User,
     joined_network: Option<String>,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
@@ -127,10 +128,10 @@ fn compose(
         user,
         placed: &layout.placed,
         private,
-        program: &place::program(command),
+        program: &inside_paths::program(command),
         args: command.arguments(),
         variables: &command.variables(OsStr::new(HOME), OsStr::new(TMP)),
-        directory: &place::directory(policy, command.working_directory())?,
+        directory: &inside_paths::directory(policy, command.working_directory())?,
         stdin: !matches!(command.stdio()[0], os_sandbox::Stdio::Null),
         labels: labels(command.state_dir()),
         joined_network,
@@ -145,11 +146,11 @@ fn begin(
 ) -> Result<StartedContainer, Error> {
     let program = body.entrypoint.clone().unwrap_or_default().concat();
     let client = engine.client().clone();
-    let begun = engine.answered(START_WITHIN, asked(client, body, stdin))?;
+    let begun = engine.answered(START_WITHIN, create_and_attach(client, body, stdin))?;
     begun.map_err(|error| refused(&program, &error))
 }
 
-async fn asked(
+async fn create_and_attach(
     client: Docker,
     body: ContainerCreateBody,
     stdin: bool,
@@ -181,7 +182,7 @@ async fn asked(
 /// problem with the program.
 fn refused(program: &str, error: &bollard::errors::Error) -> Error {
     use bollard::errors::Error::DockerResponseServerError as Answer;
-    let text = said(error);
+    let text = error_text(error);
     let has = |words: &str| text.contains(words);
     // If the text names another program, the engine's own init, the engine is at fault.
     let program_itself = has(&format!("exec: \"{program}\""));

@@ -2,9 +2,9 @@
 //! deadline or on request, and removes it. The task itself always ends, even if the engine does not
 //! answer.
 
+use super::container::{ContainerHandle, ContainerOutcome, ContainerStatus};
 use super::copy_streams::{Copying, Streams, copy};
-use super::engine::{Engine, said};
-use super::made::{ContainerHandle, ContainerOutcome, ContainerStatus};
+use super::engine::{Engine, error_text};
 use super::running::StopSignal;
 use bollard::container::AttachContainerResults;
 use bollard::models::EventMessage;
@@ -86,7 +86,7 @@ pub(super) async fn supervise(
     watch.gone(events).await.map_err(|error| {
         let text = format!(
             "the container could not be removed: {}; the next start tries again",
-            said(&error)
+            error_text(&error)
         );
         Error::new(ErrorKind::Enforcement, text).with_hint(engine.address().hint())
     })?;
@@ -112,18 +112,18 @@ impl ContainerMonitor {
         let mut beat = Instant::now() + LOOK_EVERY;
         loop {
             let until = self.deadline.map_or(beat, |deadline| deadline.min(beat));
-            match news(events, stop, until).await {
-                News::Told(Some(Ok(event))) => {
+            match next_event(events, stop, until).await {
+                ContainerEvent::Told(Some(Ok(event))) => {
                     if let Some(code) = self.heard(&event) {
                         return Ok(code);
                     }
                 }
-                News::Told(None | Some(Err(_))) => {
+                ContainerEvent::Told(None | Some(Err(_))) => {
                     *events = None;
                     beat = Instant::now();
                 }
-                News::Stop => self.kill().await?,
-                News::Late
+                ContainerEvent::Stop => self.kill().await?,
+                ContainerEvent::Late
                     if self
                         .deadline
                         .is_some_and(|deadline| deadline <= Instant::now()) =>
@@ -132,8 +132,8 @@ impl ContainerMonitor {
                     self.timed_out = true;
                     self.kill().await?;
                 }
-                News::Late => {
-                    if let Some(code) = self.look().await? {
+                ContainerEvent::Late => {
+                    if let Some(code) = self.read_state().await? {
                         return Ok(code);
                     }
                     let every = match events {
@@ -159,8 +159,13 @@ impl ContainerMonitor {
         None
     }
 
-    async fn look(&mut self) -> Result<Option<i64>, Error> {
-        match self.made.look().await.map_err(|error| self.lost(&error))? {
+    async fn read_state(&mut self) -> Result<Option<i64>, Error> {
+        match self
+            .made
+            .status()
+            .await
+            .map_err(|error| self.lost(&error))?
+        {
             ContainerStatus::Runs => Ok(None),
             ContainerStatus::Ended(code, memory) => {
                 self.memory |= memory;
@@ -188,7 +193,7 @@ impl ContainerMonitor {
         };
         match timeout(REMOVED_WITHIN, removed).await {
             Ok(true) => {
-                self.made.went();
+                self.made.mark_removed();
                 Ok(())
             }
             Ok(false) | Err(_) => self.made.remove().await,
@@ -204,7 +209,7 @@ impl ContainerMonitor {
         let text = format!(
             "the container engine at {address} was lost while the command ran: {}; the command may \
              still run",
-            said(why)
+            error_text(why)
         );
         let hint = "start the engine; the next start there removes what is left";
         Error::new(ErrorKind::Enforcement, text).with_hint(hint)
@@ -252,20 +257,20 @@ impl ContainerMonitor {
     fn unread(&self, error: &bollard::errors::Error) -> Error {
         ErrorKind::Enforcement.error(format!(
             "what the command printed was lost on the way: {}",
-            said(error)
+            error_text(error)
         ))
     }
 }
 
 /// Next event for the supervising task.
-enum News {
+enum ContainerEvent {
     Told(Option<Result<EventMessage, bollard::errors::Error>>),
     /// The caller asks for the end of the container.
     Stop,
     Late,
 }
 
-async fn news(events: &mut Option<Events>, stop: &Notify, until: Instant) -> News {
+async fn next_event(events: &mut Option<Events>, stop: &Notify, until: Instant) -> ContainerEvent {
     let next = async {
         match events {
             Some(events) => events.next().await,
@@ -274,11 +279,13 @@ async fn news(events: &mut Option<Events>, stop: &Notify, until: Instant) -> New
     };
     let either = async {
         match select(pin!(next), pin!(stop.notified())).await {
-            Either::Left((told, _)) => News::Told(told),
-            Either::Right(_) => News::Stop,
+            Either::Left((told, _)) => ContainerEvent::Told(told),
+            Either::Right(_) => ContainerEvent::Stop,
         }
     };
-    timeout_at(until, either).await.unwrap_or(News::Late)
+    timeout_at(until, either)
+        .await
+        .unwrap_or(ContainerEvent::Late)
 }
 
 /// Returns the exit, with signals in the encoding of a shell. A command may have ended by itself

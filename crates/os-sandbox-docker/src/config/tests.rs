@@ -42,7 +42,7 @@ fn asked(
     host: EngineHost,
     policy: Policy,
 ) -> Result<(Value, ShownContainer), Error> {
-    let mut private = Private::at("/tmp/private");
+    let mut private = PrivateFiles::at("/tmp/private");
     private.own.clone_from(&settings.mounts);
     let variables = [("HOME", HOME), ("PATH", "/bin"), ("TMPDIR", TMP)];
     let (body, shown) = config(ContainerSpec {

@@ -3,7 +3,7 @@
 
 use super::pack::{CopiedContent, CopiedEntry, Manifest};
 use super::tree::{self, FileAttributes, FileVersion};
-use super::unpack::{Got, StoredRange, Unpacked};
+use super::unpack::{ReceivedEntry, StoredRange, Unpacked};
 use nix::errno::Errno;
 use os_sandbox::mechanism::Pattern;
 use std::fs::File;
@@ -97,7 +97,7 @@ pub(super) fn apply(
     mut unpacked: Unpacked,
     protected: &Protected,
 ) -> CopyBackReport {
-    let mut applying = Applying {
+    let mut applying = ChangeApplier {
         top,
         known,
         protected,
@@ -131,14 +131,14 @@ pub(super) fn apply(
     back
 }
 
-struct Applying<'a> {
+struct ChangeApplier<'a> {
     top: BorrowedFd<'a>,
     known: &'a Manifest,
     protected: &'a Protected,
     back: CopyBackReport,
 }
 
-impl Applying<'_> {
+impl ChangeApplier<'_> {
     fn remove(&mut self, below: &Path, was: &CopiedEntry) {
         if self.protected.keeps(self.top, below) {
             self.back.refused.push(below.to_owned());
@@ -164,7 +164,7 @@ impl Applying<'_> {
         }
     }
 
-    fn write(&mut self, below: &Path, got: &Got, unpacked: &Unpacked) {
+    fn write(&mut self, below: &Path, got: &ReceivedEntry, unpacked: &Unpacked) {
         let was = self.known.get(below);
         if was.is_some_and(|was| was.what == got.what && was.mode == got.mode) {
             return;
@@ -196,7 +196,7 @@ impl Applying<'_> {
     fn try_write(
         &self,
         below: &Path,
-        got: &Got,
+        got: &ReceivedEntry,
         was: Option<&CopiedEntry>,
         unpacked: &Unpacked,
     ) -> io::Result<bool> {

@@ -18,8 +18,8 @@ mod unpack;
 pub use apply::CopyBackReport;
 pub use limits::CopyLimits;
 
-use super::carrier::{TransferContainer, carrier};
 use super::engine::Engine;
+use super::transfer_container::{TransferContainer, carrier};
 use apply::Protected;
 use bollard::models::{Mount, MountType, MountVolumeOptions, VolumeCreateRequest};
 use bollard::query_parameters::{
@@ -29,7 +29,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use os_sandbox::mechanism::{Pattern, Scratch};
 use os_sandbox::{Access, Error, ErrorKind, Policy};
-use pack::{Manifest, Packed, Unpackable};
+use pack::{Manifest, PackError, PackReport};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -37,7 +37,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use unpack::Unusable;
+use unpack::ArchiveError;
 
 /// Bound on the time for one mount, in one direction.
 const COPIED_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -73,19 +73,19 @@ const INSIDE: &str = "os-sandbox-copy";
 pub struct MountCopies {
     engine: Engine,
     carrier: Option<TransferContainer>,
-    mounts: Vec<Copied>,
+    mounts: Vec<CopiedMount>,
     limits: CopyLimits,
     state_dir: Option<PathBuf>,
 }
 
 /// A directory that is copied.
-pub(super) struct Source {
+pub(super) struct CopySource {
     pub(super) host: PathBuf,
     pub(super) writable: bool,
 }
 
 #[derive(Debug)]
-struct Copied {
+struct CopiedMount {
     host: PathBuf,
     top: OwnedFd,
     volume: String,
@@ -111,7 +111,7 @@ impl MountCopies {
         limits: &CopyLimits,
         state_dir: Option<&Path>,
     ) -> Result<MountCopies, Error> {
-        let sources = policy.mounts().iter().map(|mount| Source {
+        let sources = policy.mounts().iter().map(|mount| CopySource {
             host: mount.host().to_owned(),
             writable: mount.access().contains(Access::WRITE),
         });
@@ -124,7 +124,7 @@ impl MountCopies {
     pub(super) fn of(
         engine: &Engine,
         image: &str,
-        sources: Vec<Source>,
+        sources: Vec<CopySource>,
         policy: &Policy,
         owner: (u32, u32),
         limits: &CopyLimits,
@@ -138,11 +138,11 @@ impl MountCopies {
             state_dir: state_dir.map(Path::to_owned),
         };
         let labels = engine.labels(state_dir);
-        for Source { host, writable } in sources {
+        for CopySource { host, writable } in sources {
             let top = tree::top(&host).map_err(|error| not_opened(&host, error))?;
             let index = policy.mounts().iter().position(|one| one.host() == host);
             let guards = index.map_or_else(|| policy.guards_of_all(), |at| policy.guards_of(at));
-            copies.mounts.push(Copied {
+            copies.mounts.push(CopiedMount {
                 host,
                 top,
                 volume: engine.make_volume(&labels)?,
@@ -240,11 +240,11 @@ impl MountCopies {
         let inside = PathBuf::from(format!("{INSIDE}/{index}"));
         let packer = std::thread::spawn(move || {
             let hidden = |at: BorrowedFd<'_>, below: &Path| pack::is_hidden(&hidden, at, below);
-            let to = BufWriter::with_capacity(PIECE_BYTES, Pieces(sender.clone()));
+            let to = BufWriter::with_capacity(PIECE_BYTES, ChunkSender(sender.clone()));
             let packed = pack::pack(top.as_fd(), &inside, &hidden, owner, &limits, to);
             let packed = packed.and_then(|(packed, mut to)| match to.flush() {
                 Ok(()) => Ok(packed),
-                Err(error) => Err(Unpackable::Io(PathBuf::new(), error)),
+                Err(error) => Err(PackError::Io(PathBuf::new(), error)),
             });
             if packed.is_err() {
                 // The engine could take an archive without an error at its end for a complete one.
@@ -276,7 +276,7 @@ impl MountCopies {
     }
 
     /// Reads one volume, to its end.
-    fn fetch(&self, index: usize, copied: &Copied) -> Result<unpack::Unpacked, Error> {
+    fn fetch(&self, index: usize, copied: &CopiedMount) -> Result<unpack::Unpacked, Error> {
         let shown = copied.host.display();
         let carrier = self.carrier()?;
         let store = private_file(self.state_dir.as_deref())?;
@@ -286,7 +286,7 @@ impl MountCopies {
         let reader = std::thread::scope(|scope| {
             let limits = &self.limits;
             let unpacker = scope.spawn(move || {
-                let from = io::BufReader::with_capacity(PIECE_BYTES, Received::new(receiver));
+                let from = io::BufReader::with_capacity(PIECE_BYTES, ChunkReceiver::new(receiver));
                 unpack::unpack(from, &copied.manifest, limits, store)
             });
             let fetched = self.engine.answered(COPIED_WITHIN, async move {
@@ -318,15 +318,15 @@ impl MountCopies {
         let unpacked = unpacked
             .map_err(|_| Error::new(ErrorKind::Enforcement, "the thread that unpacks was lost"))?;
         match (unpacked, fetched) {
-            (Err(Unusable::TooMuch(why)), _) => Err(too_much(&format!(
+            (Err(ArchiveError::TooMuch(why)), _) => Err(too_much(&format!(
                 "what was changed in {shown} is not taken over: at the engine {why}"
             ))),
-            (Err(Unusable::Hostile(why)), _) => Err(ErrorKind::Enforcement.error(format!(
+            (Err(ArchiveError::Hostile(why)), _) => Err(ErrorKind::Enforcement.error(format!(
                 "what was changed in {shown} is not taken over: the engine sends {why}"
             ))),
             (_, Err(late)) => Err(late),
             (_, Ok(Err(error))) => Err(self.engine.failed(&format!("give back {shown}"), &error)),
-            (Err(Unusable::Io(error)), Ok(Ok(()))) => {
+            (Err(ArchiveError::Io(error)), Ok(Ok(()))) => {
                 Err(Error::io(format!("could not take back {shown}"), error))
             }
             (Ok(unpacked), Ok(Ok(()))) => Ok(unpacked),
@@ -396,21 +396,21 @@ fn too_much(what: &str) -> Error {
 fn sent_whole(
     engine: &Engine,
     host: &Path,
-    packed: Result<Packed, Unpackable>,
+    packed: Result<PackReport, PackError>,
     sent: Result<Result<(), bollard::errors::Error>, Error>,
-) -> Result<Packed, Error> {
+) -> Result<PackReport, Error> {
     let shown = host.display();
     let refused = |error| engine.failed(&format!("take {shown}"), &error);
     match packed {
         Ok(packed) => sent?.map(|()| packed).map_err(refused),
-        Err(Unpackable::TooMuch(why)) => Err(too_much(&format!(
+        Err(PackError::TooMuch(why)) => Err(too_much(&format!(
             "{shown} is not copied to the engine: {why}"
         ))),
-        Err(Unpackable::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Err(PackError::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             sent?.map_err(refused)?;
             Err(engine.lost(&"the engine stopped reading"))
         }
-        Err(Unpackable::Io(below, error)) => {
+        Err(PackError::Io(below, error)) => {
             let path = host.join(below);
             Err(Error::io(
                 format!("could not copy {}", path.display()),
@@ -432,10 +432,10 @@ fn private_file(state_dir: Option<&Path>) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Pieces of an archive on their way to an engine.
-struct Pieces(mpsc::Sender<io::Result<Bytes>>);
+/// ChunkSender of an archive on their way to an engine.
+struct ChunkSender(mpsc::Sender<io::Result<Bytes>>);
 
-impl Write for Pieces {
+impl Write for ChunkSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = Bytes::copy_from_slice(bytes);
         let sent = self.0.blocking_send(Ok(piece));
@@ -448,22 +448,22 @@ impl Write for Pieces {
     }
 }
 
-/// Pieces of an archive on their way from an engine.
-struct Received {
+/// ChunkSender of an archive on their way from an engine.
+struct ChunkReceiver {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
     piece: Bytes,
 }
 
-impl Received {
-    fn new(pieces: mpsc::Receiver<io::Result<Bytes>>) -> Received {
-        Received {
+impl ChunkReceiver {
+    fn new(pieces: mpsc::Receiver<io::Result<Bytes>>) -> ChunkReceiver {
+        ChunkReceiver {
             pieces,
             piece: Bytes::new(),
         }
     }
 }
 
-impl Read for Received {
+impl Read for ChunkReceiver {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
             match self.pieces.blocking_recv() {

@@ -41,7 +41,7 @@ pub(super) type Manifest = BTreeMap<PathBuf, CopiedEntry>;
 
 /// Result of packing.
 #[derive(Debug, Default)]
-pub(super) struct Packed {
+pub(super) struct PackReport {
     pub(super) manifest: Manifest,
     /// Paths that an archive cannot contain, or that the broker may not read.
     pub(super) left_out: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) struct Packed {
 
 /// The reason for a failure to pack a tree.
 #[derive(Debug)]
-pub(super) enum Unpackable {
+pub(super) enum PackError {
     /// The tree exceeds a limit; the text says which.
     TooMuch(String),
     Io(PathBuf, io::Error),
@@ -71,11 +71,11 @@ pub(super) fn pack<W: Write>(
     owner: (u32, u32),
     limits: &CopyLimits,
     to: W,
-) -> Result<(Packed, W), Unpackable> {
-    let root = |error: io::Error| Unpackable::Io(PathBuf::new(), error);
-    let mut packing = Packing {
+) -> Result<(PackReport, W), PackError> {
+    let root = |error: io::Error| PackError::Io(PathBuf::new(), error);
+    let mut packing = Packer {
         builder: tar::Builder::new(to),
-        packed: Packed::default(),
+        packed: PackReport::default(),
         inside,
         hidden,
         owner,
@@ -90,31 +90,31 @@ pub(super) fn pack<W: Write>(
         .map_err(|errno| root(errno.into()))?
         .0;
     packing.directory(&top, Path::new(""), 0)?;
-    let Packing {
+    let Packer {
         builder, packed, ..
     } = packing;
     Ok((packed, builder.into_inner().map_err(root)?))
 }
 
-struct Packing<'a, W: Write> {
+struct Packer<'a, W: Write> {
     builder: tar::Builder<W>,
-    packed: Packed,
+    packed: PackReport,
     inside: &'a Path,
     hidden: &'a dyn Fn(BorrowedFd<'_>, &Path) -> bool,
     owner: (u32, u32),
     limits: &'a CopyLimits,
 }
 
-impl<W: Write> Packing<'_, W> {
-    fn directory(&mut self, at: &OwnedFd, below: &Path, depth: usize) -> Result<(), Unpackable> {
+impl<W: Write> Packer<'_, W> {
+    fn directory(&mut self, at: &OwnedFd, below: &Path, depth: usize) -> Result<(), PackError> {
         if depth > MAX_DEPTH {
             let why = format!("{} is deeper than {MAX_DEPTH} directories", below.display());
-            return Err(Unpackable::TooMuch(why));
+            return Err(PackError::TooMuch(why));
         }
         let names = match tree::names(at.as_fd(), self.limits.entries) {
             // The directory was removed after it was entered.
             Err(Errno::ENOENT) => Vec::new(),
-            names => names.map_err(|errno| Unpackable::Io(below.to_owned(), errno.into()))?,
+            names => names.map_err(|errno| PackError::Io(below.to_owned(), errno.into()))?,
         };
         for name in names {
             let below = below.join(&name);
@@ -124,17 +124,17 @@ impl<W: Write> Packing<'_, W> {
             match self.one(at.as_fd(), &name, &below) {
                 Ok(Some(inner)) => self.directory(&inner, &below, depth + 1)?,
                 Ok(None) => {}
-                Err(Unpackable::Io(path, error)) => match error.kind() {
+                Err(PackError::Io(path, error)) => match error.kind() {
                     // The entry was removed after it was listed.
                     io::ErrorKind::NotFound => {}
                     // The broker may not read the entry, so the container may not read it either.
                     io::ErrorKind::PermissionDenied => self.packed.left_out.push(path),
-                    _ => return Err(Unpackable::Io(path, error)),
+                    _ => return Err(PackError::Io(path, error)),
                 },
-                Err(too_much @ Unpackable::TooMuch(_)) => return Err(too_much),
+                Err(too_much @ PackError::TooMuch(_)) => return Err(too_much),
             }
             if self.packed.manifest.len() > self.limits.entries {
-                return Err(Unpackable::TooMuch(self.limits.entries_said()));
+                return Err(PackError::TooMuch(self.limits.entries_said()));
             }
         }
         Ok(())
@@ -146,8 +146,8 @@ impl<W: Write> Packing<'_, W> {
         at: BorrowedFd<'_>,
         name: &OsStr,
         below: &Path,
-    ) -> Result<Option<OwnedFd>, Unpackable> {
-        let failed = |error: io::Error| Unpackable::Io(below.to_owned(), error);
+    ) -> Result<Option<OwnedFd>, PackError> {
+        let failed = |error: io::Error| PackError::Io(below.to_owned(), error);
         let errno = |errno: Errno| failed(errno.into());
         let stat = tree::look(at, name).map_err(errno)?;
         let mode = tree::permissions(&stat);
@@ -180,17 +180,17 @@ impl<W: Write> Packing<'_, W> {
         Ok(inner)
     }
 
-    fn file(&mut self, at: BorrowedFd<'_>, name: &OsStr, below: &Path) -> Result<(), Unpackable> {
-        let failed = |error: io::Error| Unpackable::Io(below.to_owned(), error);
+    fn file(&mut self, at: BorrowedFd<'_>, name: &OsStr, below: &Path) -> Result<(), PackError> {
+        let failed = |error: io::Error| PackError::Io(below.to_owned(), error);
         let (file, stat) = tree::file(at, name).map_err(failed)?;
         let size = u64::try_from(stat.st_size).unwrap_or_default();
         self.packed.bytes = self.packed.bytes.saturating_add(size);
         if self.packed.bytes > self.limits.bytes {
-            return Err(Unpackable::TooMuch(self.limits.bytes_said()));
+            return Err(PackError::TooMuch(self.limits.bytes_said()));
         }
         let mode = tree::permissions(&stat);
         let header = self.header(EntryType::Regular, mode, &stat, size);
-        let mut hashed = Hashed {
+        let mut hashed = HashingReader {
             from: file.take(size),
             hash: Sha256::new(),
             bytes: 0,
@@ -263,13 +263,13 @@ impl<W: Write> Packing<'_, W> {
 }
 
 /// Reader that computes the hash and the length of its data.
-struct Hashed<R> {
+struct HashingReader<R> {
     from: R,
     hash: Sha256,
     bytes: u64,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(into)?;
         self.hash.update(&into[..count]);

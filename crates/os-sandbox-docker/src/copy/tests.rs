@@ -3,8 +3,8 @@
 
 use super::apply::{CopyBackReport, Protected, apply};
 use super::limits::CopyLimits;
-use super::pack::{self, Packed, Unpackable};
-use super::unpack::{Unusable, unpack};
+use super::pack::{self, PackError, PackReport};
+use super::unpack::{ArchiveError, unpack};
 use os_sandbox::mechanism::Pattern;
 use proptest::prelude::*;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use tar::{EntryType, Header};
 /// A tree, its surroundings, and its packed copy.
 struct Place {
     base: tempfile::TempDir,
-    packed: Packed,
+    packed: PackReport,
     archive: Vec<u8>,
 }
 
@@ -40,11 +40,15 @@ impl Place {
         self.base.path().join("top")
     }
 
-    fn back(&self, archive: &[u8]) -> Result<CopyBackReport, Unusable> {
+    fn back(&self, archive: &[u8]) -> Result<CopyBackReport, ArchiveError> {
         self.back_within(archive, &CopyLimits::default())
     }
 
-    fn back_within(&self, archive: &[u8], limits: &CopyLimits) -> Result<CopyBackReport, Unusable> {
+    fn back_within(
+        &self,
+        archive: &[u8],
+        limits: &CopyLimits,
+    ) -> Result<CopyBackReport, ArchiveError> {
         let store = tempfile::tempfile().unwrap();
         let unpacked = unpack(archive, &self.packed.manifest, limits, store)?;
         let top = File::open(self.top()).unwrap();
@@ -69,7 +73,7 @@ impl Place {
     }
 }
 
-fn packed(top: &Path, limits: &CopyLimits) -> Result<(Packed, Vec<u8>), Unpackable> {
+fn packed(top: &Path, limits: &CopyLimits) -> Result<(PackReport, Vec<u8>), PackError> {
     let top = File::open(top).unwrap();
     let hidden = [".env", "*.pem"].map(|text| Pattern::parse(text).unwrap());
     pack::pack(
@@ -501,7 +505,7 @@ fn there_are_bounds_on_both_ways() {
         (CopyLimits::default().bytes(399), "more than 1 MiB"),
     ] {
         match place.back_within(&sent, &limits) {
-            Err(Unusable::TooMuch(why)) => assert!(why.contains(says), "{why}"),
+            Err(ArchiveError::TooMuch(why)) => assert!(why.contains(says), "{why}"),
             other => panic!("{other:?}"),
         }
         assert_eq!(fs::read_dir(place.top()).unwrap().count(), 1);
@@ -518,19 +522,19 @@ fn there_are_bounds_on_both_ways() {
     header.set_cksum();
     let mut bomb = archive(&[ROOT])[..512].to_vec();
     bomb.extend_from_slice(header.as_bytes());
-    assert!(matches!(place.back(&bomb), Err(Unusable::TooMuch(_))));
+    assert!(matches!(place.back(&bomb), Err(ArchiveError::TooMuch(_))));
     header.set_entry_type(EntryType::GNULongName);
     header.set_cksum();
     let mut bomb = archive(&[ROOT])[..512].to_vec();
     bomb.extend_from_slice(header.as_bytes());
-    assert!(matches!(place.back(&bomb), Err(Unusable::Hostile(_))));
+    assert!(matches!(place.back(&bomb), Err(ArchiveError::Hostile(_))));
     // The limits also apply to packing.
     for (limits, says) in [
         (CopyLimits::default().entries(3), "more than 3 files"),
         (CopyLimits::default().bytes(10), "more than 1 MiB"),
     ] {
         match packed(&place.top(), &limits) {
-            Err(Unpackable::TooMuch(why)) => assert!(why.contains(says), "{why}"),
+            Err(PackError::TooMuch(why)) => assert!(why.contains(says), "{why}"),
             other => panic!("{:?}", other.map(|(packed, _)| packed)),
         }
     }
@@ -538,7 +542,7 @@ fn there_are_bounds_on_both_ways() {
     fs::create_dir_all(place.top().join(deep)).unwrap();
     assert!(matches!(
         packed(&place.top(), &CopyLimits::default()),
-        Err(Unpackable::TooMuch(why)) if why.contains("deeper")
+        Err(PackError::TooMuch(why)) if why.contains("deeper")
     ));
 }
 

@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A returned entry.
 #[derive(Debug)]
-pub(super) struct Got {
+pub(super) struct ReceivedEntry {
     pub(super) what: CopiedContent,
     pub(super) mode: u32,
     pub(super) modified: SystemTime,
@@ -46,7 +46,7 @@ pub(super) struct StoredRange {
 /// All returned entries.
 #[derive(Debug)]
 pub(super) struct Unpacked {
-    pub(super) entries: BTreeMap<PathBuf, Got>,
+    pub(super) entries: BTreeMap<PathBuf, ReceivedEntry>,
     /// Paths that are neither a file nor a directory nor a link.
     pub(super) left_out: Vec<PathBuf>,
     pub(super) store: File,
@@ -54,7 +54,7 @@ pub(super) struct Unpacked {
 
 /// The reason for refusing an archive.
 #[derive(Debug)]
-pub(super) enum Unusable {
+pub(super) enum ArchiveError {
     /// The archive exceeds a limit; the text says which.
     TooMuch(String),
     /// The archive has content that engines never send.
@@ -62,9 +62,9 @@ pub(super) enum Unusable {
     Io(io::Error),
 }
 
-impl From<io::Error> for Unusable {
+impl From<io::Error> for ArchiveError {
     fn from(error: io::Error) -> Self {
-        Unusable::Io(error)
+        ArchiveError::Io(error)
     }
 }
 
@@ -74,8 +74,8 @@ pub(super) fn unpack(
     known: &Manifest,
     limits: &CopyLimits,
     store: File,
-) -> Result<Unpacked, Unusable> {
-    let mut archive = Archive::new(Whole::new(from));
+) -> Result<Unpacked, ArchiveError> {
+    let mut archive = Archive::new(CountingReader::new(from));
     let mut reading = ArchiveReader {
         known,
         limits,
@@ -102,7 +102,7 @@ pub(super) fn unpack(
     }
     match reading.root {
         Some(_) => Ok(reading.unpacked),
-        None => Err(Unusable::Hostile("it is empty".to_owned())),
+        None => Err(ArchiveError::Hostile("it is empty".to_owned())),
     }
 }
 
@@ -129,7 +129,7 @@ struct ArchiveReader<'a> {
 }
 
 impl ArchiveReader<'_> {
-    fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), Unusable> {
+    fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), ArchiveError> {
         let kind = entry.header().entry_type();
         let size = entry.header().entry_size()?;
         let blocks = size.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
@@ -156,7 +156,7 @@ impl ArchiveReader<'_> {
         self.seen += 1;
         // The root itself does not count.
         if self.seen > self.limits.entries.saturating_add(1) {
-            return Err(Unusable::TooMuch(self.limits.entries_said()));
+            return Err(ArchiveError::TooMuch(self.limits.entries_said()));
         }
         let Some(below) = self.below(&name, kind)? else {
             return Ok(());
@@ -171,7 +171,7 @@ impl ArchiveReader<'_> {
             self.unpacked.left_out.push(below);
             return Ok(());
         };
-        let got = Got {
+        let got = ReceivedEntry {
             what,
             mode,
             modified,
@@ -191,7 +191,7 @@ impl ArchiveReader<'_> {
         size: u64,
         link: Option<Vec<u8>>,
         below: &Path,
-    ) -> Result<Option<(CopiedContent, Option<StoredRange>)>, Unusable> {
+    ) -> Result<Option<(CopiedContent, Option<StoredRange>)>, ArchiveError> {
         Ok(Some(match kind {
             EntryType::Directory => (CopiedContent::Directory, None),
             EntryType::Symlink => {
@@ -213,7 +213,7 @@ impl ArchiveReader<'_> {
     }
 
     /// Returns the path below the archive's root; `None` for the root itself.
-    fn below(&mut self, name: &[u8], kind: EntryType) -> Result<Option<PathBuf>, Unusable> {
+    fn below(&mut self, name: &[u8], kind: EntryType) -> Result<Option<PathBuf>, ArchiveError> {
         let shown = || Path::new(OsStr::from_bytes(&name[..name.len().min(MAX_PATH_BYTES)]));
         if name.len() > MAX_PATH_BYTES || name.contains(&0) {
             return Err(hostile("no name of a file", shown()));
@@ -235,7 +235,7 @@ impl ArchiveReader<'_> {
         let depth = below.components().count();
         if depth > MAX_DEPTH {
             let why = format!("it is deeper than {MAX_DEPTH} directories");
-            return Err(Unusable::TooMuch(why));
+            return Err(ArchiveError::TooMuch(why));
         }
         // A later write at this path then passes through directories only.
         let parent = below
@@ -255,7 +255,7 @@ impl ArchiveReader<'_> {
         from: &mut impl Read,
         size: u64,
         below: &Path,
-    ) -> Result<([u8; 32], Option<StoredRange>), Unusable> {
+    ) -> Result<([u8; 32], Option<StoredRange>), ArchiveError> {
         self.count(size)?;
         let before = match self.known.get(below).map(|known| &known.what) {
             Some(CopiedContent::File(hash)) => Some(*hash),
@@ -300,7 +300,7 @@ impl ArchiveReader<'_> {
         &self,
         link: Option<&[u8]>,
         below: &Path,
-    ) -> Result<(CopiedContent, Option<StoredRange>), Unusable> {
+    ) -> Result<(CopiedContent, Option<StoredRange>), ArchiveError> {
         let wrong = || hostile("one more name of what is not there", below);
         let to = plain(Path::new(OsStr::from_bytes(link.ok_or_else(wrong)?))).ok_or_else(wrong)?;
         let root = self.root.as_deref().unwrap_or(Path::new(""));
@@ -316,16 +316,16 @@ impl ArchiveReader<'_> {
         Ok((CopiedContent::File(*hash), kept))
     }
 
-    fn count(&mut self, size: u64) -> Result<(), Unusable> {
+    fn count(&mut self, size: u64) -> Result<(), ArchiveError> {
         self.bytes = self.bytes.saturating_add(size);
         match self.bytes > self.limits.bytes {
-            true => Err(Unusable::TooMuch(self.limits.bytes_said())),
+            true => Err(ArchiveError::TooMuch(self.limits.bytes_said())),
             false => Ok(()),
         }
     }
 
     /// Reads a POSIX extended header; it takes only a name and a link from it.
-    fn extended(&mut self, bytes: &[u8]) -> Result<(), Unusable> {
+    fn extended(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         for one in PaxExtensions::new(bytes) {
             let one = one?;
             let value = one.value_bytes().to_vec();
@@ -334,11 +334,11 @@ impl ArchiveReader<'_> {
                 b"linkpath" => self.before.link = Some(value),
                 b"size" => {
                     let bound = self.limits.bytes_said();
-                    return Err(Unusable::TooMuch(bound));
+                    return Err(ArchiveError::TooMuch(bound));
                 }
                 key if key.starts_with(b"GNU.sparse") => {
                     let why = "a file with holes".to_owned();
-                    return Err(Unusable::Hostile(why));
+                    return Err(ArchiveError::Hostile(why));
                 }
                 _ => {}
             }
@@ -348,15 +348,15 @@ impl ArchiveReader<'_> {
 }
 
 /// Reader that counts its data, to distinguish a complete archive from a truncated one.
-struct Whole<R> {
+struct CountingReader<R> {
     from: R,
     bytes: u64,
     zeros: u64,
 }
 
-impl<R> Whole<R> {
-    fn new(from: R) -> Whole<R> {
-        Whole {
+impl<R> CountingReader<R> {
+    fn new(from: R) -> CountingReader<R> {
+        CountingReader {
             from,
             bytes: 0,
             zeros: 0,
@@ -369,7 +369,7 @@ impl<R> Whole<R> {
     }
 }
 
-impl<R: Read> Read for Whole<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(into)?;
         let zeros = into[..count]
@@ -387,9 +387,9 @@ impl<R: Read> Read for Whole<R> {
 }
 
 /// Returns the complete extension header before an entry.
-fn extension(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, Unusable> {
+fn extension(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, ArchiveError> {
     if size > MAX_EXTENSION_BYTES {
-        return Err(Unusable::Hostile("a name without an end".to_owned()));
+        return Err(ArchiveError::Hostile("a name without an end".to_owned()));
     }
     let mut bytes = Vec::new();
     entry.take(size).read_to_end(&mut bytes)?;
@@ -404,12 +404,12 @@ fn terminated(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn hostile(what: &str, path: &Path) -> Unusable {
+fn hostile(what: &str, path: &Path) -> ArchiveError {
     let path: OsString = path.into();
     let shown: String = os_sandbox::mechanism::Visible(&path)
         .to_string()
         .chars()
         .take(200)
         .collect();
-    Unusable::Hostile(format!("{what}: {shown:?}"))
+    ArchiveError::Hostile(format!("{what}: {shown:?}"))
 }

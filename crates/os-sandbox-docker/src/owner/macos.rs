@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// Returns an id of the machine and its boot; `None` if the system does not report one.
 pub(crate) fn boot() -> Option<String> {
-    said(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
+    command_output(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
 }
 
 /// Returns the only namespace of this system.
@@ -23,7 +23,7 @@ pub(crate) fn peer(_: &UnixStream) -> std::io::Result<Option<i32>> {
 pub(crate) fn life(pid: u32) -> OwnerId {
     let mut ps = Command::new("/bin/ps");
     ps.args(["-o", "lstart=", "-p", &pid.to_string()]);
-    match said(ps.env("LC_ALL", "C").env("TZ", "UTC")) {
+    match command_output(ps.env("LC_ALL", "C").env("TZ", "UTC")) {
         Some(started) => OwnerId::Since(started),
         None => gone(pid),
     }
@@ -40,7 +40,7 @@ fn gone(pid: u32) -> OwnerId {
     }
 }
 
-fn said(command: &mut Command) -> Option<String> {
+fn command_output(command: &mut Command) -> Option<String> {
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::null())

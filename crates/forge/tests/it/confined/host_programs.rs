@@ -194,7 +194,7 @@ fn no_file_starts_a_program_by_its_name() {
         "forge/src/commands/doctor/mcp/client.rs",
         "forge/src/commands/exec/identity.rs",
         "forge/src/setup/host_programs.rs",
-        "os-sandbox-docker/src/dial.rs",
+        "os-sandbox-docker/src/engine_connector.rs",
         "os-sandbox-docker/src/owner/macos.rs",
         "os-sandbox/src/command.rs",
         "os-sandbox/src/linux/detect.rs",

@@ -2,12 +2,12 @@
 //! host takes over the changes after the container has ended.
 
 use super::config::User;
+use super::container::ContainerOutcome;
 use super::containers::Containers;
-use super::copy::{CopyBackReport, MountCopies, Source, volume_mount};
+use super::copy::{CopyBackReport, CopySource, MountCopies, volume_mount};
 use super::engine::Engine;
-use super::inside::{HOME, TMP};
-use super::made::ContainerOutcome;
-use super::place::Private;
+use super::inside_paths::{HOME, TMP};
+use super::private_files::PrivateFiles;
 use bollard::models::{ContainerCreateBody, Mount};
 use os_sandbox::{Command, Error, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Result of copying back, once it is known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Back(Arc<Mutex<Option<CopyBackReport>>>);
+pub(super) struct CopyBackResult(Arc<Mutex<Option<CopyBackReport>>>);
 
-impl Back {
+impl CopyBackResult {
     /// Returns one sentence for each change in the container that the host did not take over.
-    pub(super) fn sentences(&self) -> Vec<String> {
+    pub(super) fn refusal_lines(&self) -> Vec<String> {
         let back = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(back) = &*back else {
             return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn prepare(
     containers: &Containers,
     engine: &Engine,
     command: &Command,
-    private: &Private,
+    private: &PrivateFiles,
     user: User,
     body: &mut ContainerCreateBody,
 ) -> Result<Option<MountCopies>, Error> {
@@ -84,7 +84,7 @@ pub(super) fn prepare(
     };
     let mut mounts = host.mounts.take().unwrap_or_default();
     mounts.retain(copied);
-    let sources = mounts.iter().map(|mount| Source {
+    let sources = mounts.iter().map(|mount| CopySource {
         host: mount.source.clone().unwrap_or_default().into(),
         writable: mount.read_only == Some(false),
     });
@@ -113,15 +113,15 @@ pub(super) fn prepare(
 }
 
 /// Takes over the changes. If that fails, the error replaces the result of the command.
-pub(super) async fn brought_back(
+pub(super) async fn copy_back_mounts(
     ending: ContainerOutcome,
     copies: MountCopies,
-    back: Back,
+    copy_back: CopyBackResult,
 ) -> ContainerOutcome {
     let work = tokio::task::spawn_blocking(move || copies.bring_back());
     let lost = |_| Error::new(ErrorKind::Enforcement, "the thread that copies was lost");
     let brought = work.await.map_err(lost).and_then(|brought| brought);
     let result = ending?;
-    *back.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(brought?);
+    *copy_back.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(brought?);
     Ok(result)
 }

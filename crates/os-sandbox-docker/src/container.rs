@@ -45,8 +45,8 @@ impl ContainerHandle {
         &self.id
     }
 
-    pub(super) async fn look(&self) -> Result<ContainerStatus, Error> {
-        let asked = status(&self.client, &self.id);
+    pub(super) async fn status(&self) -> Result<ContainerStatus, Error> {
+        let asked = inspect_status(&self.client, &self.id);
         match tokio::time::timeout(ANSWER_WITHIN, asked).await {
             Err(_) => Err(Error::RequestTimeoutError),
             Ok(seen) => seen,
@@ -78,7 +78,7 @@ impl ContainerHandle {
     }
 
     /// Records that the engine has reported the removal.
-    pub(super) fn went(mut self) {
+    pub(super) fn mark_removed(mut self) {
         self.removed = true;
     }
 
@@ -103,7 +103,7 @@ impl Drop for ContainerHandle {
 }
 
 /// Returns the state of a container.
-pub(super) async fn status(client: &Docker, id: &str) -> Result<ContainerStatus, Error> {
+pub(super) async fn inspect_status(client: &Docker, id: &str) -> Result<ContainerStatus, Error> {
     let state = match client.inspect_container(id, None).await {
         Ok(seen) => seen.state.unwrap_or_default(),
         Err(error) if has_status(&error, &[404]) => return Ok(ContainerStatus::Gone),

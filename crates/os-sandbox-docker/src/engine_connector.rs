@@ -31,12 +31,12 @@ const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const ALIVE_TIMES: u32 = 4;
 /// Bounds on idle streams: their number, and the time until they are dropped. The other end may
 /// close them earlier.
-const MAX_KEPT: usize = 8;
-const KEPT_FOR: Duration = Duration::from_secs(10);
+const MAX_IDLE_CONNECTIONS: usize = 8;
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bound on the stored bytes of ssh's standard error.
-const MAX_COMPLAINT: usize = 2048;
+const MAX_SSH_STDERR: usize = 2048;
 /// Bound on the wait for ssh's error message.
-const COMPLAINT_WITHIN: Duration = Duration::from_secs(2);
+const SSH_STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 /// Variables of our environment that ssh needs. The key of a model provider is not among them.
 const SSH_NEEDS: [&str; 5] = ["HOME", "LANG", "LOGNAME", "SSH_AUTH_SOCK", "USER"];
 
@@ -89,10 +89,10 @@ impl EngineConnector {
             request
                 .headers_mut()
                 .insert(HOST, HeaderValue::from_static("engine"));
-            while let Some(mut sender) = idle(&kept) {
+            while let Some(mut sender) = take_idle_connection(&kept) {
                 match sender.try_send_request(request).await {
                     Ok(response) => {
-                        keep(&kept, sender);
+                        return_connection(&kept, sender);
                         return Ok(response);
                     }
                     // The stream was closed before the request was written.
@@ -102,10 +102,10 @@ impl EngineConnector {
                     },
                 }
             }
-            let (stream, complaint) = within(OPEN_WITHIN, open(&address.way)).await?;
-            let failed = async |error: hyper::Error| match complaint.heard().await {
+            let (stream, ssh_stderr) = within(OPEN_WITHIN, open(&address.endpoint)).await?;
+            let failed = async |error: hyper::Error| match ssh_stderr.text().await {
                 Some(text) => io::Error::other(text),
-                None => io::Error::other(words(&error)),
+                None => io::Error::other(error_chain(&error)),
             };
             let (mut sender, connection) = match handshake(TokioIo::new(stream)).await {
                 Ok(both) => both,
@@ -114,8 +114,8 @@ impl EngineConnector {
             tokio::spawn(connection.with_upgrades());
             match sender.send_request(request).await {
                 Ok(response) => {
-                    if address.is_dear() {
-                        keep(&kept, sender);
+                    if address.is_expensive() {
+                        return_connection(&kept, sender);
                     }
                     Ok(response)
                 }
@@ -126,23 +126,23 @@ impl EngineConnector {
 }
 
 /// Returns a stream that is not in use.
-fn idle(kept: &Mutex<Vec<(Instant, Sender)>>) -> Option<Sender> {
+fn take_idle_connection(kept: &Mutex<Vec<(Instant, Sender)>>) -> Option<Sender> {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.retain(|(since, sender)| !sender.is_closed() && since.elapsed() < KEPT_FOR);
+    kept.retain(|(since, sender)| !sender.is_closed() && since.elapsed() < IDLE_CONNECTION_TIMEOUT);
     let free = kept.iter().position(|(_, sender)| sender.is_ready())?;
     Some(kept.swap_remove(free).1)
 }
 
-fn keep(kept: &Mutex<Vec<(Instant, Sender)>>, sender: Sender) {
+fn return_connection(kept: &Mutex<Vec<(Instant, Sender)>>, sender: Sender) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() < MAX_KEPT {
+    if kept.len() < MAX_IDLE_CONNECTIONS {
         kept.push((Instant::now(), sender));
     }
 }
 
 /// Returns the text of an error with the texts of its sources, because hyper's own text is too
 /// short.
-fn words(error: &hyper::Error) -> String {
+fn error_chain(error: &hyper::Error) -> String {
     let mut text = error.to_string();
     let mut below = std::error::Error::source(error);
     while let Some(error) = below {
@@ -164,8 +164,8 @@ async fn within<T>(bound: Duration, work: impl Future<Output = io::Result<T>>) -
 
 impl Address {
     /// Returns `true` if opening a stream takes more than a moment.
-    fn is_dear(&self) -> bool {
-        match &self.way {
+    fn is_expensive(&self) -> bool {
+        match &self.endpoint {
             Endpoint::Unix(_) | Endpoint::Tcp { tls: None, .. } => false,
             Endpoint::Tcp { tls: Some(_), .. } | Endpoint::Ssh(_) => true,
         }
@@ -176,8 +176,8 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, SshStderr)> {
-    match way {
+async fn open(endpoint: &Endpoint) -> io::Result<(Box<dyn Duplex>, SshStderr)> {
+    match endpoint {
         Endpoint::Unix(path) => Ok((
             Box::new(UnixStream::connect(path).await?),
             SshStderr::none(),
@@ -199,8 +199,8 @@ async fn open(way: &Endpoint) -> io::Result<(Box<dyn Duplex>, SshStderr)> {
             Ok((Box::new(stream), SshStderr::none()))
         }
         Endpoint::Ssh(ssh) => {
-            let (tunnel, complaint) = Tunnel::start(ssh)?;
-            Ok((Box::new(tunnel), complaint))
+            let (tunnel, ssh_stderr) = Tunnel::start(ssh)?;
+            Ok((Box::new(tunnel), ssh_stderr))
         }
     }
 }
@@ -263,13 +263,13 @@ impl Tunnel {
         let input = pipe::Sender::from_owned_fd(OwnedFd::from(ssh.stdin.take().ok_or_else(lost)?))?;
         let output = OwnedFd::from(ssh.stdout.take().ok_or_else(lost)?);
         let output = pipe::Receiver::from_owned_fd(output)?;
-        let complaint = SshStderr::hear(ssh.stderr.take().ok_or_else(lost)?)?;
+        let ssh_stderr = SshStderr::collect(ssh.stderr.take().ok_or_else(lost)?)?;
         let tunnel = Tunnel {
             ssh,
             input: Some(input),
             output,
         };
-        Ok((tunnel, complaint))
+        Ok((tunnel, ssh_stderr))
     }
 }
 
@@ -321,14 +321,14 @@ impl SshStderr {
         SshStderr(None)
     }
 
-    fn hear(errors: ChildStderr) -> io::Result<SshStderr> {
+    fn collect(errors: ChildStderr) -> io::Result<SshStderr> {
         let mut errors = pipe::Receiver::from_owned_fd(OwnedFd::from(errors))?;
         let (said, hears) = watch::channel(None);
         tokio::spawn(async move {
             let (mut text, mut piece) = (Vec::new(), [0; 1024]);
             while let Ok(count @ 1..) = errors.read(&mut piece).await {
                 text.extend_from_slice(&piece[..count]);
-                let over = text.len().saturating_sub(MAX_COMPLAINT);
+                let over = text.len().saturating_sub(MAX_SSH_STDERR);
                 text.drain(..over);
             }
             let text = String::from_utf8_lossy(&text)
@@ -340,9 +340,9 @@ impl SshStderr {
         Ok(SshStderr(Some(hears)))
     }
 
-    async fn heard(&self) -> Option<String> {
+    async fn text(&self) -> Option<String> {
         let mut hears = self.0.clone()?;
-        let said = tokio::time::timeout(COMPLAINT_WITHIN, hears.wait_for(Option::is_some)).await;
+        let said = tokio::time::timeout(SSH_STDERR_TIMEOUT, hears.wait_for(Option::is_some)).await;
         let text = said.ok()?.ok()?.clone()?;
         (!text.is_empty()).then(|| format!("ssh: {}", os_sandbox::mechanism::visible(&text)))
     }

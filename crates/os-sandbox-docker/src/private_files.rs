@@ -1,15 +1,13 @@
-//! Paths of the program and the working directory inside a container, translated from sandbox
-//! paths. If no mount is the working directory, this module makes a directory of links for it. It
-//! also makes an empty file and directory that cover hidden paths, and the files about names of hosts.
+//! Files of the broker that a container mounts besides the policy's mounts: a directory of links if
+//! no mount is the working directory, an empty file and directory that cover hidden paths, and the
+//! files about names of hosts.
 
-use super::inside::{WORK, text};
 use super::settings::{OwnMount, Settings};
 use os_sandbox::mechanism::{
     Layout, LayoutContent, LayoutEntry, MountPlacement, NAME_FILES, Scratch,
 };
-use os_sandbox::{Access, Command, Error, Mount, Plan, Policy};
+use os_sandbox::{Access, Error, Mount, Plan, Policy};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -18,12 +16,12 @@ use std::path::{Path, PathBuf};
 /// Files of the broker that a container mounts besides the policy's mounts; they exist until the
 /// container ends.
 #[derive(Default)]
-pub(super) struct Private {
+pub(super) struct PrivateFiles {
     scratch: Option<Scratch>,
     /// Directory of links, which is the working directory if no mount is.
     pub(super) work: Option<PathBuf>,
     /// Cover of closed paths, if a path is closed.
-    pub(super) closed: Option<Closed>,
+    pub(super) closed: Option<ClosedCovers>,
     /// Files about names of hosts, with their paths inside. Empty if the command reaches no named
     /// hosts.
     pub(super) names: Vec<(PathBuf, &'static str)>,
@@ -33,14 +31,14 @@ pub(super) struct Private {
 
 /// A file and a directory without permissions, which no process inside can open. (A directory in
 /// memory would get the permissions of the directory that it covers.)
-pub(super) struct Closed {
+pub(super) struct ClosedCovers {
     pub(super) file: PathBuf,
     pub(super) directory: PathBuf,
 }
 
-impl Closed {
-    fn new(within: &Path) -> Result<Closed, Error> {
-        let made = Closed {
+impl ClosedCovers {
+    fn new(within: &Path) -> Result<ClosedCovers, Error> {
+        let made = ClosedCovers {
             file: within.join("closed-file"),
             directory: within.join("closed-directory"),
         };
@@ -60,22 +58,22 @@ impl Closed {
     }
 }
 
-impl Private {
+impl PrivateFiles {
     /// Makes the files for a command, and adds them to the sources that are checked after the start.
     pub(super) fn new(
         plan: &Plan,
         layout: &mut Layout,
         settings: &Settings,
         state_dir: Option<&Path>,
-    ) -> Result<Private, Error> {
+    ) -> Result<PrivateFiles, Error> {
         let policy = plan.policy();
-        let mut made = Private {
+        let mut made = PrivateFiles {
             own: settings
                 .mounts
                 .iter()
                 .map(OwnMount::resolved)
                 .collect::<Result<_, _>>()?,
-            ..Private::default()
+            ..PrivateFiles::default()
         };
         let root = |mount: &Mount| mount.place() == MountPlacement::Root;
         if !policy.mounts().iter().any(root) {
@@ -88,7 +86,7 @@ impl Private {
             layout.placed.iter().any(closed)
         };
         if wanted(true) || wanted(false) {
-            made.closed = Some(Closed::new(&made.directory(policy, state_dir)?)?);
+            made.closed = Some(ClosedCovers::new(&made.directory(policy, state_dir)?)?);
         }
         if plan.proxied_hosts().is_some() {
             let directory = made.directory(policy, state_dir)?;
@@ -202,132 +200,23 @@ fn open(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, Permissions::from_mode(0o755))
 }
 
-/// Returns the working directory. The broker refuses a directory that is missing in a mount,
-/// because an engine would create it.
-pub(super) fn directory(policy: &Policy, cwd: Option<&str>) -> Result<String, Error> {
-    let Some(named) = cwd else {
-        return Ok(WORK.to_owned());
-    };
-    let inside = match named.strip_prefix('/') {
-        Some(_) => place(policy, Path::new(named)).unwrap_or_else(|| named.into()),
-        None => Path::new(WORK).join(named),
-    };
-    let there = match host_of(policy, &inside) {
-        Some(host) => host.is_dir(),
-        // The directory of links has no other directories.
-        None => inside == Path::new(WORK) || !inside.starts_with(WORK),
-    };
-    if !there {
-        return Err(Error::invalid(format!(
-            "no such working directory: {named}"
-        )));
-    }
-    text(inside.as_os_str(), "the working directory")
-}
-
-/// Returns the program: a program in a mount by its path inside, a program of the image by its own
-/// path.
-pub(super) fn program(command: &Command) -> OsString {
-    let path = Path::new(command.program());
-    let placed = path
-        .is_absolute()
-        .then(|| place(command.plan().policy(), path))
-        .flatten();
-    let is_there = |inside: &PathBuf| {
-        host_of(command.plan().policy(), inside).is_some_and(|host| host.exists())
-    };
-    match placed.filter(is_there) {
-        Some(inside) => inside.into_os_string(),
-        None => command.program().to_owned(),
-    }
-}
-
-/// Returns the path inside for an absolute sandbox path; `None` if neither a mount nor `/work` has
-/// it.
-fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
-    if path.starts_with(WORK) {
-        return Some(path.to_owned());
-    }
-    let mounts = policy.mounts().iter();
-    let mount = mounts
-        .filter(|mount| path.starts_with(mount.seen_as()))
-        .max_by_key(|mount| mount.seen_as().len())?;
-    let rest = path.strip_prefix(mount.seen_as()).ok()?;
-    let placed: PathBuf = Path::new(mount.inside()).join(rest).components().collect();
-    match mount.place() {
-        // Every absolute path could mean this mount or the image, so the path counts only if it
-        // exists in the mount.
-        MountPlacement::Root | MountPlacement::InWork => {
-            mount.host().join(rest).exists().then_some(placed)
-        }
-        MountPlacement::Named | MountPlacement::NestedIn(_) | MountPlacement::Covers(_) => {
-            Some(placed)
-        }
-    }
-}
-
-/// Returns the host's path for a path inside.
-fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
-    let below = |path: &Path| {
-        let mounts = policy.mounts().iter();
-        let mount = mounts
-            .filter(|mount| path.starts_with(mount.inside()))
-            .max_by_key(|mount| mount.inside().len())?;
-        let rest = path.strip_prefix(mount.inside()).ok()?;
-        Some(mount.host().join(rest))
-    };
-    // In a directory of links, a path below `/work` starts with the mount's own name.
-    below(inside).or_else(|| below(&Path::new("/").join(inside.strip_prefix(WORK).ok()?)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    impl Private {
+    impl PrivateFiles {
         /// Returns the paths as if they had been made at `path`.
-        pub(crate) fn at(path: &str) -> Private {
-            Private {
+        pub(crate) fn at(path: &str) -> PrivateFiles {
+            PrivateFiles {
                 scratch: None,
                 work: None,
-                closed: Some(Closed {
+                closed: Some(ClosedCovers {
                     file: Path::new(path).join("file"),
                     directory: Path::new(path).join("directory"),
                 }),
                 names: Vec::new(),
                 own: Vec::new(),
             }
-        }
-    }
-
-    #[test]
-    fn working_directories() {
-        let scratch = tempfile::tempdir().unwrap();
-        let host = |name: &str| scratch.path().join(name);
-        fs::create_dir_all(host("project/sub")).unwrap();
-        fs::create_dir_all(host("data/deep")).unwrap();
-        fs::write(host("project/file"), "").unwrap();
-        let root = Policy::builder()
-            .mount(host("project"), "/", Access::ALL)
-            .mount(host("data"), "/data", Access::READ);
-        let named = Policy::builder().mount(host("data"), "/data", Access::READ);
-        let (root, named) = (root.build().unwrap(), named.build().unwrap());
-        for (policy, cwd, want) in [
-            (&root, None, Some("/work")),
-            (&root, Some("sub"), Some("/work/sub")),
-            (&root, Some("/sub"), Some("/work/sub")),
-            (&root, Some("/work/sub"), Some("/work/sub")),
-            (&root, Some("/data/deep"), Some("/data/deep")),
-            (&root, Some("/tmp"), Some("/tmp")),
-            (&root, Some("absent"), None),
-            (&root, Some("file"), None),
-            (&root, Some("/data/absent"), None),
-            (&named, None, Some("/work")),
-            (&named, Some("data/deep"), Some("/work/data/deep")),
-            (&named, Some("/data/deep"), Some("/data/deep")),
-            (&named, Some("other"), None),
-        ] {
-            assert_eq!(directory(policy, cwd).ok().as_deref(), want, "{cwd:?}");
         }
     }
 

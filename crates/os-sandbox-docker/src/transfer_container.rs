@@ -1,8 +1,8 @@
 //! A container that never starts. The archive interface reads and writes the content of its mounts,
 //! and no program of its image runs.
 
+use super::container::has_status;
 use super::engine::Engine;
-use super::made::has_status;
 use bollard::models::{ContainerCreateBody, HostConfig, Mount};
 use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::StreamExt as _;

@@ -1,16 +1,8 @@
-//! Paths inside a container, text in the form that engines take, and what the requests for
-//! containers have in common.
+//! Settings that all requests for containers have, and text in the form that engines take.
 
 use bollard::models::{HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig};
 use os_sandbox::{Error, ErrorKind};
 use std::ffi::OsStr;
-
-/// HOME inside a container.
-pub(super) const HOME: &str = "/home/sandbox";
-/// TMPDIR inside a container.
-pub(super) const TMP: &str = "/tmp";
-/// Working directory inside a container.
-pub(super) const WORK: &str = "/work";
 
 /// Returns the text as UTF-8, because requests to an engine are JSON, which has no other text.
 pub(super) fn text(text: &OsStr, what: &str) -> Result<String, Error> {
