@@ -170,8 +170,8 @@ fn variables(records: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Returns the directory relative to the start directory, whose own path can differ between
-/// commands.
+/// Returns the directory relative to the start directory, because the path of that can differ
+/// between commands.
 fn from_start(start: &str, directory: &str) -> Option<String> {
     let directory = directory.strip_suffix('\n').unwrap_or(directory);
     match directory.strip_prefix(start) {

@@ -1,4 +1,4 @@
-//! The tables of keys whose values are read by hand: name, shape, purpose, and `in_effect`. The
+//! The tables of keys that code reads by hand: name, shape, purpose, and `in_effect`. The
 //! tables of `limits`, `docker` and `attachment_policy` are made by `section!`, beside their types in
 //! `grant/`. Parser, JSON Schemas and reference page read these rows. A key without a row is a
 //! mistake.
