@@ -21,9 +21,9 @@ use sandbox_config::{Project, WithoutDirectories, schema};
 use crate::ambient::Ambient;
 use crate::cli::{Cli, Global};
 use crate::commands::run::model::FIRST_MODELS;
-use crate::output::describe;
 use crate::output::escape::{escape, shortened};
 use crate::setup;
+use crate::setup::offered_tools;
 use crate::setup::presets;
 use crate::state::rules_file::RulesFile;
 use crate::state::stored_runs::{StoredRun, StoredRuns};
@@ -442,7 +442,7 @@ fn workers(project: &Project) -> Vec<CompletionCandidate> {
 }
 
 fn tools(project: &Project) -> Vec<CompletionCandidate> {
-    let tools = describe::tools(project.ceiling()).unwrap_or_default();
+    let tools = offered_tools::tools(project.ceiling()).unwrap_or_default();
     let named = tools.iter();
     named.map(|tool| candidate(&tool.name, "a tool")).collect()
 }

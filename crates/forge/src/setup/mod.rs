@@ -9,6 +9,7 @@ pub(crate) mod home_dir;
 pub(crate) mod host_programs;
 pub(crate) mod host_rules;
 pub(crate) mod keys;
+pub(crate) mod offered_tools;
 pub(crate) mod parent_proxy;
 pub(crate) mod presets;
 pub(crate) mod program_dirs;

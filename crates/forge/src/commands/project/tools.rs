@@ -11,10 +11,10 @@ use sandbox_config::{Grant, Mount, Project, WithoutDirectories, Worker};
 use crate::cli::{ApprovalFlags, Global, ToolsAction, ToolsArgs};
 use crate::commands::prelude::*;
 use crate::commands::run::model::{RunModels as Models, choose_for_call, missing};
-use crate::output::describe;
 use crate::output::escape::escape_lines;
 use crate::setup;
 use crate::setup::host_programs::HostPrograms;
+use crate::setup::offered_tools;
 use crate::setup::repositories;
 use crate::state::run_dir::{self, RunDir};
 
@@ -144,7 +144,7 @@ fn arguments(request: &ToolRequest<'_>) -> Result<Value, CliError> {
         [one] if pair(one).is_none() => return serde_json::from_str(one).map_err(not_json),
         _ => {}
     }
-    let tools = describe::all_tools()?;
+    let tools = offered_tools::all_tools()?;
     let spec = tools.iter().find(|spec| spec.answers_to(request.name));
     let mut object = serde_json::Map::new();
     for word in request.arguments {

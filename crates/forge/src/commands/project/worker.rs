@@ -10,6 +10,7 @@ use crate::cli::{Global, WorkerAction, WorkerArgs};
 use crate::commands::prelude::*;
 use crate::output::describe::{self, TextLayout};
 use crate::setup;
+use crate::setup::offered_tools;
 use crate::state::private_dirs::make_below;
 
 pub(crate) fn run(args: &WorkerArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
@@ -80,8 +81,8 @@ fn show(
 ) -> Result<(Value, String), CliError> {
     let worker = project.worker(name)?;
     let grant = setup::entry_grant(project, &worker)?;
-    let tools =
-        describe::tools(&grant).map_err(|error| CliError::misuse("config.tool_name", error))?;
+    let tools = offered_tools::tools(&grant)
+        .map_err(|error| CliError::misuse("config.tool_name", error))?;
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
     let narrowed = project.ceiling().excess_over(&grant);
 

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use crate::bounded::read_text;
 use crate::cli::RunArgs;
 use crate::commands::prelude::*;
-use crate::output::describe;
 use crate::setup::keys::ApiKeys;
+use crate::setup::offered_tools;
 use crate::setup::provider_client;
 
 /// A playbook above this is refused when it is parsed; no need to read more.
@@ -269,7 +269,7 @@ impl<'a, 'k> ModelFactory<'a, 'k> {
         })?;
         let playbook = Playbook::parse(&text)
             .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
-        let tools = describe::all_tools()?;
+        let tools = offered_tools::all_tools()?;
         for complaint in playbook.unknown_arguments(&tools) {
             let at = escape_path(&path);
             self.warnings.push(format!("{at}: {}", escape(&complaint)));

@@ -12,6 +12,7 @@ use crate::cli::RunArgs;
 use crate::commands::prelude::*;
 use crate::output::describe;
 use crate::output::describe_git;
+use crate::setup::offered_tools;
 use crate::setup::target::RunTarget;
 
 pub(super) fn show(
@@ -30,7 +31,7 @@ pub(super) fn show(
     let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
     let typed = args.model.as_deref().or(replayed.as_deref());
     let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
-    let tools = describe::all_tools()?;
+    let tools = offered_tools::all_tools()?;
     let mut blocks = Vec::new();
     let mut objects = Vec::new();
     let branch = project.branch(worker.name());
@@ -142,7 +143,7 @@ fn asked(grant: &sandbox_config::Grant, tools: &[Spec]) -> Vec<String> {
             if reads_only && operation != Operation::Read {
                 continue;
             }
-            let Some(judged) = describe::judge_file(grant, tools, operation, &path) else {
+            let Some(judged) = offered_tools::judge_file(grant, tools, operation, &path) else {
                 continue;
             };
             if judged.verdict == forge_tools::Verdict::Ask {

@@ -15,6 +15,7 @@ use crate::commands::prelude::*;
 use crate::commands::project::explain::target::{ExplainTarget, is_absent};
 use crate::output::describe::{self, Tone};
 use crate::setup;
+use crate::setup::offered_tools;
 use crate::setup::repositories;
 
 const TYPED_COMMANDS: &str = "this is about calls of workers; a command that you type after \
@@ -236,8 +237,8 @@ impl Explanation {
         if let Some(guarded) = guarded(project, grant, path, operation) {
             self.stricter(guarded);
         }
-        let tools = describe::all_tools()?;
-        if let Some(judged) = describe::judge_file(grant, &tools, operation, path) {
+        let tools = offered_tools::all_tools()?;
+        if let Some(judged) = offered_tools::judge_file(grant, &tools, operation, path) {
             self.stricter(DecisionSource::from(judged));
         }
         Ok(())
@@ -270,10 +271,10 @@ impl Explanation {
             true => "git_stage",
             false => "git_pull",
         };
-        let offered = describe::tools(lineage.grant()).map_err(describe::internal)?;
+        let offered = offered_tools::tools(lineage.grant()).map_err(offered_tools::internal)?;
         match offered.iter().find(|known| known.name == tool) {
             Some(spec) => {
-                let judged = describe::judge(lineage.grant(), spec, &[], true);
+                let judged = offered_tools::judge(lineage.grant(), spec, &[], true);
                 self.stricter(DecisionSource::from(judged));
             }
             None => {
@@ -289,7 +290,7 @@ impl Explanation {
         self.kind = "tool";
         let grant = lineage.grant();
         self.ask(lineage, &AccessQuery::Tool(spec.name.clone()));
-        let offered = describe::tools(grant).map_err(describe::internal)?;
+        let offered = offered_tools::tools(grant).map_err(offered_tools::internal)?;
         if !offered.iter().any(|known| known.name == spec.name) {
             if self.why.verdict != Verdict::Block {
                 let what = if spec.name == "shell" {
@@ -311,7 +312,7 @@ impl Explanation {
                     .to_owned();
             return Ok(());
         }
-        let judged = describe::judge(grant, spec, &[], true);
+        let judged = offered_tools::judge(grant, spec, &[], true);
         self.stricter(DecisionSource::from(judged));
         Ok(())
     }
@@ -336,7 +337,7 @@ impl Explanation {
         if let Some(text) = refusal {
             self.decide(DecisionSource::words(Verdict::Block, &text));
         } else if self.why.verdict != Verdict::Block {
-            self.decide(DecisionSource::from(describe::delegation(
+            self.decide(DecisionSource::from(offered_tools::delegation(
                 lineage.grant(),
                 name,
             )));
@@ -394,7 +395,7 @@ impl Explanation {
         let asks = |target: &SandboxPath| gate.mount(target).read == forge_tools::Verdict::Ask;
         let mut intents = vec![Intent::Execute(line.clone())];
         intents.extend(mounts.filter(asks).map(Intent::Read));
-        let judged = describe::judge(grant, spec, &intents, confined);
+        let judged = offered_tools::judge(grant, spec, &intents, confined);
         // The gate sees the whole line, the mode and the confinement, so it has the last word.
         let judged = DecisionSource::from(judged);
         if judged.verdict != self.why.verdict {
@@ -513,7 +514,7 @@ fn guarded(
     path: &SandboxPath,
     operation: Operation,
 ) -> Option<DecisionSource> {
-    let files = describe::mirror_with_file(grant, path, describe::KEY)
+    let files = offered_tools::mirror_with_file(grant, path, offered_tools::KEY)
         .ok()
         .flatten()?;
     let mount = grant.mount_at(path.as_str())?;
@@ -528,10 +529,12 @@ fn guarded(
     };
     if hidden(&files) {
         let name = most_exact(path, hide.iter()).find(|name| {
-            let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
+            let only = offered_tools::mirror_with_key(grant, path, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
-        let without_key = describe::mirror_with_file(grant, path, b"").ok().flatten();
+        let without_key = offered_tools::mirror_with_file(grant, path, b"")
+            .ok()
+            .flatten();
         let text = match without_key.is_some_and(|files| !hidden(&files)) {
             true => {
                 "a file of this name is hidden (`sandbox.hide`) if it holds a private key: it is \
@@ -547,14 +550,14 @@ fn guarded(
         Operation::Delete => files.check_delete(path).err(),
     };
     let error = refused(&files)?;
-    let unguarded = describe::mirror_with(grant, path, &[], &[]);
+    let unguarded = offered_tools::mirror_with_key(grant, path, &[], &[]);
     let unguarded = unguarded.ok().flatten()?;
     if refused(&unguarded).is_some_and(|other| other.kind() == error.kind()) {
         // Not a matter of the name.
         return Some(DecisionSource::words(Verdict::Block, &error.to_string()));
     }
     let name = most_exact(path, protect.iter()).find(|name| {
-        let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
+        let only = offered_tools::mirror_with_key(grant, path, std::slice::from_ref(name), &[]);
         only.ok()
             .flatten()
             .is_some_and(|only| refused(&only).is_some())

@@ -11,8 +11,8 @@ use url::Url;
 
 use crate::cli::{ExplainArgs, Global};
 use crate::commands::prelude::*;
-use crate::output::describe;
 use crate::output::escape::shell_word;
+use crate::setup::offered_tools;
 
 /// The subject of the question.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl ExplainTarget {
             return host_of_url(word)
                 .ok_or_else(|| CliError::usage(format!("`{word}` is not a URL of a host")));
         }
-        let tools = describe::all_tools()?;
+        let tools = offered_tools::all_tools()?;
         if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
             return Ok(ExplainTarget::Tool(spec.clone()));
         }
