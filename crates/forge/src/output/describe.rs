@@ -7,7 +7,7 @@ use forge_tools::{Judgement, Spec};
 use sandbox_config::{
     CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitConfigMode,
     GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules,
-    Survivors, UnixSockets, Verdict, Worker,
+    Survivors, Trace, UnixSockets, Verdict, Worker,
 };
 use serde_json::{Value, json};
 
@@ -462,6 +462,13 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         ("runner", runner(grant)),
         ("limits", limits_in_words(grant)),
     ];
+    if confinement.trace() == Trace::Full {
+        let text = "refused reads and executions, too, and all that a command touches";
+        rows.push(("reports", text.to_owned()));
+    }
+    if confinement.reviews_changes() {
+        rows.push(("review", "changes wait until you apply them".to_owned()));
+    }
     if !programs.is_empty() {
         rows.push(("programs", format!("the system's, {}", programs.join(" "))));
     }
@@ -648,6 +655,8 @@ pub(crate) fn confinement_json(grant: &Grant) -> Value {
         "git": confinement.git().to_string(),
         "git_config": confinement.git_config().to_string(),
         "survivors": confinement.survivors().to_string(),
+        "trace": confinement.trace().to_string(),
+        "review": confinement.reviews_changes(),
         "require_os_sandbox": grant.require_os_sandbox(),
         "require_guards": confinement.requires_guards(),
         "execution_mode": grant.execution().mode().to_string(),

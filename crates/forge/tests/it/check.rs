@@ -459,6 +459,18 @@ fn what_commands_and_file_tools_are_held_to_is_shown() {
             "/confinement/hide/0",
             "\".env*\"",
         ),
+        (
+            "sandbox: { trace: full }",
+            "refused reads and executions, too, and all that a command touches",
+            "/confinement/trace",
+            "\"full\"",
+        ),
+        (
+            "sandbox: { review: true }",
+            "changes wait until you apply them",
+            "/confinement/review",
+            "true",
+        ),
     ] {
         let world = World::new(&[(FILE, keys)]);
         let ran = world.forge(&["--trust", "check"]);
