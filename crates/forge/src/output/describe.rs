@@ -5,9 +5,9 @@ use file_sandbox::SandboxPath;
 use forge_runtime::Dollars;
 use forge_tools::{Judgement, Spec};
 use sandbox_config::{
-    CallStatus, ConfigOrigin, Delegates, DelegationNode, ExecutionMode, FileRules, GitConfigMode,
-    GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit, ShellRules,
-    Survivors, Trace, UnixSockets, Verdict, Worker,
+    CallStatus, ConfigOrigin, Confinement, Delegates, DelegationNode, ExecutionMode, FileRules,
+    GitConfigMode, GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation, RunLimit,
+    ShellRules, Survivors, Trace, UnixSockets, Verdict, Worker,
 };
 use serde_json::{Value, json};
 
@@ -427,18 +427,6 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         [] => "forge's own variables only".to_owned(),
         list => format!("forge's own, {}", list.join(", ")),
     };
-    let git = match confinement.git() {
-        GitMode::Unaware => "repositories are files like others",
-        GitMode::ReadOnly => "repositories are read only",
-        GitMode::Commit => "commits, but nothing that git runs or obeys",
-    };
-    let git = match confinement.git_config() {
-        GitConfigMode::Kept => git.to_owned(),
-        GitConfigMode::Judged => format!("{git}; git may add remotes, branches and modules"),
-        GitConfigMode::JudgedAfter => {
-            format!("{git}; git may change .git/config, which is looked at after the end")
-        }
-    };
     let survivors = match confinement.survivors() {
         Survivors::Ended => "ended with their command",
         Survivors::Left => "left running without namespaces; a PID namespace ends all",
@@ -456,7 +444,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         ("network", network_of_commands(grant)),
         ("unix sockets", sockets),
         ("environment", environment),
-        ("git", git.to_owned()),
+        ("git", git_in_words(confinement)),
         ("survivors", survivors.to_owned()),
         ("required", strictness.to_owned()),
         ("runner", runner(grant)),
@@ -473,6 +461,21 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         rows.push(("programs", format!("the system's, {}", programs.join(" "))));
     }
     rows
+}
+
+fn git_in_words(confinement: &Confinement) -> String {
+    let git = match confinement.git() {
+        GitMode::Unaware => "repositories are files like others",
+        GitMode::ReadOnly => "repositories are read only",
+        GitMode::Commit => "commits, but nothing that git runs or obeys",
+    };
+    match confinement.git_config() {
+        GitConfigMode::Kept => git.to_owned(),
+        GitConfigMode::Judged => format!("{git}; git may add remotes, branches and modules"),
+        GitConfigMode::JudgedAfter => {
+            format!("{git}; git may change .git/config, which is looked at after the end")
+        }
+    }
 }
 
 /// Returns all restrictions outside the mount table, name and value.
