@@ -35,7 +35,7 @@ fn main() -> std::process::ExitCode {
     }
     let ambient = ambient::Ambient::from_env(cli.global.clone());
     output::stderr::set_colour(ambient.colour);
-    if cli.command.keeps_files()
+    if cli.command.uses_state_files()
         && let Err(failure) = ambient
             .check()
             .and_then(|()| setup::start_dir::check(&ambient))

@@ -25,27 +25,6 @@ pub(crate) struct ApproveArgs {
     pub(crate) watch: bool,
 }
 
-#[derive(Debug, Args)]
-#[command(after_long_help = include_str!("help/allow.txt"))]
-pub(crate) struct AllowArgs {
-    /// The commands, as in `shell.rules` of a project file, hosts, as `host:NAME`, and directories, as
-    /// `read:PATH`, `write:PATH` or `programs:PATH`.
-    #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove", "last"])]
-    pub(crate) rules: Vec<String>,
-    /// Choose among the hosts, directories and programs that the last run of this project was refused.
-    #[arg(long, conflicts_with_all = ["rules", "list", "remove"])]
-    pub(crate) last: bool,
-    /// List your rules for this project, and where they stand.
-    #[arg(long, conflicts_with_all = ["rules", "remove", "yes"])]
-    pub(crate) list: bool,
-    /// Take a rule back.
-    #[arg(long, value_name = "RULE", conflicts_with = "rules")]
-    pub(crate) remove: Option<String>,
-    /// Write without being asked.
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
 /// How calls are approved; shared by `run` and `tools call`.
 #[derive(Debug, Clone, Args, Default)]
 #[command(next_help_heading = "Approval")]

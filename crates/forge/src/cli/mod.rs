@@ -1,20 +1,19 @@
 //! The command line. The commands define its meaning.
 
 mod approvals;
+mod clean;
 mod doctor;
 mod exec;
 mod image;
 mod log;
-mod mcp;
-mod node;
-mod pages;
 mod preset;
 mod project;
 mod quarantine;
+mod reference;
 mod review;
 mod run;
+mod serve;
 mod stage;
-mod tools;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,28 +24,27 @@ use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use crate::exit::{self, CliError};
 use crate::output::escape::escape;
 
-pub(crate) use approvals::{AllowArgs, ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
+pub(crate) use approvals::{ApprovalFlags, ApproveAll, ApproveArgs, ApproverName};
+pub(crate) use clean::CleanArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use exec::{
     CommandRights, ExecArgs, MechanismName, ReviewLayer, RunnerName, TraceReport,
 };
 pub(crate) use image::{BuildArgs, ImageAction, ImageArgs};
 pub(crate) use log::{LogAction, LogArgs, LogFormat, Selection};
-pub(crate) use mcp::{InstallArgs, McpAction, McpArgs};
-pub(crate) use node::{NodeAction, NodeArgs};
-pub(crate) use pages::{CompletionsArgs, HelpArgs, ManArgs, SchemaArgs, SchemaKind};
 pub(crate) use preset::{PresetAction, PresetArgs, PresetHomeAction, PresetHomeArgs};
 pub(crate) use project::{
-    CheckArgs, CheckFormat, CleanArgs, ConfigAction, ConfigArgs, ExplainArgs, InitArgs, TrustArgs,
-    WorkerAction, WorkerArgs,
+    AllowArgs, CheckArgs, CheckFormat, ConfigAction, ConfigArgs, ExplainArgs, InitArgs,
+    ToolsAction, ToolsArgs, TrustArgs, WorkerAction, WorkerArgs,
 };
 pub(crate) use quarantine::{QuarantineAction, QuarantineArgs};
+pub(crate) use reference::{CompletionsArgs, HelpArgs, ManArgs, SchemaArgs, SchemaKind};
 pub(crate) use review::ReviewArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use review::{ApplyArgs, ReviewAction};
 pub(crate) use run::{FailOn, LimitFlags, RunArgs};
+pub(crate) use serve::{InstallArgs, McpAction, McpArgs, NodeAction, NodeArgs};
 pub(crate) use stage::{PushArgs, StageAction, StageArgs};
-pub(crate) use tools::{ToolsAction, ToolsArgs};
 
 /// Run commands and AI agents in a sandbox.
 #[derive(Debug, Parser)]
@@ -388,15 +386,34 @@ pub(crate) enum ForgeCommand {
 }
 
 impl ForgeCommand {
-    /// Whether it reads or writes files of forge's own.
-    pub(crate) fn keeps_files(&self) -> bool {
-        !matches!(
-            self,
+    /// `true` if the command reads or writes files in forge's state directory.
+    pub(crate) fn uses_state_files(&self) -> bool {
+        match self {
             ForgeCommand::Completions(_)
-                | ForgeCommand::Help(_)
-                | ForgeCommand::Man(_)
-                | ForgeCommand::Node(_)
-                | ForgeCommand::Schema(_)
-        )
+            | ForgeCommand::Help(_)
+            | ForgeCommand::Man(_)
+            | ForgeCommand::Node(_)
+            | ForgeCommand::Schema(_) => false,
+            ForgeCommand::Allow(_)
+            | ForgeCommand::Approve(_)
+            | ForgeCommand::Check(_)
+            | ForgeCommand::Clean(_)
+            | ForgeCommand::Config(_)
+            | ForgeCommand::Doctor(_)
+            | ForgeCommand::Exec(_)
+            | ForgeCommand::Explain(_)
+            | ForgeCommand::Image(_)
+            | ForgeCommand::Init(_)
+            | ForgeCommand::Log(_)
+            | ForgeCommand::Mcp(_)
+            | ForgeCommand::Preset(_)
+            | ForgeCommand::Quarantine(_)
+            | ForgeCommand::Review(_)
+            | ForgeCommand::Run(_)
+            | ForgeCommand::Stage(_)
+            | ForgeCommand::Tools(_)
+            | ForgeCommand::Trust(_)
+            | ForgeCommand::Worker(_) => true,
+        }
     }
 }

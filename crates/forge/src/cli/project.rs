@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::CommandRights;
+use crate::cli::{ApprovalFlags, CommandRights};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = include_str!("help/init.txt"))]
@@ -165,12 +165,57 @@ pub(crate) struct TrustArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = include_str!("help/clean.txt"))]
-pub(crate) struct CleanArgs {
-    /// Count, and remove nothing.
+pub(crate) struct ToolsArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<ToolsAction>,
+}
+
+/// What to do with the tools.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsAction {
+    /// The tools that a worker sees, as `forge tools` alone.
+    List {
+        /// As this worker sees them.
+        #[arg(long, value_name = "WORKER")]
+        worker: Option<String>,
+    },
+    /// Call one, through the same checks and records as a model's call.
+    #[command(after_long_help = include_str!("help/tools_call.txt"))]
+    Call {
+        /// The tool.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its arguments: one JSON object, or NAME=VALUE for each.
+        #[arg(value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+        /// On behalf of this worker.
+        #[arg(long, value_name = "WORKER")]
+        worker: Option<String>,
+        /// The model of a worker that is called, as provider:model; `scripted:FILE` plays a playbook.
+        #[arg(short, long, value_name = "MODEL")]
+        model: Option<String>,
+        #[command(flatten)]
+        approval: ApprovalFlags,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = include_str!("help/allow.txt"))]
+pub(crate) struct AllowArgs {
+    /// The commands, as in `shell.rules` of a project file, hosts, as `host:NAME`, and directories, as
+    /// `read:PATH`, `write:PATH` or `programs:PATH`.
+    #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove", "last"])]
+    pub(crate) rules: Vec<String>,
+    /// Choose among the hosts, directories and programs that the last run of this project was refused.
+    #[arg(long, conflicts_with_all = ["rules", "list", "remove"])]
+    pub(crate) last: bool,
+    /// List your rules for this project, and where they stand.
+    #[arg(long, conflicts_with_all = ["rules", "remove", "yes"])]
+    pub(crate) list: bool,
+    /// Take a rule back.
+    #[arg(long, value_name = "RULE", conflicts_with = "rules")]
+    pub(crate) remove: Option<String>,
+    /// Write without being asked.
     #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// The directory that is meant, where `sandbox.root` is not `.sandbox`.
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    pub(crate) root: Option<std::path::PathBuf>,
+    pub(crate) yes: bool,
 }

@@ -1,4 +1,4 @@
-//! Options of `forge mcp`.
+//! Options of `forge mcp` and `forge node`.
 
 use std::path::PathBuf;
 
@@ -67,4 +67,24 @@ pub(crate) struct InstallArgs {
     /// Who answers, where the client cannot ask its user.
     #[arg(long, value_name = "WHO")]
     pub(crate) approver: Option<ApproverName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    #[command(subcommand)]
+    pub(crate) action: NodeAction,
+}
+
+/// What a node does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeAction {
+    /// Run the calls of another forge process in this one, until its input ends.
+    Serve(ServeNode),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeNode {
+    /// Speak over standard input and output.
+    #[arg(long, required = true)]
+    pub(crate) stdio: bool,
 }
