@@ -113,7 +113,7 @@ pub struct Extras {
     /// Workers to call, offered after the built-in tools.
     pub tools: Vec<Box<dyn Tool>>,
     /// Copies that its caller hands over.
-    pub place: Option<Mount>,
+    pub handed_over: Option<Mount>,
     /// Approvals for the rest of the run.
     pub answers: Arc<RunAnswers>,
     /// Opener of the mounted directories; `None` if they are on the host.
@@ -154,49 +154,49 @@ pub fn equip(
     approver: Arc<dyn Approver>,
     recorder: Arc<dyn Recorder>,
     redactor: Arc<Redactor>,
-    beside: Extras,
+    extras: Extras,
 ) -> Result<WorkerEquipment, EquipError> {
     let mut warnings = staged_mounts(grant);
-    let files = match &beside.open {
-        None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
-        Some(open) => grant.files_of(&**open, beside.place)?,
+    let files = match &extras.open {
+        None => grant.files_beside(cap_std::ambient_authority(), extras.handed_over)?,
+        Some(open) => grant.files_of(&**open, extras.handed_over)?,
     };
     // A command sees the host, and with it other files than the tools.
-    let on_host = beside.open.is_none();
-    let commands = grant.shell().is_some() && on_host;
+    let on_host = extras.open.is_none();
+    let runs_commands = grant.shell().is_some() && on_host;
     let worker = WorkerSetup {
         grant,
-        commands,
+        runs_commands,
         on_host,
         hosts: HostAccess {
             parent_proxy: isolation.parent_proxy.as_ref(),
             asks: approver.shows(),
         },
     };
-    let (place, found) = ExecutionSite::find(&worker, isolation, &mut warnings)?;
+    let (site, availability) = ExecutionSite::choose(&worker, isolation, &mut warnings)?;
     let builder = Toolbox::builder()
         .caller(caller)
-        .gate(GrantGate::new(grant.clone()).with_availability(found))
+        .gate(GrantGate::new(grant.clone()).with_availability(availability))
         .timeout(seconds(grant, grant.limits().timeout_s_default()))
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
         .shared_recorder(recorder)
         .shared_redactor(redactor)
-        .shared_answers(beside.answers);
+        .shared_answers(extras.answers);
     let writable = files
         .as_ref()
         .map(|files| files.writable_roots())
         .unwrap_or_default();
     let (mut builder, processes, plan) =
-        place.apply(&worker, files.as_ref(), builder, &mut warnings)?;
+        site.apply(&worker, files.as_ref(), builder, &mut warnings)?;
     if let Some(files) = files {
         builder = builder.files(files);
     }
-    if let Some(processes) = processes.filter(|_| commands) {
+    if let Some(processes) = processes.filter(|_| runs_commands) {
         builder = builder.processes(set_up_commands(processes, grant, writable));
     }
     let git = isolation.repositories.tools(grant, &isolation.os)?;
-    for tool in git.into_iter().chain(beside.tools) {
+    for tool in git.into_iter().chain(extras.tools) {
         builder = builder.boxed_tool(tool);
     }
     Ok(WorkerEquipment {
@@ -246,7 +246,7 @@ fn seconds(grant: &Grant, limit: u64) -> Duration {
 struct WorkerSetup<'a> {
     grant: &'a Grant,
     /// `true` if it can run commands.
-    commands: bool,
+    runs_commands: bool,
     on_host: bool,
     /// The hosts that its commands can reach beside those of the grant.
     hosts: HostAccess<'a>,
@@ -259,7 +259,7 @@ impl WorkerSetup<'_> {
         isolation: &Isolation,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Plan>, EquipError> {
-        match self.commands || self.grant.require_os_sandbox() {
+        match self.runs_commands || self.grant.require_os_sandbox() {
             true => confine(self.grant, isolation, &self.hosts, warnings).map(Some),
             false => Ok(None),
         }
@@ -269,7 +269,7 @@ impl WorkerSetup<'_> {
 /// The place where a worker's calls run if they do not run in this process.
 enum ExecutionSite {
     /// On this host; with a plan if the worker can run commands.
-    Here(Option<Plan>),
+    ThisHost(Option<Plan>),
     /// In containers.
     Docker(NodeContainers),
     /// In containers, which are unavailable.
@@ -277,8 +277,8 @@ enum ExecutionSite {
 }
 
 impl ExecutionSite {
-    /// Finds the site by the table that also decides single calls, from the facts known now.
-    fn find(
+    /// Chooses the site by the table that also decides single calls, from the facts known now.
+    fn choose(
         worker: &WorkerSetup<'_>,
         isolation: &Isolation,
         warnings: &mut Vec<String>,
@@ -287,16 +287,19 @@ impl ExecutionSite {
         let mode = execution.mode();
         let tries_docker = match mode {
             ExecutionMode::LocalOnly => false,
-            ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => worker.commands,
+            ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => worker.runs_commands,
             ExecutionMode::DockerRequired => worker.on_host,
         };
         if !tries_docker {
             let plan = worker.plan(isolation, warnings)?;
-            return Ok((ExecutionSite::Here(plan), IsolationAvailability::default()));
+            return Ok((
+                ExecutionSite::ThisHost(plan),
+                IsolationAvailability::default(),
+            ));
         }
-        let mut told = Vec::new();
-        let planned =
-            (mode == ExecutionMode::PreferLocal).then(|| worker.plan(isolation, &mut told));
+        let mut local_warnings = Vec::new();
+        let planned = (mode == ExecutionMode::PreferLocal)
+            .then(|| worker.plan(isolation, &mut local_warnings));
         let is_confined = match &planned {
             Some(Ok(Some(plan))) => plan.backend() != Backend::None,
             _ => false,
@@ -311,7 +314,7 @@ impl ExecutionSite {
                 text
             }),
         };
-        let found = IsolationAvailability {
+        let availability = IsolationAvailability {
             os: (docker.is_ok() && mode == ExecutionMode::PreferLocal).then_some(false),
             docker: docker.as_ref().map(drop).map_err(Clone::clone),
         };
@@ -319,14 +322,14 @@ impl ExecutionSite {
             Ok(containers) => ExecutionSite::Docker(containers),
             Err(_) if mode == ExecutionMode::DockerRequired => ExecutionSite::NoRunner,
             Err(_) => {
-                warnings.extend(told);
-                ExecutionSite::Here(match planned {
+                warnings.extend(local_warnings);
+                ExecutionSite::ThisHost(match planned {
                     Some(plan) => plan?,
                     None => worker.plan(isolation, warnings)?,
                 })
             }
         };
-        Ok((site, found))
+        Ok((site, availability))
     }
 
     /// Makes the calls of a toolbox run here. Returns the runner of commands, and its plan.
@@ -339,9 +342,10 @@ impl ExecutionSite {
     ) -> Result<(ToolboxBuilder, Option<Processes>, Option<Plan>), EquipError> {
         let grant = worker.grant;
         Ok(match self {
-            ExecutionSite::Here(plan) => (builder, plan.clone().map(Processes::new), plan),
+            ExecutionSite::ThisHost(plan) => (builder, plan.clone().map(Processes::new), plan),
             ExecutionSite::Docker(docker) => {
-                let nodes = WorkerNodes::of(&docker, grant, files, worker.commands, &worker.hosts)?;
+                let nodes =
+                    WorkerNodes::of(&docker, grant, files, worker.runs_commands, &worker.hosts)?;
                 nodes.check_reuse()?;
                 warnings.extend(describe_parent_proxy(nodes.plan().policy()));
                 if grant.execution().mode() == ExecutionMode::DockerRequired {

@@ -314,7 +314,7 @@ impl Session {
             Arc::clone(&self.shared.redactor),
             Extras {
                 tools: delegates,
-                place,
+                handed_over: place,
                 open: self.shared.open.clone(),
                 answers: Arc::clone(&self.shared.answers),
             },
