@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::backend::{Backend, Starter};
 use crate::denials::Denial;
 use crate::exceeded::size;
-use crate::findings::{Findings, Notes};
+use crate::findings::{Findings, StartNotes};
 use crate::git_config::GitConfigChange;
 use crate::host_proxy::{Contact, ContactTotal};
 use crate::plan::Plan;
@@ -308,12 +308,10 @@ impl Enforcement {
             touched: None,
         }
     }
-}
 
-impl Enforcement {
     /// Adds the findings from after the end.
     pub(crate) fn found(&mut self, findings: Findings) {
-        self.degrade(&findings.notes.degraded);
+        self.degrade(&findings.degraded);
         self.quarantined.extend(findings.quarantined);
         self.more_quarantined += findings.more_quarantined;
         self.not_copied.extend(findings.not_copied);
@@ -332,7 +330,7 @@ impl Enforcement {
     }
 
     /// Adds the facts from the start.
-    pub(crate) fn started(&mut self, notes: Notes) {
+    pub(crate) fn started(&mut self, notes: StartNotes) {
         self.degrade(&notes.degraded);
         self.annotate(&notes.annotations);
         self.hidden = notes.hidden;

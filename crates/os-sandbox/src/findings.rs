@@ -16,7 +16,7 @@ const MAX_QUARANTINED_LISTED: usize = 1_000;
 
 /// Facts that a mechanism learns at the start of a command. Each is about one promise.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct StartNotes {
     /// Reasons why a promise is kept in part only.
     pub degraded: Vec<(Promise, String)>,
     /// Remarks that weaken nothing.
@@ -38,8 +38,8 @@ pub struct Findings {
     pub not_copied: Vec<String>,
     /// Changes of repositories' configuration that git asked for.
     pub git_configs: Vec<GitConfigChange>,
-    /// Promises that were kept in part only.
-    pub notes: Notes,
+    /// Promises that were kept in part only, with the reasons.
+    pub degraded: Vec<(Promise, String)>,
     /// Attempts to reach other hosts.
     pub unreachable: u64,
     /// Processes that were ended with the command.
@@ -57,14 +57,14 @@ impl Findings {
     pub(crate) fn fail(&mut self, reason: &str) {
         let reason = crate::escape::visible(reason);
         let note = format!("not looked for everywhere after the end: {reason}");
-        self.notes.degraded.push((Promise::ProtectedNames, note));
+        self.degraded.push((Promise::ProtectedNames, note));
         self.failed.get_or_insert(reason);
     }
 
     /// Returns the error that replaces the command's result.
     pub(crate) fn failure(&self, plan: &Plan) -> Option<Error> {
         let Some(reason) = self.failed.as_ref() else {
-            return plan.insists(&self.notes.degraded, true);
+            return plan.insists(&self.degraded, true);
         };
         let text = format!(
             "the command ended, and protected names that it made could not be looked for: {reason}"
@@ -81,7 +81,7 @@ impl Findings {
             self.add_quarantined(found);
         }
         self.more_quarantined += later.more_quarantined;
-        self.notes.degraded.extend(later.notes.degraded);
+        self.degraded.extend(later.degraded);
         self.failed = later.failed.or(self.failed);
         self
     }
@@ -117,13 +117,9 @@ impl Findings {
     pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
         const MAX: usize = 8;
         let reason = crate::escape::visible(reason);
-        let known = self
-            .notes
-            .degraded
-            .iter()
-            .any(|(_, known)| *known == reason);
-        if self.notes.degraded.len() < MAX && !known {
-            self.notes.degraded.push((promise, reason));
+        let known = self.degraded.iter().any(|(_, known)| *known == reason);
+        if self.degraded.len() < MAX && !known {
+            self.degraded.push((promise, reason));
         }
     }
 }

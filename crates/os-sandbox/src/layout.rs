@@ -3,7 +3,7 @@
 //! because it knows how to search for names.
 
 use crate::error::Error;
-use crate::findings::Notes;
+use crate::findings::StartNotes;
 use crate::platform::{self, Cleanup, MountSources};
 use crate::policy::Policy;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct Layout {
     /// The mounted files of the host, to be checked again after they were mounted.
     pub sources: MountSources,
     /// Facts that the layout revealed.
-    pub notes: Notes,
+    pub notes: StartNotes,
     /// The work to do after every process of the command has ended.
     pub after: Cleanup,
 }

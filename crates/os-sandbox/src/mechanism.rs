@@ -6,7 +6,7 @@
 
 pub use crate::escape::{Visible, visible};
 pub use crate::exceeded::{EffectiveLimits, LimitHit};
-pub use crate::findings::{Findings, Notes};
+pub use crate::findings::{Findings, StartNotes};
 pub use crate::host_proxy::NAME_FILES;
 pub use crate::key_files::is_key;
 pub use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};

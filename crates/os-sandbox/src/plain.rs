@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
-use crate::findings::{Findings, Notes};
+use crate::findings::{Findings, StartNotes};
 use crate::process::{Event, Killer, Process, Readiness, StartedCommand, wait_readable};
 use crate::streams::Pipes;
 use crate::support::{Availability, Support};
@@ -88,7 +88,7 @@ impl<Resources: std::fmt::Debug + Send + Sync + 'static> Running<Resources> {
         StartedCommand {
             process: Box::new(self),
             pipes,
-            notes: Notes::default(),
+            notes: StartNotes::default(),
             container: None,
         }
     }
@@ -280,7 +280,7 @@ pub fn serve_own_namespace(
 mod elsewhere {
     use crate::access::Access;
     use crate::error::Error;
-    use crate::findings::{Findings, Notes};
+    use crate::findings::{Findings, StartNotes};
     use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
     use crate::policy::{Policy, check_not_kernel};
     use crate::promise::Promise;
@@ -342,7 +342,7 @@ mod elsewhere {
         }
         let placed = entries(policy, &real);
         let unseen = "names are looked for before a container starts on Linux only".to_owned();
-        let mut notes = Notes::default();
+        let mut notes = StartNotes::default();
         if policy.protects_names() {
             notes
                 .degraded

@@ -5,7 +5,7 @@ use crate::enforcement::ShownContainer;
 use crate::error::Error;
 use crate::exceeded::LimitHit;
 use crate::exit::Exit;
-use crate::findings::{Findings, Notes};
+use crate::findings::{Findings, StartNotes};
 use crate::quarantine::Quarantined;
 use crate::streams::Pipes;
 use crate::terminal::Terminal;
@@ -104,8 +104,8 @@ pub struct StartedCommand {
     pub process: Box<dyn Process>,
     /// The broker's ends of the piped streams.
     pub pipes: Pipes,
-    /// Promises that are kept in part only.
-    pub notes: Notes,
+    /// Facts from the start.
+    pub notes: StartNotes,
     /// The container. `None` outside of one.
     pub container: Option<ShownContainer>,
 }

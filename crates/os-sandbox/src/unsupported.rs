@@ -4,7 +4,7 @@
 
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::findings::Notes;
+use crate::findings::StartNotes;
 use crate::plain;
 use crate::process::StartedCommand;
 use crate::proof::ProofCheck;
@@ -39,7 +39,7 @@ pub(crate) fn detect() -> Support {
 }
 
 /// Refuses the self-test, because this system has no confinement to prove.
-pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
+pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, StartNotes), Error> {
     let what = format!("nothing can be proved on {}", std::env::consts::OS);
     Err(ErrorKind::Unsupported.error(what))
 }

@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::backend::{Backend, Starter};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::findings::Notes;
+use crate::findings::StartNotes;
 use crate::plain;
 use crate::plan::{Plan, Requirement};
 use crate::policy::{
@@ -63,7 +63,7 @@ pub(crate) fn detect() -> Support {
 }
 
 /// Refuses the self-test. Its probe is a part of the launcher, which macOS does not have.
-pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, Notes), Error> {
+pub(crate) fn prove(_: &Sandbox, _: ProbeScope) -> Result<(Vec<ProofCheck>, StartNotes), Error> {
     Err(ErrorKind::Unsupported.error("there is no self-test on macOS yet"))
 }
 

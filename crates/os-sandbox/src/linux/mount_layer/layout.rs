@@ -10,7 +10,7 @@ use super::super::host_mount::{HostMount, host_mounts, identity};
 use super::root::{Op, ops};
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
-use crate::findings::Notes;
+use crate::findings::StartNotes;
 use crate::layout::{Layout, LayoutContent, LayoutEntry, Owner};
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -106,7 +106,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         owners,
         directories,
         sources,
-        notes: Notes {
+        notes: StartNotes {
             degraded: guarded.notes,
             annotations: remarks.collect(),
             hidden: guarded.hidden,

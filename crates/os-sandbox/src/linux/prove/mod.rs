@@ -14,7 +14,7 @@ use super::wire::{self, ProbeCheck};
 use crate::access::Access;
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
-use crate::findings::Notes;
+use crate::findings::StartNotes;
 use crate::plan::Plan;
 use crate::policy::{MountPlacement, System};
 use crate::process::Process as _;
@@ -63,7 +63,7 @@ pub(crate) enum ProbeScope {
 pub(crate) fn prove(
     sandbox: &Sandbox,
     whose: ProbeScope,
-) -> Result<(Vec<ProofCheck>, Notes), Error> {
+) -> Result<(Vec<ProofCheck>, StartNotes), Error> {
     let plan = sandbox.plan();
     if !plan.support().launcher() {
         return Err(ErrorKind::Unsupported.error("nothing can be proved without the launcher"));

@@ -40,7 +40,7 @@ use super::{
 use crate::backend::{Backend, Starter};
 use crate::command::Command;
 use crate::error::{Error, ErrorKind};
-use crate::findings::{Findings, Notes};
+use crate::findings::{Findings, StartNotes};
 use crate::plan::Plan;
 use crate::policy::{GitConfig, Network, UnixSockets};
 use crate::process::StartedCommand;
@@ -108,7 +108,7 @@ const START_ATTEMPTS: u64 = 16;
 pub(crate) fn begin(
     command: &Command,
     probe: Option<ProbeSpec>,
-) -> Result<(Running, Pipes, Notes), Error> {
+) -> Result<(Running, Pipes, StartNotes), Error> {
     let wall = command.wall();
     let backend = command.plan().backend();
     let mut starting = launch(
@@ -247,7 +247,7 @@ struct Prepared {
     reports: Option<DenialReports>,
     /// The configurations that git may change.
     configs: Option<ConfigWriter>,
-    notes: Notes,
+    notes: StartNotes,
     held: Option<PlaceholderLease>,
     sweep: Option<PostRunScan>,
     /// Names that killed commands had left.
@@ -320,7 +320,7 @@ impl Prepared {
             namespace_channel: None,
             reports,
             configs: None,
-            notes: Notes {
+            notes: StartNotes {
                 degraded: Vec::new(),
                 annotations: remarks.into_iter().map(remark_of).collect(),
                 hidden: Vec::new(),
