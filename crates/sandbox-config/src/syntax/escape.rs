@@ -8,12 +8,7 @@ use crate::syntax::text::Span;
 /// Returns `true` if a reader cannot see the character, or sees others moved by it: controls,
 /// direction marks, joiners, fillers, variation selectors, tags.
 pub(crate) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    c.is_control() || sandbox_names::invisible::is_invisible(c)
 }
 
 /// Hidden characters written out, so that a file cannot draw on the reader's terminal.
