@@ -1,17 +1,24 @@
 //! A note about a repository that git does not find inside, because its directory is in no mount.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::mechanism::MountPlacement;
 use os_sandbox::{Access, Git, Mount, Plan, Policy};
 
+use sandbox_names::git::gitfile_target;
+use sandbox_names::git_config;
+
+use crate::bounded;
 use crate::output::escape::escape_path;
 use crate::output::stderr;
 
 /// Bound on a file of git that names another directory.
 const MAX_POINTER_BYTES: u64 = 8192;
+/// Bound on the configuration of a submodule.
+const MAX_CONFIG_BYTES: u64 = 256 << 10;
 
 /// Prints the note, if there is one.
 pub(super) fn print(plan: &Plan, here: &Path) {
@@ -36,53 +43,83 @@ fn describe(policy: &Policy, here: &Path, is_shown: bool) -> Option<String> {
         if !policy.mounts().iter().any(is_root) || !exists(&git.join("HEAD")) {
             return None;
         }
-        let shown = escape_path(top);
-        return (!is_seen(&git.join("HEAD"))).then(|| {
-            format!(
-                "note: git finds no repository: it begins at {shown}, which the command does not \
-                 see; start there: forge -C {shown} exec"
-            )
-        });
+        return (!is_seen(&git.join("HEAD"))).then(|| begins_at(top));
     }
-    let repository = of_worktree(&git)?;
-    if is_seen(&repository.join("HEAD")) || policy.git() == Git::Commit && is_shown {
+    let repository = Repository::of_worktree(&git).or_else(|| Repository::of_submodule(&git))?;
+    if !is_seen(&git) {
+        return Some(begins_at(top));
+    }
+    let offers_commit = is_shown && repository.kind == "worktree";
+    let is_linked = policy.git() == Git::Commit && offers_commit;
+    if is_seen(&repository.path.join("HEAD")) || is_linked {
         return None;
     }
-    let shown = escape_path(&repository);
-    let commit = match is_shown {
+    let kind = repository.kind;
+    let shown = escape_path(&repository.path);
+    let commit = match offers_commit {
         true => "; to let git commit too, instead of that rule: -c git.mode=commit",
         false => "",
     };
     Some(format!(
-        "note: git finds no repository: that of this worktree is {shown}, which the command does \
-         not see; to let git read it: forge allow read:{shown}{commit}"
+        "note: git finds no repository: that of this {kind} is {shown}, which the command does not \
+         see; to let git read it: forge allow read:{shown}{commit}"
     ))
+}
+
+fn begins_at(top: &Path) -> String {
+    let shown = escape_path(top);
+    format!(
+        "note: git finds no repository: it begins at {shown}, which the command does not see; \
+         start there: forge -C {shown} exec"
+    )
 }
 
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Returns the repository of a linked worktree, by its file `.git`. Why both ways: a command can write
-/// that file, and not one of the repository, which names the worktree in turn.
-fn of_worktree(pointer: &Path) -> Option<PathBuf> {
-    let part = pointed_to(pointer, "gitdir: ")?;
-    let back = pointed_to(&part.join("gitdir"), "")?;
-    if back != pointer.canonicalize().ok()? {
-        return None;
-    }
-    pointed_to(&part.join("commondir"), "")
+/// The repository to which a file `.git` leads. Why both ways: a command can write that file, and not
+/// one of the repository, which names the directory in turn.
+struct Repository {
+    kind: &'static str,
+    path: PathBuf,
 }
 
-/// Returns the path that a file holds behind a prefix, without links.
-fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let about = fs::symlink_metadata(file).ok()?;
-    if !about.is_file() {
+impl Repository {
+    fn of_worktree(pointer: &Path) -> Option<Repository> {
+        let part = part(pointer)?;
+        if named_in(&part.join("gitdir"))? != pointer.canonicalize().ok()? {
+            return None;
+        }
+        let path = named_in(&part.join("commondir"))?;
+        let kind = "worktree";
+        Some(Repository { kind, path })
+    }
+
+    fn of_submodule(pointer: &Path) -> Option<Repository> {
+        let path = part(pointer)?;
+        let config = bounded::read_text(&path.join("config"), MAX_CONFIG_BYTES).ok()?;
+        let entries = git_config::entries(&config);
+        let top = entries.iter().rfind(|entry| entry.name() == "core.worktree")?;
+        let top = path.join(&top.value).canonicalize().ok()?;
+        let kind = "submodule";
+        (top == pointer.parent()?.canonicalize().ok()?).then_some(Repository { kind, path })
+    }
+}
+
+/// Returns the directory that a file `.git` names, without links.
+fn part(pointer: &Path) -> Option<PathBuf> {
+    if fs::symlink_metadata(pointer).ok()?.is_symlink() {
         return None;
     }
-    let mut text = String::new();
-    let mut open = fs::File::open(file).ok()?.take(MAX_POINTER_BYTES);
-    open.read_to_string(&mut text).ok()?;
-    let path = text.strip_prefix(prefix)?.trim_end_matches(['\r', '\n']);
+    let content = bounded::read_bytes(pointer, MAX_POINTER_BYTES).ok()?;
+    let part = OsStr::from_bytes(gitfile_target(&content)?);
+    pointer.parent()?.join(part).canonicalize().ok()
+}
+
+/// Returns the path in a file of git, without links.
+fn named_in(file: &Path) -> Option<PathBuf> {
+    let content = bounded::read_bytes(file, MAX_POINTER_BYTES).ok()?;
+    let path = OsStr::from_bytes(content.trim_ascii_end());
     file.parent()?.join(path).canonicalize().ok()
 }

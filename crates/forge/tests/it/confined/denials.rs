@@ -171,13 +171,20 @@ fn hidden_names_are_told_by_a_full_report_only_if_they_were_met() {
 fn a_repository_outside_the_mounts_is_named() {
     let world = World::new(&[("a.txt", "alpha\n"), ("sub/b.txt", "")]);
     let script = "git init -q -b main && git add . && git -c user.name=a -c user.email=a@b commit -qm first \
-                  && git worktree add -q ../tree && mkdir ../forged && echo \"gitdir: $PWD/.git/worktrees/tree\" > ../forged/.git";
+                  && git worktree add -q ../tree && mkdir ../tree/deep && mkdir ../super && cd ../super \
+                  && git init -q && git -c protocol.file.allow=always submodule --quiet add ../project sub \
+                  && mkdir sub/deep && cd ../project && mkdir ../forged && echo \"gitdir: $PWD/.git/worktrees/tree\" > ../forged/.git";
     let made = world.command("/bin/sh".as_ref(), &["-ec", script]).output();
     assert!(made.unwrap().status.success());
     let project = world.project().canonicalize().unwrap();
     let git = project.join(".git");
     let read = format!("forge allow read:{}", git.display());
     let start = format!("forge -C {} exec", project.display());
+    let outside = world.outside().canonicalize().unwrap();
+    let outside = outside.display();
+    let tree = format!("forge -C {outside}/tree exec");
+    let sub = format!("forge -C {outside}/super/sub exec");
+    let module = format!("forge allow read:{outside}/super/.git/modules/sub");
     for mechanism in mechanisms(&world) {
         let has_layer = mechanism != "landlock";
         for (dir, flags, says) in [
@@ -189,6 +196,9 @@ fn a_repository_outside_the_mounts_is_named() {
                 &["-c", "git.mode=commit"],
                 (!has_layer).then_some(&read),
             ),
+            ("tree/deep", &[], Some(&tree)),
+            ("super/sub", &[], Some(&module)),
+            ("super/sub/deep", &[], Some(&sub)),
             // A command could have written this one.
             ("forged", &[], None),
         ] {
