@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
+use sandbox_names::git::gitfile_target;
 use sandbox_names::git_index::{MAX_INDEX_BYTES, TrackedFiles};
 
 use crate::path::{TreePath, is_objects};
@@ -84,8 +85,8 @@ fn index_of(top: &Path) -> rustix::io::Result<Vec<u8>> {
         // The git directory of a linked working tree, or of a module, is elsewhere.
         Err(Errno::NOTDIR) => {
             let lead = read(&git, MAX_LEAD_BYTES)?;
-            let path = lead.strip_prefix(b"gitdir: ").ok_or(Errno::INVAL)?;
-            let git = top.join(OsStr::from_bytes(path.trim_ascii_end()));
+            let path = gitfile_target(&lead).ok_or(Errno::INVAL)?;
+            let git = top.join(OsStr::from_bytes(path));
             read(&git.join("index"), MAX_INDEX_BYTES)
         }
         index => index,

@@ -45,6 +45,26 @@ pub const OBEYED: [&str; 9] = [
 /// Names that git obeys below `worktrees/ID`.
 pub const OBEYED_IN_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "gitdir"];
 
+/// Returns the path in a file `.git`, which leads to the git directory of a linked worktree or a
+/// submodule, as git reads it (`read_gitfile` of `setup.c`); `None` if git does not follow the file. A
+/// relative path begins at the file's directory.
+///
+/// ```
+/// use sandbox_names::git::gitfile_target;
+/// assert_eq!(gitfile_target(b"gitdir: ../repo/.git/worktrees/side\r\n"), Some(&b"../repo/.git/worktrees/side"[..]));
+/// assert_eq!(gitfile_target(b"gitdir:  a \n"), Some(&b" a "[..]));
+/// assert_eq!(gitfile_target(b"gitdir:a\n"), None);
+/// assert_eq!(gitfile_target(b"gitdir: \n"), None);
+/// ```
+#[must_use]
+pub fn gitfile_target(content: &[u8]) -> Option<&[u8]> {
+    let path = content.strip_prefix(b"gitdir: ")?;
+    // To the kernel, the path ends there.
+    let path = path.split(|byte| *byte == 0).next()?;
+    let end = path.iter().rposition(|byte| !b"\r\n".contains(byte))?;
+    Some(&path[..=end])
+}
+
 /// Directories with the state of an unfinished operation.
 pub const STATE: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 

@@ -15,6 +15,7 @@ pub mod git_harm;
 pub mod git_index;
 pub mod git_preferences;
 pub mod invisible;
+pub mod lexical;
 pub mod loader_variables;
 mod macros;
 pub mod pattern;
@@ -53,6 +54,13 @@ pub const PROTECTED: &[&str] = &[
     "golem-forge.config.yaml", "golem-forge.config.yml", "program.yaml", "program.yml", "*.worker",
     "/.bashrc", "/.bash_profile", "/.bash_login", "/.bash_logout", "/.profile", "/.zshrc",
     "/.zshenv", "/.zprofile", "/.zlogin", "/.kshrc", "/.config/fish",
+];
+
+/// Names at the root of a command's file system that programs need from the system, and that of the
+/// sandbox's own root mount. No mount has one.
+pub const SYSTEM_DIRECTORIES: [&str; 18] = [
+    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
+    "sys", "tmp", "usr", "var", "work", "libx32",
 ];
 
 /// Number of leading entries of [`PROTECTED`] that name files which git executes or obeys.
@@ -206,6 +214,20 @@ mod tests {
         for (at, row) in PROTECTED.iter().enumerate() {
             let is_of_git = row.starts_with(".git/") || *row == ".gitmodules";
             assert_eq!(is_of_git, at < PROTECTED_OF_GIT, "{row}");
+        }
+    }
+
+    /// The road of a name that git obeys begins here: every other list is made from these two.
+    #[test]
+    fn names_that_git_obeys_are_protected() {
+        let top = git::OBEYED.iter().filter(|name| !name.contains('/'));
+        // Only old versions read these two, which no command of the default modes can make.
+        let top = top.filter(|name| !["remotes", "branches"].contains(name));
+        let top = top.map(|name| format!(".git/{name}"));
+        let parts = git::OBEYED_IN_WORKTREE.iter();
+        let parts = parts.map(|name| format!(".git/worktrees/*/{name}"));
+        for row in top.chain(parts) {
+            assert!(PROTECTED[..PROTECTED_OF_GIT].contains(&&*row), "{row}");
         }
     }
 

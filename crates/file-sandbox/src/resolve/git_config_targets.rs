@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
 
-use sandbox_names::git::ReferenceKind;
+use sandbox_names::git::{ReferenceKind, gitfile_target};
 use sandbox_names::git_config::{entries, references};
 
 use crate::backend::{
@@ -81,7 +81,10 @@ impl FileSandbox {
             FileKind::File => {
                 let text = self.text(place.clone()).await?.ok()?;
                 place.1.pop();
-                let own = self.place(&place, text.strip_prefix("gitdir:")?.trim())?;
+                let own = {
+                    let target = gitfile_target(text.as_bytes())?;
+                    self.place(&place, str::from_utf8(target).ok()?)?
+                };
                 // A worktree has the main repository's configuration.
                 match self.text(below(&own, "commondir")).await {
                     Some(Ok(common)) => self.place(&own, common.trim()),

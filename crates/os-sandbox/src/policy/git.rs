@@ -72,9 +72,9 @@ pub enum GitConfig {
 /// that a module's branch cannot be called `config` or `hooks`.
 const MODULE_DEPTH: usize = 4;
 
-/// The names at the top of a repository's directory that git executes or obeys. If a command
-/// created one of them, its content is checked.
-pub(crate) const OBEYED: [&str; 5] = ["hooks", "config", "config.worktree", "info", "commondir"];
+/// The names that [`Git::Commit`] protects at the top of a repository's directory, and in modules:
+/// [`sandbox_names::git::OBEYED`] without the names that only old versions of git read.
+const OBEYED_BY_NEW_GIT: [&str; 5] = ["hooks", "config", "config.worktree", "info", "commondir"];
 
 /// Returns `true` if patterns name files in repositories.
 pub(crate) fn is_about_git(patterns: &[String]) -> bool {
@@ -101,16 +101,20 @@ impl Git {
             Git::Unaware => Vec::new(),
             Git::ReadOnly => vec![".git".to_owned()],
             Git::Commit => {
-                let mut out: Vec<String> =
-                    OBEYED.iter().map(|name| format!(".git/{name}")).collect();
-                for name in ["config.worktree", "commondir", "gitdir"] {
+                let mut out: Vec<String> = OBEYED_BY_NEW_GIT
+                    .iter()
+                    .map(|name| format!(".git/{name}"))
+                    .collect();
+                for name in sandbox_names::git::OBEYED_IN_WORKTREE {
                     out.push(format!(".git/worktrees/*/{name}"));
                 }
                 for depth in 1..=MODULE_DEPTH {
                     let module = format!(".git/modules{}", "/*".repeat(depth));
                     // At a deeper level, it would also be the objects/info that git writes. Without
                     // a configuration of its own, the content of that directory executes nothing.
-                    let names = OBEYED.iter().filter(|name| depth == 1 || **name != "info");
+                    let names = OBEYED_BY_NEW_GIT
+                        .iter()
+                        .filter(|name| depth == 1 || **name != "info");
                     out.extend(names.map(|name| format!("{module}/{name}")));
                 }
                 out

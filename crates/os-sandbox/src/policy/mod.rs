@@ -15,7 +15,6 @@ mod system;
 
 pub use environment::Environment;
 pub(crate) use environment::{DEFAULT_PATH, check_variable};
-pub(crate) use git::OBEYED;
 pub use git::{Git, GitConfig};
 pub use guards::Pattern;
 pub use limits::Limits;

@@ -18,13 +18,8 @@
 
 use crate::access::Access;
 use crate::error::Error;
+use sandbox_names::SYSTEM_DIRECTORIES;
 use std::path::{Component, Path, PathBuf};
-
-/// Names that a mount cannot have, because the system or the sandbox itself uses them.
-const RESERVED: [&str; 18] = [
-    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
-    "sys", "tmp", "usr", "var", "work", "libx32",
-];
 
 /// Host directories that a mount cannot open, whole or in part: the kernel's own files.
 const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -523,11 +518,11 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<MountPla
         let reason = format!("{shown_at} is not a part of another mount");
         return Err(Error::invalid(reason).with_hint(hint));
     }
-    if RESERVED.contains(&name) && !in_work {
+    if SYSTEM_DIRECTORIES.contains(&name) && !in_work {
         return Err(
             Error::invalid(format!("{shown_at} is a reserved name")).with_hint(format!(
                 "the system lives at /{}; choose another name",
-                RESERVED.join(" /")
+                SYSTEM_DIRECTORIES.join(" /")
             )),
         );
     }

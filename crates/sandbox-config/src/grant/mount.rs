@@ -228,12 +228,6 @@ impl Mount {
     }
 }
 
-/// Names that a mount may not have, because a target needs them from the system.
-pub(crate) const RESERVED: [&str; 18] = [
-    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
-    "sys", "tmp", "usr", "var", "work", "libx32",
-];
-
 /// Names that are never writable below any mount; projects may add to it. A name or
 /// path counts at any depth, one with a leading `/` at the mount's root only.
 pub(crate) use sandbox_names::PROTECTED as DEFAULT_PROTECT;

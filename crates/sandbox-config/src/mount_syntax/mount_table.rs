@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::grant::mount::{Mount, RESERVED};
+use sandbox_names::SYSTEM_DIRECTORIES;
+
+use crate::grant::mount::Mount;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::fields::Reports;
 use crate::syntax::text::Span;
@@ -138,13 +140,13 @@ pub(crate) fn name_problem(name: &str, noun: &str) -> Option<Diagnostic> {
             "letters, digits, `_`, `-` and `.`, a letter or digit first, at most 64 of them",
         ));
     }
-    let reserved = RESERVED.contains(&name.to_lowercase().as_str());
+    let reserved = SYSTEM_DIRECTORIES.contains(&name.to_lowercase().as_str());
     reserved.then(|| {
         DiagnosticCode::MountName
             .error(format!("`{name}` is a reserved name"))
             .help(format!(
                 "commands need the system's /{name}; reserved are: {}",
-                RESERVED.join(", ")
+                SYSTEM_DIRECTORIES.join(", ")
             ))
     })
 }

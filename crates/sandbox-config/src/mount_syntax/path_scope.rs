@@ -2,7 +2,11 @@
 //! of them has a laxer rule about `..`, links, or paths that leave the project.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+
+use sandbox_names::git::gitfile_target;
+use sandbox_names::lexical::normalize;
 
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount, NO_RUN_YET, Rooted};
@@ -11,6 +15,7 @@ use crate::loading::discover::PROJECT_FILES;
 use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::read;
 use crate::syntax::text::{ConfigOrigin, Span};
 
 /// A host directory, resolved as far as it exists.
@@ -236,12 +241,12 @@ fn in_repository(dir: &Path, home: Option<&Path>) -> bool {
 /// A file leads to a repository, which has a HEAD (gitrepository-layout(5)).
 fn is_repository(git: &Path) -> bool {
     let leads = || {
-        let text = std::fs::read_to_string(git).ok()?;
-        let target = text.strip_prefix("gitdir: ")?.trim_end();
+        let content = read::first_bytes(git, MAX_PATH as u64)?;
+        let target = OsStr::from_bytes(gitfile_target(&content)?);
         Some(git.parent()?.join(target).join("HEAD").is_file())
     };
     match std::fs::metadata(git) {
-        Ok(facts) if facts.is_file() => facts.len() < MAX_PATH as u64 && leads() == Some(true),
+        Ok(facts) if facts.is_file() => leads() == Some(true),
         Ok(facts) => facts.is_dir(),
         Err(_) => false,
     }
@@ -269,7 +274,7 @@ const MAX_PATH: usize = 4096;
 /// `..` is resolved in the text first; then the system resolves the existing part. A path that must
 /// stay `below` the base is not named by a link that leads out of it.
 fn resolve(base: &Path, written: &Path, below: bool) -> Result<HostPath, String> {
-    let plain = normal(&base.join(written));
+    let plain = normalize(&base.join(written));
     if let Ok(found) = std::fs::symlink_metadata(&plain) {
         if found.is_symlink() {
             let is_inside = || {
@@ -315,20 +320,6 @@ fn resolve(base: &Path, written: &Path, below: bool) -> Result<HostPath, String>
         anchor,
         variable: None,
     })
-}
-
-pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => out.push(component),
-        }
-    }
-    out
 }
 
 /// Returns the target without its first `/`, or the name of the mount at `/`.

@@ -11,9 +11,10 @@
 //! shows credentials or directories of forge.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use sandbox_names::CREDENTIALS;
+use sandbox_names::lexical::normalize;
 
 use crate::grant::programs::ProgramDirs;
 use crate::loading::writable_places::WritablePlaces;
@@ -120,7 +121,7 @@ impl ProgramSearch<'_> {
             };
             let around = at.parent().map(Path::to_owned).unwrap_or_default();
             let around = around.canonicalize().unwrap_or(around);
-            at = plain(&around.join(to));
+            at = normalize(&around.join(to));
             self.show(&at, end);
         }
     }
@@ -194,21 +195,6 @@ impl ProgramSearch<'_> {
             || private
                 .any(|one| one.is_some_and(|one| one.starts_with(path) || path.starts_with(&one)))
     }
-}
-
-/// Without `.` and `..`, by text: the directories around it have no links.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

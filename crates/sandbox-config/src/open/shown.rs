@@ -9,8 +9,10 @@
 
 use std::path::Path;
 
+use sandbox_names::SYSTEM_DIRECTORIES;
+
 use crate::grant::Grant;
-use crate::grant::mount::{Mount, RESERVED};
+use crate::grant::mount::Mount;
 use crate::grant::verdict::{Operation, Verdict};
 
 /// Returns `true` if commands see the mount. A command that sees a file can print it, so a
@@ -54,8 +56,9 @@ pub(crate) fn covers_place_in<'g>(grant: &'g Grant, mount: &Mount) -> Option<&'g
         return None;
     }
     let name = mount.target.trim_start_matches('/');
-    let own_name =
-        outer.target == "/" && !name.contains('/') && !RESERVED.contains(&&*name.to_lowercase());
+    let own_name = outer.target == "/"
+        && !name.contains('/')
+        && !SYSTEM_DIRECTORIES.contains(&&*name.to_lowercase());
     let covered = is_directory(&outer.host().join(mount.way_in(outer)));
     (covered || !own_name).then_some(outer)
 }
@@ -69,7 +72,9 @@ pub(crate) fn is_directory(place: &Path) -> bool {
 fn is_below_root(mount: &Mount) -> bool {
     let names: Vec<&str> = mount.target.split('/').skip(1).collect();
     // No project can declare such a mount, but a directory in `/` may have that name.
-    let reserved = names.first().is_some_and(|name| RESERVED.contains(name));
+    let reserved = names
+        .first()
+        .is_some_and(|name| SYSTEM_DIRECTORIES.contains(name));
     let part: Vec<&str> = mount.part_names().collect();
     reserved || part.ends_with(&names)
 }

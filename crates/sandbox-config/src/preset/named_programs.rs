@@ -9,10 +9,10 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use sandbox_names::lexical::normalize;
 use sandbox_names::{fold, named_paths, pattern};
 
 use crate::keys::StateMode;
-use crate::mount_syntax::path_scope::normal;
 use crate::preset::PresetState;
 
 /// Bound on a file that is read. Agents keep history in files with settings.
@@ -230,8 +230,8 @@ impl NamedPrograms<'_> {
             None => word.starts_with('/').then(|| PathBuf::from(word)),
         };
         let relative = bases.iter().filter(|_| fixed.is_none());
-        let relative = relative.map(|base| (normal(&base.join(word)), true));
-        let fixed = fixed.iter().map(|path| (normal(path), false));
+        let relative = relative.map(|base| (normalize(&base.join(word)), true));
+        let fixed = fixed.iter().map(|path| (normalize(path), false));
         fixed.chain(relative).filter(is_inside).collect()
     }
 

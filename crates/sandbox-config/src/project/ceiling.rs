@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use sandbox_names::lexical::normalize;
 use sandbox_network::AskableHosts;
 
 use crate::grant::Grant;
@@ -18,7 +19,7 @@ use crate::loading::location::ProjectLocation;
 use crate::loading::trust_rules::{self, TrustRule};
 use crate::mount_syntax::choose::mount_table;
 use crate::mount_syntax::file_rules;
-use crate::mount_syntax::path_scope::{climbs, normal};
+use crate::mount_syntax::path_scope::climbs;
 use crate::preset::set::PresetSet;
 use crate::project::run_storage::{self, RunStorage};
 use crate::provider::{Providers, read};
@@ -230,7 +231,7 @@ fn worker_dirs(
             reports.add(DiagnosticCode::HostPath.at(&node.span, message));
             continue;
         }
-        let dir = found.dir.join(normal(path));
+        let dir = found.dir.join(normalize(path));
         if let Some(twin) = dirs.iter().position(|known| *known == dir) {
             reports.add(
                 DiagnosticCode::BadValue

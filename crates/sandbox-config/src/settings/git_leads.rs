@@ -3,15 +3,17 @@
 //! top of another one. They are protected like the names themselves. The configuration of a
 //! repository in a mount is read by the guards of that mount, each time.
 
-use std::io::Read;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use sandbox_names::git::ReferenceKind;
+use sandbox_names::git::{ReferenceKind, gitfile_target};
 use sandbox_names::git_config::references;
+use sandbox_names::lexical::normalize;
 
 use crate::grant::mount::Mount;
 use crate::loading::sources::Sources;
-use crate::mount_syntax::path_scope::normal;
+use crate::syntax::read;
 
 /// Bound on a file that is read here.
 const MAX_BYTES: u64 = 256 << 10;
@@ -107,13 +109,13 @@ fn directory(git: &Path) -> Option<PathBuf> {
     if git.is_dir() {
         return Some(git.to_owned());
     }
-    let text = text(git)?;
-    let way = text.strip_prefix("gitdir:")?.trim();
-    let own = git.parent()?.join(way);
+    let content = read::first_bytes(git, MAX_BYTES)?;
+    let own = OsStr::from_bytes(gitfile_target(&content)?);
+    let own = git.parent()?.join(own);
     // A worktree has the main repository's configuration.
     let common = self::text(&own.join("commondir"));
     let common = common.map(|common| own.join(common.trim()));
-    normal(&common.unwrap_or(own)).canonicalize().ok()
+    normalize(&common.unwrap_or(own)).canonicalize().ok()
 }
 
 impl GitLeads<'_> {
@@ -138,8 +140,8 @@ impl GitLeads<'_> {
                     ReferenceKind::File | ReferenceKind::Program | ReferenceKind::None => around,
                 };
                 let host = match (path.is_absolute(), base) {
-                    (true, _) => Some(normal(&path)),
-                    (false, Some(base)) => Some(normal(&base.join(&path))),
+                    (true, _) => Some(normalize(&path)),
+                    (false, Some(base)) => Some(normalize(&base.join(&path))),
                     (false, None) => None,
                 };
                 match (lead.kind, host) {
@@ -160,7 +162,7 @@ impl GitLeads<'_> {
                         self.add_program(vec![host], &lead.path)
                     }
                     (ReferenceKind::Program, None) => {
-                        let places = self.roots.iter().map(|root| normal(&root.join(&path)));
+                        let places = self.roots.iter().map(|root| normalize(&root.join(&path)));
                         self.add_program(places.collect(), &lead.path);
                     }
                 }
@@ -211,9 +213,6 @@ impl GitLeads<'_> {
 }
 
 fn text(file: &Path) -> Option<String> {
-    let is_file = std::fs::metadata(file).is_ok_and(|about| about.is_file());
-    let mut bytes = Vec::new();
-    let open = is_file.then(|| std::fs::File::open(file).ok()).flatten()?;
-    open.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = read::first_bytes(file, MAX_BYTES)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

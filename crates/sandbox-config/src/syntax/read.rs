@@ -67,6 +67,17 @@ pub(crate) fn read(
     Ok(SourceText::file(shown.to_owned(), path, layer, text))
 }
 
+/// Returns the first bytes of a regular file; `None` if it cannot be read.
+pub(crate) fn first_bytes(path: &Path, max_bytes: u64) -> Option<Vec<u8>> {
+    let file = open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(max_bytes).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 fn open(path: &Path) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     OpenOptions::new()

@@ -3,12 +3,11 @@
 
 use super::super::below::{self, kind};
 use crate::git_config::{self, MAX_BYTES};
-use crate::policy::OBEYED;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag};
-use sandbox_names::git::{GitPathClass, classify};
+use sandbox_names::git::{GitPathClass, OBEYED, classify};
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -56,8 +55,6 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
             let part_name = part.to_str().unwrap_or_default();
             if OBEYED.contains(&part_name) {
                 harm(git, part).map(|why| format!("{}: {why}", part.display()))
-            } else if matches!(part_name, "remotes" | "branches") {
-                harm(git, part)
             } else if matches!(
                 classify(&[part_name]),
                 GitPathClass::Data | GitPathClass::GitOnly

@@ -7,11 +7,13 @@
 use super::super::host_mount::HostMount;
 use crate::key_files::content_of;
 use nix::fcntl::OFlag;
+use sandbox_names::git::gitfile_target;
+use sandbox_names::lexical::normalize;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Git reads no larger file.
 const MAX_POINTER_BYTES: u64 = 1 << 20;
@@ -35,10 +37,7 @@ impl Pointer {
             Ok(meta) if !meta.is_file() => resolved(&path, 0),
             Ok(_) => {
                 let bytes = read_file(&path, MAX_POINTER_BYTES)?;
-                let text = bytes.strip_prefix(b"gitdir: ")?;
-                let text = text.split(|byte| *byte == 0).next()?;
-                let end = text.iter().rposition(|byte| !b"\r\n".contains(byte))?;
-                let text = OsStr::from_bytes(&text[..=end]);
+                let text = OsStr::from_bytes(gitfile_target(&bytes)?);
                 resolved(&path.parent()?.join(text), 0)
             }
             Err(_) => resolved(&path, 0),
@@ -76,7 +75,7 @@ pub(crate) fn resolved(path: &Path, depth: usize) -> PathBuf {
     for around in path.ancestors() {
         let rest = path.strip_prefix(around).unwrap_or(Path::new(""));
         if let Ok(real) = around.canonicalize() {
-            return plain(real.join(rest));
+            return normalize(&real.join(rest));
         }
         if let (Ok(text), Some(parent)) = (around.read_link(), around.parent())
             && depth < MAX_LINKS
@@ -84,18 +83,5 @@ pub(crate) fn resolved(path: &Path, depth: usize) -> PathBuf {
             return resolved(&parent.join(text).join(rest), depth + 1);
         }
     }
-    plain(path.to_owned())
-}
-
-/// Removes `.` and `..` from a path, without reading the file system.
-pub(super) fn plain(path: PathBuf) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(out.pop()),
-            Component::CurDir => {}
-            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => out.push(part),
-        }
-    }
-    out
+    normalize(path)
 }

@@ -5,13 +5,14 @@
 
 use super::super::below;
 use super::super::host_mount::{HostMount, ObeyedPath};
-use super::pointer::{Pointer, plain, read_file};
+use super::pointer::{Pointer, read_file};
 use crate::git_config;
 use crate::key_files::content_of;
 use crate::policy::{Git, Policy};
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use sandbox_names::git::{GitPathClass, ReferenceKind, STATE, classify_own, running_line};
+use sandbox_names::lexical::normalize;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -483,7 +484,7 @@ impl ReferenceCollector<'_> {
     /// Adds a path as it is written; a missing file is not added yet.
     fn add(&mut self, base: &Path, text: &str, by: String) {
         let Some(below) = inside(self.mount, base, text) else {
-            let path = plain(self.mount.host.join(base).join(text));
+            let path = normalize(&self.mount.host.join(base).join(text));
             let path = path.canonicalize().unwrap_or(path);
             self.out.elsewhere.push((path, by));
             return;
@@ -502,7 +503,7 @@ impl ReferenceCollector<'_> {
     fn add_program(&mut self, base: &Path, word: &str, by: String) {
         let path = match inside(self.mount, base, word) {
             Some(below) => self.mount.host.join(below),
-            None => plain(self.mount.host.join(base).join(word)),
+            None => normalize(&self.mount.host.join(base).join(word)),
         };
         if path.is_file() {
             self.add(base, word, by);
@@ -541,7 +542,7 @@ fn worktree_of(mount: &HostMount, git: &Path, text: &str) -> Option<PathBuf> {
 /// system.
 fn inside(mount: &HostMount, base: &Path, text: &str) -> Option<PathBuf> {
     // From a file outside the mount.
-    let joined = plain(base.join(text));
+    let joined = normalize(&base.join(text));
     let path = match base.is_absolute() {
         true => joined.as_path(),
         false => Path::new(text),

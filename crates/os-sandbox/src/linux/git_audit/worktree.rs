@@ -22,12 +22,14 @@ use crate::policy::{BROAD, Git, MountPlacement, PROGRAMS, Policy, check_not_kern
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag};
 use nix::unistd::geteuid;
+use sandbox_names::git::gitfile_target;
+use sandbox_names::lexical::normalize;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Bound on the size of a pointer file.
@@ -173,8 +175,8 @@ fn pointer_of(
     };
     let part = repository.host.join(below);
     // Since git 2.48 it can be relative to the part.
-    let pointer = folded(&part.join(&noted));
-    let inside = folded(&Path::new(&repository.inside).join(below).join(&noted));
+    let pointer = normalize(&part.join(&noted));
+    let inside = normalize(&Path::new(&repository.inside).join(below).join(&noted));
     let shows = |mount: &HostMount| {
         let rest = inside.strip_prefix(&mount.inside);
         rest.is_ok_and(|rest| mount.host.join(rest) == pointer)
@@ -189,8 +191,8 @@ fn pointer_of(
         return Ok(None);
     };
     let names_part = read(&directory, ".git").is_ok_and(|text| {
-        let names = text.strip_prefix("gitdir: ").map(Path::new);
-        names.is_some_and(|names| folded(&worktree.join(names)) == part)
+        let names = gitfile_target(text.as_bytes()).map(OsStr::from_bytes);
+        names.is_some_and(|names| normalize(&worktree.join(names)) == part)
     });
     if !names_part {
         return Ok(None);
@@ -203,21 +205,6 @@ fn pointer_of(
         ..extra_mount(policy, &pointer, Access::READ, handle, None)?
     };
     Ok(Some(shown))
-}
-
-/// Returns a path without `.` and `..`, as if no part of it were a link.
-fn folded(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 fn utf8(path: &Path) -> Result<String, String> {
@@ -234,10 +221,9 @@ fn follow(
 ) -> Result<(HostMount, Option<HostMount>), String> {
     let pointer = mount.host.join(".git");
     let text = read(&mount.handle, ".git")?;
-    let own = PathBuf::from(
-        text.strip_prefix("gitdir: ")
-            .ok_or("its .git is not a pointer to a git directory")?,
-    );
+    let own = gitfile_target(text.as_bytes());
+    let own = own.ok_or("its .git is not a pointer to a git directory")?;
+    let own = PathBuf::from(OsStr::from_bytes(own));
     if !own.is_absolute() {
         return Err("its .git names a relative path".to_owned());
     }
