@@ -6,7 +6,7 @@
 
 use super::container_requests::{no_health_check, separate_host_config, text};
 use super::containers::EngineHost;
-use super::filter::{Inside, profile};
+use super::filter::{FilteredProgram, profile};
 use super::inside_paths::{HOME, TMP, WORK};
 use super::private_files::PrivateFiles;
 use super::settings::Settings;
@@ -280,8 +280,8 @@ fn filter(wanted: &ContainerSpec<'_>, arch: Arch) -> String {
         _ => UnixSocketRule::Deny,
     };
     let inside = match wanted.settings.own_program {
-        true => Inside::OwnProgram,
-        false => Inside::Target,
+        true => FilteredProgram::OwnProgram,
+        false => FilteredProgram::Target,
     };
     profile(arch, internet, unix, inside)
 }

@@ -23,7 +23,7 @@ const PLAIN: &str = include_str!("plain_calls.txt");
 
 /// The first program of a container: a target, or a program with more permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inside {
+pub(super) enum FilteredProgram {
     Target,
     /// The caller's own program. It confines the programs that it starts, and opens files itself
     /// with `openat2`, which a target may not use.
@@ -31,7 +31,12 @@ pub(super) enum Inside {
 }
 
 /// Returns the profile, as JSON.
-pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: Inside) -> String {
+pub(super) fn profile(
+    arch: Arch,
+    internet: bool,
+    unix: UnixSocketRule,
+    inside: FilteredProgram,
+) -> String {
     let table = table(FilterSpec {
         arch,
         internet: internet_rule(internet),
@@ -51,7 +56,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: UnixSocketRule, inside: 
     for (name, rule) in rules(&table) {
         plain.retain(|plain| *plain != name);
         match (name, inside) {
-            ("openat2", Inside::OwnProgram) => plain.push(name),
+            ("openat2", FilteredProgram::OwnProgram) => plain.push(name),
             _ if *rule == Rule::always(Action::Errno(EPERM)) => never.push(name),
             _ => out.rule(name, rule),
         }
@@ -269,7 +274,7 @@ mod tests {
     #[test]
     fn a_profile() {
         for arch in [Arch::X86_64, Arch::Aarch64] {
-            let text = profile(arch, true, UnixSocketRule::Allow, Inside::Target);
+            let text = profile(arch, true, UnixSocketRule::Allow, FilteredProgram::Target);
             let value: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(value["defaultErrnoRet"], 38);
             let rules = value["syscalls"].as_array().unwrap();
@@ -298,7 +303,7 @@ mod tests {
             Arch::X86_64,
             true,
             UnixSocketRule::Allow,
-            Inside::OwnProgram,
+            FilteredProgram::OwnProgram,
         );
         assert!(own.contains("\"openat2\"],\"action\":\"SCMP_ACT_ALLOW\""));
     }
