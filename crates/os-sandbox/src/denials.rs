@@ -8,6 +8,7 @@ use crate::git_config::GitConfigChange;
 use crate::policy::{Mount, NameGuard, Network, Policy};
 use crate::quarantine::QUARANTINE;
 use crate::reports::Touched;
+use nix::sys::statvfs::{FsFlags, statvfs};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -237,7 +238,17 @@ pub(crate) fn judge_path(
         DenialReason::ProtectedPart if refused.is_name => held_names(policy, refused),
         reason => Some(reason),
     };
-    Some((text(&shown), reason.unwrap_or(DenialReason::ProtectedPart)))
+    match reason.unwrap_or(DenialReason::ProtectedPart) {
+        DenialReason::ProtectedPart if is_read_only(&join_host(mount.host(), &below)) => None,
+        reason => Some((text(&shown), reason)),
+    }
+}
+
+/// Returns `true` if the file system of the host itself is read-only at a path, which may not exist.
+fn is_read_only(path: &Path) -> bool {
+    let mut around = path.ancestors();
+    let flags = around.find_map(|path| Some(statvfs(path).ok()?.flags()));
+    flags.is_some_and(|flags| flags.contains(FsFlags::ST_RDONLY))
 }
 
 /// Returns the reason for which a path below a mount cannot be changed.

@@ -45,7 +45,8 @@ fn describe(policy: &Policy, here: &Path, is_shown: bool) -> Option<String> {
         }
         return (!is_seen(&git.join("HEAD"))).then(|| begins_at(top));
     }
-    let repository = Repository::of_worktree(&git).or_else(|| Repository::of_submodule(&git))?;
+    let repository =
+        OutsideRepository::of_worktree(&git).or_else(|| OutsideRepository::of_submodule(&git))?;
     if !is_seen(&git) {
         return Some(begins_at(top));
     }
@@ -80,30 +81,32 @@ fn exists(path: &Path) -> bool {
 
 /// The repository to which a file `.git` leads. Why both ways: a command can write that file, and not
 /// one of the repository, which names the directory in turn.
-struct Repository {
+struct OutsideRepository {
     kind: &'static str,
     path: PathBuf,
 }
 
-impl Repository {
-    fn of_worktree(pointer: &Path) -> Option<Repository> {
+impl OutsideRepository {
+    fn of_worktree(pointer: &Path) -> Option<OutsideRepository> {
         let part = part(pointer)?;
         if named_in(&part.join("gitdir"))? != pointer.canonicalize().ok()? {
             return None;
         }
         let path = named_in(&part.join("commondir"))?;
         let kind = "worktree";
-        Some(Repository { kind, path })
+        Some(OutsideRepository { kind, path })
     }
 
-    fn of_submodule(pointer: &Path) -> Option<Repository> {
+    fn of_submodule(pointer: &Path) -> Option<OutsideRepository> {
         let path = part(pointer)?;
         let config = bounded::read_text(&path.join("config"), MAX_CONFIG_BYTES).ok()?;
         let entries = git_config::entries(&config);
-        let top = entries.iter().rfind(|entry| entry.name() == "core.worktree")?;
+        let top = entries
+            .iter()
+            .rfind(|entry| entry.name() == "core.worktree")?;
         let top = path.join(&top.value).canonicalize().ok()?;
         let kind = "submodule";
-        (top == pointer.parent()?.canonicalize().ok()?).then_some(Repository { kind, path })
+        (top == pointer.parent()?.canonicalize().ok()?).then_some(OutsideRepository { kind, path })
     }
 }
 

@@ -3,11 +3,12 @@
 mod hints;
 
 use std::fs;
+use std::io::Write as _;
 
 use serde_json::Value;
 
 use super::exec::{mechanisms, mount_layers};
-use crate::support::{World, forge_program};
+use crate::support::{World, forge_program, ran};
 
 /// Returns the lines of forge about refusals, without the command's own.
 fn told(stderr: &str) -> Vec<&str> {
@@ -163,6 +164,27 @@ fn hidden_names_are_told_by_a_full_report_only_if_they_were_met() {
             assert!(!told.contains("hidden"), "{mechanism} {line}: {told}");
         }
         exec("cat sub/.env").says(&["sub/.env (hidden name .env*)"]);
+    }
+}
+
+/// A file system that the host itself mounts read-only refuses nothing on forge's behalf.
+#[test]
+fn a_file_system_that_is_read_only_outside_too_is_no_refusal() {
+    const DISK: &str = "mkdir disk; mount -t tmpfs tmpfs disk; mkdir disk/dir; mount -o remount,ro disk; \
+        cd disk; \"$0\" exec --mechanism \"$1\" --trace=full -- sh -c 'touch z dir/z; rmdir dir'";
+    if !rustix::process::geteuid().is_root() {
+        let _told = writeln!(std::io::stderr(), "skipped: only root mounts a disk");
+        return;
+    }
+    for mechanism in mechanisms(&World::new(&[])) {
+        let world = World::new(&[]);
+        let forge = forge_program();
+        let own = ["-m", "--propagation", "private", "/bin/sh", "-ec", DISK];
+        let words = [&own[..], &[forge.to_str().unwrap(), mechanism]].concat();
+        let ran = ran(world.command("unshare".as_ref(), &words).output().unwrap());
+        ran.code(1).says(&["Read-only file system"]);
+        assert!(!ran.stderr.contains("protected part"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("disk/z ("), "{}", ran.stderr);
     }
 }
 
