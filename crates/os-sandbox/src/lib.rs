@@ -111,6 +111,7 @@ mod streams;
 mod support;
 mod survey;
 mod terminal;
+mod writers;
 
 #[cfg(not(target_os = "linux"))]
 mod plain;
@@ -145,7 +146,7 @@ pub use host_proxy::{
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
-pub use platform::QuarantineRecords;
+pub use platform::{QuarantineRecords, find_possible_writer};
 pub use policy::{
     Environment, Git, GitConfig, Limits, MAX_PUBLISHED_PORTS, Mount, NamedHosts, Network,
     OverlayDirs, ParentProxySetting, Policy, PolicyBuilder, ProgramDir, Survivors, System,
@@ -163,3 +164,4 @@ pub use streams::Stdio;
 pub use support::{Bubblewrap, HostSpec, MechanismReport, Support};
 pub use survey::Survey;
 pub use terminal::{Terminal, TerminalEvent};
+pub use writers::{FoundFile, PossibleWriter};

@@ -247,6 +247,15 @@ impl QuarantineRecords {
     }
 }
 
+/// Returns `None`: commands make no protected names on this system.
+#[must_use]
+pub fn find_possible_writer(
+    _: &Path,
+    _: crate::writers::FoundFile<'_>,
+) -> Option<crate::writers::PossibleWriter> {
+    None
+}
+
 /// Removes the files that a command left. The standard library opens each directory relative to the
 /// one around it and does not follow links. The next sweep handles the files that it cannot remove.
 pub(crate) fn remove(path: &Path) {

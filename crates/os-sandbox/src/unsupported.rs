@@ -16,12 +16,12 @@ use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
-pub use crate::plain::QuarantineRecords;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey, warm_up};
+pub use crate::plain::{QuarantineRecords, find_possible_writer};
 
 /// A running command, without further resources.
 pub(crate) type Running = plain::Running<()>;

@@ -87,8 +87,8 @@ pub use loading::discover::{PROJECT_FILES, find_project_file};
 pub use loading::location::{project_dir, project_file};
 pub use loading::reserved_paths::ReservedPath;
 pub use loading::sources::{
-    ConfigChoice, RepositoryCheck, SchemaCheck, SchemaMistake, Sources, TrustedSettings,
-    WithoutDirectories,
+    ConfigChoice, ProjectFileState, RepositoryCheck, SchemaCheck, SchemaMistake, Sources,
+    TrustedSettings, WithoutDirectories, WriterCheck, WriterFinding,
 };
 pub use loading::trust::PrivilegedSetting;
 pub use loading::trust_rules::{TrustRule, Untrusted};

@@ -15,6 +15,7 @@ pub(crate) mod presets;
 pub(crate) mod program_dirs;
 pub(crate) mod provider_client;
 pub(crate) mod repositories;
+mod running_commands;
 pub(crate) mod start_dir;
 pub(crate) mod target;
 
@@ -378,6 +379,7 @@ fn sources(
     sources.known_tools = Some([forge_tools::tools::names(), of_git.to_vec()].concat());
     sources.schema_check = Some(forge_runtime::schema_mistakes);
     sources.repository_check = Some(repositories::address);
+    sources.writer_check = Some(running_commands::find_writer);
     sources.out_of_reach = ambient.out_of_reach();
     sources.own_presets = presets::own_directory(ambient);
     Ok(sources)

@@ -25,6 +25,7 @@ pub(crate) use birdcage::birdcage;
 pub(crate) use detect::cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
 pub use guards::after::Cleanup;
+pub use guards::possible_writers::find_possible_writer;
 pub use guards::quarantine_record::QuarantineRecords;
 pub(crate) use guards::survey::survey;
 pub(crate) use landlock::private::ScratchPool;

@@ -31,12 +31,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use crate::plain::QuarantineRecords;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
 pub(crate) use crate::plain::{ProbeScope, remove, survey, warm_up};
+pub use crate::plain::{QuarantineRecords, find_possible_writer};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;

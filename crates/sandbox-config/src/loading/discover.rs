@@ -4,6 +4,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::loading::sources::{ProjectFileState, WriterCheck};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// The names of a project file, in the order in which messages name them. All are read alike
@@ -29,7 +30,7 @@ const MAX_DEPTH: usize = 4096;
 pub fn find_project_file(start: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let home = home.and_then(|home| home.canonicalize().ok());
     let show = |path: &Path| path.display().to_string();
-    discover(start, home.as_deref(), show).ok().flatten()
+    discover(start, home.as_deref(), show, None).ok().flatten()
 }
 
 /// Returns the project file above `start` (canonical), if one exists.
@@ -37,8 +38,13 @@ pub(crate) fn discover(
     start: &Path,
     home: Option<&Path>,
     show: impl Fn(&Path) -> String,
+    writer_check: Option<WriterCheck>,
 ) -> Result<Option<PathBuf>, Box<Diagnostic>> {
-    let Some(nearest) = nearest_marked(start, home) else {
+    let nearest = nearest_marked(start, home);
+    if let Some(check) = writer_check {
+        check_writers(start, home, nearest, &show, check)?;
+    }
+    let Some(nearest) = nearest else {
         return Ok(None);
     };
     match project_files(nearest).as_slice() {
@@ -63,18 +69,54 @@ pub(crate) fn discover(
     }
 }
 
+/// Refuses a choice that a command may have made: by a new project file or `.git`, or by the removal of
+/// a project file.
+fn check_writers(
+    start: &Path,
+    home: Option<&Path>,
+    nearest: Option<&Path>,
+    show: &impl Fn(&Path) -> String,
+    check: WriterCheck,
+) -> Result<(), Box<Diagnostic>> {
+    let ask = |path: &Path, state| match check(path, state) {
+        Some(found) => Err(found.about(&show(path))),
+        None => Ok(()),
+    };
+    for dir in searched(start, home).take_while(|dir| Some(*dir) != nearest) {
+        for name in PROJECT_FILES {
+            ask(&dir.join(name), ProjectFileState::Absent)?;
+        }
+    }
+    let Some(nearest) = nearest else {
+        return Ok(());
+    };
+    let files = project_files(nearest);
+    for file in &files {
+        ask(file, ProjectFileState::Present)?;
+    }
+    let mut above = searched(start, home).filter(|dir| *dir != nearest && nearest.starts_with(dir));
+    let governed = above.any(|dir| !project_files(dir).is_empty());
+    if files.is_empty() && governed {
+        ask(&nearest.join(".git"), ProjectFileState::Present)?;
+    }
+    Ok(())
+}
+
 /// The nearest directory from `start` upwards with a project file or a `.git`.
 fn nearest_marked<'p>(start: &'p Path, home: Option<&Path>) -> Option<&'p Path> {
+    searched(start, home).find(|dir| has_git(dir) || !project_files(dir).is_empty())
+}
+
+/// The directories in which a project file is looked for, from `start` upwards.
+fn searched<'p>(start: &'p Path, home: Option<&Path>) -> impl Iterator<Item = &'p Path> {
     let device = |dir: &Path| std::fs::metadata(dir).map(|metadata| metadata.dev()).ok();
     let above = start.ancestors().take(MAX_DEPTH).enumerate();
+    let own = device(start);
     // The home directory is searched only if the search starts in it: a file in it would otherwise
     // govern everything below.
     above
-        .take_while(|(step, dir)| {
-            *step == 0 || (device(dir) == device(start) && home != Some(*dir))
-        })
+        .take_while(move |(step, dir)| *step == 0 || (device(dir) == own && home != Some(*dir)))
         .map(|(_, dir)| dir)
-        .find(|dir| has_git(dir) || !project_files(dir).is_empty())
 }
 
 fn has_git(dir: &Path) -> bool {

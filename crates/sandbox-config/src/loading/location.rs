@@ -91,8 +91,11 @@ pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> 
     let file = match &sources.choice {
         ConfigChoice::None => None,
         ConfigChoice::File(file) => Some(start.join(file)),
-        ConfigChoice::Discover => discover(&start, home.as_deref(), |path| show(&start, path))
-            .map_err(|problem| Diagnostics::from(*problem))?,
+        ConfigChoice::Discover => {
+            let show = |path: &Path| show(&start, path);
+            discover(&start, home.as_deref(), show, sources.writer_check)
+                .map_err(|problem| Diagnostics::from(*problem))?
+        }
     };
     let dir = match file.as_deref().and_then(Path::parent) {
         Some(parent) => parent

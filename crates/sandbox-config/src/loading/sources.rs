@@ -2,12 +2,14 @@
 //! flags are handed in, so a test or another program sets each of them exactly.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
 use crate::grant::preset::PresetRights;
 use crate::loading::reserved_paths::ReservedPath;
+use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Everything that a load reads, besides the config files themselves.
 ///
@@ -49,6 +51,9 @@ pub struct Sources {
     /// The parser of addresses of repositories. If given: an invalid address is a mistake, and two
     /// spellings of one are one repository.
     pub repository_check: Option<RepositoryCheck>,
+    /// Names commands that may have written a file. If given: a project file, a worker or a `.git`
+    /// that one may have written is a mistake.
+    pub writer_check: Option<WriterCheck>,
     /// Paths that no mount may contain or be inside of, such as the program's own directories;
     /// `runs_dir` is always out of reach.
     pub out_of_reach: Vec<ReservedPath>,
@@ -85,6 +90,7 @@ impl Sources {
             known_tools: None,
             schema_check: None,
             repository_check: None,
+            writer_check: None,
             out_of_reach: Vec::new(),
             own_presets: None,
             presets: PresetRights::default(),
@@ -98,6 +104,7 @@ impl Sources {
             known_tools: self.known_tools.clone(),
             schema_check: self.schema_check,
             repository_check: self.repository_check,
+            writer_check: self.writer_check,
             env: self.env.clone(),
             home: self.home.clone(),
             ..Sources::new(start)
@@ -166,6 +173,58 @@ pub enum WithoutDirectories {
 /// sources.repository_check = Some(judge);
 /// ```
 pub type RepositoryCheck = fn(&str) -> Result<String, String>;
+
+/// Returns the command that may have written the file at a path; `None` if it is a person's.
+///
+/// ```
+/// use sandbox_config::{ProjectFileState, Sources, WriterCheck, WriterFinding};
+/// let check: WriterCheck = |path, _| {
+///     let reason = "a command makes it".to_owned();
+///     let help = "wait for its end".to_owned();
+///     path.ends_with("sub/forge.yaml").then_some(WriterFinding { reason, help })
+/// };
+/// let mut sources = Sources::new("/some/project");
+/// sources.writer_check = Some(check);
+/// ```
+pub type WriterCheck = fn(&Path, ProjectFileState<'_>) -> Option<WriterFinding>;
+
+/// How a file was found that a project depends on.
+///
+/// ```
+/// assert!(matches!(sandbox_config::ProjectFileState::Absent, sandbox_config::ProjectFileState::Absent));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum ProjectFileState<'f> {
+    /// It was opened, and has this content.
+    Read(&'f Metadata, &'f [u8]),
+    /// There is a file of the name.
+    Present,
+    /// There is none.
+    Absent,
+}
+
+/// A command that may have written a file.
+///
+/// ```
+/// let finding = sandbox_config::WriterFinding { reason: "a command runs".into(), help: "wait".into() };
+/// assert!(!finding.help.is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterFinding {
+    /// The reason, without the path.
+    pub reason: String,
+    /// The advice.
+    pub help: String,
+}
+
+impl WriterFinding {
+    /// Returns the mistake about a file, which is shown in this way.
+    pub(crate) fn about(self, shown: &str) -> Box<Diagnostic> {
+        let message = format!("{shown} {}", self.reason);
+        let mistake = DiagnosticCode::MadeByCommand.error(message);
+        Box::new(mistake.in_file(shown).help(self.help))
+    }
+}
 
 /// Returns the mistakes of a JSON Schema (draft 2020-12); empty if it is valid.
 ///

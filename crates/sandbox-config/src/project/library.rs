@@ -15,7 +15,7 @@ use crate::project::ceiling::ForgeFiles;
 use crate::settings::sections::unknown_tool_or_worker;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
 use crate::syntax::fields::Reports;
-use crate::syntax::read::{MAX_BYTES, read};
+use crate::syntax::read::{MAX_BYTES, read_checked};
 use crate::syntax::text::{Layer, Span};
 use crate::worker::{Worker, parse};
 
@@ -190,8 +190,9 @@ impl WorkerCatalog {
 
     pub(crate) fn read(&self, file: &Path, ceiling: &Grant) -> Result<Worker, Diagnostics> {
         let shown = self.shown(file);
-        let text =
-            read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
+        let check = self.sources.writer_check;
+        let text = read_checked(file, &shown, Layer::Project, check)
+            .map_err(|problem| Diagnostics::from(*problem))?;
         let mut context = LoadContext::new(&self.sources, &self.project);
         let mut worker = parse(&mut context, &text, file, ceiling);
         if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {

@@ -36,7 +36,7 @@ use crate::project::settings::EffectiveSettings;
 use crate::project::user::{UserFile, user_file};
 use crate::settings::git::GitSettings;
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
-use crate::syntax::read::read;
+use crate::syntax::read::read_checked;
 use crate::syntax::text::{ConfigOrigin, Layer, SourceText, Span};
 use crate::syntax::yaml::{self, YamlNode, YamlValue};
 use crate::worker::Worker;
@@ -171,7 +171,8 @@ fn read_root(
     let Some(file) = &found.file else {
         return Ok(None);
     };
-    let text = read(file, &found.show(file), Layer::Project)
+    let check = context.sources.writer_check;
+    let text = read_checked(file, &found.show(file), Layer::Project, check)
         .map_err(|problem| Diagnostics::from(*problem))?;
     let root = yaml::parse(&text).map_err(|problem| Diagnostics::from(*problem))?;
     if root.is_none() {

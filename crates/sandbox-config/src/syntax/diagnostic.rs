@@ -61,6 +61,7 @@ codes! {
     TwoFiles = "config.two_files", "two project files in one directory";
     ForeignFile = "config.foreign_file", "a project file above that belongs to another user";
     CutOff = "config.cut_off", "a `.git` inside of a repository keeps its project file from governing";
+    MadeByCommand = "config.made_by_command", "a command may have made or changed a file that determines the project";
     UnknownKey = "config.unknown_key", "an unknown key";
     ForeignKey = "config.foreign_key", "a restriction in a spelling that forge does not use";
     NotYet = "config.not_yet", "a documented key that has no effect yet";

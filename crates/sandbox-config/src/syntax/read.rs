@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::loading::sources::{ProjectFileState, WriterCheck};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax::text::{Layer, SourceText};
 
@@ -19,16 +20,26 @@ pub(crate) fn read(
     shown: &str,
     layer: Layer,
 ) -> Result<Arc<SourceText>, Box<Diagnostic>> {
+    read_checked(path, shown, layer, None)
+}
+
+/// Reads a file that a command must not have written.
+pub(crate) fn read_checked(
+    path: &Path,
+    shown: &str,
+    layer: Layer,
+    writer_check: Option<WriterCheck>,
+) -> Result<Arc<SourceText>, Box<Diagnostic>> {
     let refuse = |code, message: String| {
         let shown_once = format!("cannot read {shown}: {message}");
         Box::new(Diagnostic::error(code, shown_once).in_file(shown))
     };
     let mut file =
         open(path).map_err(|error| refuse(DiagnosticCode::Unreadable, error.to_string()))?;
-    let kind = file
+    let facts = file
         .metadata()
-        .map_err(|error| refuse(DiagnosticCode::Unreadable, error.to_string()))?
-        .file_type();
+        .map_err(|error| refuse(DiagnosticCode::Unreadable, error.to_string()))?;
+    let kind = facts.file_type();
     if !kind.is_file() {
         let what = if kind.is_dir() {
             "it is a directory"
@@ -49,6 +60,11 @@ pub(crate) fn read(
             DiagnosticCode::TooLarge,
             format!("it is larger than {} KiB", MAX_BYTES / 1024),
         ));
+    }
+    // Why after reading: the command could have put its own file there for this moment.
+    let found = writer_check.and_then(|check| check(path, ProjectFileState::Read(&facts, &bytes)));
+    if let Some(found) = found {
+        return Err(found.about(shown));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();

@@ -61,6 +61,7 @@ pub(crate) fn seen(mistake: &Diagnostic) -> SchemaVisibility {
         | DiagnosticCode::TwoFiles
         | DiagnosticCode::ForeignFile
         | DiagnosticCode::CutOff
+        | DiagnosticCode::MadeByCommand
         | DiagnosticCode::FrontEnd
         | DiagnosticCode::Overlap
         | DiagnosticCode::OwnDirectory

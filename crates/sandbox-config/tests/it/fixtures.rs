@@ -76,9 +76,10 @@ fn said(scratch: &Scratch, file: &Path) -> String {
 }
 
 /// What stands in no file: it is about files that cannot be checked in.
-const ELSEWHERE: [DiagnosticCode; 6] = [
+const ELSEWHERE: [DiagnosticCode; 7] = [
     DiagnosticCode::ForeignFile,
     DiagnosticCode::CutOff,
+    DiagnosticCode::MadeByCommand,
     DiagnosticCode::UnknownPreset,
     DiagnosticCode::Unreadable,
     DiagnosticCode::TooLarge,

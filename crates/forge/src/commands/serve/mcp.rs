@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use forge_mcp::{McpError, ServerInfo, Service, ServiceHandle, serve_beside, serve_http};
 use forge_runtime::Isolation;
 use forge_tools::{Approver, AuditLog, BlockingHandoff, Caller, HostApprover, Recorder, Toolbox};
-use sandbox_config::{Project, WithoutDirectories};
+use sandbox_config::{Project, WithoutDirectories, find_project_file};
 
 use crate::cli::{ApproverName, McpArgs};
 use crate::commands::prelude::*;
@@ -125,6 +126,9 @@ fn failed(error: McpError) -> CliError {
 struct McpServer<'a> {
     args: &'a McpArgs,
     ambient: &'a Ambient,
+    /// With the project file that the first search found, or none. Why: a command that runs could make
+    /// a nearer one.
+    fixed: OnceLock<Ambient>,
     /// From the first configuration on that can be used, since that says where runs and
     /// questions are kept.
     kept: OnceLock<ServerRun>,
@@ -145,6 +149,7 @@ impl<'a> McpServer<'a> {
         Ok(McpServer {
             args,
             ambient,
+            fixed: OnceLock::new(),
             kept: OnceLock::new(),
             isolation: setup::isolation(
                 false,
@@ -156,17 +161,39 @@ impl<'a> McpServer<'a> {
         })
     }
 
+    /// Returns the surroundings with which the project is loaded.
+    fn ambient(&self) -> Result<&Ambient, CliError> {
+        if let Some(fixed) = self.fixed.get() {
+            return Ok(fixed);
+        }
+        let file = setup::project_file(self.ambient)?;
+        let mut fixed = self.ambient.clone();
+        fixed.global.no_config = file.is_none();
+        fixed.global.config = file;
+        Ok(self.fixed.get_or_init(|| fixed))
+    }
+
+    /// Returns a project file that is nearer than the one of this server.
+    fn other_file(&self) -> Option<PathBuf> {
+        let is_named = self.named_file(self.ambient).is_some() || self.ambient.global.no_config;
+        let own = &self.fixed.get().filter(|_| !is_named)?.global.config;
+        let start = self.ambient.global.directory.as_deref();
+        let start = start.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        let nearest = find_project_file(&start, self.ambient.home.as_deref())?;
+        (own.as_ref() != Some(&nearest)).then_some(nearest)
+    }
+
+    fn named_file(&self, ambient: &Ambient) -> Option<PathBuf> {
+        let named = ambient.global.config.clone();
+        named.or_else(|| ambient.path("FORGE_CONFIG"))
+    }
+
     /// Returns the files that determine the grant, as far as they are known before any is read.
     fn places(&self) -> WatchedPaths {
-        let base = self.ambient.global.directory.clone().unwrap_or_default();
+        let ambient = self.ambient().unwrap_or(self.ambient);
+        let base = ambient.global.directory.clone().unwrap_or_default();
         let start = std::path::absolute(base.join(".")).ok();
-        let named = self
-            .ambient
-            .global
-            .config
-            .clone()
-            .or_else(|| self.ambient.path("FORGE_CONFIG"))
-            .map(|file| base.join(file));
+        let named = self.named_file(ambient).map(|file| base.join(file));
         let trust = self
             .ambient
             .state
@@ -174,7 +201,7 @@ impl<'a> McpServer<'a> {
             .map(|state| state.join("trusted"));
         let user = self.ambient.user_file.clone();
         WatchedPaths {
-            start: start.filter(|_| named.is_none() && !self.ambient.global.no_config),
+            start: start.filter(|_| named.is_none() && !ambient.global.no_config),
             files: [named, user, trust].into_iter().flatten().collect(),
             worker_dirs: Vec::new(),
         }
@@ -187,8 +214,13 @@ impl<'a> McpServer<'a> {
         places: &mut WatchedPaths,
         seen: &mut FileSnapshot,
     ) -> Result<Toolbox, CliError> {
+        let is_first = self.fixed.get().is_none();
+        let ambient = self.ambient();
+        if is_first && ambient.is_ok() {
+            *places = self.places();
+        }
         *seen = places.snapshot();
-        let project = setup::project(self.ambient, None, WithoutDirectories::DefaultZones)?;
+        let project = setup::project(ambient?, None, WithoutDirectories::DefaultZones)?;
         places.worker_dirs = project.worker_dirs().to_vec();
         places.snapshot_workers(seen);
         let (worker, grant) = setup::tool_owner(&project, self.args.worker.as_deref())?;
@@ -249,7 +281,17 @@ impl<'a> McpServer<'a> {
         mut seen: FileSnapshot,
         until: Receiver<()>,
     ) {
+        let mut told = None;
         while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(POLL_INTERVAL) {
+            let other = self.other_file();
+            if let Some(other) = other.as_ref().filter(|_| other != told) {
+                stderr::print(format_args!(
+                    "forge: {} is the nearest project file now; this server keeps the choice of its \
+                     start until it is started again",
+                    escape_path(other)
+                ));
+            }
+            told = other;
             let waits = self.waits.load(Ordering::Relaxed);
             if places.snapshot() == seen && !waits {
                 continue;

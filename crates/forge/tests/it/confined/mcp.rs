@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Waits until the person has been told something like it.
-    fn hear(&self, part: &str) {
+    pub(super) fn hear(&self, part: &str) {
         let heard = std::iter::from_fn(|| self.said.recv_timeout(WATCHDOG).ok());
         let mut others = Vec::new();
         for line in heard {

@@ -44,6 +44,7 @@ mod quarantine;
 mod records;
 mod replaced;
 mod reviewed;
+mod running_project;
 mod shared_state;
 mod shortage;
 mod side_by_side;

@@ -18,7 +18,8 @@
 //! 4. After a killed run the record remains without its lock; the next start removes both.
 //!
 //! Commands side by side: `running` records what was there before each. A name that one of them could
-//! have made is not known to the next, and the next start looks for what a killed one left.
+//! have made is not known to the next, and the next start looks for what a killed one left. By the same
+//! records `possible_writers` says which command may have written a file that a program is about to obey.
 
 pub(super) mod after;
 mod fingerprint;
@@ -27,6 +28,7 @@ mod hold;
 mod listings;
 pub(super) mod names;
 mod other_names;
+pub(super) mod possible_writers;
 mod quarantine_dir;
 pub(super) mod quarantine_record;
 mod ready_patterns;

@@ -22,7 +22,7 @@ use super::state::{StateDir, options};
 use super::sweep::PostRunScan;
 use crate::error::Error;
 use crate::findings::Findings;
-use crate::policy::{MountGuards, Policy};
+use crate::policy::{MountGuards, Pattern, Policy};
 use sandbox_names::{hex, unhex};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -34,13 +34,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const PREFIX: &str = "command-";
+pub(super) const PREFIX: &str = "command-";
 const FIRST: &str = "os-sandbox-command 1";
-const LAST: &str = "end";
+pub(super) const LAST: &str = "end";
 /// Bound on the records that are read.
-const MAX_RECORDS: usize = 4096;
+pub(super) const MAX_RECORDS: usize = 4096;
 /// Bound on one record. A command with more has none.
-const MAX_RECORD_BYTES: usize = 32 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 32 << 20;
 /// The clock of a file system is that much behind.
 const CLOCK_SLACK: Duration = Duration::from_millis(20);
 
@@ -204,11 +204,13 @@ impl RunningCommands {
     ) -> Result<Option<CommandRecord>, String> {
         self.read(mounts);
         let own = own.iter().map(|one| one.parent.join(&one.name)).collect();
-        let mut text = format!("{FIRST}\n{}\n", boot());
+        let (process, held) = (std::process::id(), self.held);
+        let mut text = format!("{FIRST}\n{}\nx {process} {held:?}\n", boot());
         for (mount, before) in mounts.iter().zip(before) {
             if mount.is_dir && mount.is_changed() {
                 self.compare(mount, before, &own);
                 text.push_str(&mount_line(mount, self.held));
+                text.push_str(&patterns_line(mount));
                 lines(mount, before, &mut text);
             }
         }
@@ -225,15 +227,21 @@ impl RunningCommands {
         let path = state
             .path()
             .join(format!("{PREFIX}{:016x}", crate::scratch::random()));
+        // Why under another name: a reader takes the command of an unlocked record for killed.
+        let unnamed = state
+            .path()
+            .join(format!("new-{}", crate::scratch::random()));
         let written = || {
-            let file = options().create_new(true).open(&path)?;
-            let record = CommandRecord {
-                path: path.clone(),
+            let file = options().create_new(true).open(&unnamed)?;
+            let mut record = CommandRecord {
+                path: unnamed.clone(),
                 file,
                 is_kept: false,
             };
             record.file.try_lock()?;
             (&record.file).write_all(text.as_bytes())?;
+            fs::rename(&unnamed, &path)?;
+            record.path.clone_from(&path);
             Ok(Some(record))
         };
         written().map_err(|error: std::io::Error| format!("{}: {error}", path.display()))
@@ -336,20 +344,23 @@ impl CommandBaseline {
         })
     }
 
-    /// Returns `true` for a file that has not changed since the command started.
     fn is_older(&self, host: &Path) -> bool {
-        let Ok(meta) = host.symlink_metadata() else {
-            return false;
-        };
-        let (Ok(seconds), Ok(nanos)) = (
-            u64::try_from(meta.ctime()),
-            u32::try_from(meta.ctime_nsec()),
-        ) else {
-            return false;
-        };
-        let changed = UNIX_EPOCH + Duration::new(seconds, nanos) + CLOCK_SLACK;
-        changed < self.started
+        is_older(host, self.started)
     }
+}
+
+/// Returns `true` for a file that has not changed since a command started.
+pub(super) fn is_older(host: &Path, started: SystemTime) -> bool {
+    let Ok(meta) = host.symlink_metadata() else {
+        return false;
+    };
+    let (Ok(seconds), Ok(nanos)) = (
+        u64::try_from(meta.ctime()),
+        u32::try_from(meta.ctime_nsec()),
+    ) else {
+        return false;
+    };
+    UNIX_EPOCH + Duration::new(seconds, nanos) + CLOCK_SLACK < started
 }
 
 /// Returns `true` for configuration of a repository. forge itself replaces it when git asks.
@@ -372,6 +383,14 @@ fn mount_line(mount: &HostMount, held: Held) -> String {
     format!("m {} {patterns}\n", hex(mount.host.as_os_str().as_bytes()))
 }
 
+/// Returns the protected patterns of a mount, for the question which command wrote a file.
+fn patterns_line(mount: &HostMount) -> String {
+    let patterns = mount.guards.protect.iter().map(Pattern::text);
+    let patterns: Vec<&str> = patterns.collect();
+    let host = hex(mount.host.as_os_str().as_bytes());
+    format!("y {host} {}\n", hex(patterns.join("\n")))
+}
+
 fn path_line(kind: char, mount: &HostMount, below: &Path) -> String {
     let host = mount.host.join(below);
     format!("{kind} {}\n", hex(host.as_os_str().as_bytes()))
@@ -391,11 +410,20 @@ fn name_line(mount: &HostMount, below: &Path, identity: &Option<FileIdentity>) -
     text_line('n', mount, below, identity.as_bytes())
 }
 
+pub(super) fn content_hash(content: &[u8]) -> String {
+    hex(Sha256::digest(content))
+}
+
 /// Writes what was there before.
 fn lines(mount: &HostMount, before: &MountSnapshot, out: &mut String) {
     for (below, (identity, _)) in &before.names {
         out.push_str(&name_line(mount, below, identity));
         out.push_str(&path_line('p', mount, below));
+        if let Some(saved) = before.saved.get(below) {
+            let hash = content_hash(saved.text());
+            let line = path_line('h', mount, below).replace('\n', " ");
+            out.push_str(&format!("{line}{hash}\n"));
+        }
     }
     for (kind, links) in [('l', &before.links), ('g', &before.guarded_links)] {
         for (below, text) in links {
