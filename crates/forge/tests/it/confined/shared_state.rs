@@ -272,6 +272,8 @@ fn names_that_programs_outside_obey_are_kept() {
                 ".claude/workflows/a.js",
                 ".claude/rules/a.md",
                 ".claude/CLAUDE.md",
+                ".claude/launch.json",
+                ".claude/loop.md",
             ][..],
         ),
         (
@@ -289,15 +291,27 @@ fn names_that_programs_outside_obey_are_kept() {
                 ".gemini/history/h/.gitconfig",
                 ".gemini/tmp/bin/rg",
                 ".gemini/acknowledgments/agents.json",
+                ".gemini/mcp-server-enablement.json",
+                ".gemini/extension_integrity.json",
+                ".gemini/antigravity/mcp_config.json",
+                ".gemini/antigravity/skills/a/SKILL.md",
+                ".gemini/antigravity/global_workflows/a.md",
+                ".gemini/antigravity-cli/settings.json",
+                ".gemini/antigravity-ide/mcp_config.json",
+                ".gemini/config/mcp_config.json",
             ],
         ),
-        ("copilot", &[".copilot/permissions-config.json"]),
+        (
+            "copilot",
+            &[".copilot/permissions-config.json", ".copilot/ide/1.lock"],
+        ),
         (
             "cursor",
             &[
                 ".cursor/projects/p/mcp-approvals.json",
                 ".cursor/argv.json",
                 ".cursor/permissions.json",
+                ".cursor/skills-cursor/a/SKILL.md",
             ],
         ),
         (
@@ -408,6 +422,8 @@ fn programs_of_a_project_are_kept_as_those_of_the_person() {
         "output-styles/a.md",
         "CLAUDE.md",
         "skills/a/SKILL.md",
+        "launch.json",
+        "loop.md",
     ];
     let given = [
         ".claude/settings.local.json",
