@@ -346,6 +346,16 @@ fn print_start(plan: &Plan, child: &Child, review: Option<&ReviewedRun>, here: &
     if let Some(told) = setup::ends_survivors(plan) {
         stderr::print(format!("warning: {told}"));
     }
+    if let Some(inside) = plan.policy().directory_inside(here)
+        && plan.backend().has_own_root()
+        && Path::new(&inside) != here
+    {
+        let here = escape_path(here);
+        stderr::print(format!(
+            "note: the command finds {here} at {inside}; what it writes to {here} is its own, and \
+             gone after it"
+        ));
+    }
     outside_repository::print(plan, here);
     notes(plan.entries(), child.enforcement());
 }

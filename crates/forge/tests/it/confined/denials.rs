@@ -188,6 +188,29 @@ fn a_file_system_that_is_read_only_outside_too_is_no_refusal() {
     }
 }
 
+/// A command has a `/tmp` of its own, so that the host's is at another path.
+#[test]
+fn a_project_at_tmp_is_told_where_it_is() {
+    const OWN: &str = "mount -t tmpfs tmpfs /mnt; mkdir /mnt/home; export HOME=/mnt/home; \
+        export FORGE_STATE_DIR=/mnt/state; mount -t tmpfs tmpfs /tmp; mkdir /tmp/deep; cd /tmp/$2; \"$0\" exec --mechanism \"$1\" -- pwd";
+    if !rustix::process::geteuid().is_root() {
+        let _told = writeln!(std::io::stderr(), "skipped: only root mounts a disk");
+        return;
+    }
+    for mechanism in mount_layers(&World::new(&[])) {
+        for (dir, inside, is_told) in [("", "/work\n", true), ("deep", "/tmp/deep\n", false)] {
+            let world = World::new(&[]);
+            let forge = forge_program();
+            let own = ["-m", "--propagation", "private", "/bin/sh", "-ec", OWN];
+            let words = [&own[..], &[forge.to_str().unwrap(), mechanism, dir]].concat();
+            let ran = ran(world.command("unshare".as_ref(), &words).output().unwrap());
+            assert_eq!(ran.code(0).stdout, inside, "{mechanism}: {ran:?}");
+            let told = ran.stderr.contains("note: the command finds /tmp at /work");
+            assert_eq!(told, is_told, "{mechanism}: {}", ran.stderr);
+        }
+    }
+}
+
 /// A repository whose directory no mount shows is named before git looks for it.
 #[test]
 fn a_repository_outside_the_mounts_is_named() {
