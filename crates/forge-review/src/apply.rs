@@ -320,6 +320,7 @@ impl OpenReview {
         journal
             .notes
             .extend(sites.values().flat_map(|site| site.area.notes()));
+        count_names(&mut journal.steps);
         // Directories come to their last mode and attributes after everything in them, in `finish`;
         // those that exist are changed last.
         journal.steps.sort_by_key(|step| {
@@ -363,6 +364,10 @@ impl OpenReview {
                 Ok(StepOutcome::Done) => done += 1,
                 Ok(StepOutcome::Raced) => {
                     failure = Some(ReviewError::ChangedBelow(vec![step.path.clone()]));
+                    break;
+                }
+                Ok(StepOutcome::Exchanged) => {
+                    failure = Some(ReviewError::PreparedChanged(step.path.clone()));
                     break;
                 }
                 Err(error) => {
@@ -496,18 +501,9 @@ impl OpenReview {
 
     /// Finishes an apply whose process ended, or takes it back if nothing was moved yet.
     fn recover(&mut self) -> Result<Option<ApplyRecord>, ReviewError> {
-        let Some(journal) = read_json::<Journal>(&self.dir.dir, JOURNAL)? else {
+        let Some(journal) = self.dir.journal()? else {
             return Ok(None);
         };
-        let is_known = journal.version == VERSION
-            && is_id(&journal.id)
-            && journal
-                .mounts
-                .iter()
-                .all(|m| *m < self.dir.review.mounts.len());
-        if !is_known {
-            return Err(ReviewError::damaged(JOURNAL, "unknown version or mount"));
-        }
         let applied = &self.dir.review.applied;
         let is_kept = applied.iter().any(|record| record.id == journal.id);
         if journal.phase == Phase::Preparing || is_kept {
@@ -533,6 +529,34 @@ impl OpenReview {
             }
         }
         self.finish(&journal, &done).map(Some)
+    }
+}
+
+impl ReviewDir {
+    /// Returns the paths of an apply that was interrupted: [`OpenReview::new`] changes them.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub fn interrupted_paths(&self) -> Result<Vec<MountedPath>, ReviewError> {
+        let steps = self.journal()?.map(|journal| journal.steps);
+        let steps = steps.into_iter().flatten();
+        Ok(steps.map(|step| (step.mount, step.path)).collect())
+    }
+
+    fn journal(&self) -> Result<Option<Journal>, ReviewError> {
+        let journal = read_json::<Journal>(&self.dir, JOURNAL)?;
+        let is_known = |journal: &Journal| {
+            let mut mounts = journal.mounts.iter();
+            journal.version == VERSION
+                && is_id(&journal.id)
+                && mounts.all(|mount| *mount < self.review.mounts.len())
+        };
+        match journal {
+            Some(journal) if !is_known(&journal) => {
+                Err(ReviewError::damaged(JOURNAL, "unknown version or mount"))
+            }
+            journal => Ok(journal),
+        }
     }
 }
 
@@ -569,6 +593,7 @@ impl ChosenStep {
             after,
             victim: self.victim.as_ref().map(ObjectIdentity::of),
             staged: None,
+            names: 1,
             is_partial: self.content.is_some(),
             modified: None,
         }
@@ -663,6 +688,18 @@ fn state_below(
         is_own: false,
     };
     current_state(&place, change.before.as_ref(), budget)
+}
+
+/// Counts the prepared names of each object.
+fn count_names(steps: &mut [Step]) {
+    let mut names: BTreeMap<_, u64> = BTreeMap::new();
+    for staged in steps.iter().filter_map(|step| step.staged) {
+        *names.entry(staged.object()).or_default() += 1;
+    }
+    for step in steps {
+        let count = step.staged.and_then(|staged| names.get(&staged.object()));
+        step.names = count.copied().unwrap_or(1);
+    }
 }
 
 fn choose(review: &RunReview, selection: &ChangeSelection) -> Result<ChosenChanges, ReviewError> {

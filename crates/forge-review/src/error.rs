@@ -52,6 +52,9 @@ pub enum ReviewError {
     /// Chosen paths changed in the project since the run started. Nothing was changed.
     #[error("{} chosen paths changed in the project since the run started, `{}` among them", .0.len(), .0.first().map(ToString::to_string).unwrap_or_default())]
     ChangedBelow(Vec<TreePath>),
+    /// Another program replaced or changed an object that was prepared for a path.
+    #[error("another program changed what was prepared for `{0}`")]
+    PreparedChanged(TreePath),
     /// A path or hunk that the review does not have, or that cannot be chosen in this way.
     #[error("{path}: {reason}")]
     Selection {

@@ -1,4 +1,4 @@
-//! The journal of an apply: what is about to be moved, so that an apply that was interrupted can be
+//! The journal of an apply: the objects that are about to be moved, so that an apply that was interrupted can be
 //! finished or undone.
 //!
 //! Everything is prepared first. Then the journal is written, and each step is one rename: a path
@@ -64,6 +64,8 @@ pub(crate) struct Step {
     pub(crate) victim: Option<ObjectIdentity>,
     /// The prepared object.
     pub(crate) staged: Option<ObjectIdentity>,
+    /// The number of prepared names of this object.
+    pub(crate) names: u64,
     /// Only some hunks of the file: the change stays in the list.
     pub(crate) is_partial: bool,
     /// Times of a new directory, set when everything in it is there.
@@ -87,6 +89,8 @@ pub(crate) enum StepOutcome {
     Done,
     /// The path changed meanwhile and keeps its state.
     Raced,
+    /// The prepared object is another one, or was changed. The path keeps its state.
+    Exchanged,
 }
 
 /// One mount with everything that a step needs.
@@ -136,7 +140,13 @@ impl Step {
             return Ok(StepOutcome::Raced);
         }
         match self.action {
-            StepAction::Install => self.install(site, &at, current),
+            StepAction::Install => {
+                let is_prepared = !recovers || self.is_as_prepared(site, budget)?;
+                match is_prepared && self.is_staged(&site.area.dir, &staged_name(self.number))? {
+                    true => self.install(site, &at, current),
+                    false => Ok(StepOutcome::Exchanged),
+                }
+            }
             StepAction::Remove => self.remove(site, &at, current),
             StepAction::SetMetadata => {
                 self.set_metadata(&at, self.before.as_ref(), self.after.as_ref())?;
@@ -213,6 +223,38 @@ impl Step {
         }
     }
 
+    /// Returns `true` if this name has the prepared object, unchanged and without another name. Other
+    /// programs can write in the staging area.
+    fn is_staged(&self, dir: &OwnedFd, name: &OsStr) -> Result<bool, ReviewError> {
+        let stat = tree::lstat(dir, name).map_err(failed("examine", &self.path))?;
+        let is_single = |stat: &Stat| self.is_dir() || stat.st_nlink <= self.names;
+        let is_whole = |stat: &Stat| {
+            let mode = self.after.as_ref().map(|after| after.mode & 0o7777);
+            self.is_dir() || mode == Some(Mode::from_raw_mode(stat.st_mode).as_raw_mode())
+        };
+        Ok(stat.is_some_and(|stat| {
+            Some(ObjectIdentity::of(&stat)) == self.staged && is_single(&stat) && is_whole(&stat)
+        }))
+    }
+
+    /// Returns `true` if the prepared object has the state that was prepared: commands may have run
+    /// since.
+    fn is_as_prepared(&self, site: &Site<'_>, budget: &mut Budget) -> Result<bool, ReviewError> {
+        let place = Place {
+            dir: &site.area.dir,
+            name: &staged_name(self.number),
+            path: &self.path,
+            is_own: false,
+        };
+        if self.is_dir() {
+            let dir = tree::open_dir(place.dir, place.name);
+            let names = dir.and_then(|dir| tree::names(&dir));
+            return Ok(names.is_ok_and(|names| names.is_empty()));
+        }
+        let now = current_state(&place, self.after.as_ref(), budget)?;
+        Ok(now.map(|(state, _)| state) == self.after)
+    }
+
     fn install(
         &self,
         site: &Site<'_>,
@@ -222,11 +264,16 @@ impl Step {
         let (area, staged) = (&site.area.dir, staged_name(self.number));
         let into = |flags| renameat_with(area, &staged, &at.parent, at.name, flags);
         let Some(victim) = victim else {
-            return match into(RenameFlags::NOREPLACE) {
-                Ok(()) => Ok(StepOutcome::Done),
-                Err(Errno::EXIST | Errno::NOENT) => Ok(StepOutcome::Raced),
-                Err(error) => Err(failed("create", &self.path)(error)),
-            };
+            match into(RenameFlags::NOREPLACE) {
+                Ok(()) => {}
+                Err(Errno::EXIST | Errno::NOENT) => return Ok(StepOutcome::Raced),
+                Err(error) => return Err(failed("create", &self.path)(error)),
+            }
+            if self.is_staged(&at.parent, at.name)? {
+                return Ok(StepOutcome::Done);
+            }
+            renameat(&at.parent, at.name, area, &staged).map_err(failed("restore", &self.path))?;
+            return Ok(StepOutcome::Exchanged);
         };
         match into(RenameFlags::EXCHANGE) {
             Ok(()) => {}
@@ -236,18 +283,29 @@ impl Step {
                 renameat(&at.parent, at.name, area, &aside)
                     .and_then(|()| renameat(area, &staged, &at.parent, at.name))
                     .map_err(failed("replace", &self.path))?;
-                return Ok(StepOutcome::Done);
+                if self.is_staged(&at.parent, at.name)? {
+                    return Ok(StepOutcome::Done);
+                }
+                renameat(&at.parent, at.name, area, &staged)
+                    .and_then(|()| renameat(area, &aside, &at.parent, at.name))
+                    .map_err(failed("restore", &self.path))?;
+                return Ok(StepOutcome::Exchanged);
             }
             Err(Errno::NOENT) => return Ok(StepOutcome::Raced),
             Err(error) => return Err(failed("replace", &self.path)(error)),
         }
         let got = tree::lstat(area, &staged).map_err(failed("replace", &self.path))?;
-        if got.is_some_and(|got| ObjectIdentity::of(&got) == victim) {
+        let is_victim = got.is_some_and(|got| ObjectIdentity::of(&got) == victim);
+        let is_staged = self.is_staged(&at.parent, at.name)?;
+        if is_victim && is_staged {
             return Ok(StepOutcome::Done);
         }
-        // Another program has replaced the object meanwhile: its object goes back.
+        // Another program has replaced one of them meanwhile: both go back.
         into(RenameFlags::EXCHANGE).map_err(failed("restore", &self.path))?;
-        Ok(StepOutcome::Raced)
+        Ok(match is_staged {
+            true => StepOutcome::Raced,
+            false => StepOutcome::Exchanged,
+        })
     }
 
     fn remove(

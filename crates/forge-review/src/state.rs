@@ -180,7 +180,12 @@ impl ObjectIdentity {
     }
 
     pub(crate) fn is_object(self, other: ObjectIdentity) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+        self.object() == other.object()
+    }
+
+    /// Returns device and inode.
+    pub(crate) fn object(self) -> (u64, u64) {
+        (self.device, self.inode)
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use forge_review::{ChangeSelection, OpenReview, ReviewDir, ReviewError};
@@ -34,6 +36,56 @@ fn refused(scene: &Scene, review: &mut OpenReview, selection: &ChangeSelection) 
     assert_eq!(lines(review.review()), listed);
     assert!(!scene.reviews().join(RUN).join("journal").exists());
     error
+}
+
+/// A program in the project moves a file of its own over each prepared one.
+#[test]
+fn an_exchanged_file_is_not_applied() {
+    let mut exchanged = 0;
+    for _ in 0..20 {
+        let scene = Scene::new();
+        let dir = scene.create();
+        let files: Vec<String> = (0..40).map(|n| format!("f-{n}=new")).collect();
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        lay(&scene.upper(), &files);
+        let mut review = scene.record(dir);
+        let is_over = AtomicBool::new(false);
+        let exchange = || {
+            let mut count = 0;
+            let own = scene.lower().join("own");
+            while !is_over.load(Ordering::Relaxed) {
+                let all = fs::read_dir(scene.lower()).unwrap().flatten();
+                let is_area = |one: &fs::DirEntry| {
+                    one.file_name()
+                        .to_string_lossy()
+                        .starts_with(".forge-review-")
+                };
+                for area in all.filter(is_area) {
+                    fs::write(&own, "evil").unwrap();
+                    let prepared = area.path().join("new-7");
+                    let moved = prepared.exists() && fs::rename(&own, prepared).is_ok();
+                    count += usize::from(moved);
+                }
+            }
+            let _ = fs::remove_file(own);
+            count
+        };
+        thread::scope(|threads| {
+            let other = threads.spawn(exchange);
+            // Its error is that the file was changed, or that the directory is not empty.
+            let _ = apply(&mut review, &all());
+            is_over.store(true, Ordering::Relaxed);
+            exchanged += other.join().unwrap();
+        });
+        for n in 0..40 {
+            let text = read(&scene, &format!("f-{n}"));
+            assert!(
+                matches!(text.as_deref(), None | Some("new")),
+                "{n}: {text:?}"
+            );
+        }
+    }
+    assert!(exchanged > 0, "the other program came too late each time");
 }
 
 /// Two reviews, of which neither makes a repository alone.

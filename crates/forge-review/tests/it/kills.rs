@@ -235,6 +235,70 @@ fn every_path_is_old_or_new_after_a_kill() {
     );
 }
 
+/// Changes what an apply has prepared, as a command that runs after a kill can: the directory is in the
+/// project. `other` is where a command has files of its own.
+fn tamper(prepared: &Path, number: usize, other: &Path) {
+    let (own, linked) = (other.join("own"), other.join(number.to_string()));
+    if prepared.is_dir() {
+        return fs::write(prepared.join("evil"), "evil").unwrap();
+    }
+    match number % 3 {
+        0 => {
+            fs::write(&own, "evil").unwrap();
+            fs::rename(&own, prepared).unwrap();
+        }
+        1 => {
+            let meta = fs::metadata(prepared).unwrap();
+            let length = usize::try_from(meta.len()).unwrap();
+            fs::write(prepared, "e".repeat(length)).unwrap();
+            let file = fs::File::options().write(true).open(prepared).unwrap();
+            file.set_modified(meta.modified().unwrap()).unwrap();
+        }
+        _ => fs::hard_link(prepared, linked).unwrap(),
+    }
+}
+
+#[test]
+fn what_a_command_does_to_prepared_files_after_a_kill_is_not_applied() {
+    let takes = {
+        let begun = Instant::now();
+        started(&scene()).wait().unwrap();
+        begun.elapsed()
+    };
+    let mut tampered = 0;
+    for round in 0..20_u32 {
+        let scene = scene();
+        let mut child = started(&scene);
+        until_moved(&scene, 2 * round + 1, Instant::now() + 20 * takes);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let other = tempfile::tempdir_in(scene.dir()).unwrap();
+        let areas = fs::read_dir(scene.lower()).unwrap().flatten();
+        let areas = areas.filter(|one| one.file_name().to_string_lossy().starts_with(AREA));
+        for area in areas {
+            for prepared in fs::read_dir(area.path()).unwrap().flatten() {
+                let name = prepared.file_name().into_string().unwrap();
+                if let Some(number) = name.strip_prefix("new-") {
+                    tamper(&prepared.path(), number.parse().unwrap(), other.path());
+                    tampered += 1;
+                }
+            }
+        }
+        drop(scene.open());
+        for linked in fs::read_dir(other.path()).unwrap().flatten() {
+            fs::write(linked.path(), "evil").unwrap();
+        }
+        count(&scene.lower(), round);
+        let mut queue = vec![scene.lower()];
+        while let Some(dir) = queue.pop() {
+            assert!(!dir.join("evil").exists(), "round {round}: {dir:?}");
+            let inner = fs::read_dir(dir).unwrap().flatten();
+            queue.extend(inner.map(|one| one.path()).filter(|path| path.is_dir()));
+        }
+    }
+    assert!(tampered > 0, "no kill came in the middle");
+}
+
 #[test]
 #[ignore = "run and killed by another test"]
 fn applies_until_killed() {
