@@ -146,7 +146,7 @@ pub use host_proxy::{
 };
 pub use output::Output;
 pub use plan::{Plan, PlanError, Requirement};
-pub use platform::{QuarantineRecords, find_possible_writer};
+pub use platform::{ActiveCommand, QuarantineRecords, StartLock, find_possible_writer};
 pub use policy::{
     Environment, Git, GitConfig, Limits, MAX_PUBLISHED_PORTS, Mount, NamedHosts, Network,
     OverlayDirs, ParentProxySetting, Policy, PolicyBuilder, ProgramDir, Survivors, System,

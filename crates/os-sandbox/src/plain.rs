@@ -256,6 +256,50 @@ pub fn find_possible_writer(
     None
 }
 
+/// The lock of starts: no command is recorded on this system, where protected names are denied by their
+/// paths.
+#[derive(Debug)]
+pub struct NoStartLock(());
+
+/// A command that runs: none is known on this system.
+#[derive(Debug)]
+pub enum NoActiveCommand {}
+
+impl NoStartLock {
+    /// Locks nothing.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn new(_: impl IntoIterator<Item = PathBuf>) -> Result<NoStartLock, Error> {
+        Ok(NoStartLock(()))
+    }
+
+    /// Returns no command.
+    pub fn writers_of<'a>(&'a self, _: &'a Path) -> impl Iterator<Item = &'a NoActiveCommand> {
+        std::iter::empty()
+    }
+}
+
+impl NoActiveCommand {
+    /// Returns the process that started it.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        match *self {}
+    }
+
+    /// Returns the words of the program that started it.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        match *self {}
+    }
+
+    /// Returns `true` if the path is protected or hidden from the command.
+    #[must_use]
+    pub fn guards(&self, _: &Path) -> bool {
+        match *self {}
+    }
+}
+
 /// Removes the files that a command left. The standard library opens each directory relative to the
 /// one around it and does not follow links. The next sweep handles the files that it cannot remove.
 pub(crate) fn remove(path: &Path) {

@@ -20,6 +20,9 @@ use std::path::PathBuf;
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
+pub use crate::plain::{
+    NoActiveCommand as ActiveCommand, NoStartLock as StartLock, QuarantineRecords,
+};
 pub(crate) use crate::plain::{ProbeScope, remove, survey, warm_up};
 pub use crate::plain::{QuarantineRecords, find_possible_writer};
 

@@ -1,5 +1,6 @@
 //! One file or directory for each command; commands about one concept share a directory.
 
+mod active_commands;
 pub(crate) mod approve;
 pub(crate) mod clean;
 pub(crate) mod doctor;

@@ -1,7 +1,7 @@
 //! `forge quarantine`: lists files that commands created under protected names, moves them back, and
 //! removes them.
 //!
-//! A sweep moves `PATH` of a mount to `.os-sandbox-quarantine/ID/PATH` of the same mount. The
+//! A sweep moves `PATH` of a mount to `.os-sandbox-quarantine/ID/PATH` of that mount. The
 //! directories above it in the quarantine are not distinguishable from a directory that was taken
 //! itself. So an entry is the topmost path that is missing in the mount: the walk enters a
 //! directory of the quarantine only if the mount has a directory of that path.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use forge_tools::rfc3339;
-use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState, separate_names};
+use os_sandbox::{QUARANTINE, QuarantineRecords, QuarantineState, StartLock, separate_names};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
 };
@@ -25,6 +25,7 @@ use sandbox_config::{Project, WithoutDirectories};
 use sandbox_names::original_name;
 
 use crate::cli::{Global, QuarantineAction, QuarantineArgs};
+use crate::commands::active_commands::ProtectedWrite;
 use crate::commands::prelude::*;
 use crate::output::escape::shell_word;
 use crate::output::local_time::{local_time, recorded_time};
@@ -38,7 +39,16 @@ const MAX_UNRECORDED: usize = 10_000;
 /// The ignore rules of git in the quarantine.
 const IGNORE: &str = ".gitignore";
 
+const RESTORE: ProtectedWrite = ProtectedWrite {
+    code: "quarantine.running",
+    outcome: "nothing was moved",
+    hint: "wait until it has ended, and restore it then",
+};
+
 pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
+    let restores = matches!(args.action, Some(QuarantineAction::Restore { .. }));
+    // Before a file is compared with its record: a command that has it open has not ended then.
+    let starts = restores.then(|| RESTORE.lock_starts(ambient)).transpose()?;
     let project = setup::project_or_directory(ambient, WithoutDirectories::WholeDirectory)?;
     let mut listing = QuarantineListing::of(&project)?;
     listing.add_shared_state(ambient);
@@ -60,7 +70,9 @@ pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, 
     }
     match args.action.as_ref().unwrap_or(&QuarantineAction::List) {
         QuarantineAction::List => list(&ambient.global, &listing),
-        QuarantineAction::Restore { paths, all } => restore(&ambient.global, &listing, paths, *all),
+        QuarantineAction::Restore { paths, all } => {
+            restore(&ambient.global, &listing, paths, *all, starts.as_ref())
+        }
         QuarantineAction::Discard { paths, all, yes } => {
             let chosen = choose(&ambient.global, &listing, paths, *all)?;
             discard(&chosen, *yes, ambient)
@@ -392,6 +404,7 @@ fn restore(
     listing: &QuarantineListing,
     paths: &[PathBuf],
     all: bool,
+    starts: Option<&StartLock>,
 ) -> Result<ExitKind, CliError> {
     let mut chosen = choose(global, listing, paths, all)?;
     let named: Result<Vec<PathBuf>, CliError> =
@@ -399,6 +412,11 @@ fn restore(
     let named = named?;
     chosen.retain(|entry| is_recorded(entry) || is_named(entry, &named));
     check(&chosen)?;
+    for entry in &chosen {
+        let origin = entry.origin();
+        let writers = starts.iter().flat_map(|starts| starts.writers_of(&origin));
+        RESTORE.check(&origin, writers)?;
+    }
     let mut restored = Vec::new();
     for entry in chosen {
         move_back(entry).map_err(|error| {
@@ -494,7 +512,7 @@ fn move_back(entry: &QuarantinedItem) -> rustix::io::Result<()> {
     let there = open_below(mount.as_fd(), parent)?;
     let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
     // While it is in the quarantine: a failure leaves it there, to be restored once more. By another
-    // name a command could change what the person has looked at.
+    // name a command could change the file that the person has looked at.
     separate_names(taken.as_fd(), &entry.stored).map_err(errno)?;
     if entry.is_dir {
         name_again(&open_below(taken.as_fd(), Path::new(&entry.stored))?)?;

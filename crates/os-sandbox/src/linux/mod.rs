@@ -27,6 +27,7 @@ pub(crate) use detect::{detect, detect_fresh};
 pub use guards::after::Cleanup;
 pub use guards::possible_writers::find_possible_writer;
 pub use guards::quarantine_record::QuarantineRecords;
+pub use guards::start_lock::{ActiveCommand, StartLock};
 pub(crate) use guards::survey::survey;
 pub(crate) use landlock::private::ScratchPool;
 pub use mount_layer::layout::MountSources;

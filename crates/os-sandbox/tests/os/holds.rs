@@ -197,9 +197,12 @@ fn without(mechanism: Mechanism) -> Result<(), String> {
         ensure(receipt.contains(name), || receipt.clone())?;
     }
     let kept = std::fs::read_dir(world.host("state")).map_err(say)?;
-    let kept: Vec<_> = kept.flatten().map(|entry| entry.file_name()).collect();
+    let mut kept: Vec<_> = kept.flatten().map(|entry| entry.file_name()).collect();
+    kept.sort();
     // Of the files that were moved away, and of no command.
-    ensure(kept == ["quarantines"], || format!("records: {kept:?}"))
+    ensure(kept == ["quarantines", "starts"], || {
+        format!("records: {kept:?}")
+    })
 }
 
 fn absent(mechanism: Mechanism) -> Result<(), String> {
@@ -215,12 +218,13 @@ fn absent(mechanism: Mechanism) -> Result<(), String> {
     })?;
     same(&before, &listing(&world.host("rw")))?;
     // Nothing is left to say either.
-    let left: Vec<_> = std::fs::read_dir(world.host("state"))
+    let mut left: Vec<_> = std::fs::read_dir(world.host("state"))
         .map_err(say)?
         .flatten()
         .map(|entry| entry.file_name())
         .collect();
-    ensure(left == ["lock"], || format!("{left:?}"))?;
+    left.sort();
+    ensure(left == ["lock", "starts"], || format!("{left:?}"))?;
     ensure(output.exit.success(), || format!("{output:?}"))
 }
 
@@ -285,9 +289,12 @@ fn without_trace(mechanism: Mechanism) -> Result<(), String> {
         .collect();
     ensure(left.is_empty(), || format!("left: {left:?}"))?;
     let kept = std::fs::read_dir(world.host("state")).map_err(say)?;
-    let kept: Vec<_> = kept.flatten().map(|entry| entry.file_name()).collect();
+    let mut kept: Vec<_> = kept.flatten().map(|entry| entry.file_name()).collect();
+    kept.sort();
     // Of the files that were moved away, and of no command.
-    ensure(kept == ["quarantines"], || format!("records: {kept:?}"))
+    ensure(kept == ["quarantines", "starts"], || {
+        format!("records: {kept:?}")
+    })
 }
 
 fn present(mechanism: Mechanism) -> Result<(), String> {

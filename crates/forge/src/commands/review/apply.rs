@@ -9,10 +9,14 @@ use forge_review::{
     ReviewDir, ReviewLimits, RunReview, TreePath,
 };
 use forge_tools::Artifact;
+use os_sandbox::StartLock;
 
 use super::listing::{counts, rows, shown_path, verb};
 use super::select::selection;
-use super::{FoundReview, ProjectReviews, failed, lowers, nothing_waits, print_json, unknown};
+use super::{
+    APPLY, FoundReview, ProjectReviews, check_writers, failed, nothing_waits, open_review,
+    print_json, unknown,
+};
 use crate::cli::{ApplyArgs, Global};
 use crate::commands::prelude::*;
 use crate::run_view;
@@ -25,18 +29,20 @@ pub(super) fn apply(
     args: &ApplyArgs,
 ) -> Result<ExitKind, CliError> {
     let (found, words) = reviews.choose(&args.words)?;
-    let mut review = reviews.open(found)?;
+    let mut review = reviews.open(ambient, found)?;
     let selection = selection(&ambient.global, review.review(), words, args)?;
     let listed = listed(review.review());
     let mut log = apply_log(ambient, &review, &selection, &listed)?;
     log.typed()?;
     let at_ms = forge_tools::now_ms();
     let by = format!("uid {}", rustix::process::getuid().as_raw());
-    let applied = review.apply(&selection, &by, at_ms, &ReviewLimits::default());
+    let applied = lock_starts(ambient, &review, &selection).and_then(|_starts| {
+        let applied = review.apply(&selection, &by, at_ms, &ReviewLimits::default());
+        applied.map_err(|error| failed(&error))
+    });
     let report = match applied {
         Ok(report) => report,
-        Err(error) => {
-            let failure = failed(&error);
+        Err(failure) => {
             log.close(failure.message(), Some(failure.code()))?;
             return Err(failure);
         }
@@ -59,6 +65,19 @@ pub(super) fn apply(
         true => Ok(ExitKind::Negative),
         false => Ok(ExitKind::Done),
     }
+}
+
+/// Keeps commands from starting, and refuses a selection that one which runs could write to. The apply
+/// chooses no further paths.
+fn lock_starts(
+    ambient: &Ambient,
+    review: &OpenReview,
+    selection: &ChangeSelection,
+) -> Result<StartLock, CliError> {
+    let starts = APPLY.lock_starts(ambient)?;
+    let chosen = review.choose(selection).map_err(|error| failed(&error))?;
+    check_writers(&starts, review.review(), &review.paths_of(&chosen))?;
+    Ok(starts)
 }
 
 /// The changes that the list shows, and the generated directory that one is counted in. New directories
@@ -286,7 +305,7 @@ fn discard_one(
     };
     let mut log = ActLog::open(act, ambient, &[])?;
     log.typed()?;
-    match remove(reviews, found) {
+    match remove(ambient, reviews, found) {
         Ok(()) => log.close("discarded", None),
         Err(failure) => {
             log.close(failure.code(), Some(failure.code()))?;
@@ -319,11 +338,14 @@ fn meant<'a>(
 }
 
 /// An apply that was interrupted is finished first, unless its directory is gone for good.
-fn remove(reviews: &ProjectReviews, found: &FoundReview) -> Result<(), CliError> {
+fn remove(
+    ambient: &Ambient,
+    reviews: &ProjectReviews,
+    found: &FoundReview,
+) -> Result<(), CliError> {
     let open = || ReviewDir::open(reviews.dir.as_fd(), &found.name).map_err(|e| failed(&e));
     let dir = open()?;
-    let lowers = lowers(dir.review());
-    let removed = match OpenReview::new(dir, lowers) {
+    let removed = match open_review(ambient, dir)? {
         Ok((review, _)) => review.discard(reviews.dir.as_fd()),
         Err(forge_review::ReviewError::LowerGone(_)) => open()?.discard(reviews.dir.as_fd()),
         Err(error) => Err(error),

@@ -22,11 +22,12 @@ use crate::output::local_time::{local_time, recorded_time};
 use crate::run_view::count;
 
 /// `forge review list`
-pub(super) fn list(global: &Global, reviews: &ProjectReviews) -> Result<ExitKind, CliError> {
+pub(super) fn list(ambient: &Ambient, reviews: &ProjectReviews) -> Result<ExitKind, CliError> {
+    let global = &ambient.global;
     let mut rows = Vec::new();
     for found in &reviews.found {
         // Lists the changes of a run that ended without that. One that is in use is shown as it is.
-        let open = reviews.open(found);
+        let open = reviews.open(ambient, found);
         let (list, problem) = match &open {
             Ok(open) => (open.review(), None),
             Err(error) => (&found.list, Some(error)),

@@ -11,12 +11,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use forge_review::{
-    ApplyRecord, OpenReview, ProtectedName, ReviewDir, ReviewError, ReviewLimits, ReviewStage,
-    RunReview, open_host_dir,
+    ApplyRecord, ChangeClass, MountedPath, OpenReview, ProtectedName, ReviewDir, ReviewError,
+    ReviewLimits, ReviewStage, RunReview, open_host_dir,
 };
+use os_sandbox::StartLock;
 use os_sandbox::mechanism::Pattern;
 
 use crate::cli::{ReviewAction, ReviewArgs};
+use crate::commands::active_commands::ProtectedWrite;
 use crate::commands::prelude::*;
 use crate::output::escape::{escape, shell_word};
 use crate::setup;
@@ -29,11 +31,11 @@ const REVIEWS: &str = "reviews";
 const MIN_NAME_CHARS: usize = 8;
 
 pub(crate) fn run(args: &ReviewArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
-    // A project that does not load has its reviews all the same.
+    // A project that does not load has its reviews nevertheless.
     let project = setup::project_dir(ambient)?;
     let reviews = ProjectReviews::of(&project, ambient)?;
     match args.action.as_ref().unwrap_or(&ReviewAction::List) {
-        ReviewAction::List => listing::list(&ambient.global, &reviews),
+        ReviewAction::List => listing::list(ambient, &reviews),
         ReviewAction::Show { words } => show::show(ambient, &reviews, words),
         ReviewAction::Apply(args) => apply::apply(ambient, &reviews, args),
         ReviewAction::Discard { run, all } => {
@@ -82,6 +84,54 @@ pub(crate) fn record(dir: &mut ReviewDir) -> Result<(), CliError> {
     dir.record(&lowers, &judge, &ReviewLimits::default())
         .map(drop)
         .map_err(|error| failed(&error))
+}
+
+const APPLY: ProtectedWrite = ProtectedWrite {
+    code: "review.running",
+    outcome: "nothing was applied",
+    hint: "wait until it has ended, or apply the other changes: forge review apply PATH",
+};
+
+/// Refuses changes of paths that a command which runs must not change: it could have the new file open.
+fn check_writers(
+    starts: &StartLock,
+    review: &RunReview,
+    paths: &[MountedPath],
+) -> Result<(), CliError> {
+    let is_protected = |(mount, path): &MountedPath| {
+        let mut changes = review.mounts[*mount].changes.iter();
+        let change = changes.find(|change| change.path == *path);
+        change.is_some_and(|change| matches!(change.class, ChangeClass::Protected { .. }))
+    };
+    for place in paths {
+        let (mount, path) = place;
+        let host = &review.mounts[*mount].host;
+        let host = host.canonicalize().unwrap_or_else(|_| host.clone());
+        let path = host.join(path.to_os_string());
+        let writers = starts.writers_of(&path);
+        APPLY.check(
+            &path,
+            writers.filter(|one| one.guards(&path) || is_protected(place)),
+        )?;
+    }
+    Ok(())
+}
+
+/// Opens a review, and finishes an apply that was interrupted.
+fn open_review(
+    ambient: &Ambient,
+    dir: ReviewDir,
+) -> Result<Result<(OpenReview, Option<ApplyRecord>), ReviewError>, CliError> {
+    let interrupted = dir.interrupted_paths().map_err(|error| failed(&error))?;
+    let is_interrupted = !interrupted.is_empty();
+    let starts = is_interrupted
+        .then(|| APPLY.lock_starts(ambient))
+        .transpose()?;
+    if let Some(starts) = &starts {
+        check_writers(starts, dir.review(), &interrupted)?;
+    }
+    let lowers = lowers(dir.review());
+    Ok(OpenReview::new(dir, lowers))
 }
 
 /// Opens the directories of a review's mounts.
@@ -169,13 +219,13 @@ impl ProjectReviews {
 
     /// Opens a review: lists its changes if its run ended without that, and recovers an apply that
     /// was interrupted.
-    fn open(&self, found: &FoundReview) -> Result<OpenReview, CliError> {
+    fn open(&self, ambient: &Ambient, found: &FoundReview) -> Result<OpenReview, CliError> {
         let mut dir = ReviewDir::open(self.dir.as_fd(), &found.name).map_err(|e| failed(&e))?;
         if dir.review().stage == ReviewStage::Running {
             record(&mut dir)?;
         }
-        let lowers = lowers(dir.review());
-        let (review, recovered) = OpenReview::new(dir, lowers).map_err(|error| failed(&error))?;
+        let opened = open_review(ambient, dir)?;
+        let (review, recovered) = opened.map_err(|error| failed(&error))?;
         if let Some(record) = recovered {
             stderr::print(recovery_note(&record));
         }
@@ -223,6 +273,8 @@ fn failed(error: &ReviewError) -> CliError {
                  is left",
             )
         }
+        ReviewError::PreparedChanged(_) => CliError::negative("review.changed", format!("{text}: nothing was applied"))
+            .hint("look at `forge review show` once more; a command that runs in the project may have done it"),
         ReviewError::Selection { .. } => {
             unknown(text).hint("`forge review show` lists paths and hunks")
         }

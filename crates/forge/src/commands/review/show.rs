@@ -18,7 +18,7 @@ pub(super) fn show(
     words: &[OsString],
 ) -> Result<ExitKind, CliError> {
     let (found, words) = reviews.choose(words)?;
-    let review = reviews.open(found)?;
+    let review = reviews.open(ambient, found)?;
     let wanted = paths(&ambient.global, review.review(), words)?;
     let is_wanted = |mount: usize, change: &ReviewedChange| {
         let mut wanted = wanted.iter();

@@ -38,6 +38,7 @@ mod preset_battery;
 mod presets;
 mod programs;
 mod project_presets;
+mod protected_writes;
 mod published_names;
 mod published_ports;
 mod quarantine;

@@ -20,8 +20,10 @@
 //! Commands side by side: `running` records what was there before each. A name that one of them could
 //! have made is not known to the next, and the next start looks for what a killed one left. By the same
 //! records `possible_writers` says which command may have written a file that a program is about to obey.
+//! A person changes no protected name meanwhile: `start_lock`.
 
 pub(super) mod after;
+mod command_text;
 mod fingerprint;
 mod hidden_links;
 mod hold;
@@ -37,6 +39,7 @@ mod running;
 mod saved;
 mod secrets;
 mod snapshot;
+pub(super) mod start_lock;
 pub(super) mod state;
 pub(super) mod survey;
 pub(super) mod sweep;

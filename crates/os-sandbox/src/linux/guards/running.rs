@@ -11,6 +11,7 @@
 
 use super::super::git_audit::worktree;
 use super::super::host_mount::{HostMount, host_mounts};
+use super::command_text::CommandText;
 use super::everywhere;
 use super::hold::is_outside;
 use super::names::Held;
@@ -20,16 +21,16 @@ use super::saved::SavedFile;
 use super::snapshot::MountSnapshot;
 use super::state::{StateDir, options};
 use super::sweep::PostRunScan;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::findings::Findings;
 use crate::policy::{MountGuards, Pattern, Policy};
-use sandbox_names::{hex, unhex};
+use sandbox_names::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -57,9 +58,18 @@ pub(crate) enum RecordPlace<'a> {
 pub(crate) struct RunningCommands {
     /// `Ok(None)` without records, and the reason if they have no place.
     state: Result<Option<StateDir>, String>,
+    /// Held until the record is there (`start_lock.rs`).
+    starting: Option<File>,
     /// How the command finds the names. Another way finds others.
     held: Held,
     others: Vec<CommandBaseline>,
+}
+
+/// A command without a record.
+pub(super) struct Unrecorded {
+    pub(super) why: String,
+    /// Keeps programs that would look for the record waiting; `None` without a state directory.
+    pub(super) starting: Option<File>,
 }
 
 /// The record of another command.
@@ -105,12 +115,13 @@ impl RunningCommands {
     fn new(state: Result<Option<StateDir>, String>, held: Held) -> RunningCommands {
         RunningCommands {
             state,
+            starting: None,
             held,
             others: Vec::new(),
         }
     }
 
-    /// Reads the records before the mounts are walked, and looks for what killed ones left.
+    /// Reads the records before the mounts are walked, and looks for names that killed ones left.
     pub(crate) fn before_walk(
         policy: &Policy,
         mounts: &[HostMount],
@@ -127,12 +138,30 @@ impl RunningCommands {
             }
         };
         let mut running = RunningCommands::new(state, held);
+        running.lock_start()?;
         running.read(mounts);
         let mut findings = Findings::default();
         if running.others.iter().any(|other| other.left.is_some()) {
             findings = running.sweep_left(policy)?;
         }
         Ok((running, findings))
+    }
+
+    /// Keeps programs that write protected names waiting until this command is recorded.
+    fn lock_start(&mut self) -> Result<(), Error> {
+        let Ok(Some(state)) = &self.state else {
+            return Ok(());
+        };
+        match state.lock_for_start() {
+            Ok(Some(lock)) => self.starting = Some(lock),
+            Ok(None) => {
+                return Err(ErrorKind::Unguarded
+                    .error("forge writes protected names at a person's word at the moment")
+                    .with_hint("try again when that is done"));
+            }
+            Err(error) => self.state = Err(error.to_string()),
+        }
+        Ok(())
     }
 
     /// Judges the names that killed commands left, as after their ends.
@@ -182,21 +211,28 @@ impl RunningCommands {
         let Ok(Some(state)) = &self.state else {
             return;
         };
-        let entries = fs::read_dir(state.path()).into_iter().flatten();
-        for entry in entries.take(MAX_RECORDS).flatten() {
-            let path = entry.path();
-            let name = entry.file_name();
-            let is_named = name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
-            if is_named && !self.others.iter().any(|other| other.path == path) {
+        for path in state.command_records() {
+            if !self.others.iter().any(|other| other.path == path) {
                 self.others.extend(CommandBaseline::read(path, mounts));
             }
         }
     }
 
-    /// Takes what other commands could have made out of the snapshots, and records the rest for those
+    /// Takes names that other commands could have made out of the snapshots, and records the rest for those
     /// that start while this command runs. Called after the walk. `own`: placeholders of this run.
     /// The error says why there is no record.
     pub(super) fn record(
+        mut self,
+        mounts: &[HostMount],
+        before: &mut [MountSnapshot],
+        own: &[Placeholder],
+    ) -> Result<Option<CommandRecord>, Unrecorded> {
+        let starting = self.starting.take();
+        let written = self.write(mounts, before, own);
+        written.map_err(|why| Unrecorded { why, starting })
+    }
+
+    fn write(
         mut self,
         mounts: &[HostMount],
         before: &mut [MountSnapshot],
@@ -205,23 +241,28 @@ impl RunningCommands {
         self.read(mounts);
         let own = own.iter().map(|one| one.parent.join(&one.name)).collect();
         let (process, held) = (std::process::id(), self.held);
-        let mut text = format!("{FIRST}\n{}\nx {process} {held:?}\n", boot());
+        let mut text = format!(
+            "{FIRST}\n{}\nx {process} {held:?}\n{}{process}\n",
+            boot(),
+            CommandText::PROCESS
+        );
         for (mount, before) in mounts.iter().zip(before) {
             if mount.is_dir && mount.is_changed() {
                 self.compare(mount, before, &own);
                 text.push_str(&mount_line(mount, self.held));
                 text.push_str(&patterns_line(mount));
+                text.push_str(&CommandText::mount_lines(mount));
                 lines(mount, before, &mut text);
             }
         }
-        text.push_str(LAST);
+        text.push_str(CommandText::END);
         let Some(state) = self.state? else {
             return Ok(None);
         };
-        if text.len() > MAX_RECORD_BYTES {
+        if text.len() > CommandText::MAX_BYTES {
             return Err(format!(
                 "the names that are there need more than {} MiB",
-                MAX_RECORD_BYTES >> 20
+                CommandText::MAX_BYTES >> 20
             ));
         }
         let path = state
@@ -247,7 +288,7 @@ impl RunningCommands {
         written().map_err(|error: std::io::Error| format!("{}: {error}", path.display()))
     }
 
-    /// Keeps what was there before the other commands too. Where their patterns differ, a file that
+    /// Keeps names from before the other commands too. Where their patterns differ, a file that
     /// has not changed since is kept as well.
     fn compare(&self, mount: &HostMount, before: &mut MountSnapshot, own: &HashSet<PathBuf>) {
         let patterns = mount_line(mount, self.held);
@@ -312,19 +353,12 @@ impl CommandBaseline {
         let file = options().open(&path).ok()?;
         let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
         let left = file.try_lock().is_ok();
-        let mut text = String::new();
-        let mut bounded = (&file).take(MAX_RECORD_BYTES as u64 + 1);
-        let is_text = bounded.read_to_string(&mut text).is_ok();
-        let whole = text.strip_suffix(LAST).filter(|_| is_text);
-        let mut all = whole.unwrap_or_default().lines();
-        let (first, boot_id) = (all.next(), all.next());
-        let lines: HashSet<String> = all.map(str::to_owned).collect();
-        let tops = lines.iter().filter_map(|line| {
-            let top = unhex(line.strip_prefix("m ")?.split(' ').next()?)?;
-            Some(PathBuf::from(OsString::from_vec(top)))
-        });
-        let tops: Vec<PathBuf> = tops.collect();
-        let is_gone = first != Some(FIRST) || tops.iter().all(|top| !top.exists());
+        let text = CommandText::read(&file);
+        let tops: Vec<PathBuf> = (text.iter())
+            .flat_map(CommandText::tops)
+            .map(|top| top.host)
+            .collect();
+        let is_gone = tops.iter().all(|top| !top.exists());
         if is_gone && left {
             // Its command was not started, or its mounts are gone.
             let _ = fs::remove_file(&path);
@@ -333,13 +367,14 @@ impl CommandBaseline {
             let mut changed = mounts.iter().filter(|mount| mount.is_changed());
             changed.any(|mount| mount.host.starts_with(top) || top.starts_with(&mount.host))
         });
+        let text = text?;
         (!is_gone && is_near).then(|| CommandBaseline {
             // A record without a name is one of a command that has ended meanwhile.
             left: (left && meta.nlink() > 0 && path.exists()).then_some(file),
             path,
             mounts: tops,
-            is_this_boot: boot_id == Some(&boot()),
-            lines,
+            is_this_boot: text.boot == boot(),
+            lines: text.lines,
             started: meta.modified().unwrap_or(UNIX_EPOCH),
         })
     }
@@ -414,7 +449,7 @@ pub(super) fn content_hash(content: &[u8]) -> String {
     hex(Sha256::digest(content))
 }
 
-/// Writes what was there before.
+/// Writes the state before the command.
 fn lines(mount: &HostMount, before: &MountSnapshot, out: &mut String) {
     for (below, (identity, _)) in &before.names {
         out.push_str(&name_line(mount, below, identity));

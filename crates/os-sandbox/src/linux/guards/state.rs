@@ -14,17 +14,23 @@ use nix::unistd::geteuid;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const PREFIX: &str = "run-";
+/// The records of commands (`running.rs`).
+const COMMAND_PREFIX: &str = "command-";
+/// The lock of starts (`start_lock.rs`).
+const STARTS: &str = "starts";
 /// Bound on the records that are read.
 const MAX_RECORDS: usize = 4096;
 /// Maximum wait for another start or end that has locked the directory; each takes well below a
 /// millisecond.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum wait of a start for a program that writes protected names: an apply writes all its files.
+const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A state directory that was checked.
 #[derive(Debug)]
@@ -84,8 +90,43 @@ impl StateDir {
         Err(problem)
     }
 
+    /// Returns a directory that [`prepare_state_dir`] has prepared.
+    pub(super) fn at(path: PathBuf) -> StateDir {
+        StateDir { path }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the paths of the records of commands.
+    pub(super) fn command_records(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten();
+        let names = entries.take(MAX_RECORDS).flatten().filter(|entry| {
+            let name = entry.file_name();
+            name.as_encoded_bytes()
+                .starts_with(COMMAND_PREFIX.as_bytes())
+        });
+        names.map(|entry| entry.path())
+    }
+
+    /// Takes the lock of starts for a start, beside others; `None` if a program holds it.
+    pub(super) fn lock_for_start(&self) -> io::Result<Option<File>> {
+        self.lock_starts(START_WITHIN, File::try_lock_shared)
+    }
+
+    /// Takes the lock of starts alone; `None` if a start holds it.
+    pub(super) fn lock_for_change(&self) -> io::Result<Option<File>> {
+        self.lock_starts(LOCK_WITHIN, File::try_lock)
+    }
+
+    fn lock_starts(
+        &self,
+        within: Duration,
+        lock: fn(&File) -> Result<(), TryLockError>,
+    ) -> io::Result<Option<File>> {
+        let file = options().create(true).open(self.path.join(STARTS))?;
+        Ok(is_locked_within(within, || lock(&file))?.then_some(file))
     }
 
     /// Opens an existing state directory with at least one record.
@@ -115,16 +156,10 @@ impl StateDir {
             .create(true)
             .open(self.path.join("lock"))
             .map_err(|error| failed(&error))?;
-        let until = Instant::now() + LOCK_WITHIN;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(TryLockError::WouldBlock) => return Err(failed(&"another run holds its lock")),
-                Err(TryLockError::Error(error)) => return Err(failed(&error)),
-            }
+        match is_locked_within(LOCK_WITHIN, || lock.try_lock()) {
+            Ok(true) => {}
+            Ok(false) => return Err(failed(&"another run holds its lock")),
+            Err(error) => return Err(failed(&error)),
         }
         let mut locked = Locked {
             state: self,
@@ -278,6 +313,24 @@ impl Drop for PlaceholderLease {
         if !stays {
             // If this fails, the next start finds nothing left to remove.
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Tries to lock until it succeeds; `false` if the time is over.
+fn is_locked_within(
+    within: Duration,
+    lock: impl Fn() -> Result<(), TryLockError>,
+) -> io::Result<bool> {
+    let until = Instant::now() + within;
+    loop {
+        match lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
     }
 }

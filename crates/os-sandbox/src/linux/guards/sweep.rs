@@ -16,7 +16,7 @@ use super::listings::ListingCache;
 use super::names::{Held, ScanResult};
 use super::quarantine_dir::Quarantine;
 use super::quarantine_record::QuarantineRecords;
-use super::running::{CommandRecord, RunningCommands};
+use super::running::{CommandRecord, RunningCommands, Unrecorded};
 use super::saved::SavedFile;
 use super::snapshot::{MountSnapshot, identity};
 use super::state::PlaceholderLease;
@@ -65,7 +65,7 @@ pub(crate) struct PostRunScan {
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, NameFingerprint>>,
     /// Removed after a whole scan. The error says why there is none.
-    record: Result<Option<CommandRecord>, String>,
+    record: Result<Option<CommandRecord>, Unrecorded>,
     /// The state directory; `None` without one.
     pub(super) state: Option<PathBuf>,
 }
@@ -113,15 +113,17 @@ impl PostRunScan {
         }
     }
 
-    /// Returns the locked record, which the supervisor shares.
+    /// Returns the locked record, or the lock of starts without one. The supervisor shares it.
     pub(crate) fn lock(&self) -> Option<&File> {
-        let record = self.record.as_ref().ok()?;
-        record.as_ref().map(CommandRecord::lock)
+        match &self.record {
+            Ok(record) => record.as_ref().map(CommandRecord::lock),
+            Err(unrecorded) => unrecorded.starting.as_ref(),
+        }
     }
 
     /// Returns a remark if the command is not recorded.
     pub(crate) fn remark(&self) -> Option<(Promise, String)> {
-        let why = self.record.as_ref().err()?;
+        let why = &self.record.as_ref().err()?.why;
         let remark = format!(
             "without a record of this command for others, and for a start after a kill: {}",
             visible(why)
@@ -624,7 +626,7 @@ impl MountScan<'_> {
         let secret = |pattern: &Pattern| mount.guards.hide.contains(pattern);
         let named = mount.named(below);
         let patterns = mount.guards.protect.iter();
-        // The same applies to a private key that the command creates, in any directory.
+        // This applies to a private key that the command creates, in any directory.
         let mut matched =
             patterns.filter(|one| one.ends(&named) && (was_link || !one.is_by_content()));
         let counts = matched.find(|one| !secret(one) || !self.is_new(&parent));

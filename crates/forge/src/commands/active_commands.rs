@@ -1,0 +1,56 @@
+//! Commands that run while a person puts something under a protected name: they could have the new file
+//! open, so it is refused until they have ended.
+
+use std::path::Path;
+
+use os_sandbox::{ActiveCommand, StartLock};
+
+use crate::commands::prelude::*;
+use crate::output::escape::{shell_word, shortened};
+use crate::setup::engine;
+
+/// Most characters of a command line in a message.
+const MAX_WORDS_CHARS: usize = 100;
+
+/// The operation that is refused.
+#[derive(Clone, Copy)]
+pub(super) struct ProtectedWrite {
+    pub(super) code: &'static str,
+    /// Result of a refusal, after a comma.
+    pub(super) outcome: &'static str,
+    pub(super) hint: &'static str,
+}
+
+impl ProtectedWrite {
+    /// Keeps commands from starting until the lock is dropped.
+    pub(super) fn lock_starts(self, ambient: &Ambient) -> Result<StartLock, CliError> {
+        StartLock::new(engine::state_dir(ambient)).map_err(|error| {
+            CliError::negative(self.code, format!("{error}, so {}", self.outcome)).hint(self.hint)
+        })
+    }
+
+    /// Refuses if one of these commands runs.
+    pub(super) fn check<'a>(
+        self,
+        path: &Path,
+        mut writers: impl Iterator<Item = &'a ActiveCommand>,
+    ) -> Result<(), CliError> {
+        let Some(command) = writers.next() else {
+            return Ok(());
+        };
+        let words: Vec<String> = (command.words().iter())
+            .map(|word| shell_word(word))
+            .collect();
+        let words = match words.is_empty() {
+            true => "a command".to_owned(),
+            false => shortened(escape(&words.join(" ")), MAX_WORDS_CHARS),
+        };
+        let message = format!(
+            "{} is protected, and while {words} (process {}) runs, it could change a new file there: {}",
+            escape_path(path),
+            command.process(),
+            self.outcome,
+        );
+        Err(CliError::negative(self.code, message).hint(self.hint))
+    }
+}

@@ -1,0 +1,183 @@
+//! The commands that run, for a program that writes protected names at a person's word.
+//!
+//! A command that can open the directory of a new file can open the file: with any descriptor, also
+//! one that a lease does not see, it writes to it under each later name. And a rename over a protected
+//! name detaches the mount over it in other namespaces. So nothing is written there while a command
+//! runs that the name is protected from.
+//!
+//! Entry point: [`StartLock`]. A start takes the same lock, shared, from before its walk until its
+//! record is there; one without a record keeps it until its end.
+
+use super::command_text::{CommandText, RecordedTop};
+use super::state::{StateDir, candidates, options};
+use crate::error::{Error, ErrorKind};
+use crate::policy::Pattern;
+use crate::state_dir::prepare_state_dir;
+use sandbox_names::fold;
+use sandbox_names::git::{GitPathClass, classify};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A lock that no command starts beside, with the commands that run.
+///
+/// ```
+/// # fn main() -> Result<(), os_sandbox::Error> {
+/// let starts = os_sandbox::StartLock::new([])?;
+/// let writers = starts.writers_of("/work/.envrc".as_ref());
+/// for command in writers.filter(|command| command.guards("/work/.envrc".as_ref())) {
+///     println!("process {} can write there", command.process());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StartLock {
+    _locks: Vec<File>,
+    commands: Vec<ActiveCommand>,
+}
+
+/// A command that runs, by its record.
+#[derive(Debug)]
+pub struct ActiveCommand {
+    process: u32,
+    tops: Vec<RecordedTop>,
+    patterns: Vec<(PathBuf, Pattern)>,
+    /// `None` if it cannot be read.
+    record: Option<CommandText>,
+}
+
+impl StartLock {
+    /// Waits for commands that are being started, and keeps others of this user from it.
+    /// `further_states` are state directories beside the usual ones.
+    ///
+    /// # Errors
+    /// If a start, or a command without a record, holds the lock for too long.
+    pub fn new(further_states: impl IntoIterator<Item = PathBuf>) -> Result<StartLock, Error> {
+        let mut locks = Vec::new();
+        let mut commands = Vec::new();
+        for path in candidates(None).into_iter().chain(further_states) {
+            // A command records nothing there either.
+            let Ok(path) = prepare_state_dir(&path) else {
+                continue;
+            };
+            let state = StateDir::at(path);
+            let lock = state.lock_for_change();
+            let lock =
+                lock.map_err(|error| Error::io("starts of commands cannot be locked", error))?;
+            let lock = lock.ok_or_else(|| {
+                ErrorKind::Unguarded.error(
+                    "a command is being started, or runs without a record of what it can write",
+                )
+            })?;
+            locks.push(lock);
+            let records = state.command_records();
+            commands.extend(records.filter_map(|path| ActiveCommand::read(&path)));
+        }
+        Ok(StartLock {
+            _locks: locks,
+            commands,
+        })
+    }
+
+    /// Returns the commands that run in a directory around this path, and can change it on the host.
+    pub fn writers_of<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a ActiveCommand> {
+        let all = self.commands.iter();
+        all.filter(|command| command.record.is_none() || !command.places(path).is_empty())
+    }
+}
+
+impl ActiveCommand {
+    /// Reads a record; `None` if its command has ended.
+    fn read(path: &Path) -> Option<ActiveCommand> {
+        let file = options().open(path).ok()?;
+        let is_running = file.try_lock_shared().is_err() && path.exists();
+        is_running.then(|| {
+            let record = CommandText::read(&file);
+            let text = record.iter();
+            ActiveCommand {
+                process: (record.as_ref())
+                    .and_then(CommandText::process)
+                    .unwrap_or_default(),
+                tops: text.clone().flat_map(CommandText::tops).collect(),
+                patterns: text.flat_map(CommandText::patterns).collect(),
+                record,
+            }
+        })
+    }
+
+    sandbox_names::getters! {
+        /// Returns the process that started it.
+        pub process: u32 = process;
+    }
+
+    /// Returns the words of the program that started it, as far as they can be read.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let words = fs::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
+        let words = words
+            .strip_suffix(b"\0")
+            .unwrap_or(&words)
+            .split(|byte| *byte == 0);
+        let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
+        words.filter(|_| self.process != 0).collect()
+    }
+
+    /// Returns `true` if the path is protected or hidden from the command. Patterns about contents do
+    /// not count, except for files that were there at its start.
+    #[must_use]
+    pub fn guards(&self, path: &Path) -> bool {
+        let Some(record) = &self.record else {
+            return true;
+        };
+        self.places(path).iter().any(|(top, place)| {
+            let below = place.strip_prefix(top).unwrap_or(place);
+            let mut patterns = self.patterns.iter().filter(|(of, _)| of == top);
+            patterns.any(|(_, pattern)| !pattern.is_by_content() && pattern.covers(below))
+                || place
+                    .ancestors()
+                    .any(|around| record.lists(&['p', 'c'], around))
+                || place.ancestors().skip(1).any(|around| {
+                    let is_git_dir =
+                        around.file_name().is_some_and(is_git) || record.lists(&['b'], around);
+                    is_git_dir && place.strip_prefix(around).is_ok_and(is_obeyed)
+                })
+        })
+    }
+
+    /// Returns the directories that the command can change around a path, and the path in them by the
+    /// names of the record. A directory may have been moved since, or be mounted elsewhere.
+    fn places(&self, path: &Path) -> Vec<(&Path, PathBuf)> {
+        let identity = |path: &Path| {
+            let meta = path.metadata().ok()?;
+            Some((meta.dev(), meta.ino()))
+        };
+        let around: Vec<_> = path.ancestors().map(|one| (one, identity(one))).collect();
+        let within = |top: &RecordedTop| {
+            let is_top =
+                |(one, identity): &&(&Path, _)| *one == top.host || *identity == Some(top.identity);
+            let (found, _) = around.iter().find(is_top)?;
+            Some(top.host.join(path.strip_prefix(found).ok()?))
+        };
+        let tops = self.tops.iter();
+        tops.filter_map(|top| Some((top.host.as_path(), within(top)?)))
+            .collect()
+    }
+}
+
+fn is_git(name: &OsStr) -> bool {
+    fold(&name.to_string_lossy()) == ".git"
+}
+
+/// Returns `true` for a path in a git directory that commands never write.
+fn is_obeyed(below: &Path) -> bool {
+    let names: Vec<String> = below
+        .iter()
+        .map(|name| fold(&name.to_string_lossy()))
+        .collect();
+    match classify(&names) {
+        GitPathClass::Data | GitPathClass::GitOnly | GitPathClass::Container => false,
+        GitPathClass::State | GitPathClass::Obeyed | GitPathClass::Unknown => true,
+    }
+}
