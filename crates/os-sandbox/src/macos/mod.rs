@@ -37,9 +37,9 @@ pub(crate) use crate::plain::layout;
 pub use crate::plain::{Cleanup, MountSources, serve_own_namespace, static_program};
 pub use crate::plain::{
     NoActiveCommand as ActiveCommand, NoStartLock as StartLock, QuarantineRecords,
+    find_possible_writer,
 };
 pub(crate) use crate::plain::{ProbeScope, remove, survey, warm_up};
-pub use crate::plain::{QuarantineRecords, find_possible_writer};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use super::exec::mechanisms;
+use super::exec::{mechanisms, mount_layers};
 use super::users::UserWorld;
 use crate::support::{World, eventually, forge_program, ran};
 
@@ -80,6 +80,95 @@ fn a_scan_leaves_what_another_one_took() {
         world.write("over", "");
         first.wait().unwrap();
         assert_eq!(listed(), taken, "{mechanism}");
+    }
+}
+
+/// Files of the person's in protected directories, which a scan takes because a command beside it could
+/// have made them. Another command ends later.
+#[test]
+fn a_scan_leaves_the_quarantine_of_another_one() {
+    let names = [".git/hooks/pre-push", ".vscode/mine.json"];
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        world.write(".vscode/in/old.json", "mine");
+        let waits = |name: &str| format!("touch {name}; while [ ! -e over ]; do sleep 0.02; done");
+        let mut all = [("landlock", "first"), (mechanism, "second")].map(|(mechanism, name)| {
+            let child = start(&world, mechanism, &waits(name));
+            eventually(mechanism, || world.project().join(name).exists());
+            child
+        });
+        for name in names {
+            world.write(name, "mine");
+        }
+        let third = ["exec", "--mechanism", "landlock", "--", "true"];
+        world.forge(&third).code(0);
+        let listed = || world.forge(&["quarantine", "list", "--json"]).stdout;
+        let taken = listed();
+        assert!(names.iter().all(|name| taken.contains(name)), "{taken}");
+        world.write("over", "");
+        for child in &mut all {
+            child.wait().unwrap();
+        }
+        assert_eq!(listed(), taken, "{mechanism}");
+        for name in names {
+            world.forge(&["quarantine", "restore", name]).code(0);
+            let text = fs::read_to_string(world.project().join(name)).unwrap();
+            assert_eq!(text, "mine", "{mechanism}: {name}");
+        }
+    }
+}
+
+/// A command can add files to what a scan without mounts took: these are judged.
+#[test]
+fn a_scan_judges_what_commands_add_to_a_quarantine() {
+    let world = project();
+    let mut first = start(
+        &world,
+        "landlock",
+        "while [ ! -e over ]; do sleep 0.02; done",
+    );
+    let second = ["exec", "--mechanism", "landlock", "--", "sh", "-c"];
+    let make = "mkdir -p n/.vscode; echo evil > n/.vscode/tasks.json";
+    world.forge(&[&second[..], &[make]].concat()).code(0);
+    let add = "mkdir -p .os-sandbox-quarantine/*/n/; cd .os-sandbox-quarantine/*/n; \
+               mkdir -p .git/objects .git/refs .git/hooks; echo 'ref: refs/heads/m' > .git/HEAD; \
+               printf '[core]\\n\\tfsmonitor = touch pwned\\n' > .git/config; echo evil > .envrc";
+    world.forge(&[&second[..], &[add]].concat()).code(0);
+    world.write("over", "");
+    first.wait().unwrap();
+    let quarantine = world.project().join(".os-sandbox-quarantine");
+    let runs = fs::read_dir(quarantine).unwrap().flatten();
+    for run in runs.filter(|run| run.path().is_dir()) {
+        let has = |name: &str| run.path().join("n").join(name).exists();
+        let is_first = has(".vscode/tasks.json");
+        assert!(
+            !is_first || !has(".git/config") && !has(".envrc"),
+            "{run:?}"
+        );
+    }
+}
+
+/// A scan without mounts knows what a command beside it had mounts over: the person changes it while
+/// both run.
+#[test]
+fn a_mount_over_a_directory_counts_for_other_scans() {
+    for mechanism in mount_layers(&project()) {
+        let world = project();
+        world.write(".git/hooks/pre-push", "mine");
+        let waits = "touch first; while [ ! -e over ]; do sleep 0.02; done";
+        let mut first = start(&world, mechanism, waits);
+        eventually(mechanism, || world.project().join("first").exists());
+        world.shell("chmod 755 .git/hooks/pre-push");
+        let second = ["exec", "--mechanism", "landlock", "--", "true"];
+        let ran = world.forge(&second);
+        world.write("over", "");
+        first.wait().unwrap();
+        assert!(
+            !ran.stderr.contains("pre-push"),
+            "{mechanism}: {}",
+            ran.stderr
+        );
+        assert!(world.project().join(".git/hooks/pre-push").exists());
     }
 }
 

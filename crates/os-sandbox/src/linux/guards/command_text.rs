@@ -2,6 +2,7 @@
 //! (`running.rs`), and an end. A record without its end is not whole.
 
 use super::super::host_mount::HostMount;
+use super::names::Held;
 use crate::policy::Pattern;
 use sandbox_names::{hex, unhex};
 use std::collections::HashSet;
@@ -29,6 +30,8 @@ pub(super) struct RecordedTop {
     pub(super) host: PathBuf,
     /// Device and inode.
     pub(super) identity: (u64, u64),
+    /// `true` if mounts are over the protected names in it that were there before the command.
+    pub(super) has_mounts: bool,
 }
 
 impl CommandText {
@@ -39,13 +42,14 @@ impl CommandText {
     pub(super) const MAX_BYTES: usize = 32 << 20;
 
     /// Returns the lines about a mount.
-    pub(super) fn mount_lines(mount: &HostMount) -> String {
+    pub(super) fn mount_lines(mount: &HostMount, held: Held) -> String {
         let host = hex(mount.host.as_os_str().as_bytes());
+        let has_mounts = held == Held::ByMounts;
         let (device, inode) = mount.handle.metadata().map_or((0, 0), |meta| {
             use std::os::unix::fs::MetadataExt;
             (meta.dev(), meta.ino())
         });
-        let mut text = format!("{TOP}{host} {device} {inode}\n");
+        let mut text = format!("{TOP}{host} {device} {inode} {has_mounts}\n");
         let guards = &mount.guards;
         for pattern in guards.protect.iter().chain(&guards.hide) {
             text.push_str(&format!("{PATTERN}{host} {}\n", hex(pattern.text())));
@@ -76,6 +80,7 @@ impl CommandText {
             Some(RecordedTop {
                 host: path_of(words.next()?)?,
                 identity: (words.next()?.parse().ok()?, words.next()?.parse().ok()?),
+                has_mounts: words.next()?.parse().ok()?,
             })
         })
     }

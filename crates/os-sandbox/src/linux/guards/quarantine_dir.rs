@@ -51,8 +51,6 @@ pub(super) struct Quarantine<'a> {
     count: usize,
     /// The state directory; `None` without one.
     state: Option<&'a Path>,
-    /// The files in the directory of this run, for its record.
-    moved: Vec<PathBuf>,
     /// The reason why the last file was not put back.
     pub(super) not_restored: Option<Errno>,
     /// The reason why a repository in the last file may still be one.
@@ -81,7 +79,6 @@ impl<'a> Quarantine<'a> {
             top: None,
             count: 0,
             state,
-            moved: Vec::new(),
             not_restored: None,
             not_disabled: None,
         }
@@ -116,7 +113,9 @@ impl<'a> Quarantine<'a> {
         if let Ok(moved) = self.move_in(&parent, &aside, below) {
             self.not_disabled = disable(self.mount.handle.as_fd(), &moved).err();
             let moved = self.mount.host.join(moved);
-            self.moved.push(moved.clone());
+            if let Some(state) = self.state {
+                quarantine_record::append(state, self.id, &moved);
+            }
             return Ok(Some(moved));
         }
         // Another file system is mounted below, or the quarantine is full: the file is renamed in
@@ -175,13 +174,13 @@ impl<'a> Quarantine<'a> {
 }
 
 impl Drop for Quarantine<'_> {
-    /// Writes the record, and removes directories without content. Others are not empty, so the
+    /// Removes records of files that are gone, and directories without content. Others are not empty, so the
     /// system keeps them.
     fn drop(&mut self) {
-        if let (Some(state), false) = (self.state, self.moved.is_empty()) {
-            quarantine_record::write(state, self.id, &self.moved);
-        }
         let Some(top) = self.top.take() else { return };
+        if let Some(state) = self.state {
+            quarantine_record::clear(state);
+        }
         let (all, name) = &top.all;
         let removed = unlinkat(all, self.id, UnlinkatFlags::RemoveDir);
         if removed.is_ok() && holds_rules_only(all) {

@@ -1,4 +1,4 @@
-//! Records of what scans moved to quarantines, in the state directory: a command, or a file tool,
+//! Records of the files that scans moved to quarantines, in the state directory: a command, or a file tool,
 //! can write a directory that looks like a quarantine, and under Landlock alone in a real one.
 //!
 //! Entry point: [`QuarantineRecords`]. A line has the path on the host and a hash of the content.
@@ -74,7 +74,7 @@ impl QuarantineRecords {
         }
     }
 
-    /// Compares a path of a quarantine on the host with what a scan moved there. A part of what was
+    /// Compares a path of a quarantine on the host with the file that a scan moved there. A part of one that was
     /// moved is known as long as nothing of the whole was changed.
     #[must_use]
     pub fn state_of(&self, path: &Path) -> QuarantineState {
@@ -92,6 +92,31 @@ impl QuarantineRecords {
     }
 }
 
+impl QuarantineRecords {
+    /// Returns `true` for a directory of a quarantine with nothing in it but files that scans have moved
+    /// there: the directories around that are not recorded.
+    pub(super) fn has_only_recorded(&self, path: &Path) -> bool {
+        let mut entries = 0;
+        let mut queue = vec![path.to_owned()];
+        while let Some(path) = queue.pop() {
+            entries += 1;
+            let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+            let is_around = is_dir && self.hashes.keys().any(|one| one.starts_with(&path));
+            let is_listed = match (self.state_of(&path), is_around) {
+                (QuarantineState::Unchanged, _) => continue,
+                (QuarantineState::Unknown, true) => fs::read_dir(&path),
+                _ => return false,
+            };
+            let Ok(listed) = is_listed else { return false };
+            queue.extend(listed.flatten().map(|entry| entry.path()));
+            if entries + queue.len() > MAX_ENTRIES {
+                return false;
+            }
+        }
+        true
+    }
+}
+
 fn lines(record: &Path) -> Vec<(PathBuf, String)> {
     let file = options().open(record).ok();
     let text = file.and_then(|file| content_of(file, MAX_RECORD_BYTES));
@@ -103,25 +128,30 @@ fn lines(record: &Path) -> Vec<(PathBuf, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// Records the files that a scan moved, and forgets records of files that are gone. Without a
-/// record a person has to name what is to come back.
-pub(super) fn write(state: &Path, id: &str, moved: &[PathBuf]) {
-    let directory = state.join(DIRECTORY);
-    let _ = DirBuilder::new().mode(0o700).create(&directory);
-    for record in fs::read_dir(&directory).into_iter().flatten().flatten() {
+/// Forgets records of files that are gone.
+pub(super) fn clear(state: &Path) {
+    for record in fs::read_dir(state.join(DIRECTORY))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let mut lines = lines(&record.path()).into_iter();
         if !lines.any(|(path, _)| path.symlink_metadata().is_ok()) {
             let _ = fs::remove_file(record.path());
         }
     }
-    let line = |path: &PathBuf| {
-        let name = hex(path.as_os_str().as_bytes());
-        format!("{name} {}\n", fingerprint(path))
-    };
-    let text: String = moved.iter().map(line).collect();
-    // Another mount of the same command has the same name.
+}
+
+/// Records a file that a scan has just moved: another scan may find it at any moment. Without a record
+/// a person has to name it to get it back.
+pub(super) fn append(state: &Path, id: &str, moved: &Path) {
+    let directory = state.join(DIRECTORY);
+    let _ = DirBuilder::new().mode(0o700).create(&directory);
+    let name = hex(moved.as_os_str().as_bytes());
+    let line = format!("{name} {}\n", fingerprint(moved));
+    // Another mount of this command has that name too.
     let written = options().create(true).append(true).open(directory.join(id));
-    let _ = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    let _ = written.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
 /// Returns a hash of names, kinds, modes and contents; a rename does not change it. Beyond the

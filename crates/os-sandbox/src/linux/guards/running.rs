@@ -18,7 +18,7 @@ use super::names::Held;
 use super::quarantine_dir::FileIdentity;
 use super::record::{Placeholder, boot};
 use super::saved::SavedFile;
-use super::snapshot::MountSnapshot;
+use super::snapshot::{MountSnapshot, identity};
 use super::state::{StateDir, options};
 use super::sweep::PostRunScan;
 use crate::error::{Error, ErrorKind};
@@ -80,6 +80,8 @@ struct CommandBaseline {
     mounts: Vec<PathBuf>,
     lines: HashSet<String>,
     is_this_boot: bool,
+    /// `true` if mounts are over the protected names that were there.
+    has_mounts: bool,
     started: SystemTime,
 }
 
@@ -251,7 +253,7 @@ impl RunningCommands {
                 self.compare(mount, before, &own);
                 text.push_str(&mount_line(mount, self.held));
                 text.push_str(&patterns_line(mount));
-                text.push_str(&CommandText::mount_lines(mount));
+                text.push_str(&CommandText::mount_lines(mount, self.held));
                 lines(mount, before, &mut text);
             }
         }
@@ -300,7 +302,7 @@ impl RunningCommands {
                 !is_within
                     || other.lines.contains(line.trim_end())
                     || own.contains(&host)
-                    || !is_judge && other.is_older(&host)
+                    || !is_judge && (other.is_older(&host) || other.covers(mount, below))
             };
             let has = |kind, below: &Path| stays(below, &path_line(kind, mount, below));
             before.names.retain(|below, (identity, _)| {
@@ -368,17 +370,33 @@ impl CommandBaseline {
             changed.any(|mount| mount.host.starts_with(top) || top.starts_with(&mount.host))
         });
         let text = text?;
+        let has_mounts = text.tops().all(|top| top.has_mounts);
         (!is_gone && is_near).then(|| CommandBaseline {
             // A record without a name is one of a command that has ended meanwhile.
             left: (left && meta.nlink() > 0 && path.exists()).then_some(file),
             path,
             mounts: tops,
             is_this_boot: text.boot == boot(),
+            has_mounts,
             lines: text.lines,
             started: meta.modified().unwrap_or(UNIX_EPOCH),
         })
     }
 
+    /// Returns `true` for a path in a directory that a mount was over at the start of the command, and
+    /// that no program has replaced.
+    fn covers(&self, mount: &HostMount, below: &Path) -> bool {
+        let is_covered = |around: &Path| {
+            let now = identity(mount, around).ok().flatten();
+            now.is_some()
+                && self
+                    .lines
+                    .contains(name_line(mount, around, &now).trim_end())
+        };
+        self.has_mounts && self.is_this_boot && below.ancestors().skip(1).any(is_covered)
+    }
+
+    /// Returns `true` for a file that has not changed since the command started.
     fn is_older(&self, host: &Path) -> bool {
         is_older(host, self.started)
     }

@@ -256,11 +256,13 @@ impl MountScan<'_> {
         // Another command's scan has moved it there.
         let is_recorded = |path: &Path| {
             let read = || QuarantineRecords::of(self.scan.state.iter().cloned());
-            path.starts_with(QUARANTINE)
-                && records
-                    .get_or_init(read)
-                    .state_of(&self.mount.host.join(path))
-                    == QuarantineState::Unchanged
+            let is_there = || {
+                let records: &QuarantineRecords = records.get_or_init(read);
+                let host = self.mount.host.join(path);
+                records.state_of(&host) == QuarantineState::Unchanged
+                    || records.has_only_recorded(&host)
+            };
+            path.starts_with(QUARANTINE) && path != Path::new(QUARANTINE) && is_there()
         };
         let known = |path: &Path, is_link: bool| {
             self.judged.contains(path)
