@@ -60,7 +60,10 @@ fn check_left(ambient: &Ambient) -> Result<(), CliError> {
     if !path.is_absolute() || id(Path::new(&shell)) != id(&real) {
         return Ok(());
     }
-    let is_left = |top: &&Path| top.canonicalize().is_ok_and(|top| !real.starts_with(top));
+    // Why not the path itself: a command in a project cannot make the project's own directory a link,
+    // and `make -C` and programs that change their directory leave the name from before.
+    let is_left =
+        |top: &&Path| *top != path && top.canonicalize().is_ok_and(|top| !real.starts_with(top));
     let mut tops = project_tops(&path).filter(|top| is_below_home(top, ambient));
     let Some(top) = tops.find(is_left) else {
         return Ok(());

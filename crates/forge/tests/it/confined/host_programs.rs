@@ -408,6 +408,25 @@ fn no_command_decides_where_the_next_one_starts() {
     }
 }
 
+/// `make -C` and programs that change their directory leave the name of the one before.
+#[test]
+fn a_name_of_the_directory_before_is_no_link() {
+    let world = World::new(&[
+        (".git/HEAD", "x"),
+        ("Makefile", "x"),
+        ("forge.yaml", "name: a\n"),
+    ]);
+    let other = world.outside().join("other");
+    fs::create_dir_all(&other).unwrap();
+    let script = "import os, subprocess, sys\nos.chdir(sys.argv[1])\n\
+                  sys.exit(subprocess.call([sys.argv[2], 'exec', '--', 'true']))";
+    let forge = forge_program().to_str().unwrap();
+    let args = ["-c", script, other.to_str().unwrap(), forge];
+    let mut python = world.command(Path::new("python3"), &args);
+    python.env("PWD", world.project());
+    ran(python.output().unwrap()).code(0);
+}
+
 #[test]
 fn pages_are_written_through_no_link() {
     let world = World::new(&[("man/a", "")]);
