@@ -55,14 +55,14 @@ pub const OBEYED_IN_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "gitd
 /// assert_eq!(gitfile_target(b"gitdir:  a \n"), Some(&b" a "[..]));
 /// assert_eq!(gitfile_target(b"gitdir:a\n"), None);
 /// assert_eq!(gitfile_target(b"gitdir: \n"), None);
+/// assert_eq!(gitfile_target(b"gitdir: a\n\0b"), Some(&b"a\n"[..]));
 /// ```
 #[must_use]
 pub fn gitfile_target(content: &[u8]) -> Option<&[u8]> {
     let path = content.strip_prefix(b"gitdir: ")?;
-    // To the kernel, the path ends there.
-    let path = path.split(|byte| *byte == 0).next()?;
     let end = path.iter().rposition(|byte| !b"\r\n".contains(byte))?;
-    Some(&path[..=end])
+    // To the kernel, the path ends at a NUL.
+    path[..=end].split(|byte| *byte == 0).next()
 }
 
 /// Directories with the state of an unfinished operation.
