@@ -47,9 +47,10 @@ const RESTORE: ProtectedWrite = ProtectedWrite {
 
 pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, CliError> {
     let restores = matches!(args.action, Some(QuarantineAction::Restore { .. }));
+    // It may ask whether the project is trusted.
+    let project = setup::project_or_directory(ambient, WithoutDirectories::WholeDirectory)?;
     // Before a file is compared with its record: a command that has it open has not ended then.
     let starts = restores.then(|| RESTORE.lock_starts(ambient)).transpose()?;
-    let project = setup::project_or_directory(ambient, WithoutDirectories::WholeDirectory)?;
     let mut listing = QuarantineListing::of(&project)?;
     listing.add_shared_state(ambient);
     let typed: &[PathBuf] = match &args.action {

@@ -63,15 +63,17 @@ impl StartLock {
                 continue;
             };
             let state = StateDir::at(path);
-            let lock = state.lock_for_change();
-            let lock =
-                lock.map_err(|error| Error::io("starts of commands cannot be locked", error))?;
-            let lock = lock.ok_or_else(|| {
-                ErrorKind::Unguarded.error(
-                    "a command is being started, or runs without a record of what it can write",
-                )
-            })?;
-            locks.push(lock);
+            match state.lock_for_change() {
+                Ok(Some(lock)) => locks.push(lock),
+                Ok(None) => {
+                    return Err(ErrorKind::Unguarded.error(
+                        "a command is being started, or runs without a record of what it can write",
+                    ));
+                }
+                // No start records anything there now.
+                Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {}
+                Err(error) => return Err(Error::io("starts of commands cannot be locked", error)),
+            }
             let records = state.command_records();
             commands.extend(records.filter_map(|path| ActiveCommand::read(&path)));
         }
@@ -121,7 +123,10 @@ impl ActiveCommand {
             .unwrap_or(&words)
             .split(|byte| *byte == 0);
         let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
-        words.filter(|_| self.process != 0).collect()
+        // A process that has gone has none.
+        words
+            .filter(|word| self.process != 0 && !word.is_empty())
+            .collect()
     }
 
     /// Returns `true` if the path is protected or hidden from the command. Patterns about contents do
