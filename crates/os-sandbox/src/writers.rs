@@ -1,5 +1,4 @@
-//! Files that a command may have written: another command of the user's that runs now, or one whose
-//! broker was killed before it could look for new names.
+//! Files that another command of the user's may have written, which runs now.
 
 use std::fs::Metadata;
 use std::path::PathBuf;
@@ -12,8 +11,6 @@ use std::path::PathBuf;
 pub struct PossibleWriter {
     /// The process that started the command, if its record says so.
     pub process: Option<u32>,
-    /// `false` after a kill: the next start in the mount looks for the names that it left.
-    pub is_running: bool,
     /// The directory of the host that the command may change.
     pub mount: PathBuf,
 }

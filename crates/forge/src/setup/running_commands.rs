@@ -5,7 +5,7 @@ use std::path::Path;
 use os_sandbox::{FoundFile, find_possible_writer};
 use sandbox_config::{ProjectFileState, WriterFinding};
 
-use crate::output::escape::{escape_path, shell_word};
+use crate::output::escape::escape_path;
 
 /// Returns the command that may have made, changed or removed a file.
 pub(super) fn find_writer(path: &Path, state: ProjectFileState<'_>) -> Option<WriterFinding> {
@@ -21,21 +21,10 @@ pub(super) fn find_writer(path: &Path, state: ProjectFileState<'_>) -> Option<Wr
     let process = writer
         .process
         .map_or_else(String::new, |pid| format!(", forge is process {pid}"));
-    let (command, help) = match writer.is_running {
-        true => (
-            format!("the command that runs in {mount}{process}"),
-            "wait for its end: what it made is moved away then, and what it changed is put back; to go \
-             on now without a project file: --no-config"
-                .to_owned(),
-        ),
-        false => {
-            let there = shell_word(&writer.mount.to_string_lossy());
-            let help = format!(
-                "the next command there looks for what was left: forge --no-config -C {there} exec true"
-            );
-            (format!("a command in {mount} that was killed"), help)
-        }
-    };
-    let reason = format!("may have been {done} by {command}");
+    let reason = format!("may have been {done} by the command that runs in {mount}{process}");
+    let help = "wait for its end: what is new is moved to the quarantine then, where `forge quarantine \
+                restore` brings it back, and what it changed is put back; to go on now without a project \
+                file: --no-config"
+        .to_owned();
     Some(WriterFinding { reason, help })
 }

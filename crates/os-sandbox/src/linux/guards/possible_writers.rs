@@ -20,8 +20,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns a command of this user that runs, or was killed, and may have made, changed or removed a
-/// file with a protected name. A command that was started without a record is not found.
+/// Returns a command of this user that runs, and may have made, changed or removed a file with a
+/// protected name. A command that was started without a record, or is recorded in another state
+/// directory, is not found.
 ///
 /// ```
 /// use os_sandbox::{FoundFile, find_possible_writer};
@@ -58,15 +59,15 @@ pub fn find_possible_writer(path: &Path, found: FoundFile<'_>) -> Option<Possibl
     None
 }
 
-/// The record of one command, as it was written.
+/// The record of a command that runs, as it was written.
 struct CommandRecordText {
     text: String,
-    is_running: bool,
     started: SystemTime,
 }
 
 impl CommandRecordText {
-    /// Returns `None` for a record whose command has ended meanwhile or was not started.
+    /// Returns `None` for a record whose command has ended, was killed or was not started. Why not after a
+    /// kill: the record stays until a start with all of its mounts, and a person edits files meanwhile.
     fn read(path: &Path) -> Option<CommandRecordText> {
         let file = options().open(path).ok()?;
         let meta = file.metadata().ok().filter(Metadata::is_file)?;
@@ -75,9 +76,8 @@ impl CommandRecordText {
         bounded.read_to_string(&mut text).ok()?;
         let is_running = file.try_lock_shared().is_err();
         let is_there = file.metadata().is_ok_and(|meta| meta.nlink() > 0);
-        (text.ends_with(LAST) && is_there).then(|| CommandRecordText {
+        (text.ends_with(LAST) && is_there && is_running).then(|| CommandRecordText {
             text,
-            is_running,
             started: meta.modified().unwrap_or(UNIX_EPOCH),
         })
     }
@@ -115,7 +115,6 @@ impl CommandRecordText {
         let broker = self.lines("x").next();
         (!is_other).then(|| PossibleWriter {
             process: broker.and_then(|words| words.get(1)?.parse().ok()),
-            is_running: self.is_running,
             mount: top,
         })
     }
