@@ -278,7 +278,7 @@ version: 1
 workers:
   main:
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: one }]
-    - calls: [{ tool: shell, args: { command: "sh -c 'for n in 1 2 3 4 5 6 7 8 9 10 11 12; do { head -c 8000000 /dev/zero; sleep 5; } | tail & done; wait; exit 1'" }, as: several }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18; do { head -c 8000000 /dev/zero; sleep 5; } | tail & done; wait; exit 1'" }, as: several }]
     - calls: [{ tool: shell, args: { command: "tail /dev/zero" }, as: alone }]
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: two }]
     - say: "{{ results.one.content | trim }}|{{ results.several.content }}|{{ results.alone.content }}|{{ results.two.content | trim }}"
@@ -287,7 +287,7 @@ workers:
 /// The kernel ends the command, whose processes are smaller than the node, and the node serves the next
 /// call.
 fn commands_are_the_victims_of_their_memory(engine: &Daemon) {
-    let config = config("mode: prefer_docker", ", reuse: session, mem_limit_mb: 64");
+    let config = config("mode: prefer_docker", ", reuse: session, mem_limit_mb: 128");
     let world = World::new(&[
         ("golem-forge.config.yaml", config.as_str()),
         ("workspace/keep", "x"),
@@ -305,7 +305,7 @@ fn commands_are_the_victims_of_their_memory(engine: &Daemon) {
         panic!("{}", ran.stdout);
     };
     for killed in [several, alone] {
-        assert!(killed.contains("more than 64 MiB of memory"), "{killed}");
+        assert!(killed.contains("more than 128 MiB of memory"), "{killed}");
     }
     assert_eq!(one, two, "the node was ended with the command");
 }
@@ -690,7 +690,7 @@ fn everyday_commands_find_what_they_find_under_bubblewrap(engine: &Daemon) {
 fn what_could_not_be_started_is_told(engine: &Daemon) {
     let two =
         config("mode: docker_required", "").replace("zones: {", "zones: { two: { path: ./two },");
-    let tight = config("mode: docker_required", ", mem_limit_mb: 64");
+    let tight = config("mode: docker_required", ", mem_limit_mb: 128");
     let plain = config("mode: docker_required", "");
     for (about, config, host, arguments, model, person) in [
         (
@@ -731,7 +731,7 @@ fn what_could_not_be_started_is_told(engine: &Daemon) {
             &tight,
             engine.host(),
             r#"{"command": "tail /dev/zero"}"#,
-            &["more than 64 MiB of memory"],
+            &["more than 128 MiB of memory"],
             &[],
         ),
         (
@@ -739,8 +739,8 @@ fn what_could_not_be_started_is_told(engine: &Daemon) {
             "more memory in several processes",
             &tight,
             engine.host(),
-            r#"{"command": "sh -c 'for n in 1 2 3 4 5 6 7 8 9 10 11 12; do { head -c 8000000 /dev/zero; sleep 5; } | tail & done; wait; exit 1'"}"#,
-            &["more than 64 MiB of memory"],
+            r#"{"command": "sh -c 'for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18; do { head -c 8000000 /dev/zero; sleep 5; } | tail & done; wait; exit 1'"}"#,
+            &["more than 128 MiB of memory"],
             &[],
         ),
     ] {
