@@ -214,7 +214,7 @@ fn a_call_that_nobody_waits_for_ends_its_command_and_is_recorded_here() {
     assert!(stopped);
 }
 
-/// What a command did to files is in its record, and what cannot be known is said.
+/// The record of a command lists its changes of files, and says which could not be known.
 #[test]
 fn a_command_leaves_files_that_its_record_names() {
     use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};

@@ -1,6 +1,5 @@
-//! What a person puts under a protected name (`forge review apply`, `forge quarantine restore`) is not
-//! there for a command that runs beside it: it could have the file open, or lose its mount over the
-//! name.
+//! `forge review apply` and `forge quarantine restore` write no protected name while a command runs that
+//! could have the file open, or would lose its mount over the name.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -39,7 +38,7 @@ const PREPARE: &str = "git init -q; mkdir -p .vscode sub/.idea; echo mine > .vsc
 
 /// One way to put something under a protected name.
 struct Road {
-    /// What the reviewed command does, beside a change of `ordinary`.
+    /// The script of the reviewed command, which also changes `ordinary`.
     changes: &'static str,
     /// Options of the reviewed command.
     options: &'static [&'static str],
@@ -333,7 +332,7 @@ fn until_opened(user: &UserWorld, child: &mut Child) -> bool {
     is_opened
 }
 
-/// What is refused while a command runs would be so for one that starts a moment later.
+/// A command that starts between the check and the write waits.
 #[test]
 fn starts_and_writes_wait_for_each_other() {
     UserWorld::each(prepare, |user| {

@@ -14,7 +14,7 @@ const OWN: &str = "sandbox: { root: ., hide: [secrets.txt] }\n";
 const OPEN: &str = "sandbox: { root: . }\n";
 const WORKER: &str = "---\nname: new\n---\nSay hello.\n";
 
-/// What a command does, in shell, and the directory in which the next forge is started.
+/// The script of a command, and the directory in which the next forge is started.
 struct Road {
     script: String,
     start: &'static str,
@@ -150,7 +150,7 @@ fn a_running_command_does_not_choose_the_project() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// What a person has, and changes in place under mounts, is theirs while a command runs.
+/// A person's project files stay theirs while a command runs, also after changes in place under mounts.
 #[test]
 fn a_running_command_takes_no_project_of_the_persons() {
     for mechanism in mechanisms(&project()) {

@@ -12,7 +12,8 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-const FIRST: &str = "os-sandbox-command 1";
+/// The first line. Its number changes with the kinds of lines: a record of another form is not read.
+pub(super) const FIRST: &str = "os-sandbox-command 2";
 /// The beginnings of lines about a mount: itself, and its patterns.
 const TOP: &str = "r ";
 const PATTERN: &str = "+ ";

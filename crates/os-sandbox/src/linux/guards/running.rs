@@ -11,7 +11,7 @@
 
 use super::super::git_audit::worktree;
 use super::super::host_mount::{HostMount, host_mounts};
-use super::command_text::CommandText;
+use super::command_text::{CommandText, FIRST};
 use super::everywhere;
 use super::hold::is_outside;
 use super::names::Held;
@@ -36,7 +36,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(super) const PREFIX: &str = "command-";
-const FIRST: &str = "os-sandbox-command 1";
 pub(super) const LAST: &str = "end";
 /// Bound on the records that are read.
 pub(super) const MAX_RECORDS: usize = 4096;
