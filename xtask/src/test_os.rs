@@ -128,7 +128,8 @@ fn all_users(what: What, shown: &mut String) -> Result<Coverage, Failure> {
         Err(reason) => left_out.push(format!("in a container: {reason}")),
     }
     *shown += &format!("\n{}\n", report::matrix(&runs));
-    failed.extend(report::complaints(&runs));
+    // A case that failed says more than the end of its program.
+    failed.splice(..0, report::complaints(&runs));
     let skipped = left_out.iter().map(|line| format!("skipped: {line}\n"));
     let failures = failed.iter().map(|line| format!("{line}\n"));
     shown.extend(skipped.chain(failures));
