@@ -19,12 +19,13 @@ use crate::scratch::Scratch;
 /// Watchdog of one container.
 const WATCHDOG_S: u64 = 3600;
 
-/// What runs inside: everything that Landlock alone keeps, commands, ends, callers.
-const SETS: [&str; 4] = [
+/// What runs inside: everything that Landlock alone keeps, commands, ends, callers, watches.
+const SETS: [&str; 5] = [
     "matrix::",
     "landlock::commands",
     "landlock::survivors",
     "landlock::callers",
+    "landlock::watches",
 ];
 
 /// The default profile of an engine that has not heard of Landlock, in what concerns us.
