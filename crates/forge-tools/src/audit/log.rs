@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::line::{self, segment_name};
 use super::record::{CallRecord, DecisionEntry, PolicyEvent, Recorder};
+use super::reserve;
 use super::shorten;
 use super::verify::{Integrity, Verifier};
 use crate::change::Artifact;
@@ -26,6 +27,8 @@ const GONE: &str = "the audit log was removed or replaced while it was being wri
 
 /// Most files of one log.
 const MAX_SEGMENTS: u32 = 10_000;
+/// Room for a decision, its result (64 KiB each at most) and the end of the log.
+const RESERVE_BYTES: u64 = 256 * 1024;
 
 /// How a log is written.
 ///
@@ -218,6 +221,8 @@ impl AuditLog {
             let seal = line::seal(state.seq, &state.prev);
             state.write(seal)?;
             state.ended = Some("the audit log is sealed");
+            // Gives the rest of the room back. If it fails, some blocks stay.
+            let _ = state.file.set_len(state.bytes);
             LogSeal {
                 lines: state.seq,
                 head: state.prev.clone(),
@@ -248,7 +253,14 @@ impl Drop for AuditLog {
 impl Recorder for AuditLog {
     fn decided(&self, asked: &DecisionEntry<'_>) -> std::io::Result<Option<u64>> {
         let body = decision(asked)?;
-        let number = self.shared.append(&body)?;
+        let number = {
+            let mut state = self.shared.lock();
+            // What is decided on may fill the disk: its end, with all that it was refused, has room.
+            reserve::allocate(&state.file, state.bytes, RESERVE_BYTES)?;
+            let number = state.append(&body)?;
+            self.shared.written(state);
+            number
+        };
         if self.shared.durable {
             self.shared.sync()?;
         }

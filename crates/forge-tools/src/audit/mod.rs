@@ -9,6 +9,7 @@ mod line;
 mod log;
 mod read;
 mod record;
+mod reserve;
 mod shorten;
 mod verify;
 

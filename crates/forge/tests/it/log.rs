@@ -111,7 +111,7 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
         denied    A person denied this call of shell.
     2026-11-21 18:40:05 +00:00  main > reader  hash_file {"path":"/b"}  no result
         allow     reading goes ahead
-    not finished: forge was killed, or the end was removed (unchanged: 6 lines)
+    not finished: forge was killed, the disk was full, or the end was removed (unchanged: 6 lines)
     requested hash_file 1, read_file 1, shell 1
     ran       local 1, no result 1, none 1
     decided   allow 2, ask 1
@@ -129,7 +129,7 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
         answer    denied: a person\r\nroot
         runner    os: confined
         denied    A person denied this call of shell.
-    not finished: forge was killed, or the end was removed (unchanged: 6 lines)
+    not finished: forge was killed, the disk was full, or the end was removed (unchanged: 6 lines)
     "#);
     for (flags, calls) in [
         (vec!["--tool", "read_file"], 1),
@@ -257,7 +257,7 @@ fn what_commands_leave_can_be_listed_and_verified() {
             "cut",
             whole.lines().take(2).map(|l| format!("{l}\n")).collect(),
             8,
-            "not finished: forge was killed, or the end was removed (unchanged: 2 lines)",
+            "not finished: forge was killed, the disk was full, or the end was removed (unchanged: 2 lines)",
         ),
         (
             "torn",

@@ -109,7 +109,7 @@ fn finding(run: &StoredRun, locked: bool, verified: &VerificationReport) -> LogV
                 (None, false) => (
                     word,
                     ExitKind::Unsealed,
-                    "not finished: forge was killed, or the end was removed",
+                    "not finished: forge was killed, the disk was full, or the end was removed",
                 ),
             };
             (word, exit, format!("{why} (unchanged: {lines}{torn})"))

@@ -1,8 +1,10 @@
-//! Too few processes or descriptors: a command runs as the policy says, or not at all.
+//! Too few processes or descriptors, or too little room: a command runs as the policy says and is
+//! recorded, or not at all.
 
 use std::path::Path;
 
-use crate::support::{Ran, World, copy_forge, ran};
+use super::exec::mechanisms;
+use crate::support::{Ran, World, copy_forge, forge_program, ran};
 
 /// A user without other processes: their number is limited per user (setrlimit(2)).
 const USER: &str = "64999";
@@ -65,6 +67,34 @@ fn a_shortage_weakens_nothing() {
         }
         let both = started.contains(&true) && started.contains(&false);
         assert!(both, "{limit}: {started:?}");
+    }
+}
+
+/// The project and forge's state on one disk, which the command fills.
+#[test]
+fn a_command_that_fills_the_disk_is_recorded() {
+    const DISK: &str = "mkdir disk; mount -t tmpfs -o size=24m tmpfs disk; cd disk; \
+        export FORGE_STATE_DIR=$PWD/.state; mkdir project; cd project; code=0; \
+        \"$0\" exec --mechanism \"$1\" -- sh -c \"$2\" || code=$?; rm fill rest; \
+        \"$0\" log verify; \"$0\" log show last --json; exit $code";
+    // The log's last block would have room for a short receipt.
+    const FILL: &str = "for i in $(seq 99); do echo x > .env$i; done; dd if=/dev/zero of=fill bs=1M 2>/dev/null; \
+        dd if=/dev/zero of=rest bs=1 count=100000 2>/dev/null; exit 3";
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root mounts a small disk");
+        return;
+    }
+    for mechanism in mechanisms(&World::new(&[])) {
+        let world = World::new(&[]);
+        let forge = forge_program();
+        let own = ["-m", "--propagation", "private", "/bin/sh", "-ec", DISK];
+        let words = [&own[..], &[forge.to_str().unwrap(), mechanism, FILL]].concat();
+        let ran = ran(world.command("unshare".as_ref(), &words).output().unwrap());
+        assert!(
+            ran.code(3).stdout.contains("1 whole"),
+            "{mechanism}: {ran:?}"
+        );
+        assert!(ran.stdout.contains(".env99"), "{mechanism}: {ran:?}");
     }
 }
 
