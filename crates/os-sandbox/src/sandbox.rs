@@ -47,7 +47,8 @@ impl Directories {
     /// The state lists the placeholders in mounts while commands run, so that a later start can
     /// clean up after a caller that was killed. All callers that share a mount should share it. It
     /// also has the files that a container engine mounts beside the policy's mounts, which an engine
-    /// opens by path: no command of any caller may have it in a mount that it can write.
+    /// opens by path, and HOME and TMPDIR of commands under Landlock alone: no command of any caller
+    /// may have it in a mount that it can write.
     pub fn new(state: impl Into<PathBuf>) -> Directories {
         Directories {
             state: Some(state.into()),

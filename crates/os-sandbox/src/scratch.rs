@@ -20,6 +20,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
+/// In a state directory, which has nothing of other programs. Short, because the address of a socket
+/// in TMPDIR has 108 bytes (unix(7)).
+const STATE_PREFIX: &str = "dir-";
 /// Bound on the entries that one start inspects in its sweep.
 const MAX_SWEPT: usize = 10_000;
 /// A younger directory may be one that another broker has created but not locked yet.
@@ -41,7 +44,7 @@ impl Scratch {
     /// # Errors
     /// If the directory cannot be created.
     pub fn create() -> Result<Scratch, Error> {
-        Scratch::create_swept(&std::env::temp_dir())
+        Scratch::create_swept(&std::env::temp_dir(), PREFIX)
     }
 
     /// Creates a directory in the state directory `named`, by default the user's own.
@@ -53,29 +56,38 @@ impl Scratch {
     /// # Errors
     /// If the directory cannot be created, or the state directory is not the caller's alone.
     pub fn in_state(named: Option<&Path>) -> Result<Scratch, Error> {
-        Scratch::create_swept(&open_state_dir(named)?)
+        Scratch::create_in_state(&open_state_dir(named)?)
+    }
+
+    /// Creates a directory in a state directory that is prepared.
+    pub(crate) fn create_in_state(state: &Path) -> Result<Scratch, Error> {
+        Scratch::create_swept(state, STATE_PREFIX)
     }
 
     /// Creates a directory in `base`, once this process has removed those of killed brokers there.
-    fn create_swept(base: &Path) -> Result<Scratch, Error> {
+    fn create_swept(base: &Path, prefix: &str) -> Result<Scratch, Error> {
         static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
         let first = {
             let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
             swept.insert(base.to_owned())
         };
         if first {
-            sweep(base);
+            sweep(base, prefix);
         }
-        Scratch::create_in(base)
+        Scratch::create_named(base, prefix)
     }
 
     /// Creates a directory in `base`.
     pub(crate) fn create_in(base: &Path) -> Result<Scratch, Error> {
+        Scratch::create_named(base, PREFIX)
+    }
+
+    fn create_named(base: &Path, prefix: &str) -> Result<Scratch, Error> {
         let failed = |error| Error::io("could not make a private directory", error);
         let base = fs::canonicalize(base).map_err(failed)?;
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..64 {
-            let path = base.join(format!("{PREFIX}{:016x}", random()));
+            let path = base.join(format!("{prefix}{:08x}", random() >> 32));
             match make(&path) {
                 Ok(()) => {
                     let top = directory(AT_FDCWD, &path)
@@ -223,7 +235,7 @@ pub fn random() -> u64 {
     hasher.finish()
 }
 
-fn sweep(base: &Path) {
+fn sweep(base: &Path, prefix: &str) {
     let me = nix::unistd::geteuid().as_raw();
     for entry in fs::read_dir(base)
         .into_iter()
@@ -233,7 +245,7 @@ fn sweep(base: &Path) {
     {
         let name = entry.file_name();
         let path = entry.path();
-        let ours = name.to_str().is_some_and(|name| name.starts_with(PREFIX))
+        let ours = name.to_str().is_some_and(|name| name.starts_with(prefix))
             && fs::symlink_metadata(&path).is_ok_and(|meta| {
                 let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
                 meta.is_dir()

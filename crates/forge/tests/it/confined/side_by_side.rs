@@ -421,7 +421,43 @@ fn a_command_without_a_record_says_so() {
         let mut forge = world.command(forge_program(), &flags);
         forge.env("XDG_STATE_HOME", &places).env("TMPDIR", &places);
         let ran = ran(forge.output().unwrap());
-        ran.code(0)
-            .says(&["note: protected names: without a record of this command"]);
+        match mechanism {
+            // Its HOME would be there.
+            "landlock" => ran.code(125).says(&["no place for the command's HOME"]),
+            _ => ran
+                .code(0)
+                .says(&["note: protected names: without a record of this command"]),
+        };
+    }
+}
+
+/// Under Landlock alone HOME and TMPDIR of a command are directories of the host, which another command
+/// of the user may have in a project that it can write.
+#[test]
+fn a_command_writes_nothing_in_the_home_of_another() {
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        fs::create_dir(world.project().join("tmp")).unwrap();
+        let start = |script: &str| {
+            let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+            let mut command = world.command(forge_program(), &args);
+            command.env("TMPDIR", world.project().join("tmp"));
+            command.stderr(Stdio::null()).spawn().unwrap()
+        };
+        let waits = "while [ ! -e second ]; do sleep 0.02; done; ";
+        let looks = "ls -A $HOME $TMPDIR | grep planted > found; touch over";
+        let mut first = start(&format!(
+            "echo $HOME $TMPDIR > places.new; mv places.new places; {waits}{looks}"
+        ));
+        eventually(mechanism, || world.project().join("places").exists());
+        let mut second = start(
+            "for place in $(cat places); do echo x > $place/planted; done; ls -A tmp > listed; touch second",
+        );
+        second.wait().unwrap();
+        first.wait().unwrap();
+        let text = |name: &str| fs::read_to_string(world.project().join(name)).unwrap();
+        assert!(world.project().join("over").exists(), "{mechanism}");
+        assert_eq!(text("found"), "", "{mechanism}: {}", text("places"));
+        assert_eq!(text("listed"), "", "{mechanism}");
     }
 }

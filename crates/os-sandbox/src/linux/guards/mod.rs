@@ -56,8 +56,8 @@ use names::{Held, ScanResult};
 pub(super) use running::RecordPlace;
 use running::RunningCommands;
 use sandbox_names::QUARANTINE;
-use state::PlaceholderLease;
-use std::path::Path;
+use state::{PlaceholderLease, StateDir};
+use std::path::{Path, PathBuf};
 
 /// Bound on the hidden paths that a receipt lists.
 const MAX_HIDDEN_LISTED: usize = 32;
@@ -78,6 +78,27 @@ pub(super) struct Guarded {
     /// Other commands in the mounts, and the names that killed ones had left.
     pub(super) running: RunningCommands,
     pub(super) left: Findings,
+}
+
+/// Returns the state directory, which is outside of everything that the command can write.
+///
+/// # Errors
+/// If there is none, or it cannot be used.
+pub(super) fn state_place(
+    state_dir: Option<&Path>,
+    mounts: &[HostMount],
+) -> Result<PathBuf, Error> {
+    let hint = match state_dir {
+        None => "XDG_STATE_HOME names another place for it",
+        Some(_) => "name another one (`Directories::with_state`)",
+    };
+    match StateDir::open(state_dir, |path| hold::is_outside(path, mounts)) {
+        Ok(state) => Ok(state.path().to_owned()),
+        Err(reason) => {
+            let message = format!("no place for the command's HOME and TMPDIR: {reason}");
+            Err(Error::new(ErrorKind::Io, message).with_hint(hint))
+        }
+    }
 }
 
 /// Scans the mounts if nothing can be mounted over the names: the only other measure is a second

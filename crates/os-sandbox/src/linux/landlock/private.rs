@@ -21,19 +21,28 @@ pub(crate) struct ScratchPool {
 }
 
 impl ScratchPool {
-    /// Returns a directory with exactly these links in it.
-    pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
+    /// Returns a directory with exactly these links in it, by default a new one in the state
+    /// directory that `state` returns.
+    pub(crate) fn take(
+        &self,
+        links: &[(String, PathBuf)],
+        state: impl FnOnce() -> Result<PathBuf, Error>,
+    ) -> Result<Arc<ScratchDir>, Error> {
         if let Some(kept) = self.kept.take()
             && kept.scratch.has(links)
         {
             return Ok(kept);
         }
-        ScratchDir::with(links)
+        ScratchDir::with(links, &state()?)
     }
 
     /// Returns the directory that all commands of the plan share: the end of the last background
     /// process that uses it is unknown.
-    pub(crate) fn share(&self, links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
+    pub(crate) fn share(
+        &self,
+        links: &[(String, PathBuf)],
+        state: impl FnOnce() -> Result<PathBuf, Error>,
+    ) -> Result<Arc<ScratchDir>, Error> {
         let mut shared = self
             .shared
             .lock()
@@ -43,7 +52,7 @@ impl ScratchPool {
         {
             return Ok(Arc::clone(shared));
         }
-        let made = ScratchDir::with(links)?;
+        let made = ScratchDir::with(links, &state()?)?;
         *shared = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -88,8 +97,8 @@ impl ScratchDir {
         Scratch::create_in(base).map(ScratchDir::from)
     }
 
-    fn with(links: &[(String, PathBuf)]) -> Result<Arc<ScratchDir>, Error> {
-        let made = Scratch::create()?.with(links)?;
+    fn with(links: &[(String, PathBuf)], state: &Path) -> Result<Arc<ScratchDir>, Error> {
+        let made = Scratch::create_in_state(state)?.with(links)?;
         Ok(Arc::new(ScratchDir::from(made)))
     }
 

@@ -1,5 +1,6 @@
 //! The directories of a command, and what follows from them alone.
 
+use super::super::guards::state_place;
 use super::super::host_mount::HostMount;
 use super::super::landlock::private::ScratchDir;
 use super::super::landlock::ruleset;
@@ -149,10 +150,12 @@ fn private_dir(
         .filter(|_| links)
         .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.host.clone())))
         .collect();
+    // Why not in the temporary directory: another command may have it as a mount that it can write.
+    let state = || state_place(sandbox.directories().state(), mounts);
     if plan.policy().leaves() {
-        sandbox.pool().share(&wanted)
+        sandbox.pool().share(&wanted, state)
     } else {
-        sandbox.pool().take(&wanted)
+        sandbox.pool().take(&wanted, state)
     }
 }
 
