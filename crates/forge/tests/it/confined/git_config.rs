@@ -493,6 +493,8 @@ fn a_forge_that_falls_silent_holds_nothing_up() {
         let project = world.project();
         eventually("started", || project.join("started").exists());
         signal(&child, "STOP");
+        // One thread takes the signal and stops the others (signal(7)), which answer until then.
+        eventually("stopped", || is_stopped(child.id()));
         std::fs::write(project.join("stopped"), "\n").unwrap();
         let result = || std::fs::read_to_string(project.join("result")).unwrap_or_default();
         eventually("answered", || result().ends_with('\n'));
@@ -503,6 +505,14 @@ fn a_forge_that_falls_silent_holds_nothing_up() {
         let config = std::fs::read_to_string(project.join(".git/config")).unwrap();
         assert!(!config.contains("Me"), "{mechanism}: {config}");
     }
+}
+
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let state = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        state.contains(") T ")
+    })
 }
 
 fn signal(child: &Child, name: &str) {
