@@ -21,19 +21,18 @@ pub(crate) struct ScratchPool {
 }
 
 impl ScratchPool {
-    /// Returns a directory with exactly these links in it, by default a new one in the state
-    /// directory that `state` returns.
+    /// Returns a directory with exactly these links in it: a kept one, or `create`'s.
     pub(crate) fn take(
         &self,
         links: &[(String, PathBuf)],
-        state: impl FnOnce() -> Result<PathBuf, Error>,
+        create: impl FnOnce() -> Result<Scratch, Error>,
     ) -> Result<Arc<ScratchDir>, Error> {
         if let Some(kept) = self.kept.take()
             && kept.scratch.has(links)
         {
             return Ok(kept);
         }
-        ScratchDir::with(links, &state()?)
+        ScratchDir::with(links, create()?)
     }
 
     /// Returns the directory that all commands of the plan share: the end of the last background
@@ -41,7 +40,7 @@ impl ScratchPool {
     pub(crate) fn share(
         &self,
         links: &[(String, PathBuf)],
-        state: impl FnOnce() -> Result<PathBuf, Error>,
+        create: impl FnOnce() -> Result<Scratch, Error>,
     ) -> Result<Arc<ScratchDir>, Error> {
         let mut shared = self
             .shared
@@ -52,7 +51,7 @@ impl ScratchPool {
         {
             return Ok(Arc::clone(shared));
         }
-        let made = ScratchDir::with(links, &state()?)?;
+        let made = ScratchDir::with(links, create()?)?;
         *shared = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -97,9 +96,8 @@ impl ScratchDir {
         Scratch::create_in(base).map(ScratchDir::from)
     }
 
-    fn with(links: &[(String, PathBuf)], state: &Path) -> Result<Arc<ScratchDir>, Error> {
-        let made = Scratch::create_in_state(state)?.with(links)?;
-        Ok(Arc::new(ScratchDir::from(made)))
+    fn with(links: &[(String, PathBuf)], scratch: Scratch) -> Result<Arc<ScratchDir>, Error> {
+        Ok(Arc::new(ScratchDir::from(scratch.with(links)?)))
     }
 
     /// Returns the ruleset of the directory: the previous one, if it still applies.

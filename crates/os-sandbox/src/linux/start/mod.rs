@@ -288,7 +288,7 @@ impl Prepared {
         let mut mounts = host_mounts(policy)?;
         let remarks = worktree::show(policy, &mut mounts, backend.has_own_root());
         let remark_of = |remark| (Promise::WriteOutside, remark);
-        let places = CommandPlaces::new(command, mounts)?;
+        let places = CommandPlaces::new(command, mounts, is_probe)?;
         let mut run = places.run(command, proxy);
         let addresses = proxy.map(LoopbackProxy::addresses).unwrap_or_default();
         let private = places.private.as_deref();

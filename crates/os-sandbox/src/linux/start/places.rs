@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::plan::Plan;
 use crate::policy::{DEFAULT_PATH, MountPlacement, Policy};
 use crate::sandbox::Sandbox;
+use crate::scratch::Scratch;
 use crate::seccomp::InternetSocketRule;
 use crate::seccomp::WatchRule;
 use std::ffi::OsStr;
@@ -36,14 +37,18 @@ pub(super) struct CommandPlaces {
 }
 
 impl CommandPlaces {
-    pub(super) fn new(command: &Command, mounts: Vec<HostMount>) -> Result<CommandPlaces, Error> {
+    pub(super) fn new(
+        command: &Command,
+        mounts: Vec<HostMount>,
+        is_probe: bool,
+    ) -> Result<CommandPlaces, Error> {
         let plan = command.plan();
         let is_root = |mount: &HostMount| mount.place == MountPlacement::Root;
         let links = !mounts.iter().any(is_root);
         // birdcage shows every file at its path of the host.
         let private = match plan.backend().has_own_root() || plan.support().own_container {
             true => None,
-            false => Some(private_dir(&command.sandbox, &mounts, links)?),
+            false => Some(private_dir(&command.sandbox, &mounts, links, is_probe)?),
         };
         Ok(CommandPlaces {
             mounts,
@@ -140,6 +145,7 @@ fn private_dir(
     sandbox: &Sandbox,
     mounts: &[HostMount],
     links: bool,
+    is_probe: bool,
 ) -> Result<Arc<ScratchDir>, Error> {
     let plan = sandbox.plan();
     let wanted: Vec<(String, PathBuf)> = plan
@@ -150,12 +156,16 @@ fn private_dir(
         .filter(|_| links)
         .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.host.clone())))
         .collect();
-    // Why not in the temporary directory: another command may have it as a mount that it can write.
-    let state = || state_place(sandbox.directories().state(), mounts);
+    let create = || match is_probe {
+        // A probe leaves nothing in the home directory.
+        true => Scratch::create(),
+        // Another command may have the temporary directory as a mount that it can write.
+        false => Scratch::create_in_state(&state_place(sandbox.directories().state(), mounts)?),
+    };
     if plan.policy().leaves() {
-        sandbox.pool().share(&wanted, state)
+        sandbox.pool().share(&wanted, create)
     } else {
-        sandbox.pool().take(&wanted, state)
+        sandbox.pool().take(&wanted, create)
     }
 }
 
