@@ -16,6 +16,7 @@ use forge_runtime::transcript::{AttachedFile, Transcript, TranscriptWriter};
 use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, LogOptions, LogSeal};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use sandbox_config::{Grant, Project};
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,7 @@ const MAX_COMMAND_CHARS: usize = 500;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunDescription {
     /// The directory of its project.
+    #[serde(with = "forge_review::path_as_json")]
     pub(crate) project: PathBuf,
     /// The command line, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -338,9 +340,18 @@ fn attached(number: usize) -> String {
 }
 
 pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::state(format!("cannot keep the run in {}: {error}", path.display()),
-    )
-    .hint("set FORGE_STATE_DIR, or `runs_dir` if the project has one, to a directory that you can write to")
+    let failure = CliError::state(format!(
+        "cannot keep the run in {}: {error}",
+        path.display()
+    ));
+    // A lack of processes or of descriptors is the same in every directory.
+    match Errno::from_io_error(error) {
+        Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => failure,
+        _ => failure.hint(
+            "set FORGE_STATE_DIR, or `runs_dir` if the project has one, to a directory that you \
+             can write to",
+        ),
+    }
 }
 
 /// Ends a run's audit log, so that a cut shows.

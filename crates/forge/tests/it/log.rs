@@ -896,3 +896,41 @@ fn an_answer_that_does_not_fit_is_shown() {
         assert!(shown.code(0).stdout.ends_with(answer), "{}", shown.stdout);
     }
 }
+
+/// A path of any bytes is a project, and its runs are listed in no other.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_project_whose_path_is_no_text_has_its_runs() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let world = World::new(&[]);
+    let here = world
+        .outside()
+        .join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&here).unwrap();
+    let forge = |args: &[&str]| {
+        let mut command = world.command(crate::support::forge_program(), args);
+        crate::support::ran(command.current_dir(&here).output().unwrap())
+    };
+    forge(&["exec", "--", "true"]).code(0);
+    let listed = forge(&["log", "list", "--json"]);
+    assert_eq!(listed.stdout.matches("exec_").count(), 1, "{listed:?}");
+    forge(&["log", "verify"]).code(0);
+    let other = world.forge(&["log", "list", "--json"]);
+    assert_eq!(other.stdout.matches("exec_").count(), 0, "{other:?}");
+    let reviewed = forge(&[
+        "exec",
+        "--review=copy",
+        "--",
+        "sh",
+        "-c",
+        "echo made > made",
+    ]);
+    reviewed.code(0).says(&["forge review"]);
+    for json in [&["--json"][..], &[]] {
+        let listed = forge(&[&["review", "list"], json].concat());
+        assert!(listed.code(0).stdout.contains("made"), "{listed:?}");
+    }
+    forge(&["review", "apply", "last"]).code(0);
+    assert!(here.join("made").exists());
+}

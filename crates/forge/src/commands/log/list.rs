@@ -228,7 +228,7 @@ fn object(
         "run": run.name,
         "worker": run.worker,
         "at": rfc3339(began(run)),
-        "project": about.map(|about| &about.project),
+        "project": about.map(|about| about.project.to_string_lossy()),
         "command": about.and_then(|about| about.command.as_deref()),
         "outcome": came.outcome,
         "calls": came.calls,
