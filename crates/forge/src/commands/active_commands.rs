@@ -54,3 +54,21 @@ impl ProtectedWrite {
         Err(CliError::negative(self.code, message).hint(self.hint))
     }
 }
+
+const WRITE: ProtectedWrite = ProtectedWrite {
+    code: "project.running",
+    outcome: "nothing was written",
+    hint: "wait until it has ended",
+};
+
+/// Refuses a file that forge would write for a person while a command runs that is kept from its name:
+/// the check after the command takes a new file for one of the command's, and moves it away.
+pub(super) fn check_new_file(path: &Path, ambient: &Ambient) -> Result<(), CliError> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Without the lock, the file may go to the quarantine, and comes back from there.
+    let Ok(starts) = StartLock::new(engine::state_dir(ambient)) else {
+        return Ok(());
+    };
+    let writers = starts.writers_of(&path);
+    WRITE.check(&path, writers.filter(|one| one.guards(&path)))
+}

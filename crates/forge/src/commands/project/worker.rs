@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox_config::{DelegationNode, Grant, Project, WithoutDirectories, Worker};
 
 use crate::cli::{Global, WorkerAction, WorkerArgs};
+use crate::commands::active_commands::check_new_file;
 use crate::commands::prelude::*;
 use crate::output::describe::{self, TextLayout};
 use crate::setup;
@@ -21,7 +22,7 @@ pub(crate) fn run(args: &WorkerArgs, ambient: &Ambient) -> Result<ExitKind, CliE
             show(&project, name, *tree, &ambient.global, ambient.layout())?
         }
         WorkerAction::New { name, description } => {
-            new(&ambient.global, &project, name, description.as_deref())?
+            new(ambient, &project, name, description.as_deref())?
         }
     };
     print_result(&ambient.global, &object, text.trim_end())
@@ -179,7 +180,7 @@ fn subtree(project: &Project, worker: &Worker) -> Option<DelegationNode> {
 }
 
 fn new(
-    global: &Global,
+    ambient: &Ambient,
     project: &Project,
     name: &str,
     description: Option<&str>,
@@ -205,8 +206,9 @@ fn new(
         ));
     };
     let text = template(name, description.unwrap_or("Say here what it does."));
+    check_new_file(&dir.join(&file_name), ambient)?;
     let path = write(project.dir(), dir, &file_name, &text)?;
-    let shown = match (&global.directory, path.strip_prefix(project.dir())) {
+    let shown = match (&ambient.global.directory, path.strip_prefix(project.dir())) {
         (None, Ok(below)) if std::env::current_dir().is_ok_and(|here| here == project.dir()) => {
             below.to_owned()
         }

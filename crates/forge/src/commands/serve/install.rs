@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use sandbox_config::{Diagnostic, DiagnosticCode, WithoutDirectories};
 
 use crate::cli::{Global, InstallArgs};
+use crate::commands::active_commands::check_new_file;
 use crate::commands::prelude::*;
 use crate::install::{
     Audience, EditError, McpClient, Scope, ServerCommand, ServerEntry, SettingsEdit, SettingsFile,
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &InstallArgs, ambient: &Ambient) -> Result<ExitKind, Cli
         "diff": null,
     });
     let text = if args.write {
+        check_new_file(&path, ambient)?;
         write(args, &target, &entry, &mut facts)?
     } else {
         hints(&ambient.global, args, scope, &server, &path);

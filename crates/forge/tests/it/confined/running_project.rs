@@ -195,6 +195,37 @@ fn a_killed_command_locks_nobody_out() {
     }
 }
 
+/// What forge writes for a person would be taken for the command's at its end, and be refused until then.
+#[test]
+fn forge_writes_no_project_file_beside_a_running_command() {
+    let install = ["mcp", "install", "claude", "--scope", "project", "--write"];
+    let writes: [(&str, &[&str], &str); 5] = [
+        ("sub", &["init", "--yes"], "sub/forge.yaml"),
+        (".", &["init", "--yes", "fresh"], "fresh/forge.yaml"),
+        (".", &["init", "--yes", "a/b"], "a/b/forge.yaml"),
+        (".", &["worker", "new", "other"], "workers/other.worker"),
+        (".", &install, ".mcp.json"),
+    ];
+    for mechanism in mechanisms(&project()) {
+        let world = project();
+        let at = |name: &str| world.project().join(name);
+        let mut child = start(&world, mechanism, "true");
+        for (start, words, file) in writes {
+            let ran = world.forge_in(&at(start), words);
+            let process = format!("process {}", child.id());
+            ran.code(1).says(&["nothing was written", &process]);
+            assert!(!at(file).exists(), "{mechanism}: {words:?}");
+            assert!(!at("fresh").exists() && !at("a").exists());
+        }
+        world.write("over", "");
+        child.wait().unwrap();
+        for (start, words, file) in writes {
+            world.forge_in(&at(start), words).code(0);
+            assert!(at(file).exists(), "{mechanism}: {words:?}");
+        }
+    }
+}
+
 /// The project file of a server is that of its start, whoever makes a nearer one.
 #[test]
 fn a_server_keeps_its_project_file() {

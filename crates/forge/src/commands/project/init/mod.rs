@@ -26,7 +26,7 @@ pub(crate) fn run(args: &InitArgs, ambient: &Ambient) -> Result<ExitKind, CliErr
         .unwrap_or_else(|| ".".into());
     let shown = args.directory.clone().unwrap_or_default();
     let dir = base.join(&shown);
-    write::nothing_there(&dir)?;
+    write::nothing_there(&dir, ambient)?;
     let zones = zones(&args.zones)?;
     refuse_home(&dir, ambient)?;
     tell_of_project_above(&dir, ambient);

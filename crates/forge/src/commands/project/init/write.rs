@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox_config::{ConfigChoice, Diagnostic, PROJECT_FILES, Sources, TrustedSettings, load};
 
 use crate::ambient::Ambient;
+use crate::commands::active_commands::check_new_file;
 use crate::commands::project::init::plan::InitPlan;
 use crate::exit::CliError;
 use crate::state::private_dirs::make_below;
@@ -15,8 +16,8 @@ const CONFIG: &str = PROJECT_FILES[0];
 const WORKER: &str = "workers/main.worker";
 
 /// Fails if anything is there that would be overwritten, or that a second project file would
-/// contradict.
-pub(super) fn nothing_there(dir: &Path) -> Result<(), CliError> {
+/// contradict, or if the files would be taken for those of a command.
+pub(super) fn nothing_there(dir: &Path, ambient: &Ambient) -> Result<(), CliError> {
     if dir.exists() && !dir.is_dir() {
         let message = format!("{} is not a directory", dir.display());
         return Err(CliError::misuse("init", message).hint("name a directory: forge init DIR"));
@@ -35,7 +36,7 @@ pub(super) fn nothing_there(dir: &Path) -> Result<(), CliError> {
             return Err(CliError::negative("init.exists", message).hint(hint));
         }
     }
-    Ok(())
+    check_new_file(&dir.join(CONFIG), ambient)
 }
 
 /// Writes all files and returns their names, relative to `dir`. If one cannot be written, those
