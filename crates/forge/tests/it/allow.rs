@@ -255,7 +255,6 @@ fn a_directory_of_the_home_directory_is_named_by_a_tilde() {
         ("write: ~/a b", Some("a b")),
         ("programs:~/x", Some("x")),
         ("read:~other/x", None),
-        ("read:x", None),
         ("read:~", None),
     ] {
         let ran = world.forge(&["allow", rule, "--yes"]);
@@ -269,6 +268,52 @@ fn a_directory_of_the_home_directory_is_named_by_a_tilde() {
         let text = std::fs::read_to_string(the_file(&world)).unwrap();
         assert!(text.lines().any(|line| line == written), "{rule}: {text}");
         world.forge(&["allow", "--remove", rule, "--yes"]).code(0);
+    }
+}
+
+/// The rule in the file has the whole path.
+#[test]
+fn a_directory_is_named_from_where_the_person_stands() {
+    let world = world();
+    let at = |name: &str| world.project().join(name);
+    std::fs::create_dir_all(at("sub")).unwrap();
+    std::fs::create_dir_all(world.outside().join("new")).unwrap();
+    for (start, rule, path) in [
+        (".", "write:../new", world.outside().join("new")),
+        ("sub", "read:../../new", world.outside().join("new")),
+        ("sub", "read: ./../../new/.", world.outside().join("new")),
+    ] {
+        world
+            .forge_in(&at(start), &["allow", rule, "--yes"])
+            .code(0);
+        let (kind, _) = rule.split_once(':').unwrap();
+        let line = format!("{kind}:{}", path.canonicalize().unwrap().display());
+        let text = std::fs::read_to_string(the_file(&world)).unwrap();
+        assert!(text.lines().any(|one| one == line), "{rule}: {text}");
+        world
+            .forge_in(&at(start), &["allow", "--remove", rule, "--yes"])
+            .code(0);
+    }
+}
+
+/// Words that are a rule, and are likely meant as another one.
+#[test]
+fn what_is_likely_meant_is_told() {
+    let world = world();
+    std::fs::create_dir_all(world.project().join("sub")).unwrap();
+    for (rules, code, says) in [
+        (&["npm", "test"][..], 0, "one rule: forge allow 'npm test'"),
+        (&["make"], 0, ""),
+        (&["npm test", "make"], 0, ""),
+        (&["example.com"], 0, "forge allow host:example.com"),
+        (&["python3.11"], 0, ""),
+        (&["./sub"], 2, "forge allow read:/"),
+        (&["/usr/bin"], 2, "forge allow read:/usr/bin"),
+        (&["/usr/bin/wc"], 0, ""),
+    ] {
+        let ran = world.forge(&[&["allow", "--yes"], rules].concat());
+        ran.code(code).says(&[says]);
+        assert_eq!(ran.stderr.is_empty(), says.is_empty(), "{rules:?}: {ran:?}");
     }
 }
 

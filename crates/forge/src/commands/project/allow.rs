@@ -8,10 +8,14 @@ use sandbox_config::{
     ConfigOrigin, Diagnostic, PersonalRules, Project, TrustedSettings, WithoutDirectories,
 };
 
+use sandbox_names::lexical::normalize;
+use sandbox_network::HostPattern;
+
 use crate::cli::{AllowArgs, Global};
 use crate::commands::log::refused::RefusedAttempts;
 use crate::commands::prelude::*;
 use crate::commands::project::offers::Offers;
+use crate::output::escape::shell_word;
 use crate::setup;
 use crate::state::rules_file::RulesFile;
 
@@ -21,11 +25,14 @@ pub(crate) fn run(args: &AllowArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         let rules = file.read()?;
         return file.list(ambient, &rules);
     }
-    args.rules.iter().try_for_each(|rule| check_kind(rule))?;
+    for rule in &args.rules {
+        check_kind(rule)?;
+        check_directory(rule, ambient)?;
+    }
     let wanted = match args.last {
         false => {
             let rules = args.rules.iter();
-            rules.map(|rule| at_home(rule, ambient)).collect()
+            rules.map(|rule| as_written(rule, ambient)).collect()
         }
         true => file.choose_refused(ambient, args.yes)?,
     };
@@ -39,16 +46,17 @@ pub(crate) fn run(args: &AllowArgs, ambient: &Ambient) -> Result<ExitKind, CliEr
         let new = match &args.remove {
             None => rules.with(&file.project, &wanted)?,
             Some(rule) => rules
-                .without(&at_home(rule, ambient))
+                .without(&as_written(rule, ambient))
                 .ok_or_else(|| no_rule(rule))?,
         };
         if new == rules.text() {
             return file.done(&ambient.global, "unchanged", None, &[]);
         }
-        let notes = match args.remove {
+        let mut notes = match args.remove {
             None => file.review(ambient, rules.text(), &new)?,
             Some(_) => Vec::new(),
         };
+        notes.extend(other_meanings(&args.rules));
         let diff = file.diff(rules.text(), &new);
         if !args.yes
             && let Err(end) = file.confirm(ambient, &diff, &notes)
@@ -221,8 +229,6 @@ impl RulesFile {
     }
 }
 
-/// Returns a rule as the file has it: the path of a directory that begins with `~` is that of the
-/// home directory. Shells leave the `~` alone behind a colon.
 /// Kinds of rules about a path.
 const PATH_KINDS: [&str; 3] = ["programs", "read", "write"];
 
@@ -245,17 +251,68 @@ fn check_kind(rule: &str) -> Result<(), CliError> {
     }
 }
 
-fn at_home(rule: &str, ambient: &Ambient) -> String {
-    let home = ambient.home.as_deref().and_then(Path::to_str);
-    let (Some(home), Some((kind, path))) = (home, rule.split_once(':')) else {
+/// Refuses a directory without a kind, which would be a rule about a program of that name.
+fn check_directory(rule: &str, ambient: &Ambient) -> Result<(), CliError> {
+    let full = as_written(&format!("read:{rule}"), ambient);
+    let is_dir = (full.strip_prefix("read:")).is_some_and(|path| Path::new(path).is_dir());
+    if !rule.contains('/') || !is_dir {
+        return Ok(());
+    }
+    let text = format!("`{}` is a directory, and not a command", escape(rule));
+    let full = shell_word(&full);
+    let hint =
+        format!("to show it to commands: forge allow {full}; to let them write there, write:");
+    Err(CliError::usage(text).hint(hint))
+}
+
+/// Returns warnings about rules that are about commands and look as if something else were meant.
+fn other_meanings(rules: &[String]) -> Vec<String> {
+    let is_plain = |rule: &String| !rule.contains([' ', ':', '/']);
+    let mut notes = Vec::new();
+    if rules.len() > 1 && rules.iter().all(is_plain) {
+        let words = rules.join(" ");
+        notes.push(format!(
+            "{} rules, each about a program without arguments; one command of these words is one rule: \
+             forge allow '{words}'",
+            rules.len()
+        ));
+    }
+    let is_host = |rule: &&String| {
+        let (_, last) = rule.rsplit_once('.').unwrap_or_default();
+        let is_name = last.len() > 1 && last.chars().all(|c| c.is_ascii_lowercase());
+        is_name && is_plain(rule) && HostPattern::parse(rule).is_ok()
+    };
+    notes.extend(rules.iter().filter(is_host).map(|host| {
+        format!("`{host}` is a rule about a program; a host is allowed by: forge allow host:{host}")
+    }));
+    notes
+}
+
+/// Returns a rule as the file has it: with the whole path of a directory. Shells leave a `~` alone behind
+/// a colon.
+fn as_written(rule: &str, ambient: &Ambient) -> String {
+    let Some((kind, path)) = rule.split_once(':') else {
         return rule.to_owned();
     };
-    match path.trim().strip_prefix('~') {
-        Some(rest) if PATH_KINDS.contains(&kind) && (rest.is_empty() || rest.starts_with('/')) => {
-            format!("{kind}:{home}{rest}")
+    let path = path.trim();
+    let home = ambient.home.as_deref();
+    let full = match (path.strip_prefix('~'), home) {
+        _ if path.is_empty() || !PATH_KINDS.contains(&kind) => return rule.to_owned(),
+        (Some(""), Some(home)) => home.to_owned(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
         }
-        _ => rule.to_owned(),
-    }
+        _ if path.starts_with(['~', '/']) => return rule.to_owned(),
+        _ => {
+            let start = ambient.global.directory.clone().unwrap_or_default();
+            let Ok(typed) = std::path::absolute(start.join(path)) else {
+                return rule.to_owned();
+            };
+            normalize(&typed)
+        }
+    };
+    full.to_str()
+        .map_or_else(|| rule.to_owned(), |full| format!("{kind}:{full}"))
 }
 
 /// Loads the project as `forge exec` does.

@@ -67,7 +67,7 @@ use crate::support::{Ran, World, forge_program, ran};
 
 impl World {
     /// Runs `forge ARGS` in a directory.
-    fn forge_in(&self, directory: &Path, args: &[&str]) -> Ran {
+    pub(crate) fn forge_in(&self, directory: &Path, args: &[&str]) -> Ran {
         let mut command = self.command(forge_program(), args);
         ran(command.current_dir(directory).output().unwrap())
     }
