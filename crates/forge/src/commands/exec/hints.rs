@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::denials::is_connect;
 use super::proposals::RuleOffers;
-use crate::output::escape::shell_word;
+use crate::output::escape::{escape_path, shell_word};
 use crate::output::stderr;
 use crate::setup::presets::ActivePresets;
 
@@ -266,8 +266,8 @@ pub(super) fn advice_for_project_files(path: &Path, project: &Project) -> Option
     (path.parent() == Some(project.dir()) && !is_shown).then_some(SOME_DIRECTORIES)
 }
 
-/// Returns the way to a new name in a directory around the project: no rule shows that directory, and
-/// one can show a directory in it.
+/// Returns the way to a name in a directory around the project: no rule shows that directory, and one can
+/// show a directory in it.
 fn beside_project(denial: &Denial, project: &Project) -> Option<String> {
     let object = Path::new(&denial.object);
     let parent = object.parent()?;
@@ -276,12 +276,19 @@ fn beside_project(denial: &Denial, project: &Project) -> Option<String> {
     }
     let mut mounts = project.ceiling().mounts();
     let is_around = mounts.any(|mount| mount.host() != parent && mount.host().starts_with(parent));
-    let is_new = denial.operation == DeniedOperation::Create && !object.exists();
-    (is_new && is_around).then(|| {
+    if denial.operation != DeniedOperation::Create || !is_around {
+        return None;
+    }
+    let allow = shell_word(&format!("write:{}", denial.object));
+    if object.is_dir() {
+        return Some(format!("to let it write there: forge allow {allow}"));
+    }
+    let make = shell_word(&denial.object);
+    (!object.exists()).then(|| {
         format!(
-            "no rule shows {}, which is around the project: make a directory in it yourself, and \
-             let the command write there: a rule can show that one",
-            parent.display()
+            "no rule shows {}, which is around the project, and one can show a directory in it: mkdir \
+             {make} && forge allow {allow}",
+            escape_path(parent)
         )
     })
 }

@@ -239,6 +239,52 @@ fn what_no_rule_lifts_has_a_reason() {
     }
 }
 
+/// What the hints say is typed, step by step.
+#[test]
+fn a_directory_beside_the_project_is_made_by_hand_and_allowed() {
+    let world = World::new(&[]);
+    let persons = persons_dir();
+    let new = persons.path().join("new");
+    let shown = new.display();
+    world.shell(&format!(
+        "git init -q {0}/p && git -C {0}/p commit -q --allow-empty -m first",
+        persons.path().display()
+    ));
+    let project = persons.path().join("p");
+    for mechanism in mechanisms(&world) {
+        let add = [
+            "exec",
+            "--mechanism",
+            mechanism,
+            "--",
+            "git",
+            "worktree",
+            "add",
+            "../new",
+        ];
+        let add = || world.forge_in(&project, &add);
+        add().says(&[&format!("mkdir {shown} && forge allow write:{shown}")]);
+        std::fs::create_dir(&new).unwrap();
+        let ran = add();
+        // Under Landlock alone git sees the directory, and is not allowed to look whether it is empty.
+        if mechanism != "landlock" {
+            ran.says(&[&format!(
+                "hint: to let it write there: forge allow write:{shown}"
+            )]);
+        }
+        let allow = format!("write:{shown}");
+        world
+            .forge_in(&project, &["allow", "--yes", &allow])
+            .code(0);
+        assert!(add().code(0).stderr.contains("Preparing worktree"));
+        remove_rules(&world);
+        world.shell(&format!(
+            "git -C {} worktree remove --force {shown}; git -C {0} branch -D new",
+            project.display(),
+        ));
+    }
+}
+
 /// A command can make any link. The rule names the directory behind it, and a link that comes later
 /// leads nowhere.
 #[test]
