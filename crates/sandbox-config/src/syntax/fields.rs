@@ -314,7 +314,26 @@ fn as_mapping(node: &YamlNode, path: &str, keys: &KeyTable) -> Option<String> {
     let mut required = keys.list.iter().filter(|key| key.required);
     let first = required.next().filter(|_| !is_secret && !text.is_empty())?;
     let more: String = required.map(|key| format!(", {}: …", key.name)).collect();
-    Some(format!("write `{{ {}: {text}{more} }}`", first.name))
+    Some(format!(
+        "write `{{ {}: {}{more} }}`",
+        first.name,
+        yaml_string(text)
+    ))
+}
+
+/// Returns a text as YAML reads it as that string, to be pasted.
+pub(crate) fn yaml_string(text: &str) -> String {
+    const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let is_plain = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
+    let begins =
+        text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') || text.starts_with("./");
+    let is_word = WORDS.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match is_plain && begins && !is_word {
+        true => text.to_owned(),
+        false => serde_json::Value::from(text).to_string(),
+    }
 }
 
 /// Our keys and words are ASCII: a character that is not may look like one that is.

@@ -293,10 +293,10 @@ fn zone(
     worker: &str,
 ) -> Option<ZoneDeclaration> {
     if let YamlValue::Str(name) = &node.value {
-        return context.refuse(
-            fields::wrong_type(node, path, "a mapping")
-                .help(format!("write `{{ name: {name}, mode: ro }}`")),
-        );
+        return context.refuse(fields::wrong_type(node, path, "a mapping").help(format!(
+            "write `{{ name: {}, mode: ro }}`",
+            fields::yaml_string(name)
+        )));
     }
     let zone = context.open(node, path, &keys::WORKER_ZONE)?;
     let mode = zone.word(&mut context.reports, "mode", Mode::WORDS);

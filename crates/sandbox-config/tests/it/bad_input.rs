@@ -71,7 +71,19 @@ fn strings_that_should_be_mappings() {
         ),
         (
             "shell: { rules: ['ls *'] }\n",
-            "write `{ pattern: ls *, approval: … }`",
+            "write `{ pattern: \"ls *\", approval: … }`",
+        ),
+        (
+            "shell: { rules: ['*.sh build'] }\n",
+            "write `{ pattern: \"*.sh build\", approval: … }`",
+        ),
+        (
+            "sandbox: { zones: { data: 'a: #\"b' } }\n",
+            r#"write `{ path: "a: #\"b" }`"#,
+        ),
+        (
+            "sandbox: { zones: { data: 'no' } }\n",
+            "write `{ path: \"no\" }`",
         ),
         ("limits: many\n", ""),
         ("providers: { mine: sk-secret }\n", ""),
@@ -84,6 +96,13 @@ fn strings_that_should_be_mappings() {
             "{told}"
         );
         assert!(told.contains(help), "{told}");
+        // The proposal can be pasted.
+        if let Some(proposed) = help.strip_prefix("write `") {
+            let proposed = proposed.trim_end_matches('`');
+            let pasted = format!("key: {proposed}\n");
+            let told = Scratch::with_config(&pasted).mistakes();
+            assert!(told.contains("unknown key `key`"), "{pasted}{told}");
+        }
     }
 }
 
