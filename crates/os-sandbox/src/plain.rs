@@ -252,6 +252,7 @@ impl QuarantineRecords {
 pub fn find_possible_writer(
     _: &Path,
     _: crate::writers::FoundFile<'_>,
+    _: &[std::path::PathBuf],
 ) -> Option<crate::writers::PossibleWriter> {
     None
 }

@@ -38,7 +38,7 @@ pub(crate) fn discover(
     start: &Path,
     home: Option<&Path>,
     show: impl Fn(&Path) -> String,
-    writer_check: Option<WriterCheck>,
+    writer_check: Option<&dyn WriterCheck>,
 ) -> Result<Option<PathBuf>, Box<Diagnostic>> {
     let nearest = nearest_marked(start, home);
     if let Some(check) = writer_check {
@@ -76,9 +76,9 @@ fn check_writers(
     home: Option<&Path>,
     nearest: Option<&Path>,
     show: &impl Fn(&Path) -> String,
-    check: WriterCheck,
+    check: &dyn WriterCheck,
 ) -> Result<(), Box<Diagnostic>> {
-    let ask = |path: &Path, state| match check(path, state) {
+    let ask = |path: &Path, state| match check.find(path, state) {
         Some(found) => Err(found.about(&show(path))),
         None => Ok(()),
     };

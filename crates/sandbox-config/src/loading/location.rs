@@ -93,8 +93,13 @@ pub(crate) fn locate(sources: &Sources) -> Result<ProjectLocation, Diagnostics> 
         ConfigChoice::File(file) => Some(start.join(file)),
         ConfigChoice::Discover => {
             let show = |path: &Path| show(&start, path);
-            discover(&start, home.as_deref(), show, sources.writer_check)
-                .map_err(|problem| Diagnostics::from(*problem))?
+            discover(
+                &start,
+                home.as_deref(),
+                show,
+                sources.writer_check.as_deref(),
+            )
+            .map_err(|problem| Diagnostics::from(*problem))?
         }
     };
     let dir = match file.as_deref().and_then(Path::parent) {

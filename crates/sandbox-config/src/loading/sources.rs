@@ -2,8 +2,10 @@
 //! flags are handed in, so a test or another program sets each of them exactly.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
@@ -53,7 +55,7 @@ pub struct Sources {
     pub repository_check: Option<RepositoryCheck>,
     /// Names commands that may have written a file. If given: a project file, a worker or a `.git`
     /// that one may have written is a mistake.
-    pub writer_check: Option<WriterCheck>,
+    pub writer_check: Option<Arc<dyn WriterCheck>>,
     /// Paths that no mount may contain or be inside of, such as the program's own directories;
     /// `runs_dir` is always out of reach.
     pub out_of_reach: Vec<ReservedPath>,
@@ -104,7 +106,7 @@ impl Sources {
             known_tools: self.known_tools.clone(),
             schema_check: self.schema_check,
             repository_check: self.repository_check,
-            writer_check: self.writer_check,
+            writer_check: self.writer_check.clone(),
             env: self.env.clone(),
             home: self.home.clone(),
             ..Sources::new(start)
@@ -174,19 +176,28 @@ pub enum WithoutDirectories {
 /// ```
 pub type RepositoryCheck = fn(&str) -> Result<String, String>;
 
-/// Returns the command that may have written the file at a path; `None` if it is a person's.
+/// A search for commands that may have written a file.
 ///
 /// ```
 /// use sandbox_config::{ProjectFileState, Sources, WriterCheck, WriterFinding};
-/// let check: WriterCheck = |path, _| {
-///     let reason = "a command makes it".to_owned();
-///     let help = "wait for its end".to_owned();
-///     path.ends_with("sub/forge.yaml").then_some(WriterFinding { reason, help })
-/// };
+/// use std::path::Path;
+///
+/// #[derive(Debug)]
+/// struct OneCommand;
+/// impl WriterCheck for OneCommand {
+///     fn find(&self, path: &Path, _: ProjectFileState<'_>) -> Option<WriterFinding> {
+///         let reason = "a command makes it".to_owned();
+///         let help = "wait for its end".to_owned();
+///         path.ends_with("sub/forge.yaml").then_some(WriterFinding { reason, help })
+///     }
+/// }
 /// let mut sources = Sources::new("/some/project");
-/// sources.writer_check = Some(check);
+/// sources.writer_check = Some(std::sync::Arc::new(OneCommand));
 /// ```
-pub type WriterCheck = fn(&Path, ProjectFileState<'_>) -> Option<WriterFinding>;
+pub trait WriterCheck: Debug + Send + Sync {
+    /// Returns the command that may have written the file at a path; `None` if it is a person's.
+    fn find(&self, path: &Path, state: ProjectFileState<'_>) -> Option<WriterFinding>;
+}
 
 /// How a file was found that a project depends on.
 ///

@@ -190,7 +190,7 @@ impl WorkerCatalog {
 
     pub(crate) fn read(&self, file: &Path, ceiling: &Grant) -> Result<Worker, Diagnostics> {
         let shown = self.shown(file);
-        let check = self.sources.writer_check;
+        let check = self.sources.writer_check.as_deref();
         let text = read_checked(file, &shown, Layer::Project, check)
             .map_err(|problem| Diagnostics::from(*problem))?;
         let mut context = LoadContext::new(&self.sources, &self.project);

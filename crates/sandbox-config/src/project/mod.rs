@@ -171,7 +171,7 @@ fn read_root(
     let Some(file) = &found.file else {
         return Ok(None);
     };
-    let check = context.sources.writer_check;
+    let check = context.sources.writer_check.as_deref();
     let text = read_checked(file, &found.show(file), Layer::Project, check)
         .map_err(|problem| Diagnostics::from(*problem))?;
     let root = yaml::parse(&text).map_err(|problem| Diagnostics::from(*problem))?;

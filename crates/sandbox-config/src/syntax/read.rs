@@ -28,7 +28,7 @@ pub(crate) fn read_checked(
     path: &Path,
     shown: &str,
     layer: Layer,
-    writer_check: Option<WriterCheck>,
+    writer_check: Option<&dyn WriterCheck>,
 ) -> Result<Arc<SourceText>, Box<Diagnostic>> {
     let refuse = |code, message: String| {
         let shown_once = format!("cannot read {shown}: {message}");
@@ -62,7 +62,8 @@ pub(crate) fn read_checked(
         ));
     }
     // Why after reading: the command could have put its own file there for this moment.
-    let found = writer_check.and_then(|check| check(path, ProjectFileState::Read(&facts, &bytes)));
+    let found =
+        writer_check.and_then(|check| check.find(path, ProjectFileState::Read(&facts, &bytes)));
     if let Some(found) = found {
         return Err(found.about(shown));
     }

@@ -1,6 +1,8 @@
 //! A command that runs does not choose the project of a forge that is started meanwhile, nor that of a
 //! server.
 
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use sandbox_config::PROJECT_FILES;
@@ -148,6 +150,46 @@ fn a_running_command_does_not_choose_the_project() {
         }
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+/// Commands in containers are recorded in a state directory of forge's own.
+#[test]
+fn a_command_with_a_record_of_containers_does_not_choose_the_project() {
+    let world = project();
+    let mechanism = mechanisms(&world)[0];
+    let open = OPEN.replace('\n', "\\n");
+    let mut child = start(
+        &world,
+        mechanism,
+        &format!("printf '{open}' > sub/forge.yaml"),
+    );
+    let usual = world.outside().join("home/.local/state/os-sandbox");
+    let of_containers = world.outside().join("state/containers");
+    let mut private = std::fs::DirBuilder::new();
+    private
+        .mode(0o700)
+        .recursive(true)
+        .create(&of_containers)
+        .unwrap();
+    let is_record = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("command-")
+    };
+    let entries = std::fs::read_dir(&usual).unwrap();
+    let records: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(is_record)
+        .collect();
+    let [record] = records.as_slice() else {
+        panic!("{records:?}");
+    };
+    // Its lock goes along.
+    std::fs::rename(record, of_containers.join(record.file_name().unwrap())).unwrap();
+    let ran = world.forge_in(&world.project().join("sub"), EXEC);
+    let process = format!("process {}", child.id());
+    ran.code(125).says(&["may have been made", &process]);
+    world.write("over", "");
+    child.wait().unwrap();
 }
 
 /// A person's project files stay theirs while a command runs, also after changes in place under mounts.

@@ -21,19 +21,23 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns a command of this user that runs, and may have made, changed or removed a file with a
-/// protected name. A command that was started without a record, or is recorded in another state
-/// directory, is not found.
+/// protected name. `further_states` are state directories beside the usual ones. A command that was
+/// started without a record, or is recorded in another state directory, is not found.
 ///
 /// ```
 /// use os_sandbox::{FoundFile, find_possible_writer};
-/// assert!(find_possible_writer("/nowhere/file".as_ref(), FoundFile::Absent).is_none());
+/// assert!(find_possible_writer("/nowhere/file".as_ref(), FoundFile::Absent, &[]).is_none());
 /// ```
 #[must_use]
-pub fn find_possible_writer(path: &Path, found: FoundFile<'_>) -> Option<PossibleWriter> {
+pub fn find_possible_writer(
+    path: &Path,
+    found: FoundFile<'_>,
+    further_states: &[PathBuf],
+) -> Option<PossibleWriter> {
     let place = path.parent()?.canonicalize().ok()?.join(path.file_name()?);
     // Why first: a command makes the link, and a person's file is behind it.
     let target = place.canonicalize().ok().filter(|target| *target != place);
-    for state in candidates(None) {
+    for state in candidates(None).iter().chain(further_states) {
         let entries = fs::read_dir(state).into_iter().flatten().flatten();
         for entry in entries.take(MAX_RECORDS) {
             let name = entry.file_name();
