@@ -15,8 +15,6 @@ sandbox_names::word_enum! {
     /// ```
     /// use forge_tools::Risk;
     /// assert_eq!(Risk::Exec.as_str(), "exec");
-    /// assert_eq!("network".parse(), Ok(Risk::Network));
-    /// assert!("harmless".parse::<Risk>().is_err());
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "snake_case")]
@@ -56,17 +54,6 @@ impl Risk {
 }
 
 sandbox_names::display!(Risk = as_str());
-
-impl std::str::FromStr for Risk {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        Risk::ALL
-            .into_iter()
-            .find(|risk| risk.as_str() == word)
-            .ok_or_else(|| format!("unknown risk level `{word}`"))
-    }
-}
 
 sandbox_names::word_enum! {
     /// Where a tool would rather be executed.

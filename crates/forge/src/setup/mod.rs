@@ -53,7 +53,7 @@ use crate::output::stderr;
 use crate::queue::{Queue, WhenUnattended};
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::host_rules::host_rule_writer;
-use crate::setup::running_commands::RunningCommands;
+use crate::setup::running_commands::WriterSearch;
 use crate::signals::stop_signal;
 use crate::state::trust_store::TrustStore;
 
@@ -380,7 +380,7 @@ fn sources(
     sources.known_tools = Some([forge_tools::tools::names(), of_git.to_vec()].concat());
     sources.schema_check = Some(forge_runtime::schema_mistakes);
     sources.repository_check = Some(repositories::address);
-    sources.writer_check = Some(Arc::new(RunningCommands::new(ambient)));
+    sources.writer_check = Some(Arc::new(WriterSearch::new(ambient)));
     sources.out_of_reach = ambient.out_of_reach();
     sources.own_presets = presets::own_directory(ambient);
     Ok(sources)

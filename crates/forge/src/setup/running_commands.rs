@@ -11,20 +11,20 @@ use crate::setup::engine;
 
 /// The commands that run, by their records.
 #[derive(Debug)]
-pub(super) struct RunningCommands {
+pub(super) struct WriterSearch {
     /// State directories beside the user's own.
     further_states: Vec<PathBuf>,
 }
 
-impl RunningCommands {
-    pub(super) fn new(ambient: &Ambient) -> RunningCommands {
-        RunningCommands {
+impl WriterSearch {
+    pub(super) fn new(ambient: &Ambient) -> WriterSearch {
+        WriterSearch {
             further_states: engine::state_dir(ambient).into_iter().collect(),
         }
     }
 }
 
-impl WriterCheck for RunningCommands {
+impl WriterCheck for WriterSearch {
     fn find(&self, path: &Path, state: ProjectFileState<'_>) -> Option<WriterFinding> {
         let (found, done) = match state {
             ProjectFileState::Read(facts, content) => {
