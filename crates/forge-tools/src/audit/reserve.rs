@@ -13,6 +13,13 @@ use std::io;
 pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
+    use rustix::process::{Resource, getrlimit};
+    // Beyond the limit the call would be answered with SIGXFSZ.
+    let most = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    let len = len.min(most.saturating_sub(offset));
+    if len == 0 {
+        return Ok(());
+    }
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset, len) {
         Err(error @ (Errno::NOSPC | Errno::DQUOT)) => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
