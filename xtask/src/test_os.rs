@@ -304,7 +304,9 @@ impl User {
             "XDG_STATE_HOME",
             "XDG_RUNTIME_DIR",
         ] {
-            command.env(name, home.join(name));
+            // Short: the address of a socket below it has 108 bytes (unix(7)).
+            let short = name.trim_start_matches("XDG_").trim_end_matches("_HOME");
+            command.env(name, home.join(short));
         }
         command
     }

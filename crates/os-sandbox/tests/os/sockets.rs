@@ -14,7 +14,7 @@ use os_sandbox::{
     Command, Network, Plan, PolicyBuilder, Promise, Requirement, Sandbox, Support, UnixSockets,
 };
 use std::io::{IoSlice, Read, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -290,10 +290,9 @@ type Check<'a> = dyn Fn(&mut Report, &Sandbox, &str, &str, &str) + 'a;
 fn internet(host: &Host, report: &mut Report, check: &Check<'_>) {
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let port = tcp.local_addr().expect("an address").port();
-    let closed = {
-        let gone = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        gone.local_addr().expect("an address").port()
-    };
+    // The port of a client: no other program listens there meanwhile.
+    let client = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let closed = client.local_addr().expect("an address").port();
     let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let udp_port = udp.local_addr().expect("an address").port();
     let plan = host.plan(Network::Unrestricted);
