@@ -104,13 +104,6 @@ const ROWS: &[Row] = &[
         ..GIT
     },
     Row {
-        by: By::Landlock,
-        line: "mkdir ../x",
-        refused: "(outside",
-        hint: "make a directory in it yourself",
-        ..GIT
-    },
-    Row {
         made: "mkdir src && echo x > src/.env",
         line: "mv src src2",
         refused: "src/.env: hidden name .env*",
