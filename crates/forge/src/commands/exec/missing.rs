@@ -12,7 +12,7 @@ use sandbox_config::Project;
 use super::hints::advice_for_project_files;
 use super::proposals::RuleOffers;
 use crate::ambient::Ambient;
-use crate::output::escape::escape_path;
+use crate::output::escape::{escape_path, shell_word};
 use crate::setup::host_programs::is_program;
 use crate::setup::program_dirs::PathDirs;
 
@@ -50,8 +50,12 @@ impl MissingProgram {
         if !program.as_bytes().contains(&b'/') {
             let outside = ambient.var("PATH").and_then(|path| find(program, path));
             let Some(outside) = outside else {
-                let text = "it is not in your PATH outside of the sandbox either";
-                return Some(MissingProgram::Other(text.to_owned()));
+                let mut text = "it is not in your PATH outside of the sandbox either".to_owned();
+                if path.is_file() {
+                    let name = shell_word(&program.to_string_lossy());
+                    text += &format!("; the file in this directory is ./{name}");
+                }
+                return Some(MissingProgram::Other(text));
             };
             return Some(match sees(&outside) {
                 true => match interpreter(&outside).filter(|path| !sees(path)) {

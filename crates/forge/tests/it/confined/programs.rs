@@ -206,6 +206,8 @@ fn a_program_that_is_not_seen_says_why() {
             unknown.contains("it is not in your PATH outside of the sandbox either"),
             "{unknown}"
         );
+        let here = exec("by-own");
+        assert!(here.contains("in this directory is ./by-own"), "{here}");
     }
 }
 
