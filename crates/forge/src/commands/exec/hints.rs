@@ -215,6 +215,14 @@ impl HintContext<'_> {
                 DenialReason::ReadOnly(_) if self.read_only => {
                     Some("leave out --read-only".to_owned())
                 }
+                // Where something is mounted, the command has a /tmp of its own.
+                DenialReason::Outside
+                    if Path::new(&denial.object).parent() == Some("/tmp".as_ref()) =>
+                {
+                    let told =
+                        "/tmp is the host's here; the command's own temporary directory is $TMPDIR";
+                    Some(told.to_owned())
+                }
                 DenialReason::Outside if !is_of_kernel(&denial.object) => {
                     why_not.map(|(_, why)| {
                         beside_project(denial, self.project)

@@ -188,6 +188,22 @@ fn a_file_system_that_is_read_only_outside_too_is_no_refusal() {
     }
 }
 
+/// Under Landlock alone `/tmp` is the host's. Scripts use fixed names there.
+#[test]
+fn a_refused_file_in_tmp_names_the_own_directory() {
+    let world = World::new(&[]);
+    if !mechanisms(&world).contains(&"landlock") {
+        let _told = writeln!(std::io::stderr(), "skipped: no Landlock");
+        return;
+    }
+    let file = format!("/tmp/none-{}", std::process::id());
+    let touch = ["exec", "--mechanism", "landlock", "--", "touch", &file];
+    world.forge(&touch).code(1).says(&["$TMPDIR"]);
+    let own = "touch $TMPDIR/x && ls $TMPDIR";
+    let ran = world.forge(&["exec", "--mechanism", "landlock", "--", "sh", "-c", own]);
+    assert_eq!(ran.code(0).stdout, "x\n");
+}
+
 /// A command has a `/tmp` of its own, so that the host's is at another path.
 #[test]
 fn a_project_at_tmp_is_told_where_it_is() {
