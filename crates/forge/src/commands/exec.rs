@@ -34,6 +34,7 @@ use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, Global, TraceReport};
 use crate::commands::reviewed;
 use crate::exit::{CliError, ExitKind};
+use crate::output::stderr;
 use crate::setup::host_programs::HostPrograms;
 use crate::setup::{
     self, authorities,
@@ -156,7 +157,13 @@ fn personal_git(
     let Some(committer) = committer.filter(|_| args.worker.is_none() && !args.no_os_sandbox) else {
         return Ok(None);
     };
-    PersonalGit::create(&committer.personal, ambient.state_dir()?).map_err(|error| {
+    let personal = &committer.personal;
+    if let Some(note) = personal.note_unsigned(&args.command)
+        && !ambient.global.quiet
+    {
+        stderr::print(note);
+    }
+    PersonalGit::create(personal, ambient.state_dir()?).map_err(|error| {
         let text = format!("the directory for your settings of git: {error}");
         CliError::exec_refused("state", text)
     })

@@ -2,6 +2,7 @@
 //! They are in a file that counts like the system's: a repository's own settings, and those that a
 //! command makes, win over it (git-config(1), `GIT_CONFIG_SYSTEM`).
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,17 @@ const MAX_BYTES: u64 = 1 << 20;
 /// files, hosts or secrets of the person.
 const SECTIONS: [&str; 6] = ["advice", "alias", "color", "column", "log", "status"];
 
+/// The subcommands of git that make commits.
+const COMMITTING: [&str; 7] = [
+    "am",
+    "cherry-pick",
+    "commit",
+    "merge",
+    "pull",
+    "rebase",
+    "revert",
+];
+
 /// The person's settings that commands get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PersonalSettings {
@@ -28,6 +40,8 @@ pub(super) struct PersonalSettings {
     excludes: Option<String>,
     /// The file of names that git ignores everywhere.
     ignore: Option<PathBuf>,
+    /// `commit.gpgSign`. Commands do not get it: the key is outside.
+    signs: Option<bool>,
 }
 
 impl PersonalSettings {
@@ -60,6 +74,20 @@ impl PersonalSettings {
     pub(super) fn overwrite(&mut self, later: PersonalSettings) {
         self.lines.extend(later.lines);
         self.excludes = later.excludes.or(self.excludes.take());
+        self.signs = later.signs.or(self.signs);
+    }
+
+    /// Returns a note for a person who signs commits, about a command that makes some.
+    pub(super) fn note_unsigned(&self, command: &[OsString]) -> Option<&'static str> {
+        let (program, arguments) = command.split_first()?;
+        let is_git = Path::new(program).file_name() == Some("git".as_ref());
+        let commits = arguments
+            .iter()
+            .any(|word| COMMITTING.iter().any(|name| word == name));
+        (is_git && commits && self.signs == Some(true)).then_some(
+            "note: your key is outside, so commits of this command are not signed; to sign the last \
+             one: git commit --amend --no-edit -S",
+        )
     }
 
     /// Takes a value, if commands get it.
@@ -73,6 +101,9 @@ impl PersonalSettings {
         }
         if name == "core.excludesfile" {
             self.excludes = Some(entry.value);
+        } else if name == "commit.gpgsign" {
+            let is_true = |word| entry.value.eq_ignore_ascii_case(word);
+            self.signs = Some(["true", "yes", "on", "1"].into_iter().any(is_true));
         } else if SECTIONS.contains(&entry.section.as_str())
             || git_preferences::KEYS.contains(&name.as_str())
         {

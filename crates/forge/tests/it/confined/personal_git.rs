@@ -137,6 +137,36 @@ fn commands_get_those_that_say_how_git_works() {
 }
 
 /// A command can make the first repository.
+/// Who signs commits is told that those of a command are not.
+#[test]
+fn unsigned_commits_are_told() {
+    let world = world();
+    let commit = ["git", "commit", "-q", "--allow-empty", "-m", "x"];
+    let config = world.outside().join("home/.gitconfig");
+    for mechanism in mechanisms(&world) {
+        for (gpg_sign, flags, command, is_told) in [
+            ("true", &[][..], &commit[..], true),
+            (
+                "true",
+                &[],
+                &["/usr/bin/git", "-C", ".", "rebase", "HEAD"],
+                true,
+            ),
+            ("true", &["-q"], &commit, false),
+            ("true", &[], &["git", "status"], false),
+            ("true", &[], &["echo", "commit"], false),
+            ("false", &[], &commit, false),
+        ] {
+            let settings = PERSONAL.replace("gpgSign = true", &format!("gpgSign = {gpg_sign}"));
+            std::fs::write(&config, settings).unwrap();
+            let exec = ["exec", "--mechanism", mechanism, "--"];
+            let ran = world.forge(&[flags, &exec, command].concat());
+            let told = ran.code(0).stderr.contains("are not signed");
+            assert_eq!(told, is_told, "{mechanism} {gpg_sign} {command:?}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn a_new_repository_has_the_persons_branch_and_committer() {
     let world = World::new(&[("a", "1")]);
