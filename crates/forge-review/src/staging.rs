@@ -40,6 +40,8 @@ pub(crate) struct StagingArea {
 struct SharedFile {
     /// The number of the first prepared name.
     first: usize,
+    /// Its device and inode.
+    object: (u64, u64),
     path: TreePath,
     prepared: u64,
     names: u64,
@@ -109,31 +111,40 @@ impl StagingArea {
         } else {
             MODE_BITS
         };
-        match state.kind {
+        let stat = match state.kind {
             PathKind::Link => self.link(from, &name, &source, path)?,
             PathKind::Directory => self.directory(from, &name, blueprint, &mut state)?,
             PathKind::File => {
                 let key = (source.st_dev, source.st_ino);
                 let can_share = blueprint.content.is_none() && !blueprint.is_single;
                 let is_shared = source.st_nlink > 1 && can_share;
-                match self.links.get(&key) {
+                let stat = match self.links.get(&key) {
                     Some(shared) if is_shared => {
                         let first = staged_name(shared.first);
                         linkat(&self.dir, &first, &self.dir, &name, AtFlags::empty())
                             .map_err(failed("link", path))?;
-                        state.content = self.content_of(&name, path, budget)?;
+                        let file = tree::open_own(&self.dir, &name, false);
+                        let file = file.map_err(failed("read", path))?;
+                        let stat = fstat(&*file).map_err(failed("prepare", path))?;
+                        if (stat.st_dev, stat.st_ino) != shared.object {
+                            return Err(ReviewError::PreparedChanged((*path).clone()));
+                        }
+                        state.content = content_hash(&file, path, budget).map(Some)?;
+                        stat
                     }
                     _ => self.file(from, &name, blueprint, (&source, &mut state), budget)?,
-                }
+                };
                 if is_shared {
                     let shared = self.links.entry(key).or_insert_with(|| SharedFile {
                         first: blueprint.number,
                         path: (*path).clone(),
+                        object: (stat.st_dev, stat.st_ino),
                         prepared: 0,
                         names: source.st_nlink,
                     });
                     shared.prepared += 1;
                 }
+                stat
             }
             PathKind::Pipe | PathKind::Socket | PathKind::Device => {
                 return Err(ReviewError::Unsupported {
@@ -141,9 +152,7 @@ impl StagingArea {
                     reason: "is a pipe, socket or device",
                 });
             }
-        }
-        let stat = tree::lstat(&self.dir, &name).map_err(failed("prepare", path))?;
-        let stat = stat.ok_or_else(gone)?;
+        };
         Ok(PreparedPath {
             identity: ObjectIdentity::of(&stat),
             state,
@@ -164,15 +173,8 @@ impl StagingArea {
         })
     }
 
-    fn content_of(
-        &self,
-        name: &OsStr,
-        path: &TreePath,
-        budget: &mut Budget,
-    ) -> Result<Option<String>, ReviewError> {
-        let file = tree::open_own(&self.dir, name, false).map_err(failed("read", path))?;
-        content_hash(&file, path, budget).map(Some)
-    }
+    // Each returns the facts of the object that it made, by its descriptor: another program may have put
+    // its own object at the name meanwhile.
 
     fn link(
         &self,
@@ -180,7 +182,7 @@ impl StagingArea {
         name: &OsStr,
         source: &Stat,
         path: &TreePath,
-    ) -> Result<(), ReviewError> {
+    ) -> Result<Stat, ReviewError> {
         let target = tree::read_link(from.dir, from.name).map_err(failed("read", path))?;
         let target = OsStr::from_bytes(&target);
         symlinkat(target, &self.dir, name).map_err(failed("prepare", path))?;
@@ -200,7 +202,16 @@ impl StagingArea {
             &times_of(source),
             AtFlags::SYMLINK_NOFOLLOW,
         )
-        .map_err(failed("prepare", path))
+        .map_err(failed("prepare", path))?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = openat(&self.dir, name, flags, Mode::empty());
+        let made = made.map_err(failed("prepare", path))?;
+        match tree::read_link(&made, OsStr::new("")) {
+            Ok(found) if found == target.as_bytes() => {
+                fstat(&made).map_err(failed("prepare", path))
+            }
+            Ok(_) | Err(_) => Err(ReviewError::PreparedChanged(path.clone())),
+        }
     }
 
     /// A directory stays writable for its owner until everything in it is there.
@@ -210,7 +221,7 @@ impl StagingArea {
         name: &OsStr,
         blueprint: &Blueprint<'_>,
         state: &mut ObjectState,
-    ) -> Result<(), ReviewError> {
+    ) -> Result<Stat, ReviewError> {
         let path = blueprint.path;
         mkdirat(&self.dir, name, Mode::RWXU).map_err(failed("prepare", path))?;
         let dir = tree::open_dir(&self.dir, name).map_err(failed("prepare", path))?;
@@ -221,7 +232,8 @@ impl StagingArea {
         set_attributes(&dir, &BTreeMap::new(), &state.attributes, path)?;
         let mode = Mode::from_raw_mode(state.mode | 0o700);
         fchmod(&dir, mode).map_err(failed("prepare", path))?;
-        fsync(&dir).map_err(failed("prepare", path))
+        fsync(&dir).map_err(failed("prepare", path))?;
+        fstat(&dir).map_err(failed("prepare", path))
     }
 
     fn file(
@@ -231,7 +243,7 @@ impl StagingArea {
         blueprint: &Blueprint<'_>,
         (source_stat, state): (&Stat, &mut ObjectState),
         budget: &mut Budget,
-    ) -> Result<(), ReviewError> {
+    ) -> Result<Stat, ReviewError> {
         let path = blueprint.path;
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -268,7 +280,8 @@ impl StagingArea {
         if blueprint.content.is_none() {
             futimens(&file, &times_of(source_stat)).map_err(failed("prepare", path))?;
         }
-        fsync(&file).map_err(failed("write", path))
+        fsync(&file).map_err(failed("write", path))?;
+        fstat(&file).map_err(failed("prepare", path))
     }
 
     /// Gives a prepared object the owner of another one, or fails.

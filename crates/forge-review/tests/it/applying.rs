@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -38,6 +39,15 @@ fn refused(scene: &Scene, review: &mut OpenReview, selection: &ChangeSelection) 
     error
 }
 
+/// Returns the number of a prepared file.
+fn number(path: &Path) -> Option<u32> {
+    path.file_name()?
+        .to_str()?
+        .strip_prefix("new-")?
+        .parse()
+        .ok()
+}
+
 /// A program in the project moves a file of its own over each prepared one.
 #[test]
 fn an_exchanged_file_is_not_applied() {
@@ -62,9 +72,18 @@ fn an_exchanged_file_is_not_applied() {
                 };
                 for area in all.filter(is_area) {
                     fs::write(&own, "evil").unwrap();
-                    let prepared = area.path().join("new-7");
-                    let moved = prepared.exists() && fs::rename(&own, prepared).is_ok();
-                    count += usize::from(moved);
+                    // The one that is being prepared, and one that waits.
+                    let prepared = fs::read_dir(area.path()).into_iter().flatten().flatten();
+                    let newest = prepared
+                        .map(|one| one.path())
+                        .max_by_key(|path| number(path));
+                    for prepared in [newest, Some(area.path().join("new-7"))]
+                        .into_iter()
+                        .flatten()
+                    {
+                        let moved = prepared.exists() && fs::rename(&own, prepared).is_ok();
+                        count += usize::from(moved);
+                    }
                 }
             }
             let _ = fs::remove_file(own);
