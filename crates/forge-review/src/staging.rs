@@ -120,16 +120,8 @@ impl StagingArea {
                 let is_shared = source.st_nlink > 1 && can_share;
                 let stat = match self.links.get(&key) {
                     Some(shared) if is_shared => {
-                        let first = staged_name(shared.first);
-                        linkat(&self.dir, &first, &self.dir, &name, AtFlags::empty())
-                            .map_err(failed("link", path))?;
-                        let file = tree::open_own(&self.dir, &name, false);
-                        let file = file.map_err(failed("read", path))?;
-                        let stat = fstat(&*file).map_err(failed("prepare", path))?;
-                        if (stat.st_dev, stat.st_ino) != shared.object {
-                            return Err(ReviewError::PreparedChanged((*path).clone()));
-                        }
-                        state.content = content_hash(&file, path, budget).map(Some)?;
+                        let (stat, content) = self.further_name(shared, &name, path, budget)?;
+                        state.content = Some(content);
                         stat
                     }
                     _ => self.file(from, &name, blueprint, (&source, &mut state), budget)?,
@@ -175,6 +167,25 @@ impl StagingArea {
 
     // Each returns the facts of the object that it made, by its descriptor: another program may have put
     // its own object at the name meanwhile.
+
+    /// Gives the first prepared name's file another one. Returns its content, too.
+    fn further_name(
+        &self,
+        shared: &SharedFile,
+        name: &OsStr,
+        path: &TreePath,
+        budget: &mut Budget,
+    ) -> Result<(Stat, String), ReviewError> {
+        let first = staged_name(shared.first);
+        linkat(&self.dir, &first, &self.dir, name, AtFlags::empty())
+            .map_err(failed("link", path))?;
+        let file = tree::open_own(&self.dir, name, false).map_err(failed("read", path))?;
+        let stat = fstat(&*file).map_err(failed("prepare", path))?;
+        if (stat.st_dev, stat.st_ino) != shared.object {
+            return Err(ReviewError::PreparedChanged(path.clone()));
+        }
+        Ok((stat, content_hash(&file, path, budget)?))
+    }
 
     fn link(
         &self,
