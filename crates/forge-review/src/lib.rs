@@ -46,7 +46,7 @@ pub use classify::{JudgeName, ProtectedName};
 pub use diff::{DiffHunk, FileDiff};
 pub use error::ReviewError;
 pub use foreign::first_foreign;
-pub use path::{TreePath, path_as_json};
+pub use path::TreePath;
 pub use review::{
     AppliedChange, ApplyRecord, ChangeClass, ChangeKind, CopiedTree, LeftOutPath, LeftOutReason,
     ReviewMount, ReviewStage, ReviewedChange, RunReview,

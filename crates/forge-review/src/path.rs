@@ -143,27 +143,19 @@ pub(crate) fn deserialize_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Ve
     bytes.ok_or_else(|| serde::de::Error::custom("invalid hexadecimal digits"))
 }
 
-/// A path of the host as JSON, for `#[serde(with = …)]`: text, or hexadecimal digits if it is not UTF-8.
-pub mod path_as_json {
+/// A path of the host as JSON: text, or hexadecimal digits if it is not UTF-8.
+pub(crate) mod path_as_json {
     use super::{deserialize_bytes, serialize_bytes};
     use serde::{Deserializer, Serializer};
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::path::{Path, PathBuf};
 
-    /// Writes the path.
-    ///
-    /// # Errors
-    /// As the serializer's.
-    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
         serialize_bytes(path.as_os_str().as_bytes(), to)
     }
 
-    /// Reads a path.
-    ///
-    /// # Errors
-    /// As the deserializer's; invalid digits.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
         Ok(OsString::from_vec(deserialize_bytes(from)?).into())
     }
 }

@@ -17,7 +17,7 @@ pub struct RunReview {
     /// The identification of the run, as it was given.
     pub run: String,
     /// The project's directory on the host.
-    #[serde(with = "crate::path_as_json")]
+    #[serde(with = "crate::path::path_as_json")]
     pub project: PathBuf,
     /// The command, for people.
     pub command: Vec<String>,
@@ -58,7 +58,7 @@ pub struct ReviewMount {
     /// The name of the mount, and of its directory in the review.
     pub name: String,
     /// The directory on the host, below which changes are applied.
-    #[serde(with = "crate::path_as_json")]
+    #[serde(with = "crate::path::path_as_json")]
     pub host: PathBuf,
     /// Its identity at the start of the run.
     pub(crate) device: u64,

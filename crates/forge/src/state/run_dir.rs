@@ -48,7 +48,7 @@ const MAX_COMMAND_CHARS: usize = 500;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunDescription {
     /// The directory of its project.
-    #[serde(with = "forge_review::path_as_json")]
+    #[serde(with = "path_as_json")]
     pub(crate) project: PathBuf,
     /// The command line, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +56,42 @@ pub(crate) struct RunDescription {
     /// `true` for an act of a person outside of a run, such as a push.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_act: bool,
+}
+
+/// A path as JSON: text, or hexadecimal digits if it is not UTF-8, as in reviews, which are of Linux only.
+mod path_as_json {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    use std::path::{Path, PathBuf};
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum PathText {
+        Text(String),
+        Bytes { hex: String },
+    }
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let text = match path.to_str() {
+            Some(text) => PathText::Text(text.to_owned()),
+            None => PathText::Bytes {
+                hex: sandbox_names::hex(path.as_os_str().as_bytes()),
+            },
+        };
+        text.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        let bytes = match PathText::deserialize(from)? {
+            PathText::Text(text) => return Ok(text.into()),
+            PathText::Bytes { hex } => sandbox_names::unhex(&hex),
+        };
+        let bytes = bytes.ok_or_else(|| D::Error::custom("invalid hexadecimal digits"))?;
+        Ok(OsString::from_vec(bytes).into())
+    }
 }
 
 impl RunDir {

@@ -66,6 +66,12 @@ impl World {
         std::fs::write(path, text).unwrap();
     }
 
+    /// Runs `forge ARGS` in a directory.
+    pub(crate) fn forge_in(&self, directory: &Path, args: &[&str]) -> Ran {
+        let mut command = self.command(forge_program(), args);
+        ran(command.current_dir(directory).output().unwrap())
+    }
+
     /// Runs `forge ARGS` in the project, with nothing on standard input.
     pub(crate) fn forge(&self, args: &[&str]) -> Ran {
         ran(self.command(forge_program(), args).output().unwrap())

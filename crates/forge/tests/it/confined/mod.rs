@@ -60,18 +60,12 @@ mod tracked;
 mod unchanged;
 mod users;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{Ran, World, forge_program, ran};
 
 impl World {
-    /// Runs `forge ARGS` in a directory.
-    pub(crate) fn forge_in(&self, directory: &Path, args: &[&str]) -> Ran {
-        let mut command = self.command(forge_program(), args);
-        ran(command.current_dir(directory).output().unwrap())
-    }
-
     /// Runs `forge ARGS` where `what` is hidden from it (see the `hide` example of
     /// os-sandbox).
     fn forge_without(&self, what: &[&str], args: &[&str]) -> Ran {
