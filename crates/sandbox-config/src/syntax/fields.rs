@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode, Diagnostics};
-use crate::syntax::escape::is_hidden;
+use crate::syntax::escape::{is_hidden, yaml_text};
 use crate::syntax::key_table::{KeySpec, KeyTable};
 use crate::syntax::other_tools::our_words;
 use crate::syntax::text::Span;
@@ -317,23 +317,8 @@ fn as_mapping(node: &YamlNode, path: &str, keys: &KeyTable) -> Option<String> {
     Some(format!(
         "write `{{ {}: {}{more} }}`",
         first.name,
-        yaml_string(text)
+        yaml_text(text)
     ))
-}
-
-/// Returns a text as YAML reads it as that string, to be pasted.
-pub(crate) fn yaml_string(text: &str) -> String {
-    const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    let is_plain = text
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
-    let begins =
-        text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') || text.starts_with("./");
-    let is_word = WORDS.iter().any(|word| text.eq_ignore_ascii_case(word));
-    match is_plain && begins && !is_word {
-        true => text.to_owned(),
-        false => serde_json::Value::from(text).to_string(),
-    }
 }
 
 /// Our keys and words are ASCII: a character that is not may look like one that is.

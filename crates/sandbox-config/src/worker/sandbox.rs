@@ -13,6 +13,7 @@ use crate::loading::load_context::LoadContext;
 use crate::loading::trust_rules;
 use crate::mount_syntax::named::{stated, suffixes};
 use crate::syntax::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::syntax::escape::yaml_text;
 use crate::syntax::fields::{self, MappingFields, Reports};
 use crate::syntax::text::Span;
 use crate::syntax::word::ConfigWord;
@@ -293,10 +294,10 @@ fn zone(
     worker: &str,
 ) -> Option<ZoneDeclaration> {
     if let YamlValue::Str(name) = &node.value {
-        return context.refuse(fields::wrong_type(node, path, "a mapping").help(format!(
-            "write `{{ name: {}, mode: ro }}`",
-            fields::yaml_string(name)
-        )));
+        return context.refuse(
+            fields::wrong_type(node, path, "a mapping")
+                .help(format!("write `{{ name: {}, mode: ro }}`", yaml_text(name))),
+        );
     }
     let zone = context.open(node, path, &keys::WORKER_ZONE)?;
     let mode = zone.word(&mut context.reports, "mode", Mode::WORDS);

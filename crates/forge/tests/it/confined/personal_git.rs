@@ -136,7 +136,6 @@ fn commands_get_those_that_say_how_git_works() {
     assert_eq!(left.count(), 0);
 }
 
-/// A command can make the first repository.
 /// Who signs commits is told that those of a command are not.
 #[test]
 fn unsigned_commits_are_told() {
@@ -167,6 +166,7 @@ fn unsigned_commits_are_told() {
     }
 }
 
+/// A command can make the first repository.
 #[test]
 fn a_new_repository_has_the_persons_branch_and_committer() {
     let world = World::new(&[("a", "1")]);
