@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::exec::mechanisms;
 use super::reviewed::has_overlays;
@@ -161,14 +161,21 @@ struct Running(Child);
 impl Running {
     fn start(user: &UserWorld, options: &[&str]) -> Running {
         let args = [&["exec"], options, &["--", "python3", "-c", WRITER]].concat();
-        let mut command = user.command(&args);
+        let running = Running::spawn(user.command(&args));
+        running.unwrap_or_else(|line| panic!("{options:?}: {line}"))
+    }
+
+    /// Starts a command, and returns its first line if it is not that of the writer.
+    fn spawn(mut command: Command) -> Result<Running, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let output = child.stdout.as_mut().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
-        assert_eq!(line, "started\n", "{options:?}");
-        Running(child)
+        match line == "started\n" {
+            true => Ok(Running(child)),
+            false => Err(line),
+        }
     }
 
     fn end(mut self) -> Ran {
@@ -374,14 +381,25 @@ fn a_command_without_a_record_counts_too() {
     drop(open_starts(&user));
     let taken = ["exec", "--", "sh", "-c", "mkdir new; echo > new/.mcp.json"];
     user.forge(&taken).code(0);
-    let state = starts(&user);
-    let mode =
-        |mode| fs::set_permissions(state.parent().unwrap(), fs::Permissions::from_mode(mode));
-    mode(0o500).unwrap();
-    let running = Running::start(&user, &[]);
+    // Its record is larger than a file may be.
+    for number in 0..1000 {
+        user.world.write(&format!("many/{number}/.envrc"), "mine");
+    }
+    user.own_everything();
+    let forge = user.world.outside().join("forge");
+    let forge = forge.to_str().unwrap();
+    let limited = [
+        "--fsize=250000",
+        forge,
+        "exec",
+        "--",
+        "python3",
+        "-c",
+        WRITER,
+    ];
+    let running = Running::spawn(user.program("/usr/bin/prlimit".as_ref(), &limited)).unwrap();
     let refused = user.forge(&["quarantine", "restore", "new"]);
     let ended = running.end();
-    mode(0o700).unwrap();
     refused
         .code(1)
         .says(&["without a record", "nothing was moved"]);

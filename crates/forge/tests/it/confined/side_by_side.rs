@@ -1,7 +1,8 @@
 //! Commands side by side, and after a killed one: a name that one of them made is never taken for
 //! one of the person's.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
 use super::exec::{mechanisms, mount_layers};
@@ -459,5 +460,36 @@ fn a_command_writes_nothing_in_the_home_of_another() {
         assert!(world.project().join("over").exists(), "{mechanism}");
         assert_eq!(text("found"), "", "{mechanism}: {}", text("places"));
         assert_eq!(text("listed"), "", "{mechanism}");
+    }
+}
+
+/// Under Landlock alone a command can change the modes of its user's directories. None sends the home
+/// of a later command to a place where another command can write.
+#[test]
+fn a_mode_sends_no_home_to_the_temporary_directory() {
+    let world = World::new(&[]);
+    let state = world.outside().join("home/.local/state");
+    let own = state.join("os-sandbox");
+    fs::create_dir_all(&own).unwrap();
+    for mechanism in mechanisms(&world) {
+        for mode in [0o755, 0o711, 0o500, 0o000, 0o777] {
+            fs::set_permissions(&own, Permissions::from_mode(mode)).unwrap();
+            let script = "echo $HOME $TMPDIR";
+            let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script]);
+            let at = format!("{mechanism} {mode:o}: {} {}", ran.stdout, ran.stderr);
+            let in_state = |place: &str| place.starts_with(&*state.to_string_lossy());
+            match mode {
+                // Others could have put something there.
+                0o777 => assert!(
+                    ran.code != 0 && ran.stderr.contains("written by others"),
+                    "{at}"
+                ),
+                _ if mechanism == "landlock" => {
+                    let mut places = ran.stdout.split_whitespace();
+                    assert!(ran.code == 0 && places.all(in_state), "{at}");
+                }
+                _ => assert_eq!(ran.code, 0, "{at}"),
+            }
+        }
     }
 }

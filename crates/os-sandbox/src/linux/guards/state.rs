@@ -8,7 +8,7 @@
 //! "check and remove" single steps.
 
 use super::record::{self, MAX_RECORD_BYTES, Placeholder, Removed};
-use crate::state_dir::{prepare_state_dir, user_state_dir};
+use crate::state_dir::{StateDirError, prepare_state_dir, user_state_dir};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 use std::collections::HashSet;
@@ -82,8 +82,13 @@ impl StateDir {
             match prepare_state_dir(&path) {
                 Ok(path) if outside(&path) => return Ok(StateDir { path }),
                 Ok(path) => problem = inside(&path),
-                Err(reason) => {
-                    problem = format!("the state directory {}: {reason}", path.display());
+                Err(error) => {
+                    let is_last = matches!(error, StateDirError::Unsafe(_));
+                    let (path, reason) = (path.display(), error.reason());
+                    problem = format!("the state directory {path}: {reason}");
+                    if is_last {
+                        break;
+                    }
                 }
             }
         }
@@ -518,16 +523,41 @@ mod tests {
         }
     }
 
+    /// A state directory that anybody could have filled is refused, and one that others can only
+    /// read, or that its owner cannot use, is closed.
+    #[test]
+    fn the_mode_of_a_state_directory_is_mended_unless_others_could_write() {
+        let dir = tempfile::tempdir().unwrap();
+        for mode in [
+            0o700, 0o755, 0o750, 0o711, 0o500, 0o000, 0o777, 0o770, 0o702,
+        ] {
+            let path = dir.path().join(format!("{mode:o}"));
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let opened = StateDir::open(Some(&path), |_| true);
+            let now = path.metadata().unwrap().mode() & 0o777;
+            match mode & 0o022 {
+                0 => assert!(
+                    opened.is_ok() && now == 0o700,
+                    "{mode:o}: {opened:?} {now:o}"
+                ),
+                _ => {
+                    let refused = opened.unwrap_err();
+                    assert!(refused.contains("chmod 700"), "{mode:o}: {refused}");
+                    assert_eq!(now, mode);
+                }
+            }
+        }
+    }
+
     #[test]
     fn strange_directories_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        fs::create_dir(at("open")).unwrap();
-        fs::set_permissions(at("open"), Permissions::from_mode(0o755)).unwrap();
-        std::os::unix::fs::symlink(at("open"), at("link")).unwrap();
+        fs::create_dir(at("dir")).unwrap();
+        std::os::unix::fs::symlink(at("dir"), at("link")).unwrap();
         fs::write(at("file"), "").unwrap();
         for (name, said) in [
-            ("open", "mode 0700"),
             ("link", "not a directory"),
             ("file", "not a directory"),
             ("file/below", "file"),
@@ -539,8 +569,8 @@ mod tests {
         assert!(inside.contains("can write"), "{inside}");
         assert!(StateDir::open(Some(Path::new("relative")), |_| true).is_err());
         if geteuid().is_root() {
-            nix::unistd::chown(&at("open"), Some(65534.into()), None).unwrap();
-            let foreign = StateDir::open(Some(&at("open")), |_| true).unwrap_err();
+            nix::unistd::chown(&at("dir"), Some(65534.into()), None).unwrap();
+            let foreign = StateDir::open(Some(&at("dir")), |_| true).unwrap_err();
             assert!(foreign.contains("another user"), "{foreign}");
         }
     }
