@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::platform::remove;
-use crate::state_dir::open_state_dir;
+use crate::state_dir::{boot, open_state_dir};
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstatat, mkdirat};
 use nix::unistd::symlinkat;
@@ -20,13 +20,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
-/// In a state directory, which has nothing of other programs. Short, because the address of a socket
-/// in TMPDIR has 108 bytes (unix(7)).
+/// In a state directory, which has nothing of other programs; the start of the boot's name follows.
+/// Short, because the address of a socket in TMPDIR has 108 bytes (unix(7)).
 const STATE_PREFIX: &str = "dir-";
+/// The hexadecimal digits of a name after its prefix.
+const DIGITS: usize = 8;
 /// Bound on the entries that one start inspects in its sweep.
 const MAX_SWEPT: usize = 10_000;
 /// A younger directory may be one that another broker has created but not locked yet.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
+/// A state directory can be in a home that several machines share, and NFS keeps the lock of a directory
+/// on the machine that took it: a directory of another boot may be in use, however it looks here.
+const OTHER_BOOT_SWEEP_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A private directory with `home`, `tmp` and `work` in it.
 #[derive(Debug)]
@@ -44,7 +49,15 @@ impl Scratch {
     /// # Errors
     /// If the directory cannot be created.
     pub fn create() -> Result<Scratch, Error> {
-        Scratch::create_swept(&std::env::temp_dir(), PREFIX)
+        Scratch::create_swept(&std::env::temp_dir(), PREFIX, PREFIX)
+    }
+
+    /// Creates a directory for a probe, in the first place that allows it: `TMPDIR` can name a
+    /// directory of another time, and a probe that did not run looks like a mechanism that fails.
+    pub(crate) fn create_for_probe() -> Result<Scratch, Error> {
+        let elsewhere = || Scratch::create_swept(Path::new("/tmp"), PREFIX, PREFIX);
+        let made = Scratch::create().or_else(|error| elsewhere().map_err(|_| error));
+        made.or_else(|error| Scratch::in_state(None).map_err(|_| error))
     }
 
     /// Creates a directory in the state directory `named`, by default the user's own.
@@ -61,33 +74,47 @@ impl Scratch {
 
     /// Creates a directory in a state directory that is prepared.
     pub(crate) fn create_in_state(state: &Path) -> Result<Scratch, Error> {
-        Scratch::create_swept(state, STATE_PREFIX)
+        let boot = boot();
+        let own = format!(
+            "{STATE_PREFIX}{}",
+            boot.get(..DIGITS / 2).unwrap_or_default()
+        );
+        Scratch::create_swept(state, STATE_PREFIX, &own)
     }
 
     /// Creates a directory in `base`, once this process has removed those of killed brokers there.
-    fn create_swept(base: &Path, prefix: &str) -> Result<Scratch, Error> {
+    /// `own`: the prefix of those that this machine has created since its boot.
+    fn create_swept(base: &Path, prefix: &str, own: &str) -> Result<Scratch, Error> {
         static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
         let first = {
             let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
             swept.insert(base.to_owned())
         };
         if first {
-            sweep(base, prefix);
+            sweep(base, prefix, own);
         }
-        Scratch::create_named(base, prefix)
+        Scratch::create_named(base, own, prefix.len() + DIGITS)
     }
 
     /// Creates a directory in `base`.
     pub(crate) fn create_in(base: &Path) -> Result<Scratch, Error> {
-        Scratch::create_named(base, PREFIX)
+        Scratch::create_named(base, PREFIX, PREFIX.len() + DIGITS)
     }
 
-    fn create_named(base: &Path, prefix: &str) -> Result<Scratch, Error> {
-        let failed = |error| Error::io("could not make a private directory", error);
+    fn create_named(base: &Path, prefix: &str, length: usize) -> Result<Scratch, Error> {
+        let failed = |error| {
+            let base = base.display();
+            Error::io(
+                format!("could not make a private directory in {base}"),
+                error,
+            )
+        };
+        let digits = length - prefix.len();
         let base = fs::canonicalize(base).map_err(failed)?;
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..64 {
-            let path = base.join(format!("{prefix}{:08x}", random() >> 32));
+            let random = format!("{:016x}", random());
+            let path = base.join(format!("{prefix}{}", &random[..digits]));
             match make(&path) {
                 Ok(()) => {
                     let top = directory(AT_FDCWD, &path)
@@ -235,30 +262,63 @@ pub fn random() -> u64 {
     hasher.finish()
 }
 
-fn sweep(base: &Path, prefix: &str) {
+fn sweep(base: &Path, prefix: &str, own: &str) {
     let me = nix::unistd::geteuid().as_raw();
-    for entry in fs::read_dir(base)
-        .into_iter()
-        .flatten()
-        .take(MAX_SWEPT)
-        .flatten()
-    {
+    let entries = fs::read_dir(base).into_iter().flatten();
+    for entry in entries.take(MAX_SWEPT).flatten() {
         let name = entry.file_name();
         let path = entry.path();
-        let ours = name.to_str().is_some_and(|name| name.starts_with(prefix))
-            && fs::symlink_metadata(&path).is_ok_and(|meta| {
-                let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
-                meta.is_dir()
-                    && meta.uid() == me
-                    && meta.permissions().mode() & 0o077 == 0
-                    && age.is_some_and(|age| age > SWEEP_AGE)
-            });
+        let age = match name.to_str() {
+            Some(name) if name.starts_with(own) => SWEEP_AGE,
+            Some(name) if name.starts_with(prefix) => OTHER_BOOT_SWEEP_AGE,
+            _ => continue,
+        };
+        let ours = fs::symlink_metadata(&path).is_ok_and(|meta| {
+            let modified = meta.modified().ok().and_then(|time| time.elapsed().ok());
+            meta.is_dir()
+                && meta.uid() == me
+                && meta.permissions().mode() & 0o077 == 0
+                && modified.is_some_and(|since| since > age)
+        });
         // Locked during the removal, so that two brokers do not sweep the same directory.
         if ours
             && let Ok(lock) = File::open(&path)
             && lock.try_lock().is_ok()
         {
             remove(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    /// Directories without a lock, by name and age: those of this machine's killed brokers go, and
+    /// those that another machine may use stay.
+    #[test]
+    fn a_directory_of_another_machine_is_not_swept_while_it_may_be_in_use() {
+        const HOUR: Duration = Duration::from_secs(60 * 60);
+        let state = tempfile::tempdir().expect("a directory");
+        let boot = boot();
+        let own = boot.get(..DIGITS / 2).unwrap_or_default();
+        let other = if own == "0000" { "1111" } else { "0000" };
+        for (name, age, stays) in [
+            (format!("dir-{own}0001"), HOUR, false),
+            (format!("dir-{own}0002"), Duration::ZERO, true),
+            (format!("dir-{other}0003"), HOUR, !own.is_empty()),
+            (format!("dir-{other}0004"), HOUR * 24 * 31, false),
+            ("else".to_owned(), HOUR * 24 * 31, true),
+        ] {
+            let path = state.path().join(&name);
+            make(&path).expect("a directory");
+            let time = SystemTime::now() - age;
+            let dir = File::open(&path).expect("the directory");
+            dir.set_modified(time).expect("its time");
+            drop(dir);
+            sweep(state.path(), STATE_PREFIX, &format!("{STATE_PREFIX}{own}"));
+            assert_eq!(path.exists(), stays, "{name}");
         }
     }
 }

@@ -23,6 +23,13 @@ pub(crate) fn user_state_dir() -> Option<PathBuf> {
     }
 }
 
+/// Returns the identifier of this boot of this machine; empty if the kernel does not provide one
+/// (random(4)).
+pub(crate) fn boot() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    read.unwrap_or_default().trim().to_owned()
+}
+
 /// Prepares the directory that the caller named, or the user's own.
 pub(crate) fn open_state_dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     let refused = |message: String| {

@@ -208,7 +208,7 @@ fn connector(support: &Support, backend: Backend) -> Availability<()> {
     let mut with = support.clone();
     with.connector.set(backend, Availability::Works(()));
     let tried = || -> Result<(), String> {
-        let scratch = ScratchDir::create().map_err(|error| error.to_string())?;
+        let scratch = ScratchDir::create_for_probe().map_err(|error| error.to_string())?;
         let path = scratch.home().join("named");
         let _listener = UnixListener::bind(&path)
             // The umask may have removed permissions.
@@ -465,7 +465,7 @@ impl From<PlanError> for Unproven {
 /// Runs the probe under a mechanism. The error is an operation that it could perform, or the reason
 /// why it did not run.
 pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), Unproven> {
-    let scratch = ScratchDir::create()?;
+    let scratch = ScratchDir::create_for_probe()?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
     if backend.has_mount_layer() {
         policy = policy.protect("kept");

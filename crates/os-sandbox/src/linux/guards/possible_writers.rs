@@ -6,10 +6,10 @@
 //! [`running`]: super::running
 
 use super::names::Held;
-use super::record::boot;
 use super::running::{LAST, MAX_RECORD_BYTES, MAX_RECORDS, PREFIX, content_hash, is_older};
 use super::state::{candidates, options};
 use crate::policy::Pattern;
+use crate::state_dir::boot;
 use crate::writers::{FoundFile, PossibleWriter};
 use sandbox_names::{hex, unhex};
 use std::ffi::OsString;

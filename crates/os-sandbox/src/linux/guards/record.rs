@@ -4,6 +4,7 @@
 //! it.
 
 use super::super::below;
+use crate::state_dir::boot;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, SFlag};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
@@ -223,12 +224,6 @@ fn one(form: &str, parent: &str, name: &str) -> Option<Placeholder> {
         name: OsString::from_vec(name),
         made: None,
     })
-}
-
-/// Returns the identifier of this boot; empty if the kernel does not provide one.
-pub(super) fn boot() -> String {
-    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    read.unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]

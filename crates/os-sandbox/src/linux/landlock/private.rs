@@ -87,8 +87,8 @@ pub(crate) struct ScratchDir {
 }
 
 impl ScratchDir {
-    pub(crate) fn create() -> Result<ScratchDir, Error> {
-        Scratch::create().map(ScratchDir::from)
+    pub(crate) fn create_for_probe() -> Result<ScratchDir, Error> {
+        Scratch::create_for_probe().map(ScratchDir::from)
     }
 
     /// Creates a private directory in a directory that the caller names.

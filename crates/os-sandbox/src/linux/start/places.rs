@@ -158,7 +158,7 @@ fn private_dir(
         .collect();
     let create = || match is_probe {
         // A probe leaves nothing in the home directory.
-        true => Scratch::create(),
+        true => Scratch::create_for_probe(),
         // Another command may have the temporary directory as a mount that it can write.
         false => Scratch::create_in_state(&state_place(sandbox.directories().state(), mounts)?),
     };
