@@ -81,7 +81,9 @@ impl Findings {
             self.add_quarantined(found);
         }
         self.more_quarantined += later.more_quarantined;
-        self.degraded.extend(later.degraded);
+        for (promise, reason) in later.degraded {
+            self.note(promise, &reason);
+        }
         self.failed = later.failed.or(self.failed);
         self
     }

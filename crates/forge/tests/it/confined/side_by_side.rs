@@ -493,3 +493,47 @@ fn a_mode_sends_no_home_to_the_temporary_directory() {
         }
     }
 }
+
+/// A directory of another user that appears while a command runs, as those of a database in a container
+/// do, is none of the command's: it fails neither that command nor a later one. Where the command could
+/// write, nobody knows what it put there.
+#[test]
+fn directories_of_another_user_stop_no_command() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make a directory of another user");
+        return;
+    }
+    for mechanism in mechanisms(&project()) {
+        for (mode, code) in [(0o700, 0), (0o750, 0), (0o311, 0), (0o733, 125)] {
+            for killed in [false, true] {
+                let user = UserWorld::ordinary(|_| {});
+                let project = user.world.project();
+                let exec = ["exec", "--mechanism", mechanism, "--", "sh", "-c"];
+                let waits = "touch first; while [ ! -e second ]; do sleep 0.02; done";
+                let mut first = user.command(&[&exec[..], &[waits]].concat());
+                let mut first = first.stderr(Stdio::piped()).spawn().unwrap();
+                let at = format!("{mechanism} {mode:o} {killed}");
+                eventually(&at, || project.join("first").exists());
+                fs::create_dir(project.join("data")).unwrap();
+                fs::set_permissions(project.join("data"), Permissions::from_mode(mode)).unwrap();
+                if killed {
+                    first.kill().unwrap();
+                }
+                fs::write(project.join("second"), "").unwrap();
+                let first = ran(first.wait_with_output().unwrap());
+                if !killed {
+                    assert_eq!(first.code, code, "{at}: {}", first.stderr);
+                    first.says(match code {
+                        0 => &["/data cannot be listed, and belongs to another user"],
+                        _ => &["protected names that it made could not be looked for"],
+                    });
+                }
+                for _ in 0..2 {
+                    let later = user.forge(&[&exec[..], &["exit 7"]].concat());
+                    let want = if code == 0 { 7 } else { code };
+                    assert_eq!(later.code, want, "{at}: {}", later.stderr);
+                }
+            }
+        }
+    }
+}

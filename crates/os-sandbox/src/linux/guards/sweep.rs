@@ -31,8 +31,9 @@ use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, QuarantineState, Quarantined};
 use crate::single_name::separate_names;
 use nix::errno::Errno;
+use nix::fcntl::AtFlags;
 use nix::sys::stat::SFlag;
-use nix::unistd::symlinkat;
+use nix::unistd::{AccessFlags, faccessat, geteuid, symlinkat};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -285,10 +286,19 @@ impl MountScan<'_> {
     }
 
     /// Returns the reason why a walk did not see everything.
-    fn gap(&self, after: &ScanResult) -> Option<String> {
-        let mut unlisted = after.unlisted.iter();
-        let unlisted = unlisted.find(|one| !self.before.unlisted.contains(one));
-        let closed = || unlisted.map(|one| format!("{} cannot be listed", self.mount.shown(one)));
+    fn gap(&mut self, after: &ScanResult) -> Option<String> {
+        let new = after.unlisted.iter();
+        let new = new.filter(|one| !self.before.unlisted.contains(one));
+        let (foreign, own): (Vec<_>, Vec<_>) = new.partition(|one| is_foreign(self.mount, one));
+        for one in foreign {
+            let shown = self.mount.shown(one);
+            let note = format!("{shown} cannot be listed, and belongs to another user");
+            self.findings.note(Promise::ProtectedNames, &note);
+        }
+        let closed = || {
+            let first = own.first();
+            first.map(|one| format!("{} cannot be listed", self.mount.shown(one)))
+        };
         let is_cut = after.is_within_cut && !self.before.is_within_cut;
         let cut = || is_cut.then(|| "protected directories have too many new names".to_owned());
         after.incomplete.clone().or_else(closed).or_else(cut)
@@ -297,7 +307,9 @@ impl MountScan<'_> {
     /// Returns the names that can be the command's, and `true` for links.
     fn candidates(&self, after: &ScanResult) -> Vec<(PathBuf, bool)> {
         let before = self.before;
-        let found = after.found.iter().map(|found| &found.below);
+        let found = after.found.iter();
+        let found = found.filter(|one| !(one.unlisted && is_foreign(self.mount, &one.below)));
+        let found = found.map(|found| &found.below);
         let configs = after.configs.iter();
         let configs = configs.filter(|config| !before.configs.contains(*config));
         // Links to private keys: the file that replaced one may not be a secret.
@@ -838,4 +850,20 @@ fn id() -> String {
         since.subsec_nanos(),
         std::process::id()
     )
+}
+
+/// Returns `true` for a directory of another user in which this user cannot write: a command neither
+/// made it nor put anything in it.
+fn is_foreign(mount: &HostMount, below: &Path) -> bool {
+    let is_others = mount
+        .look(below)
+        .is_ok_and(|stat| stat.st_uid != geteuid().as_raw());
+    let (Some(around), Some(name)) = (below.parent(), below.file_name()) else {
+        return false;
+    };
+    let refused = below::directory(mount.handle.as_fd(), around).and_then(|around| {
+        let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
+        faccessat(&around, name, AccessFlags::W_OK, flags)
+    });
+    is_others && refused == Err(Errno::EACCES)
 }
