@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use std::ffi::OsStr;
 use std::io::PipeReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -244,6 +245,11 @@ impl QuarantineRecords {
     #[must_use]
     pub fn state_of(&self, _: &Path) -> crate::quarantine::QuarantineState {
         crate::quarantine::QuarantineState::Unknown
+    }
+
+    /// Returns none.
+    pub fn renamed_below<'a>(&'a self, _: &'a Path) -> impl Iterator<Item = (&'a Path, &'a OsStr)> {
+        std::iter::empty()
     }
 }
 

@@ -9,6 +9,7 @@
 //! All access goes through directory handles, and no link is followed: commands may have written
 //! any content there.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -69,6 +70,12 @@ pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, 
              is not listed"
         ));
     }
+    for (path, error) in &listing.closed {
+        stderr::print(format_args!(
+            "warning: {}: {error}; it is not listed",
+            escape_path(path)
+        ));
+    }
     match args.action.as_ref().unwrap_or(&QuarantineAction::List) {
         QuarantineAction::List => list(&ambient.global, &listing),
         QuarantineAction::Restore { paths, all } => {
@@ -85,7 +92,11 @@ pub(crate) fn run(args: &QuarantineArgs, ambient: &Ambient) -> Result<ExitKind, 
 #[derive(Default)]
 struct QuarantineListing {
     records: QuarantineRecords,
+    /// Directories that were looked into.
+    mounts: HashSet<PathBuf>,
     entries: Vec<QuarantinedItem>,
+    /// Quarantines that cannot be read, and why.
+    closed: Vec<(PathBuf, Errno)>,
     /// Entries without a record, those that are not listed too.
     unrecorded: usize,
 }
@@ -197,7 +208,7 @@ impl QuarantineListing {
     }
 
     fn add_mount(&mut self, host: &Path) -> rustix::io::Result<()> {
-        if self.entries.iter().any(|entry| entry.mount == host) {
+        if !self.mounts.insert(host.to_owned()) {
             return Ok(());
         }
         let top = match rustix::fs::open(host, directory_flags(), Mode::empty()) {
@@ -211,8 +222,13 @@ impl QuarantineListing {
             if !name.as_bytes().starts_with(QUARANTINE.as_bytes()) {
                 continue;
             }
-            let Ok(all) = openat(&top, name, directory_flags(), Mode::empty()) else {
-                continue;
+            let all = match openat(&top, name, directory_flags(), Mode::empty()) {
+                Ok(all) => all,
+                Err(Errno::NOTDIR | Errno::LOOP) => continue,
+                Err(error) => {
+                    self.closed.push((host.join(name), error));
+                    continue;
+                }
             };
             for id in names(&all)? {
                 let id = OsStr::from_bytes(id.to_bytes());
@@ -225,7 +241,40 @@ impl QuarantineListing {
                 self.add_sweep(host, &top, sweep, &Path::new(name).join(id), seconds)?;
             }
         }
+        self.add_renamed(host);
         Ok(())
+    }
+
+    /// Adds the files below a mount that forge could not move to the quarantine.
+    fn add_renamed(&mut self, host: &Path) {
+        let renamed = self.records.renamed_below(host);
+        let renamed = renamed.filter_map(|(now, own)| {
+            let meta = now.symlink_metadata().ok()?;
+            let (around, stored) = (now.parent()?, now.file_name()?);
+            let id = stored.as_bytes().strip_prefix(QUARANTINE.as_bytes())?;
+            let id = id.strip_prefix(b".")?;
+            Some(QuarantinedItem {
+                mount: around.to_owned(),
+                of_project: false,
+                sweep: PathBuf::new(),
+                path: own.into(),
+                stored: stored.to_owned(),
+                seconds: seconds_of(OsStr::from_bytes(id))?,
+                bytes: meta.len(),
+                is_dir: meta.is_dir(),
+                occupied: around.join(own).symlink_metadata().is_ok(),
+                state: self.records.state_of(now),
+            })
+        });
+        let known: HashSet<PathBuf> = self
+            .entries
+            .iter()
+            .map(QuarantinedItem::quarantined)
+            .collect();
+        let new: Vec<_> = renamed
+            .filter(|item| !known.contains(&item.quarantined()))
+            .collect();
+        self.entries.extend(new);
     }
 
     fn add_sweep(
@@ -291,7 +340,7 @@ fn list(global: &Global, listing: &QuarantineListing) -> Result<ExitKind, CliErr
         print_json(&json!({ "entries": entries }))?;
         return Ok(ExitKind::Done);
     }
-    if listing.entries.is_empty() {
+    if listing.entries.is_empty() && listing.closed.is_empty() {
         print_line("The quarantine is empty.")?;
     }
     for entry in &listing.entries {

@@ -1,5 +1,6 @@
 //! `forge quarantine`: what a command created under a protected name is listed, and moved back.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -235,6 +236,55 @@ fn a_receipt_counts_the_names_that_it_does_not_list() {
         std::fs::remove_dir_all(world.project()).unwrap();
         std::fs::create_dir(world.project()).unwrap();
     }
+}
+
+/// Where the quarantine cannot be written, a file stays in its directory under another name. It is
+/// listed and comes back as every other; a quarantine that cannot be read is not an empty one.
+#[test]
+fn what_is_not_in_the_quarantine_is_listed_too() {
+    let open = |world: &World, name: &str| {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(world.project().join(name), mode).unwrap();
+    };
+    for mechanism in mechanisms(&World::new(&[])) {
+        for (script, name) in [
+            ("echo 1 > .envrc; chmod 500 .", ".envrc"),
+            ("mkdir sub; echo 1 > sub/.envrc; chmod 500 .", "sub/.envrc"),
+        ] {
+            let user = UserWorld::ordinary(|_| {});
+            let at = format!("{mechanism} {script}");
+            let exec = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+            let ran = user.forge(&exec);
+            open(&user.world, ".");
+            ran.says(&[".envrc"]);
+            assert!(
+                !user.world.project().join(name).exists(),
+                "{at}: {}",
+                ran.stderr
+            );
+            let list = user.forge(&["quarantine", "list", "--json"]);
+            let list: Value = serde_json::from_str(&list.stdout).unwrap();
+            let origin = user.world.project().join(name);
+            assert_eq!(
+                list["entries"][0]["path"],
+                origin.to_str().unwrap(),
+                "{at}: {list}"
+            );
+            assert_eq!(list["entries"][0]["recorded"], true, "{at}: {list}");
+            user.forge(&["quarantine", "restore", name]).code(0);
+            assert_eq!(std::fs::read_to_string(origin).unwrap(), "1\n", "{at}");
+            let list = user.forge(&["quarantine", "list"]);
+            assert!(list.stdout.contains("is empty"), "{at}: {}", list.stdout);
+        }
+    }
+    let user = UserWorld::ordinary(|_| {});
+    let quarantine = user.world.project().join(".os-sandbox-quarantine");
+    std::fs::create_dir(&quarantine).unwrap();
+    std::fs::set_permissions(&quarantine, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let list = user.forge(&["quarantine", "list"]);
+    open(&user.world, ".os-sandbox-quarantine");
+    assert!(!list.stdout.contains("is empty"), "{}", list.stdout);
+    list.says(&[".os-sandbox-quarantine: Permission denied", "not listed"]);
 }
 
 /// A project's own directory of that name is nothing that leads out of it.

@@ -114,17 +114,21 @@ impl<'a> Quarantine<'a> {
             self.not_disabled = disable(self.mount.handle.as_fd(), &moved).err();
             let moved = self.mount.host.join(moved);
             if let Some(state) = self.state {
-                quarantine_record::append(state, self.id, &moved);
+                quarantine_record::append(state, self.id, &moved, None);
             }
             return Ok(Some(moved));
         }
-        // Another file system is mounted below, or the quarantine is full: the file is renamed in
-        // its own directory.
+        // Another file system is mounted below, or the quarantine is full or cannot be written: the
+        // file is renamed in its own directory.
         self.count += 1;
         let last = format!("{QUARANTINE}.{}.{}", self.id, self.count);
         rename(&parent, &aside, &parent, OsStr::new(&last))?;
         self.not_disabled = disable(self.mount.handle.as_fd(), &around.join(&last)).err();
-        Ok(Some(self.mount.host.join(around).join(last)))
+        let moved = self.mount.host.join(around).join(last);
+        if let Some(state) = self.state {
+            quarantine_record::append(state, self.id, &moved, Some(name));
+        }
+        Ok(Some(moved))
     }
 
     /// Moves a file to the path `place` of the quarantine. Returns its path below the mount.

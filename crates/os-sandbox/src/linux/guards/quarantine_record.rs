@@ -1,7 +1,8 @@
 //! Records of the files that scans moved to quarantines, in the state directory: a command, or a file tool,
 //! can write a directory that looks like a quarantine, and under Landlock alone in a real one.
 //!
-//! Entry point: [`QuarantineRecords`]. A line has the path on the host and a hash of the content.
+//! Entry point: [`QuarantineRecords`]. A line has the path on the host, a hash of the content, and the
+//! name that a file had, if it is still in its own directory.
 
 use super::state::{candidates, options};
 use crate::key_files::content_of;
@@ -12,7 +13,7 @@ use sandbox_names::{hex, unhex};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -38,9 +39,17 @@ const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// ```
 #[derive(Debug, Default)]
 pub struct QuarantineRecords {
-    hashes: HashMap<PathBuf, String>,
+    files: HashMap<PathBuf, RecordedFile>,
     /// The recorded paths that were compared, with `true` for those that are as they were.
     compared: RefCell<HashMap<PathBuf, bool>>,
+}
+
+/// A file that a scan moved.
+#[derive(Debug)]
+struct RecordedFile {
+    hash: String,
+    /// Its name before, if it is in its own directory.
+    name: Option<OsString>,
 }
 
 impl QuarantineRecords {
@@ -57,7 +66,7 @@ impl QuarantineRecords {
             let is_own = |path: &Path| {
                 let meta = path.symlink_metadata();
                 meta.is_ok_and(|meta| {
-                    meta.is_dir() && meta.uid() == geteuid().as_raw() && meta.mode() & 0o077 == 0
+                    meta.is_dir() && meta.uid() == geteuid().as_raw() && meta.mode() & 0o022 == 0
                 })
             };
             let records = directory.join(DIRECTORY);
@@ -69,7 +78,7 @@ impl QuarantineRecords {
             }
         }
         QuarantineRecords {
-            hashes: all,
+            files: all,
             compared: RefCell::default(),
         }
     }
@@ -79,20 +88,29 @@ impl QuarantineRecords {
     #[must_use]
     pub fn state_of(&self, path: &Path) -> QuarantineState {
         let mut around = path.ancestors();
-        let Some((one, was)) = around.find_map(|one| Some((one, self.hashes.get(one)?))) else {
+        let Some((one, was)) = around.find_map(|one| Some((one, self.files.get(one)?))) else {
             return QuarantineState::Unknown;
         };
         let mut compared = self.compared.borrow_mut();
         let known = compared.entry(one.to_owned());
-        match *known.or_insert_with(|| *was == fingerprint(one)) {
+        match *known.or_insert_with(|| was.hash == fingerprint(one)) {
             true => QuarantineState::Unchanged,
             false if one == path => QuarantineState::Changed,
             false => QuarantineState::Unknown,
         }
     }
-}
 
-impl QuarantineRecords {
+    /// Returns the files below a directory that a scan renamed where they are, because it could not move
+    /// them to the quarantine: their paths, and the names that they had.
+    pub fn renamed_below<'a>(
+        &'a self,
+        top: &'a Path,
+    ) -> impl Iterator<Item = (&'a Path, &'a OsStr)> {
+        let files = self.files.iter();
+        let files = files.filter_map(|(path, file)| Some((path.as_path(), file.name.as_deref()?)));
+        files.filter(move |(path, _)| path.starts_with(top))
+    }
+
     /// Returns `true` for a directory of a quarantine with nothing in it but files that scans have moved
     /// there: the directories around that are not recorded.
     pub(super) fn has_only_recorded(&self, path: &Path) -> bool {
@@ -101,7 +119,7 @@ impl QuarantineRecords {
         while let Some(path) = queue.pop() {
             entries += 1;
             let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-            let is_around = is_dir && self.hashes.keys().any(|one| one.starts_with(&path));
+            let is_around = is_dir && self.files.keys().any(|one| one.starts_with(&path));
             let is_listed = match (self.state_of(&path), is_around) {
                 (QuarantineState::Unchanged, _) => continue,
                 (QuarantineState::Unknown, true) => fs::read_dir(&path),
@@ -117,13 +135,16 @@ impl QuarantineRecords {
     }
 }
 
-fn lines(record: &Path) -> Vec<(PathBuf, String)> {
+fn lines(record: &Path) -> Vec<(PathBuf, RecordedFile)> {
     let file = options().open(record).ok();
     let text = file.and_then(|file| content_of(file, MAX_RECORD_BYTES));
     let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
     let line = |line: &str| {
-        let (path, hash) = line.split_once(' ')?;
-        Some((OsString::from_vec(unhex(path)?).into(), hash.to_owned()))
+        let mut words = line.split(' ');
+        let path = OsString::from_vec(unhex(words.next()?)?);
+        let hash = words.next()?.to_owned();
+        let name = words.next().and_then(unhex).map(OsString::from_vec);
+        Some((path.into(), RecordedFile { hash, name }))
     };
     text.lines().filter_map(line).collect()
 }
@@ -143,12 +164,17 @@ pub(super) fn clear(state: &Path) {
 }
 
 /// Records a file that a scan has just moved: another scan may find it at any moment. Without a record
-/// a person has to name it to get it back.
-pub(super) fn append(state: &Path, id: &str, moved: &Path) {
+/// a person has to name it to get it back. `name`: its name before, if it is in its own directory.
+pub(super) fn append(state: &Path, id: &str, moved: &Path, name: Option<&OsStr>) {
     let directory = state.join(DIRECTORY);
     let _ = DirBuilder::new().mode(0o700).create(&directory);
-    let name = hex(moved.as_os_str().as_bytes());
-    let line = format!("{name} {}\n", fingerprint(moved));
+    let path = hex(moved.as_os_str().as_bytes());
+    let name = name.map(|name| format!(" {}", hex(name.as_bytes())));
+    let line = format!(
+        "{path} {}{}\n",
+        fingerprint(moved),
+        name.unwrap_or_default()
+    );
     // Another mount of this command has that name too.
     let written = options().create(true).append(true).open(directory.join(id));
     let _ = written.and_then(|mut file| file.write_all(line.as_bytes()));
