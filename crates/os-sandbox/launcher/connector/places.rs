@@ -1,5 +1,5 @@
 //! Calls that are made for a target under Landlock alone, which does not control them: changes of modes
-//! by uid 0, which owns more than it may change, and watches (inotify_add_watch(2)), which tell the
+//! and owners by uid 0, which owns more than it may change, and watches (inotify_add_watch(2)), which tell the
 //! names in directories that the target may not list. The target's filter turns each such call into a
 //! question to the supervisor, or to the connector if there is one. That process opens the file itself,
 //! finds exactly that file below a place where the target has the right, and makes the call by the
@@ -19,6 +19,10 @@ const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const IN_DONT_FOLLOW: u64 = 0x0200_0000;
 const SET_ID: u32 = 0o6000;
+/// The owner, or the group, that does not change (chown(2)).
+const UNCHANGED: u32 = u32::MAX;
+/// Calls that change an owner.
+const OWNERS: [usize; 4] = [nr::CHOWN, nr::FCHOWN, nr::LCHOWN, nr::FCHOWNAT];
 
 const NO_LINKS: u64 = notify::RESOLVE_NO_SYMLINKS | notify::RESOLVE_NO_MAGICLINKS;
 
@@ -73,13 +77,16 @@ impl Places {
             nr::FCHMODAT2,
             nr::INOTIFY_ADD_WATCH,
         ]
-        .contains(&(number as usize))
+        .iter()
+        .chain(&OWNERS)
+        .any(|decided| *decided == number as usize)
     }
 
     /// Makes the call for the target, and returns its result.
     pub fn call(&self, listener: i32, request: &Request) -> Result<u32, Errno> {
         match request.number as usize {
             nr::INOTIFY_ADD_WATCH => self.watch(listener, request),
+            number if OWNERS.contains(&number) => self.keep_owner(listener, request).map(|()| 0),
             _ => self.change_mode(listener, request).map(|()| 0),
         }
     }
@@ -110,20 +117,66 @@ impl Places {
             takes_empty: flags & AT_EMPTY_PATH != 0,
             refusal: EPERM,
         };
+        self.change(listener, request, &argument, |found| set_mode(found, mode))
+    }
+
+    /// Answers a call that leaves the owner as it is, which programs make after a copy. No other owner
+    /// is set.
+    fn keep_owner(&self, listener: i32, request: &Request) -> Result<(), Errno> {
+        let args = request.args;
+        let (at, path, owner, flags) = match request.number as usize {
+            nr::FCHOWN => (args[0] as i32, None, [args[1], args[2]], 0),
+            nr::FCHOWNAT => (args[0] as i32, Some(args[1]), [args[2], args[3]], args[4]),
+            nr::LCHOWN => (
+                AT_FDCWD,
+                Some(args[0]),
+                [args[1], args[2]],
+                AT_SYMLINK_NOFOLLOW,
+            ),
+            _ => (AT_FDCWD, Some(args[0]), [args[1], args[2]], 0),
+        };
+        let flags = u64::from(flags as u32);
+        if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(EINVAL);
+        }
+        let argument = FileArgument {
+            at,
+            path,
+            nofollow: flags & AT_SYMLINK_NOFOLLOW != 0,
+            takes_empty: flags & AT_EMPTY_PATH != 0,
+            refusal: EPERM,
+        };
+        let [wanted_user, wanted_group] = owner.map(|id| id as u32);
+        self.change(listener, request, &argument, |found| {
+            let (user, group) = sys::owner(found)?;
+            let stays = |wanted: u32, now: u32| wanted == UNCHANGED || wanted == now;
+            match stays(wanted_user, user) && stays(wanted_group, group) {
+                true => Ok(()),
+                false => Err(EPERM),
+            }
+        })
+    }
+
+    /// Makes a call by a handle of the file, which has to be one that the target may write.
+    fn change(
+        &self,
+        listener: i32,
+        request: &Request,
+        argument: &FileArgument,
+        call: impl FnOnce(i32) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let object = argument.open(listener, request)?;
-        if path.is_none() && notify::is_path_only(object.0)? {
+        if argument.path.is_none() && notify::is_path_only(object.0)? {
             return Err(EBADF);
         }
         let mut name = [0u8; MAX_PATH_BYTES];
         let name = notify::name_of(object.0, &mut name)?;
         // Why: no other program can open a file without a name. Some file systems count no names.
         let is_deleted = name.ends_with(b" (deleted)\0") && sys::links(object.0)? == 0;
-        if path.is_none() && is_deleted {
-            return set_mode(object.0, mode);
+        if argument.path.is_none() && is_deleted {
+            return call(object.0);
         }
-        self.below(wire::PLACE_WRITE, &object, name, EPERM, |found| {
-            set_mode(found, mode)
-        })
+        self.below(wire::PLACE_WRITE, &object, name, EPERM, call)
     }
 
     /// Adds a watch to the target's own inotify instance.

@@ -836,6 +836,11 @@ pub fn add_watch(instance: i32, path: CStr<'_>, mask: u32) -> Result<u32> {
     raw(nr::INOTIFY_ADD_WATCH, args).map(|watch| watch as u32)
 }
 
+/// The owner and the group of an open file.
+pub fn owner(number: i32) -> Result<(u32, u32)> {
+    statx(number).map(|data| ((data[2] >> 32) as u32, data[3] as u32))
+}
+
 pub fn links(number: i32) -> Result<u32> {
     statx(number).map(|data| data[2] as u32)
 }

@@ -31,7 +31,8 @@ pub struct FilterSpec {
     /// the owner of a process: only a Landlock domain of the command's own makes the kernel refuse
     /// all others.
     pub tracing: bool,
-    /// `true` if the filter notifies the supervisor or the connector of every change of a mode.
+    /// `true` if the filter notifies the supervisor or the connector of every change of a mode, and
+    /// of an owner if these are frozen.
     pub ask_modes: bool,
     /// The rule for watches of files and directories.
     pub watches: WatchRule,
@@ -209,7 +210,12 @@ pub fn table(wanted: FilterSpec) -> Table {
     }
 
     if wanted.freeze_metadata {
-        rules.always(EPERM, "chown fchown lchown fchownat file_setattr");
+        let owners = match wanted.ask_modes {
+            true => Action::UserNotify,
+            false => Action::Errno(EPERM),
+        };
+        rules.rule("chown fchown lchown fchownat", Rule::always(owners));
+        rules.always(EPERM, "file_setattr");
         // cp -a and git accept "not supported" as an answer.
         rules.always(
             EOPNOTSUPP,

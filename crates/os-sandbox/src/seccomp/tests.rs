@@ -179,6 +179,8 @@ fn what_is_refused_and_what_is_not() {
         (NAMED, "fchmodat2", [3, 0, 0o2755, 0, 0, 0], Errno(EPERM)),
         (OPEN, "chown", [0; 6], Allow),
         (CLOSED, "chown", [0; 6], Errno(EPERM)),
+        (NAMED, "chown", [0; 6], UserNotify),
+        (NAMED, "fchownat", [0; 6], UserNotify),
         (CLOSED, "setxattr", [0; 6], Errno(EOPNOTSUPP)),
         (OPEN, "personality", [0xffff_ffff, 0, 0, 0, 0, 0], Allow),
         (

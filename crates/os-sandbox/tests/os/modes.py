@@ -74,6 +74,23 @@ attempt("by directory outside", lambda: opened(outside, os.O_PATH, lambda fd: os
 attempt("by name of proc", lambda: opened(secret, os.O_PATH, lambda fd: os.chmod("/proc/self/fd/%d" % fd, 0o777)))
 attempt("beside the mount", lambda: os.chmod(rw + "2/file", 0o777))
 
+# An owner that stays is no change.
+user, group = os.getuid(), os.getgid()
+attempt("own owner", lambda: os.chown(rw + "/file", user, group))
+attempt("no owner", lambda: os.chown(rw + "/file", -1, -1))
+attempt("own owner by descriptor", lambda: opened(rw + "/file", os.O_RDONLY, lambda fd: os.fchown(fd, user, -1)))
+attempt("own owner by directory", lambda: opened(rw, os.O_RDONLY, lambda fd: os.chown("file", user, -1, dir_fd=fd)))
+attempt("own owner of a link", lambda: os.lchown(rw + "/within", user, group))
+attempt("own owner without a name", lambda: os.fchown(os.memfd_create("own"), user, group))
+attempt("another owner", lambda: os.chown(rw + "/file", user + 1, -1))
+attempt("another group", lambda: os.chown(rw + "/file", -1, group + 1))
+attempt("another owner by descriptor", lambda: opened(rw + "/file", os.O_RDONLY, lambda fd: os.fchown(fd, 1, 1)))
+attempt("another owner of a link", lambda: os.lchown(rw + "/within", 1, 1))
+attempt("owner outside", lambda: os.chown(secret, user, group))
+attempt("owner of a link out", lambda: os.chown(rw + "/link", user, group))
+attempt("owner in a read-only mount", lambda: os.chown(ro + "/file", user, group))
+attempt("owner of a missing file", lambda: os.chown(rw + "/missing", user, group))
+
 # A name that is one file now and another one then.
 os.mkdir(rw + "/race")
 open(rw + "/race/file", "w").close()

@@ -1,4 +1,5 @@
-//! Modes, for uid 0 under Landlock alone: changed in what the command may write, and nowhere else.
+//! Modes and owners, for uid 0 under Landlock alone: modes are changed in what the command may write and
+//! nowhere else, and owners stay.
 
 use crate::fixture::{Mechanism, World, set_mode};
 use crate::outcome::{ensure, say};
@@ -43,6 +44,20 @@ by place outside EPERM
 by directory outside EPERM
 by name of proc ELOOP
 beside the mount EPERM
+own owner ok
+no owner ok
+own owner by descriptor ok
+own owner by directory ok
+own owner of a link ok
+own owner without a name ok
+another owner EPERM
+another group EPERM
+another owner by descriptor EPERM
+another owner of a link EPERM
+owner outside EPERM
+owner of a link out EPERM
+owner in a read-only mount EPERM
+owner of a missing file ENOENT
 race ok
 ";
 
