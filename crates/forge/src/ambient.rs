@@ -220,7 +220,7 @@ impl Ambient {
         for (dir, moved_by) in &self.sandbox_keeps {
             own.push((
                 dir.clone(),
-                "what the OS sandbox keeps between runs,",
+                "what the OS sandbox keeps between runs",
                 moved_by,
             ));
         }

@@ -10,9 +10,10 @@ mod review;
 
 use os_sandbox::{
     Backend, Directories, Entry, Expected, MechanismReport, Observation, Plan, Policy,
-    PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
+    PolicyBuilder, PromiseState, Proof, ProofCheck, Requirement, Sandbox, Support, Survey,
 };
 use sandbox_config::WithoutDirectories;
+use sandbox_names::{HIDDEN, PROTECTED};
 
 use crate::cli::DoctorArgs;
 use crate::commands::prelude::*;
@@ -84,8 +85,14 @@ fn can_run_in_all(surveys: &[Survey]) -> bool {
     surveys.iter().all(|one| one.incomplete.is_none())
 }
 
+/// The names that every project protects and hides: not every mechanism can.
 fn default_policy() -> Result<Policy, CliError> {
-    Policy::builder()
+    let protects = PROTECTED
+        .iter()
+        .copied()
+        .fold(Policy::builder(), PolicyBuilder::protect);
+    let hides = HIDDEN.iter().copied().fold(protects, PolicyBuilder::hide);
+    hides
         .build()
         .map_err(|error| CliError::negative("policy", error.to_string()))
 }

@@ -18,17 +18,22 @@ const PROBE: &str = "review-probe";
 /// Returns the row about `--review`.
 pub(super) fn row(support: &Support, ambient: &Ambient) -> MechanismReport {
     let outcome = run_in_overlay(support, ambient);
+    // A copy is shown at the path of the project.
+    let instead = match support.namespaces() || support.bubblewrap().is_some() {
+        true => {
+            "commands with `--review` are refused; `--review=copy` and `forge run --review` make the \
+             changes in a copy"
+        }
+        false => {
+            "commands with `--review` are refused; `forge run --review` makes the changes in a copy"
+        }
+    };
     MechanismReport {
         name: "review",
         works: outcome.is_ok(),
         details: match outcome {
             Ok(()) => vec!["`--review` keeps what a command changes until you apply it".to_owned()],
-            Err(reason) => vec![
-                reason,
-                "commands with `--review` are refused; `--review=copy` and `forge run --review` \
-                 make the changes in a copy"
-                    .to_owned(),
-            ],
+            Err(reason) => vec![reason, instead.to_owned()],
         },
     }
 }

@@ -58,7 +58,8 @@ pub(crate) fn describe_grants(offers: &RuleOffers, project: &Project) -> Vec<Str
 
 /// Prints the denials of a command that has ended, and one hint for each kind of them. No setting
 /// allows files of the kernel and names of `shared` state: programs probe them and keep caches
-/// there. After a success the first are left out, and the second counted.
+/// there. After a success the first are left out, and the second counted. Local sockets are left out
+/// as well: the name of a user is first asked from a daemon (nscd(8)).
 pub(super) fn print(
     receipt: &Enforcement,
     is_success: bool,
@@ -68,7 +69,10 @@ pub(super) fn print(
     // Its output went to the terminal.
     let mut denials = relevant_denials(&receipt.denials, None);
     if is_success {
-        denials.retain(|denial| !is_of_kernel(&denial.object));
+        let is_probe = |denial: &Denial| {
+            is_of_kernel(&denial.object) || denial.reason == DenialReason::LocalSocketsClosed
+        };
+        denials.retain(|denial| !is_probe(denial));
         for state in shared {
             let before = denials.len();
             denials.retain(|denial| !is_in(denial, state));

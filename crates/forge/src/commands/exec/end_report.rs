@@ -94,7 +94,7 @@ impl CommandEnd<'_> {
         let home = ambient.home.as_deref();
         let hints = HintContext {
             project: self.project,
-            own: OwnPatterns::of(self.project, self.presets),
+            own: OwnPatterns::of(self.project, self.presets).with_network_of(self.policy),
             read_only: self.args.rights.read_only,
             is_of_worker: self.args.worker.is_some(),
             home,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use os_sandbox::{Denial, DenialReason, DeniedOperation};
+use os_sandbox::{Denial, DenialReason, DeniedOperation, Network, Policy};
 use sandbox_config::{NetworkAccess, Project, UNPROTECTABLE};
 use sandbox_names::{HIDDEN, PROTECTED, fold, git, pattern};
 use serde_json::json;
@@ -56,6 +56,14 @@ impl OwnPatterns {
                 .map(|dir| dir.host.clone())
                 .collect(),
             has_host_list: matches!(ceiling.network(), NetworkAccess::Hosts(_)),
+        }
+    }
+
+    /// Replaces the project's network by that of a command, which presets and options extend.
+    pub(super) fn with_network_of(self, policy: &Policy) -> OwnPatterns {
+        OwnPatterns {
+            has_host_list: matches!(policy.network(), Network::Hosts(_)),
+            ..self
         }
     }
 
@@ -343,7 +351,9 @@ pub(crate) fn key_hint(denial: &Denial, own: &OwnPatterns) -> Option<String> {
                 .to_owned()
         }
         DenialReason::LocalSocketsClosed => {
-            "to let it use local sockets: for once, -c sandbox.unix_sockets=open".to_owned()
+            "a look for the name of a user tries a local socket too, and goes on without it; to let a \
+             command use local sockets: for once, -c sandbox.unix_sockets=open"
+                .to_owned()
         }
         DenialReason::NetworkOff if !is_connect(denial) => {
             "under Landlock alone a command has no network, not even for servers of its own; \

@@ -440,7 +440,7 @@ fn a_refused_socket_is_named_with_its_key() {
     }
     let wanted = [
         "refused: make a local socket (local sockets are closed)",
-        "hint: to let it use local sockets: for once, -c sandbox.unix_sockets=open",
+        "hint: a look for the name of a user tries a local socket too, and goes on without it; to let a command use local sockets: for once, -c sandbox.unix_sockets=open",
     ];
     assert_eq!(told(&ran.stderr), wanted, "{}", ran.stderr);
     // The setting would be refused beside a list of hosts.

@@ -440,6 +440,8 @@ fn as_it_is() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  yes
     bubblewrap  yes
     pins        yes
@@ -463,6 +465,8 @@ fn without_openat2() {
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
+
+    hidden names     detected  bubblewrap (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
 
     namespaces  no   the command's root directory could not be built: mount /usr: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer filter that hides openat2
@@ -491,6 +495,8 @@ fn without_landlock() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  yes
     bubblewrap  yes
     pins        yes
@@ -514,6 +520,8 @@ fn with_landlock_switched_off() {
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
+
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
 
     namespaces  yes
     bubblewrap  yes
@@ -539,6 +547,8 @@ fn without_user_namespaces() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by landlock.
 
+    protected names  absent    (needs a mount layer, such as bubblewrap)
+    hidden names     absent    (needs a mount layer, such as bubblewrap)
     metadata         absent    (needs a mount layer, such as bubblewrap)
 
     namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
@@ -566,6 +576,8 @@ fn without_mounts_by_descriptor() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
+    hidden names     detected  bubblewrap (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  no   the namespaces could not be made: Operation not permitted (os error 1)
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     bubblewrap  yes
@@ -592,6 +604,8 @@ fn without_close_range() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  yes
     bubblewrap  yes
     pins        yes
@@ -615,6 +629,8 @@ fn without_process_descriptors() {
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
+
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
 
     namespaces  yes
     bubblewrap  yes
@@ -737,6 +753,8 @@ fn linux_5_4() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
+    hidden names     detected  bubblewrap (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  no   the command's root directory could not be built: mount /usr: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer filter that hides openat2
     bubblewrap  yes
@@ -764,6 +782,8 @@ fn without_bubblewrap() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  yes
     bubblewrap  no   bwrap is not installed
                      apt-get install bubblewrap
@@ -786,6 +806,8 @@ fn with_bubblewrap_set_user_id() {
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
+
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
 
     namespaces  yes
     bubblewrap  no   /usr/bin/bwrap is set-user-id, which is not used (CVE-2026-41163)
@@ -810,6 +832,8 @@ fn with_bubblewrap_too_old() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  yes
     bubblewrap  no   /usr/bin/bwrap (0.3.1) is too old: bwrap: Unknown option --clearenv
                      bubblewrap 0.5 or later is needed: apt-get install bubblewrap
@@ -832,6 +856,8 @@ fn with_bubblewrap_that_fails() {
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
+
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
 
     namespaces  yes
     bubblewrap  no   /usr/bin/bwrap does not work: the launcher ended before the command was started: broken
@@ -857,6 +883,8 @@ fn under_apparmor() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
+
     namespaces  yes
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: setting up uid map: Permission denied
                      AppArmor restricts user namespaces here; its profile for bwrap allows them: apt-get install apparmor-profiles && install -m 644 /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/bwrap-userns-restrict && apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict
@@ -880,6 +908,8 @@ fn with_proc_masked() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by landlock.
 
+    protected names  absent    (needs a mount layer, such as bubblewrap)
+    hidden names     absent    (needs a mount layer, such as bubblewrap)
     metadata         absent    (needs a mount layer, such as bubblewrap)
 
     namespaces  no   the command's root directory could not be built: mount a new /proc: Operation not permitted (os error 1)
@@ -911,6 +941,7 @@ fn without_control_groups() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by namespaces.
 
+    hidden names     detected  namespaces (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
     memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly)
     process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
 
