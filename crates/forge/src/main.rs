@@ -26,6 +26,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = completion::answer_shell() {
         return code;
     }
+    signals::survive_file_limit();
     let mut cli = match cli::Cli::from_process() {
         Ok(cli) => cli,
         Err(error) => return end(exit::unusable(&error)),

@@ -38,8 +38,6 @@ struct StopSignals {
     quit: Signal,
     /// Each of the others, with its number.
     others: Vec<(Signal, u8)>,
-    /// A file that reaches the limit of its size: the write fails, and says so.
-    _too_large: Signal,
 }
 
 /// Signals that end a process by default, beside those of the terminal, of faults of the process
@@ -82,7 +80,6 @@ impl StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
             others: taken.collect::<std::io::Result<_>>()?,
-            _too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 
@@ -111,6 +108,14 @@ const QUIT: u8 = 3;
 /// Returns `true` for the signals of keys: Ctrl-C and Ctrl-\.
 fn is_typed(number: u8) -> bool {
     matches!(number, INTERRUPT | QUIT)
+}
+
+/// Lets a write fail, and say so, where a file reaches the limit of its size (`ulimit -f`): the signal
+/// would end forge without a word. Programs that forge starts have the default again.
+pub(crate) fn survive_file_limit() {
+    let number = rustix::process::Signal::XFSZ.as_raw();
+    // Without it a limit ends forge, as every other program.
+    let _ = signal_hook::flag::register(number, Arc::default());
 }
 
 /// Returns the exit of a forge that a signal stopped.

@@ -847,17 +847,21 @@ fn a_limit_on_file_sizes_is_told() {
     let world = World::new(&[]);
     let script = "for i in $(seq 900); do mkdir -p d$i/.vscode; done";
     let forge = forge_program().to_str().unwrap();
-    let args = ["--fsize=90000", forge, "exec", "--", "sh", "-c", script];
-    let output = world.command("prlimit".as_ref(), &args).output().unwrap();
-    assert_eq!(
-        std::os::unix::process::ExitStatusExt::signal(&output.status),
-        None
-    );
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        told.contains("error:") || told.contains("quarantined:"),
-        "{told}"
-    );
+    // Small limits are met before the command starts.
+    for limit in [
+        "--fsize=0",
+        "--fsize=4096",
+        "--fsize=90000",
+        "--fsize=200000",
+    ] {
+        let args = [limit, forge, "exec", "--", "sh", "-c", script];
+        let output = world.command("prlimit".as_ref(), &args).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(signal, None, "{limit}: {told}");
+        let is_told = told.contains("error:") || told.contains("quarantined:");
+        assert!(is_told, "{limit}: {told}");
+    }
 }
 
 /// The message is about the mistake in the command line.
