@@ -5,13 +5,12 @@
 //! of its mounts looks for the names that were left.
 //!
 //! A record is written in whole after the walk and before the command starts, and never to the disk
-//! by force: after a power cut it can be missing, as the names can. Its lines are compared as they
-//! are. The records are read before the walk and once more after it. A command that starts and ends
+//! by force: after a power cut it can be missing, as the names can. The records are read before the walk and once more after it. A command that starts and ends
 //! between the two is not seen: its names are gone by then, and a new file with the name is judged.
 
 use super::super::git_audit::worktree;
 use super::super::host_mount::{HostMount, host_mounts};
-use super::command_text::{CommandText, FIRST};
+use super::command_text::{CommandText, NameFact, RecordedCommand};
 use super::everywhere;
 use super::hold::is_outside;
 use super::names::Held;
@@ -23,12 +22,11 @@ use super::state::{StateDir, options};
 use super::sweep::PostRunScan;
 use crate::error::{Error, ErrorKind};
 use crate::findings::Findings;
-use crate::policy::{MountGuards, Pattern, Policy};
-use crate::state_dir::boot;
+use crate::policy::Policy;
 use sandbox_names::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -36,12 +34,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(super) const PREFIX: &str = "command-";
-pub(super) const LAST: &str = "end";
-/// Bound on the records that are read.
-pub(super) const MAX_RECORDS: usize = 4096;
-/// Bound on one record. A command with more has none.
-pub(super) const MAX_RECORD_BYTES: usize = 32 << 20;
 /// The clock of a file system is that much behind.
 const CLOCK_SLACK: Duration = Duration::from_millis(20);
 
@@ -62,7 +54,7 @@ pub(crate) struct RunningCommands {
     starting: Option<File>,
     /// How the command finds the names. Another way finds others.
     held: Held,
-    others: Vec<CommandBaseline>,
+    others: Vec<RecordedCommand>,
 }
 
 /// A command without a record.
@@ -70,19 +62,6 @@ pub(super) struct Unrecorded {
     pub(super) why: String,
     /// Keeps programs that would look for the record waiting; `None` without a state directory.
     pub(super) starting: Option<File>,
-}
-
-/// The record of another command.
-struct CommandBaseline {
-    path: PathBuf,
-    /// Locked, if the command's broker is gone.
-    left: Option<File>,
-    mounts: Vec<PathBuf>,
-    lines: HashSet<String>,
-    is_this_boot: bool,
-    /// `true` if mounts are over the protected names that were there.
-    has_mounts: bool,
-    started: SystemTime,
 }
 
 /// The record of this command. Dropping it removes it, unless it is kept.
@@ -189,9 +168,9 @@ impl RunningCommands {
             found.why.push_str(", left by a command before this one");
         }
         self.others.retain(|other| {
-            let mut within = other.mounts.iter();
+            let mut within = other.text.tops.iter();
             let is_done = findings.failed.is_none()
-                && within.all(|mount| changed.iter().any(|here| mount.starts_with(here)));
+                && within.all(|top| changed.iter().any(|here| top.host.starts_with(here)));
             if is_done {
                 // If this fails, the next start looks once more.
                 let _ = fs::remove_file(&other.path);
@@ -215,7 +194,9 @@ impl RunningCommands {
         };
         for path in state.command_records() {
             if !self.others.iter().any(|other| other.path == path) {
-                self.others.extend(CommandBaseline::read(path, mounts));
+                let read = RecordedCommand::read_or_take(path);
+                self.others
+                    .extend(read.filter(|other| is_near(other, mounts)));
             }
         }
     }
@@ -242,34 +223,19 @@ impl RunningCommands {
     ) -> Result<Option<CommandRecord>, String> {
         self.read(mounts);
         let own = own.iter().map(|one| one.parent.join(&one.name)).collect();
-        let (process, held) = (std::process::id(), self.held);
-        let mut text = format!(
-            "{FIRST}\n{}\nx {process} {held:?}\n{}{process}\n",
-            boot(),
-            CommandText::PROCESS
-        );
+        let mut text = CommandText::new(self.held);
         for (mount, before) in mounts.iter().zip(before) {
             if mount.is_dir && mount.is_changed() {
                 self.compare(mount, before, &own);
-                text.push_str(&mount_line(mount, self.held));
-                text.push_str(&patterns_line(mount));
-                text.push_str(&CommandText::mount_lines(mount, self.held));
-                lines(mount, before, &mut text);
+                text.add_top(mount);
+                add_names(&mut text, mount, before);
             }
         }
-        text.push_str(CommandText::END);
         let Some(state) = self.state? else {
             return Ok(None);
         };
-        if text.len() > CommandText::MAX_BYTES {
-            return Err(format!(
-                "the names that are there need more than {} MiB",
-                CommandText::MAX_BYTES >> 20
-            ));
-        }
-        let path = state
-            .path()
-            .join(format!("{PREFIX}{:016x}", crate::scratch::random()));
+        let text = text.to_text()?;
+        let path = state.new_command_record();
         // Why under another name: a reader takes the command of an unlocked record for killed.
         let unnamed = state
             .path()
@@ -293,55 +259,44 @@ impl RunningCommands {
     /// Keeps names from before the other commands too. Where their patterns differ, a file that
     /// has not changed since is kept as well.
     fn compare(&self, mount: &HostMount, before: &mut MountSnapshot, own: &HashSet<PathBuf>) {
-        let patterns = mount_line(mount, self.held);
         for other in &self.others {
-            let is_judge = other.lines.contains(patterns.trim_end());
-            let stays = |below: &Path, line: &str| {
+            let text = &other.text;
+            let is_judge = text.judges_alike(mount, self.held);
+            let stays = |below: &Path, fact: NameFact, value: &str| {
                 let host = mount.host.join(below);
-                let is_within = other.mounts.iter().any(|top| host.starts_with(top));
-                !is_within
-                    || other.lines.contains(line.trim_end())
+                text.top_of(&host).is_none()
+                    || text.has_value(&host, fact, value)
                     || own.contains(&host)
-                    || !is_judge && (other.is_older(&host) || other.covers(mount, below))
+                    || !is_judge && (is_older(&host, other.started) || covers(text, mount, below))
             };
-            let has = |kind, below: &Path| stays(below, &path_line(kind, mount, below));
+            let has = |fact, below: &Path| stays(below, fact, "");
             before.names.retain(|below, (identity, _)| {
-                match other.is_this_boot && !is_git_config(below) {
-                    true => stays(below, &name_line(mount, below, identity)),
-                    false => has('p', below),
+                match text.is_this_boot() && !is_git_config(below) {
+                    true => stays(below, NameFact::Identity, &identity_text(identity)),
+                    false => has(NameFact::There, below),
                 }
             });
-            let text = |kind, below: &Path, text: &OsString| {
-                stays(below, &text_line(kind, mount, below, text.as_bytes()))
-            };
-            before.links.retain(|below, to| text('l', below, to));
+            let leads = |fact, below: &Path, to: &OsStr| stays(below, fact, &hex(to.as_bytes()));
+            (before.links).retain(|below, to| leads(NameFact::Link, below, to));
+            (before.guarded_links).retain(|below, to| leads(NameFact::GuardedLink, below, to));
+            (before.pointers)
+                .retain(|below, was| leads(NameFact::Pointer, below, was.target.as_os_str()));
+            before.configs.retain(|below| has(NameFact::Config, below));
+            before.bare.retain(|below| has(NameFact::Bare, below));
+            before.tracked.retain(|below| has(NameFact::Tracked, below));
             before
-                .guarded_links
-                .retain(|below, to| text('g', below, to));
-            before.configs.retain(|below| has('c', below));
-            before.bare.retain(|below| has('b', below));
-            let target = |below: &Path, to: &Path| {
-                stays(
-                    below,
-                    &text_line('w', mount, below, to.as_os_str().as_bytes()),
-                )
-            };
-            before
-                .pointers
-                .retain(|below, was| target(below, &was.target));
-            before.tracked.retain(|below| has('t', below));
-            before.unlisted.retain(|below| has('u', below));
+                .unlisted
+                .retain(|below| has(NameFact::Unlisted, below));
             for (state, todo) in &mut before.todo {
-                todo.retain(|line| stays(state, &text_line('d', mount, state, line.as_bytes())));
+                todo.retain(|line| stays(state, NameFact::Todo, &hex(line)));
             }
             before.saved.keep_only(|below| {
                 before.names.contains_key(below) || before.configs.contains(below)
             });
             for below in &before.configs {
-                let prefix = path_line('s', mount, below).replace('\n', " ");
-                let mut lines = other.lines.iter();
-                let saved = lines.find_map(|line| SavedFile::parse(line.strip_prefix(&prefix)?));
-                if let Some(saved) = saved {
+                let host = mount.host.join(below);
+                let mut saved = text.values(&host, NameFact::Saved).map(SavedFile::parse);
+                if let Some(saved) = saved.next().flatten() {
                     before.saved.insert(below.clone(), saved);
                 }
             }
@@ -349,57 +304,29 @@ impl RunningCommands {
     }
 }
 
-impl CommandBaseline {
-    /// Returns `None` for a record that is not about these mounts, or whose command was not started.
-    fn read(path: PathBuf, mounts: &[HostMount]) -> Option<CommandBaseline> {
-        let file = options().open(&path).ok()?;
-        let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        let left = file.try_lock().is_ok();
-        let text = CommandText::read(&file);
-        let tops: Vec<PathBuf> = (text.iter())
-            .flat_map(CommandText::tops)
-            .map(|top| top.host)
-            .collect();
-        let is_gone = tops.iter().all(|top| !top.exists());
-        if is_gone && left {
-            // Its command was not started, or its mounts are gone.
-            let _ = fs::remove_file(&path);
-        }
-        let is_near = tops.iter().any(|top| {
-            let mut changed = mounts.iter().filter(|mount| mount.is_changed());
-            changed.any(|mount| mount.host.starts_with(top) || top.starts_with(&mount.host))
-        });
-        let text = text?;
-        let has_mounts = text.tops().all(|top| top.has_mounts);
-        (!is_gone && is_near).then(|| CommandBaseline {
-            // A record without a name is one of a command that has ended meanwhile.
-            left: (left && meta.nlink() > 0 && path.exists()).then_some(file),
-            path,
-            mounts: tops,
-            is_this_boot: text.boot == boot(),
-            has_mounts,
-            lines: text.lines,
-            started: meta.modified().unwrap_or(UNIX_EPOCH),
-        })
+/// Returns `true` for a record about these mounts. Removes that of a killed command whose mounts are
+/// gone.
+fn is_near(other: &RecordedCommand, mounts: &[HostMount]) -> bool {
+    let tops = || other.text.tops.iter().map(|top| &top.host);
+    if other.left.is_some() && tops().all(|top| !top.exists()) {
+        let _ = fs::remove_file(&other.path);
+        return false;
     }
+    tops().any(|top| {
+        let mut changed = mounts.iter().filter(|mount| mount.is_changed());
+        changed.any(|mount| mount.host.starts_with(top) || top.starts_with(&mount.host))
+    })
+}
 
-    /// Returns `true` for a path in a directory that a mount was over at the start of the command, and
-    /// that no program has replaced.
-    fn covers(&self, mount: &HostMount, below: &Path) -> bool {
-        let is_covered = |around: &Path| {
-            let now = identity(mount, around).ok().flatten();
-            now.is_some()
-                && self
-                    .lines
-                    .contains(name_line(mount, around, &now).trim_end())
-        };
-        self.has_mounts && self.is_this_boot && below.ancestors().skip(1).any(is_covered)
-    }
-
-    /// Returns `true` for a file that has not changed since the command started.
-    fn is_older(&self, host: &Path) -> bool {
-        is_older(host, self.started)
-    }
+/// Returns `true` for a path in a directory that a mount was over at the start of the command, and
+/// that no program has replaced.
+fn covers(text: &CommandText, mount: &HostMount, below: &Path) -> bool {
+    let is_covered = |around: &Path| {
+        let now = identity(mount, around).ok().flatten();
+        let host = mount.host.join(around);
+        now.is_some() && text.has_value(&host, NameFact::Identity, &identity_text(&now))
+    };
+    text.has_mounts() && text.is_this_boot() && below.ancestors().skip(1).any(is_covered)
 }
 
 /// Returns `true` for a file that has not changed since a command started.
@@ -422,87 +349,56 @@ fn is_git_config(below: &Path) -> bool {
     matches!(name, Some("config" | "config.worktree"))
 }
 
-fn mount_line(mount: &HostMount, held: Held) -> String {
-    let mut hash = Sha256::new();
-    // The number of the kinds of lines: another version judges by other ones.
-    hash.update(format!("3 {held:?}\n"));
-    let MountGuards { protect, hide, .. } = &mount.guards;
-    for (kind, patterns) in [('+', protect), ('-', hide)] {
-        for pattern in patterns {
-            hash.update(format!("{kind}{}\n", pattern.text()));
-        }
-    }
-    let patterns = hex(hash.finalize());
-    format!("m {} {patterns}\n", hex(mount.host.as_os_str().as_bytes()))
-}
-
-/// Returns the protected patterns of a mount, for the question which command wrote a file.
-fn patterns_line(mount: &HostMount) -> String {
-    let patterns = mount.guards.protect.iter().map(Pattern::text);
-    let patterns: Vec<&str> = patterns.collect();
-    let host = hex(mount.host.as_os_str().as_bytes());
-    format!("y {host} {}\n", hex(patterns.join("\n")))
-}
-
-fn path_line(kind: char, mount: &HostMount, below: &Path) -> String {
-    let host = mount.host.join(below);
-    format!("{kind} {}\n", hex(host.as_os_str().as_bytes()))
-}
-
-fn text_line(kind: char, mount: &HostMount, below: &Path, text: &[u8]) -> String {
-    let host = mount.host.join(below);
-    format!(
-        "{kind} {} {}\n",
-        hex(host.as_os_str().as_bytes()),
-        hex(text)
-    )
-}
-
-fn name_line(mount: &HostMount, below: &Path, identity: &Option<FileIdentity>) -> String {
-    let identity = format!("{identity:?}");
-    text_line('n', mount, below, identity.as_bytes())
+/// Returns the text of an identity in a record.
+pub(super) fn identity_text(identity: &Option<FileIdentity>) -> String {
+    hex(format!("{identity:?}"))
 }
 
 pub(super) fn content_hash(content: &[u8]) -> String {
     hex(Sha256::digest(content))
 }
 
-/// Writes the state before the command.
-fn lines(mount: &HostMount, before: &MountSnapshot, out: &mut String) {
+/// Adds the state before the command.
+fn add_names(text: &mut CommandText, mount: &HostMount, before: &MountSnapshot) {
+    let host = |below: &PathBuf| mount.host.join(below);
     for (below, (identity, _)) in &before.names {
-        out.push_str(&name_line(mount, below, identity));
-        out.push_str(&path_line('p', mount, below));
+        text.add(host(below), NameFact::Identity, identity_text(identity));
+        text.add(host(below), NameFact::There, "");
         if let Some(saved) = before.saved.get(below) {
-            let hash = content_hash(saved.text());
-            let line = path_line('h', mount, below).replace('\n', " ");
-            out.push_str(&format!("{line}{hash}\n"));
+            text.add(host(below), NameFact::Hash, content_hash(saved.text()));
         }
     }
-    for (kind, links) in [('l', &before.links), ('g', &before.guarded_links)] {
-        for (below, text) in links {
-            out.push_str(&text_line(kind, mount, below, text.as_bytes()));
-        }
+    let links = before.links.iter().map(|link| (NameFact::Link, link));
+    let guarded = before.guarded_links.iter();
+    let guarded = guarded.map(|link| (NameFact::GuardedLink, link));
+    for (fact, (below, to)) in links.chain(guarded) {
+        text.add(host(below), fact, hex(to.as_bytes()));
     }
     for (below, was) in &before.pointers {
-        let to = was.target.as_os_str();
-        out.push_str(&text_line('w', mount, below, to.as_bytes()));
+        let to = hex(was.target.as_os_str().as_bytes());
+        text.add(host(below), NameFact::Pointer, to);
     }
     for below in &before.configs {
-        out.push_str(&path_line('c', mount, below));
+        text.add(host(below), NameFact::Config, "");
         if let Some(saved) = before.saved.get(below) {
-            let line = path_line('s', mount, below).replace('\n', " ");
-            out.push_str(&format!("{line}{}\n", saved.to_line()));
+            text.add(host(below), NameFact::Saved, saved.to_line());
         }
     }
-    let bare = before.bare.iter().map(|below| ('b', below));
-    let tracked = before.tracked.iter().map(|below| ('t', below));
-    let unlisted = before.unlisted.iter().map(|below| ('u', below));
-    for (kind, below) in bare.chain(tracked).chain(unlisted) {
-        out.push_str(&path_line(kind, mount, below));
+    let bare = before.bare.iter().map(|below| (NameFact::Bare, below));
+    let tracked = before
+        .tracked
+        .iter()
+        .map(|below| (NameFact::Tracked, below));
+    let unlisted = before
+        .unlisted
+        .iter()
+        .map(|below| (NameFact::Unlisted, below));
+    for (fact, below) in bare.chain(tracked).chain(unlisted) {
+        text.add(host(below), fact, "");
     }
     for (state, todo) in &before.todo {
         for line in todo {
-            out.push_str(&text_line('d', mount, state, line.as_bytes()));
+            text.add(host(state), NameFact::Todo, hex(line));
         }
     }
 }

@@ -8,10 +8,9 @@
 //! Entry point: [`StartLock`]. A start takes the same lock, shared, from before its walk until its
 //! record is there; one without a record keeps it until its end.
 
-use super::command_text::{CommandText, RecordedTop};
-use super::state::{StateDir, candidates, options};
+use super::command_text::{NameFact, RecordedCommand, RecordedTop};
+use super::state::{StateDir, candidates};
 use crate::error::{Error, ErrorKind};
-use crate::policy::Pattern;
 use crate::state_dir::prepare_state_dir;
 use sandbox_names::fold;
 use sandbox_names::git::{GitPathClass, classify};
@@ -41,11 +40,7 @@ pub struct StartLock {
 /// A command that runs, by its record.
 #[derive(Debug)]
 pub struct ActiveCommand {
-    process: u32,
-    tops: Vec<RecordedTop>,
-    patterns: Vec<(PathBuf, Pattern)>,
-    /// `None` if it cannot be read.
-    record: Option<CommandText>,
+    record: RecordedCommand,
 }
 
 impl StartLock {
@@ -75,7 +70,8 @@ impl StartLock {
                 Err(error) => return Err(Error::io("starts of commands cannot be locked", error)),
             }
             let records = state.command_records();
-            commands.extend(records.filter_map(|path| ActiveCommand::read(&path)));
+            let running = records.filter_map(RecordedCommand::read_running);
+            commands.extend(running.map(|record| ActiveCommand { record }));
         }
         Ok(StartLock {
             _locks: locks,
@@ -86,38 +82,25 @@ impl StartLock {
     /// Returns the commands that run in a directory around this path, and can change it on the host.
     pub fn writers_of<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a ActiveCommand> {
         let all = self.commands.iter();
-        all.filter(|command| command.record.is_none() || !command.places(path).is_empty())
+        all.filter(|command| command.is_everywhere() || !command.places(path).is_empty())
     }
 }
 
 impl ActiveCommand {
-    /// Reads a record; `None` if its command has ended.
-    fn read(path: &Path) -> Option<ActiveCommand> {
-        let file = options().open(path).ok()?;
-        let is_running = file.try_lock_shared().is_err() && path.exists();
-        is_running.then(|| {
-            let record = CommandText::read(&file);
-            let text = record.iter();
-            ActiveCommand {
-                process: (record.as_ref())
-                    .and_then(CommandText::process)
-                    .unwrap_or_default(),
-                tops: text.clone().flat_map(CommandText::tops).collect(),
-                patterns: text.flat_map(CommandText::patterns).collect(),
-                record,
-            }
-        })
+    sandbox_names::getters! {
+        /// Returns the process that started it; 0 if it is unknown.
+        pub process: u32 = record.text.process;
     }
 
-    sandbox_names::getters! {
-        /// Returns the process that started it.
-        pub process: u32 = process;
+    /// Returns `true` if its record cannot be read.
+    fn is_everywhere(&self) -> bool {
+        self.record.text.is_unknown()
     }
 
     /// Returns the words of the program that started it, as far as they can be read.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let words = fs::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
+        let words = fs::read(format!("/proc/{}/cmdline", self.process())).unwrap_or_default();
         let words = words
             .strip_suffix(b"\0")
             .unwrap_or(&words)
@@ -125,7 +108,7 @@ impl ActiveCommand {
         let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
         // A process that has gone has none.
         words
-            .filter(|word| self.process != 0 && !word.is_empty())
+            .filter(|word| self.process() != 0 && !word.is_empty())
             .collect()
     }
 
@@ -133,27 +116,26 @@ impl ActiveCommand {
     /// not count, except for files that were there at its start.
     #[must_use]
     pub fn guards(&self, path: &Path) -> bool {
-        let Some(record) = &self.record else {
-            return true;
-        };
-        self.places(path).iter().any(|(top, place)| {
-            let below = place.strip_prefix(top).unwrap_or(place);
-            let mut patterns = self.patterns.iter().filter(|(of, _)| of == top);
-            patterns.any(|(_, pattern)| !pattern.is_by_content() && pattern.covers(below))
-                || place
-                    .ancestors()
-                    .any(|around| record.lists(&['p', 'c'], around))
-                || place.ancestors().skip(1).any(|around| {
-                    let is_git_dir =
-                        around.file_name().is_some_and(is_git) || record.lists(&['b'], around);
-                    is_git_dir && place.strip_prefix(around).is_ok_and(is_obeyed)
-                })
-        })
+        let text = &self.record.text;
+        let is_there =
+            |around: &Path| text.has(around, NameFact::There) || text.has(around, NameFact::Config);
+        self.is_everywhere()
+            || self.places(path).iter().any(|(top, place)| {
+                let below = place.strip_prefix(&top.host).unwrap_or(place);
+                let mut patterns = top.patterns();
+                patterns.any(|pattern| !pattern.is_by_content() && pattern.covers(below))
+                    || place.ancestors().any(is_there)
+                    || place.ancestors().skip(1).any(|around| {
+                        let is_git_dir = around.file_name().is_some_and(is_git)
+                            || text.has(around, NameFact::Bare);
+                        is_git_dir && place.strip_prefix(around).is_ok_and(is_obeyed)
+                    })
+            })
     }
 
     /// Returns the directories that the command can change around a path, and the path in them by the
     /// names of the record. A directory may have been moved since, or be mounted elsewhere.
-    fn places(&self, path: &Path) -> Vec<(&Path, PathBuf)> {
+    fn places(&self, path: &Path) -> Vec<(&RecordedTop, PathBuf)> {
         let identity = |path: &Path| {
             let meta = path.metadata().ok()?;
             Some((meta.dev(), meta.ino()))
@@ -165,9 +147,8 @@ impl ActiveCommand {
             let (found, _) = around.iter().find(is_top)?;
             Some(top.host.join(path.strip_prefix(found).ok()?))
         };
-        let tops = self.tops.iter();
-        tops.filter_map(|top| Some((top.host.as_path(), within(top)?)))
-            .collect()
+        let tops = self.record.text.tops.iter();
+        tops.filter_map(|top| Some((top, within(top)?))).collect()
     }
 }
 

@@ -104,6 +104,12 @@ impl StateDir {
         &self.path
     }
 
+    /// Returns a path for the record of a command.
+    pub(super) fn new_command_record(&self) -> PathBuf {
+        let random = crate::scratch::random();
+        self.path.join(format!("{COMMAND_PREFIX}{random:016x}"))
+    }
+
     /// Returns the paths of the records of commands.
     pub(super) fn command_records(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let entries = fs::read_dir(&self.path).into_iter().flatten();
