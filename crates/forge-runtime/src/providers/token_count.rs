@@ -1,11 +1,8 @@
 //! Token counts as servers report them. A count is bookkeeping: an odd one never costs the answer
 //! that it came with.
 
-use std::fmt::{Formatter, Result as Written};
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use serde_json::Value;
 
 /// A number of tokens. Fractions are rounded up, and a number above [`u64::MAX`] counts as that, so
 /// that a limit on tokens holds; a negative number, and any other value, counts as missing.
@@ -31,59 +28,19 @@ impl TokenCount {
 
 impl<'de> Deserialize<'de> for TokenCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TokenCountVisitor)
-    }
-}
-
-/// Defines visits of values that count as missing.
-macro_rules! missing {
-    ($($visit:ident($($kind:ty)?)),+) => {$(
-        fn $visit<E: Error>(self $(, _: $kind)?) -> Result<Self::Value, E> {
-            Ok(Self::Value::default())
-        }
-    )+};
-}
-
-struct TokenCountVisitor;
-
-impl<'de> Visitor<'de> for TokenCountVisitor {
-    type Value = TokenCount;
-
-    fn expecting(&self, f: &mut Formatter<'_>) -> Written {
-        f.write_str("a number of tokens")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<TokenCount, E> {
-        Ok(TokenCount(Some(number)))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<TokenCount, E> {
-        Ok(TokenCount(u64::try_from(number).ok()))
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<TokenCount, E> {
-        Ok(TokenCount::from_float(number))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<TokenCount, E> {
-        let text = text.trim();
-        Ok(match (text.parse(), text.parse()) {
-            (Ok(number), _) => TokenCount(Some(number)),
-            (Err(_), Ok(number)) => TokenCount::from_float(number),
-            (Err(_), Err(_)) => TokenCount::default(),
+        Ok(match Value::deserialize(from)? {
+            Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+                (Some(number), _) => TokenCount(Some(number)),
+                (None, Some(number)) => TokenCount::from_float(number),
+                (None, None) => TokenCount::default(),
+            },
+            Value::String(text) => match (text.trim().parse(), text.trim().parse()) {
+                (Ok(number), _) => TokenCount(Some(number)),
+                (Err(_), Ok(number)) => TokenCount::from_float(number),
+                (Err(_), Err(_)) => TokenCount::default(),
+            },
+            _ => TokenCount::default(),
         })
-    }
-
-    missing! { visit_bool(bool), visit_unit() }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<TokenCount, A::Error> {
-        while from.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(TokenCount::default())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<TokenCount, A::Error> {
-        while from.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(TokenCount::default())
     }
 }
 
@@ -97,33 +54,11 @@ impl<T> Default for OptionalCounts<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OptionalCounts<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for OptionalCounts<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(OptionalCountsVisitor(PhantomData))
-    }
-}
-
-struct OptionalCountsVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionalCountsVisitor<T> {
-    type Value = OptionalCounts<T>;
-
-    fn expecting(&self, f: &mut Formatter<'_>) -> Written {
-        f.write_str("numbers of tokens")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<OptionalCounts<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(from)).map(|counts| OptionalCounts(Some(counts)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, from: A) -> Result<OptionalCounts<T>, A::Error> {
-        TokenCountVisitor
-            .visit_seq(from)
-            .map(|_| OptionalCounts(None))
-    }
-
-    missing! {
-        visit_u64(u64), visit_i64(i64), visit_f64(f64), visit_str(&str), visit_bool(bool), visit_unit()
+        let counts = Some(Value::deserialize(from)?).filter(Value::is_object);
+        let counts = counts.map(T::deserialize).transpose();
+        counts.map(OptionalCounts).map_err(D::Error::custom)
     }
 }
 
