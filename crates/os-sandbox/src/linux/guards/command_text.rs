@@ -1,5 +1,5 @@
-//! The record of a command that runs: who started it, the directories that it can change, and the
-//! names that were there before. `running.rs` says who writes and reads it.
+//! The record of a command that runs: the process that started it, the directories that it can change,
+//! and the names that were there before. `running.rs` says when it is written and read.
 //!
 //! Entry points: [`CommandText::to_text`] and [`RecordedCommand::read`]. A record is text in lines: a
 //! head, the directories, the names, and an end. Bytes that are not of forge are hexadecimal.
@@ -224,7 +224,7 @@ impl CommandText {
         }
     }
 
-    /// Returns the text of the record, or the reason why there is none.
+    /// Returns the text of the record, or the reason why it has none.
     pub(super) fn to_text(&self) -> Result<String, String> {
         let CommandText {
             boot,
@@ -376,8 +376,8 @@ mod tests {
         }
     }
 
-    /// Whoever cannot read the record of a command that runs takes it for one that can change
-    /// everything, and nobody guesses what a killed one has left.
+    /// The record of a command that runs counts as one of everything if it cannot be read. Nobody guesses
+    /// what a killed one has left.
     #[test]
     fn a_record_that_cannot_be_read_is_one_of_everything_while_its_command_runs() {
         let dir = tempfile::tempdir().unwrap();

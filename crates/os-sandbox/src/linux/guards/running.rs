@@ -203,7 +203,7 @@ impl RunningCommands {
 
     /// Takes names that other commands could have made out of the snapshots, and records the rest for those
     /// that start while this command runs. Called after the walk. `own`: placeholders of this run.
-    /// The error says why there is no record.
+    /// The error is the reason for a missing record.
     pub(super) fn record(
         mut self,
         mounts: &[HostMount],

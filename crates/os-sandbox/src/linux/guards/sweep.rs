@@ -65,7 +65,7 @@ pub(crate) struct PostRunScan {
     pub(super) held: Held,
     /// For each mount, fingerprints of the names that a command can change; empty if it cannot.
     loose: Vec<HashMap<PathBuf, NameFingerprint>>,
-    /// Removed after a whole scan. The error says why there is none.
+    /// Removed after a whole scan. The error is the reason for a missing one.
     record: Result<Option<CommandRecord>, Unrecorded>,
     /// The state directory; `None` without one.
     pub(super) state: Option<PathBuf>,
