@@ -1,20 +1,22 @@
 //! Lines for a person at the end of a command: the limit that it met, refused attempts, and guards
 //! that differ from the plan.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::Path;
 
 use forge_tools::describe_refused_hosts;
 use os_sandbox::{
-    Child, Contact, Enforcement, Entry, Exceeded, Network, Policy, Quarantined, Rank, ReportLevel,
+    Child, Contact, Denial, DenialReason, DeniedOperation, Enforcement, Entry, Exceeded, Network,
+    Policy, Quarantined, Rank, ReportLevel,
 };
 use sandbox_config::Project;
 
 use super::command_builder::report_level;
 use super::hints::{HintContext, OwnPatterns, SOME_DIRECTORIES, descriptor_hint};
+use super::proposals::{NoGrant, RuleOffers};
 use super::{denials, session_summary};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
@@ -136,8 +138,47 @@ impl CommandEnd<'_> {
             if self.own_code.is_some_and(|code| code != 1 || !is_answer) {
                 let hidden = denials::describe_hidden(receipt, hints);
                 hidden.into_iter().for_each(stderr::print);
+                self.print_unseen(hints);
             }
             self.print_empty_start();
+        }
+    }
+
+    /// Prints the files that the command line names, and that are outside of what the command sees: it
+    /// says only that such a file does not exist. With the rule that shows it, if there can be one.
+    fn print_unseen(&self, hints: &HintContext<'_>) {
+        if hints.is_of_worker {
+            return;
+        }
+        let receipt = self.child.enforcement();
+        let is_seen = |path: &Path| {
+            let mut mounts = receipt.mounts.iter();
+            let mut told = receipt.denials.iter();
+            mounts.any(|mount| path.starts_with(&mount.inside))
+                || told.any(|denial| Path::new(&denial.object).starts_with(path))
+        };
+        let words = words_of(&self.args.command).filter(|word| word.contains('/'));
+        let paths =
+            words.filter_map(|word| Some((word, self.here.join(word).canonicalize().ok()?)));
+        let unseen: BTreeMap<_, _> = paths.filter(|(_, path)| !is_seen(path)).collect();
+        for (word, path) in unseen.into_iter().take(MAX_ADDRESS_HINTS) {
+            let read = Denial {
+                operation: DeniedOperation::Read,
+                object: path.to_string_lossy().into_owned(),
+                reason: DenialReason::NotShown,
+                program: String::new(),
+            };
+            let offers = RuleOffers::new(&[read], &[], self.project, hints.home);
+            let shows = match (offers.commands(self.project).pop(), offers.without.first()) {
+                (Some(command), _) => format!("to show it: {command}"),
+                // What the system has there is another matter.
+                (None, None | Some((_, NoGrant::OfSystem))) => continue,
+                (None, Some((_, why))) => format!("no rule is proposed for it: {why}"),
+            };
+            let word = forge_tools::escape_controls(word);
+            stderr::print(format!(
+                "note: {word} is outside of what the command sees; {shows}"
+            ));
         }
     }
 
@@ -149,8 +190,7 @@ impl CommandEnd<'_> {
         if is_shown || self.args.worker.is_some() {
             return;
         }
-        let words = self.args.command.iter().filter_map(|word| word.to_str());
-        let mut words = words.flat_map(|word| word.split([' ', ';', '=', '"', '\'']));
+        let mut words = words_of(&self.args.command);
         let reads = |word: &str| {
             let program = word.rsplit('/').next().unwrap_or(word);
             let mut rows = READS_BY_NAME.iter();
@@ -217,6 +257,12 @@ impl CommandEnd<'_> {
         let advice = advice.map(|told| format!("hint: {told}"));
         advice.into_iter().for_each(stderr::print);
     }
+}
+
+/// Returns the words of a command line, also those of a script in it.
+fn words_of(command: &[OsString]) -> impl Iterator<Item = &str> {
+    let words = command.iter().filter_map(|word| word.to_str());
+    words.flat_map(|word| word.split([' ', ';', '=', '"', '\'']))
 }
 
 /// Programs that exit with 1 to say no, and with another code if they cannot read a file.

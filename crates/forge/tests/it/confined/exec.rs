@@ -927,3 +927,46 @@ fn localhost_is_named_for_both_families() {
         assert!(!ran.stdout.contains('0'), "{mechanism}: {}", ran.stdout);
     }
 }
+
+/// A program says of a file that it is not shown, only that it does not exist.
+#[test]
+fn a_file_outside_is_told_with_the_rule_that_shows_it() {
+    let world = World::new(&[("in", "")]);
+    for (name, text) in [("other/o", "o"), ("notes", "n"), ("home/.ssh/id", "k")] {
+        let path = world.outside().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    for mechanism in mechanisms(&world) {
+        for (line, told) in [
+            ("cat ../other/o", "forge allow read:"),
+            ("cat in > /dev/null; cat < ../other/o", "forge allow read:"),
+            ("cat ../notes", "no rule is proposed for it"),
+            ("cat ../home/.ssh/id", "a place of credentials"),
+            ("cat ../missing", ""),
+            ("cat ./missing", ""),
+            ("cat /etc/missing", ""),
+            ("test -e ../other/o", ""),
+        ] {
+            let script = format!("{line} || exit");
+            let args = ["exec", "--mechanism", mechanism, "--"];
+            let words: Vec<&str> = match line.starts_with("test ") {
+                true => line.split(' ').collect(),
+                false => vec!["sh", "-c", &script],
+            };
+            let ran = world.forge(&[&args[..], &words].concat());
+            let at = format!("{mechanism} {line}: {}", ran.stderr);
+            let note = ran
+                .stderr
+                .lines()
+                .find(|line| line.contains("outside of what"));
+            // Under Landlock alone the name is there.
+            if ran.code == 0 && mechanism == "landlock" {
+                continue;
+            }
+            assert!(ran.code != 0, "{at}");
+            assert_eq!(note.is_some(), !told.is_empty(), "{at}");
+            assert!(note.unwrap_or_default().contains(told), "{at}");
+        }
+    }
+}
