@@ -148,7 +148,8 @@ key_table! {
         trace: Trace::SHAPE, last_layer_wins, default("refused");
         /// Treatment of processes that outlive their command. `ended`: they end with it. `left`:
         /// they continue, confined as before, which gives up a boundary. A PID namespace and a
-        /// container end them all the same.
+        /// container end them all the same. Under Landlock alone HOME and TMPDIR are removed with the
+        /// command.
         survivors: Survivors::SHAPE, default("ended"), trust("when it is `left`"),
             stricter(&["left", "ended"]);
     }
