@@ -223,13 +223,8 @@ impl HintContext<'_> {
                 DenialReason::ReadOnly(_) if self.read_only => {
                     Some("leave out --read-only".to_owned())
                 }
-                // Where something is mounted, the command has a /tmp of its own.
-                DenialReason::Outside
-                    if Path::new(&denial.object).parent() == Some("/tmp".as_ref()) =>
-                {
-                    let told =
-                        "/tmp is the host's here; the command's own temporary directory is $TMPDIR";
-                    Some(told.to_owned())
+                DenialReason::Outside if shared_place(&denial.object).is_some() => {
+                    shared_place(&denial.object).map(str::to_owned)
                 }
                 DenialReason::Outside if !is_of_kernel(&denial.object) => {
                     why_not.map(|(_, why)| {
@@ -253,6 +248,19 @@ impl HintContext<'_> {
             stderr::print(ALLOW_HINT);
         }
     }
+}
+
+/// Returns a hint about a place of which each command has its own where something is mounted, and that is
+/// the host's under Landlock alone.
+fn shared_place(object: &str) -> Option<&'static str> {
+    let object = Path::new(object);
+    if object.parent() == Some("/tmp".as_ref()) {
+        return Some("/tmp is the host's here; the command's own temporary directory is $TMPDIR");
+    }
+    object.starts_with("/dev/shm").then_some(
+        "shared memory and semaphores (/dev/shm) are the host's under Landlock alone; namespaces and \
+         bubblewrap give a command its own: forge doctor",
+    )
 }
 
 /// Returns a hint about the arguments of a command that name a descriptor of the person's shell.

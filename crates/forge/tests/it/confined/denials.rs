@@ -188,7 +188,7 @@ fn a_file_system_that_is_read_only_outside_too_is_no_refusal() {
     }
 }
 
-/// Under Landlock alone `/tmp` is the host's. Scripts use fixed names there.
+/// Under Landlock alone `/tmp` and `/dev/shm` are the host's. Scripts use fixed names there.
 #[test]
 fn a_refused_file_in_tmp_names_the_own_directory() {
     let world = World::new(&[]);
@@ -196,9 +196,14 @@ fn a_refused_file_in_tmp_names_the_own_directory() {
         let _told = writeln!(std::io::stderr(), "skipped: no Landlock");
         return;
     }
-    let file = format!("/tmp/none-{}", std::process::id());
-    let touch = ["exec", "--mechanism", "landlock", "--", "touch", &file];
-    world.forge(&touch).code(1).says(&["$TMPDIR"]);
+    for (place, told) in [
+        ("/tmp", "$TMPDIR"),
+        ("/dev/shm", "shared memory and semaphores"),
+    ] {
+        let file = format!("{place}/none-{}", std::process::id());
+        let touch = ["exec", "--mechanism", "landlock", "--", "touch", &file];
+        world.forge(&touch).code(1).says(&[told]);
+    }
     let own = "touch $TMPDIR/x && ls $TMPDIR";
     let ran = world.forge(&["exec", "--mechanism", "landlock", "--", "sh", "-c", own]);
     assert_eq!(ran.code(0).stdout, "x\n");
