@@ -290,7 +290,7 @@ impl NoStartLock {
 impl NoActiveCommand {
     /// Returns the process that started it.
     #[must_use]
-    pub fn process(&self) -> u32 {
+    pub fn process(&self) -> Option<u32> {
         match *self {}
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use os_sandbox::{ActiveCommand, StartLock};
+use os_sandbox::{ActiveCommand, ErrorKind, StartLock};
 
 use crate::commands::prelude::*;
 use crate::output::escape::{shell_word, shortened};
@@ -25,7 +25,11 @@ impl ProtectedWrite {
     /// Keeps commands from starting until the lock is dropped.
     pub(super) fn lock_starts(self, ambient: &Ambient) -> Result<StartLock, CliError> {
         StartLock::new(engine::state_dir(ambient)).map_err(|error| {
-            CliError::negative(self.code, format!("{error}, so {}", self.outcome)).hint(self.hint)
+            let hint = match error.kind() {
+                ErrorKind::Unguarded => self.hint,
+                _ => "look at the directory `os-sandbox` in your state directory: can you write there?",
+            };
+            CliError::negative(self.code, format!("{error}, so {}", self.outcome)).hint(hint)
         })
     }
 
@@ -45,10 +49,11 @@ impl ProtectedWrite {
             true => "a command".to_owned(),
             false => shortened(escape(&words.join(" ")), MAX_WORDS_CHARS),
         };
+        let process = command.process();
+        let process = process.map_or_else(String::new, |id| format!(" (process {id})"));
         let message = format!(
-            "{} is protected, and while {words} (process {}) runs, it could change a new file there: {}",
+            "{} is protected, and while {words}{process} runs, it could change a new file there: {}",
             escape_path(path),
-            command.process(),
             self.outcome,
         );
         Err(CliError::negative(self.code, message).hint(self.hint))

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// let starts = os_sandbox::StartLock::new([])?;
 /// let writers = starts.writers_of("/work/.envrc".as_ref());
 /// for command in writers.filter(|command| command.guards("/work/.envrc".as_ref())) {
-///     println!("process {} can write there", command.process());
+///     println!("process {:?} can write there", command.process());
 /// }
 /// # Ok(())
 /// # }
@@ -87,9 +87,10 @@ impl StartLock {
 }
 
 impl ActiveCommand {
-    sandbox_names::getters! {
-        /// Returns the process that started it; 0 if it is unknown.
-        pub process: u32 = record.text.process;
+    /// Returns the process that started it; `None` if its record cannot be read.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        Some(self.record.text.process).filter(|_| !self.is_everywhere())
     }
 
     /// Returns `true` if its record cannot be read.
@@ -100,16 +101,19 @@ impl ActiveCommand {
     /// Returns the words of the program that started it, as far as they can be read.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let words = fs::read(format!("/proc/{}/cmdline", self.process())).unwrap_or_default();
+        let process = self
+            .process()
+            .map(|process| format!("/proc/{process}/cmdline"));
+        let words = process
+            .and_then(|path| fs::read(path).ok())
+            .unwrap_or_default();
         let words = words
             .strip_suffix(b"\0")
             .unwrap_or(&words)
             .split(|byte| *byte == 0);
         let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
         // A process that has gone has none.
-        words
-            .filter(|word| self.process() != 0 && !word.is_empty())
-            .collect()
+        words.filter(|word| !word.is_empty()).collect()
     }
 
     /// Returns `true` if the path is protected or hidden from the command. Patterns about contents do
