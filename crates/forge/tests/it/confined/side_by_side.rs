@@ -496,7 +496,7 @@ fn a_mode_sends_no_home_to_the_temporary_directory() {
 
 /// A directory of another user that appears while a command runs, as those of a database in a container
 /// do, is none of the command's: it fails neither that command nor a later one. Where the command could
-/// write, nobody knows what it put there.
+/// enter, nobody knows what it put there.
 #[test]
 fn directories_of_another_user_stop_no_command() {
     if !rustix::process::geteuid().is_root() {
@@ -504,7 +504,7 @@ fn directories_of_another_user_stop_no_command() {
         return;
     }
     for mechanism in mechanisms(&project()) {
-        for (mode, code) in [(0o700, 0), (0o750, 0), (0o311, 0), (0o733, 125)] {
+        for (mode, code) in [(0o700, 0), (0o750, 0), (0o710, 0), (0o311, 125), (0o733, 125)] {
             for killed in [false, true] {
                 let user = UserWorld::ordinary(|_| {});
                 let project = user.world.project();

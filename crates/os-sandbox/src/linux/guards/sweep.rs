@@ -852,8 +852,8 @@ fn id() -> String {
     )
 }
 
-/// Returns `true` for a directory of another user in which this user cannot write: a command neither
-/// made it nor put anything in it.
+/// Returns `true` for a directory of another user that this user may not enter: a command neither made it
+/// nor put anything below it.
 fn is_foreign(mount: &HostMount, below: &Path) -> bool {
     let is_others = mount
         .look(below)
@@ -863,7 +863,7 @@ fn is_foreign(mount: &HostMount, below: &Path) -> bool {
     };
     let refused = below::directory(mount.handle.as_fd(), around).and_then(|around| {
         let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
-        faccessat(&around, name, AccessFlags::W_OK, flags)
+        faccessat(&around, name, AccessFlags::X_OK, flags)
     });
     is_others && refused == Err(Errno::EACCES)
 }
