@@ -81,9 +81,16 @@ impl PersonalSettings {
     pub(super) fn note_unsigned(&self, command: &[OsString]) -> Option<&'static str> {
         let (program, arguments) = command.split_first()?;
         let is_git = Path::new(program).file_name() == Some("git".as_ref());
-        let commits = arguments
-            .iter()
-            .any(|word| COMMITTING.iter().any(|name| word == name));
+        let mut words = arguments.iter().filter_map(|word| word.to_str());
+        let subcommand = loop {
+            match words.next()? {
+                // Each has a value in the next word (git(1)).
+                "-C" | "-c" | "--git-dir" | "--work-tree" => drop(words.next()),
+                option if option.starts_with('-') => {}
+                word => break word,
+            }
+        };
+        let commits = COMMITTING.contains(&subcommand);
         (is_git && commits && self.signs == Some(true)).then_some(
             "note: your key is outside, so commits of this command are not signed; to sign the last \
              one: git commit --amend --no-edit -S",

@@ -154,6 +154,8 @@ fn unsigned_commits_are_told() {
             ("true", &["-q"], &commit, false),
             ("true", &[], &["git", "status"], false),
             ("true", &[], &["echo", "commit"], false),
+            ("true", &[], &["git", "log", "--grep", "commit"], false),
+            ("true", &[], &["git", "-c", "x.y=commit", "status"], false),
             ("false", &[], &commit, false),
         ] {
             let settings = PERSONAL.replace("gpgSign = true", &format!("gpgSign = {gpg_sign}"));
