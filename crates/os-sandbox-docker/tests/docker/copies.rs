@@ -2,11 +2,13 @@
 //! container, and what was changed comes back.
 
 use crate::daemon::{Daemon, IMAGE};
+use crate::losses::WITHIN;
 use os_sandbox::{Access, ErrorKind, Policy};
 use os_sandbox_docker::{CopyLimits, Engine, ImageName, MountCopies};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Who owns the files in the container.
 const OWNER: (u32, u32) = (4711, 4712);
@@ -324,7 +326,12 @@ pub(crate) fn hostile(daemon: &Daemon) {
     let volume = copies.volume(0).expect("a volume").to_owned();
     let ours = daemon.docker(&["ps", "--all", "--quiet"]);
     daemon.docker(&["rm", "--force", &ours]);
-    daemon.docker(&["volume", "rm", &volume]);
+    // On a busy machine the engine lets go of it later than of the container.
+    let begun = Instant::now();
+    while !daemon.try_docker(&["volume", "rm", &volume]).status.success() {
+        assert!(begun.elapsed() < WITHIN, "{:?}", daemon.everything());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let lost = copies.bring_back().expect_err("nothing is there");
     assert_eq!(lost.kind(), ErrorKind::Enforcement, "{lost}");
     assert!(work.join("shut/x").exists());

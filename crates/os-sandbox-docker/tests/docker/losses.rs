@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// Generous: only that it ends is asked.
-const WITHIN: Duration = Duration::from_secs(600);
+pub(crate) const WITHIN: Duration = Duration::from_secs(600);
 
 /// A program that runs when its engine crashes: an error that says so, and no wait for ever.
 pub(crate) fn engine(_: &Daemon) {
