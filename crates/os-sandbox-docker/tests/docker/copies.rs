@@ -328,7 +328,11 @@ pub(crate) fn hostile(daemon: &Daemon) {
     daemon.docker(&["rm", "--force", &ours]);
     // On a busy machine the engine lets go of it later than of the container.
     let begun = Instant::now();
-    while !daemon.try_docker(&["volume", "rm", &volume]).status.success() {
+    while !daemon
+        .try_docker(&["volume", "rm", &volume])
+        .status
+        .success()
+    {
         assert!(begun.elapsed() < WITHIN, "{:?}", daemon.everything());
         std::thread::sleep(Duration::from_millis(20));
     }

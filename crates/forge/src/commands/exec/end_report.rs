@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::Path;
 
-use forge_tools::describe_refused_hosts;
+use forge_tools::{CommandLine, describe_refused_hosts};
 use os_sandbox::{
     Child, Contact, Denial, DenialReason, DeniedOperation, Enforcement, Entry, Exceeded, Network,
     Policy, Quarantined, Rank, ReportLevel,
@@ -20,7 +20,7 @@ use super::proposals::{NoGrant, RuleOffers};
 use super::{denials, session_summary};
 use crate::ambient::Ambient;
 use crate::cli::{ExecArgs, TraceReport};
-use crate::output::escape::escape_path;
+use crate::output::escape::{escape_path, shell_word};
 use crate::output::stderr;
 use crate::setup::contact_patterns::{pattern, pattern_of_address};
 use crate::setup::presets::ActivePresets;
@@ -238,6 +238,14 @@ impl CommandEnd<'_> {
     fn print_hints(&self, ambient: &Ambient) {
         let hint = descriptor_hint(self.args.command.iter().filter_map(|word| word.to_str()));
         hint.into_iter().for_each(stderr::print);
+        let programs = programs_of(&self.args.command).into_iter();
+        let mut others = programs.filter(|name| BECOME_ANOTHER_USER.contains(&name.as_str()));
+        if let Some(name) = others.next() {
+            stderr::print(format!(
+                "hint: {name} has no effect here: no program in the sandbox becomes another user; run \
+                 that without forge"
+            ));
+        }
         let hint = parent_proxy::hint(self.child.enforcement(), self.policy, ambient);
         hint.into_iter().for_each(stderr::print);
         let backend = self.child.enforcement().backend;
@@ -265,10 +273,29 @@ fn words_of(command: &[OsString]) -> impl Iterator<Item = &str> {
     words.flat_map(|word| word.split([' ', ';', '=', '"', '\'']))
 }
 
+/// Returns the names of the programs that a command line starts, also those of a script in it.
+fn programs_of(command: &[OsString]) -> Vec<String> {
+    let words = command
+        .iter()
+        .map(|word| shell_word(&word.to_string_lossy()));
+    let line = words.collect::<Vec<_>>().join(" ");
+    let Ok(line) = CommandLine::parse(&line) else {
+        return Vec::new();
+    };
+    let commands = line.segments().iter().chain(line.starts());
+    let programs = commands.filter_map(|one| one.words().first());
+    let name = |program: &String| program.rsplit('/').next().unwrap_or_default().to_owned();
+    programs.map(name).collect()
+}
+
 /// Programs that exit with 1 to say no, and with another code if they cannot read a file.
 const ANSWERS_NO_BY_1: [&str; 10] = [
     "[", "cmp", "diff", "egrep", "expr", "false", "fgrep", "grep", "rg", "test",
 ];
+
+/// Programs that run others as another user: the kernel ignores their set-user-ID bits here
+/// (no_new_privs, prctl(2)).
+const BECOME_ANOTHER_USER: [&str; 4] = ["sudo", "doas", "pkexec", "su"];
 
 /// Programs that read a file of their directory without being told its name.
 const READS_BY_NAME: [(&str, &str); 8] = [

@@ -970,3 +970,22 @@ fn a_file_outside_is_told_with_the_rule_that_shows_it() {
         }
     }
 }
+
+/// `sudo` says that a flag is set, `su` asks for a password.
+#[test]
+fn programs_that_become_another_user_are_told() {
+    let world = World::new(&[]);
+    world.write("bin/sudo", "#!/bin/sh\nexit 1\n");
+    world.shell("chmod +x bin/sudo");
+    for (words, is_told) in [
+        (&["bin/sudo", "apt", "install", "x"][..], true),
+        (&["sh", "-c", "cd bin && ./sudo ls"], true),
+        (&["sh", "-c", "ls bin/sudo; exit 1"], false),
+        (&["ls", "sudo"], false),
+    ] {
+        let ran = world.forge(&[&["exec", "--"], words].concat());
+        assert!(ran.code != 0, "{words:?}");
+        let told = ran.stderr.contains("becomes another user");
+        assert_eq!(told, is_told, "{words:?}: {}", ran.stderr);
+    }
+}

@@ -504,7 +504,13 @@ fn directories_of_another_user_stop_no_command() {
         return;
     }
     for mechanism in mechanisms(&project()) {
-        for (mode, code) in [(0o700, 0), (0o750, 0), (0o710, 0), (0o311, 125), (0o733, 125)] {
+        for (mode, code) in [
+            (0o700, 0),
+            (0o750, 0),
+            (0o710, 0),
+            (0o311, 125),
+            (0o733, 125),
+        ] {
             for killed in [false, true] {
                 let user = UserWorld::ordinary(|_| {});
                 let project = user.world.project();
