@@ -164,7 +164,7 @@ fn tests(extent: Extent, running: Sender<()>) -> Outcome {
         .env(DOCUMENTED, workspace::target_dir().join("doc"));
     if std::env::var_os(THREADS).is_none() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        cargo.env(THREADS, (2 * cores + 1).to_string());
+        cargo.env(THREADS, (cores + 1).to_string());
     }
     extent.tell(&mut cargo);
     notes.tell(&mut cargo);
@@ -198,7 +198,7 @@ fn failures(output: &str) -> String {
     lines.join("\n")
 }
 
-/// How many tests of a program run at a time: more than twice the cores, since more than half of a test is
+/// How many tests of a program run at a time: one more than there are cores, since much of a test is
 /// waiting for processes.
 const THREADS: &str = "RUST_TEST_THREADS";
 
